@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from numba import typeof, types
 
@@ -45,22 +44,18 @@ def compiling_backend() -> Iterator[CompilingBackend]:
         pytest.skip(f"the compiler of NVIDIA cannot be used here: {error}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=COMPUTE_CAPABILITY))
-        compile_ir = nvvm.compile_ir
-        patch.setattr(nvvm, "compile_ir", lambda modules, **options: compile_ir(modules, **{**options, "fma": False}))
         yield CompilingBackend()
 
 
 def _assembly(kernel: Kernel, kinds: Any) -> str:
+    """Return what the backend of a GPU would compile."""
     from numba import cuda
 
+    from l5kit.device.cuda import exact_arithmetic, launcher_of
+
     compiling: Any = cuda
-
-    def launch(num_items: int, arguments: tuple[Any, ...]) -> None:
-        item: Any = np.int64(compiling.grid(1))
-        if item < num_items:
-            kernel(item, arguments)
-
-    assembly, _ = compiling.compile_ptx(launch, (types.int64, kinds), cc=COMPUTE_CAPABILITY)
+    with exact_arithmetic():
+        assembly, _ = compiling.compile_ptx(launcher_of(kernel).py_func, (types.int64, kinds), cc=COMPUTE_CAPABILITY)
     return str(assembly)
 
 

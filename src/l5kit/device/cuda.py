@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from l5kit._types import NumericArray, RecordArray
 from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape
 
-__all__ = ["CudaBackend"]
+__all__ = ["CudaBackend", "exact_arithmetic", "launcher_of"]
 
 _Made = TypeVar("_Made")
 
@@ -101,9 +101,9 @@ class CudaBackend(Backend):
         if num_items <= 0:
             return
         num_blocks = -(-num_items // _THREADS_PER_BLOCK)
-        with torch.cuda.device(self._index), _exact_arithmetic():
+        with torch.cuda.device(self._index), exact_arithmetic():
             stream = _stream_of(torch.cuda.current_stream().cuda_stream)
-            _launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, arguments)
+            launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, arguments)
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors in a stream of this thread."""
@@ -210,7 +210,7 @@ def _stream_of(handle: int) -> Any:
 
 
 @functools.cache
-def _launcher_of(kernel: Kernel) -> Any:
+def launcher_of(kernel: Kernel) -> Any:
     """Return what gives each item of a kernel a thread."""
 
     def launch(num_items: int, arguments: tuple[Any, ...]) -> None:
@@ -245,7 +245,7 @@ compiled as ever.
 
 
 @contextmanager
-def _exact_arithmetic() -> Iterator[None]:
+def exact_arithmetic() -> Iterator[None]:
     """Compile what is compiled in this block without joining products and sums."""
     _compiling.is_exact = True
     try:

@@ -8,6 +8,7 @@ from numba import njit
 from l5kit._types import Int64Array
 from l5kit.data.device_log import DeviceLog, DeviceWindows
 from l5kit.data.map.bounds_grid import BoundsGrid, find_near_point
+from l5kit.data.map.lane_lights import rank_of_lane
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE
@@ -156,26 +157,7 @@ def _project(item: int, arguments: tuple[Any, ...]) -> None:
         lowest_column, lowest_row, highest_column, highest_row, (width, height)
     )
     bound_rows(points, begin, end, height, contours, _PARTS * item)
-    ranks[window, slot] = rank_of_lane(element, window, lights) if element < num_lanes else 0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def rank_of_lane(lane: int, window: int, lights: tuple[Any, ...]) -> int:
-    """Return the highest rank of the active faces of a window that control a lane, 0 for none.
-
-    ``lights`` are the faces of the newest frames (B, 2), all faces of the log, and ``ranks``, ``lane_starts`` and
-    ``lane_rows`` of :class:`~l5kit.data.map.lane_lights.LaneLights`.
-    """
-    face_bounds, faces, face_ranks, lane_starts, lane_rows = lights
-    rank: Any = np.int64(0)
-    for row in range(face_bounds[window, 0], face_bounds[window, 1]):
-        face = faces[row]
-        if face >= 0 and face_ranks[face] > rank:
-            for place in range(lane_starts[face], lane_starts[face + 1]):
-                if lane_rows[place] == lane:
-                    rank = face_ranks[face]
-    found: int = rank
-    return found
+    ranks[window, slot] = rank_of_lane(element, lights[0][window], lights[1], lights[2:]) if element < num_lanes else 0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

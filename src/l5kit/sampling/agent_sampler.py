@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.window_rasterizer import WindowRasterizer
-from l5kit.sampling.poses import trajectories
+from l5kit.sampling.poses import Trajectories, trajectories
 from l5kit.sampling.sample_columns import ColumnMemory, channels_last, sample_of
 from l5kit.sampling.targets import trace_targets
 from l5kit.sampling.window_sampler import WindowSampler
+
+if TYPE_CHECKING:
+    from l5kit.sampling.device_windows import DeviceTrajectories
 
 
 @dataclass(frozen=True)
@@ -94,18 +97,8 @@ class AgentSampler(WindowSampler):
         """Return where the targets are, were and will be, in the order of the keys of a sample."""
         states = trace_targets(windows, targets)
         found = trajectories(states, targets, self.times, num_history=windows.num_history)
-        past, future = found.past, found.future
         columns: dict[str, Column] = {
-            "target_positions": future.positions_m,
-            "target_yaws": future.yaws_rad,
-            "target_velocities": found.future_velocities_mps,
-            "target_availabilities": future.availabilities,
-            "history_positions": past.positions_m,
-            "history_yaws": past.yaws_rad,
-            "history_velocities": found.past_velocities_mps,
-            "history_availabilities": past.availabilities,
-            "history_extents": past.extents_m,
-            "future_extents": future.extents_m,
+            **trajectory_columns(found),
             **self.pose_columns(targets),
         }
         if windows.num_history > 1:
@@ -141,3 +134,20 @@ class AgentSampler(WindowSampler):
             picture: NumericArray = rasterizer.rasterize_planar(*window).transpose(1, 2, 0)
             return picture
         return np.asarray(rasterizer.rasterize(*window))  # a user's own, not derived from Rasterizer
+
+
+def trajectory_columns(found: "Trajectories | DeviceTrajectories") -> dict[str, Any]:
+    """Return past and future of targets, on the processor or a device, one array for each key of a sample."""
+    past, future = found.past, found.future
+    return {
+        "target_positions": future.positions_m,
+        "target_yaws": future.yaws_rad,
+        "target_velocities": found.future_velocities_mps,
+        "target_availabilities": future.availabilities,
+        "history_positions": past.positions_m,
+        "history_yaws": past.yaws_rad,
+        "history_velocities": found.past_velocities_mps,
+        "history_availabilities": past.availabilities,
+        "history_extents": past.extents_m,
+        "future_extents": future.extents_m,
+    }

@@ -1,5 +1,6 @@
 """Samplers on a device: the columns of samples whose windows lie on a device."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.device_rasterizer import DeviceRasterizer, draws_on_device
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
-from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.device_windows import DeviceTrajectories, trace_on_device
+from l5kit.sampling.agent_sampler import AgentSampler, trajectory_columns
+from l5kit.sampling.device_windows import trace_on_device
 from l5kit.sampling.vector_sampler import VectorSampler
 from l5kit.vectorization.vectorizer import Vectorizer
 
-__all__ = ["DeviceAgentSampler", "lights_of", "send_columns", "target_arrays"]
+__all__ = ["DeviceAgentSampler", "lights_of", "send_columns"]
 
 
 _BYTES_PER_FRAME = 160
@@ -82,15 +83,7 @@ class DeviceAgentSampler:
         backend, (_, targets) = log.backend, here
         of_pose = self._sampler.pose_columns(targets)
         drawn = self._drawing_arrays(targets)
-        sent = send_columns(backend, {**_arrays(of_pose), **added, **target_arrays(targets), **drawn})
-        on_device = DeviceTargets(
-            has_tracks=targets.track_ids is not None,
-            track_ids=sent.pop("_track_ids"),
-            centroids_m=sent.pop("_centroids_m"),
-            yaws_rad=sent.pop("_yaws_rad"),
-            agent_from_world=sent.pop("_agent_from_world"),
-            extent_m=extent_m,
-        )
+        sent, on_device = send_columns(backend, {**_arrays(of_pose), **added, **drawn}, targets, extent_m)
         columns: dict[str, Any] = {}
         if self._rasterizer is not None:
             matrices, centers_m = sent.pop("_raster_from_world"), sent.pop("_centers_m")
@@ -121,37 +114,34 @@ def lights_of(sampler: Any) -> LaneLights | None:
     return of_map.lights if isinstance(of_map, SemanticRasterizer) else None
 
 
-def trajectory_columns(found: DeviceTrajectories) -> dict[str, DeviceArray]:
-    """Return past and future of samples, one array for each key."""
-    past, future = found.past, found.future
-    return {
-        "target_positions": future.positions_m,
-        "target_yaws": future.yaws_rad,
-        "target_velocities": found.future_velocities_mps,
-        "target_availabilities": future.availabilities,
-        "history_positions": past.positions_m,
-        "history_yaws": past.yaws_rad,
-        "history_velocities": found.past_velocities_mps,
-        "history_availabilities": past.availabilities,
-        "history_extents": past.extents_m,
-        "future_extents": future.extents_m,
-    }
+def send_columns(
+    backend: Backend, columns: Mapping[str, NumericArray], targets: Targets, extent_m: tuple[float, float]
+) -> tuple[dict[str, DeviceArray], DeviceTargets]:
+    """Return columns, and what kernels ask of targets, on a device, all of it sent together.
 
-
-def target_arrays(targets: Targets) -> dict[str, NumericArray]:
-    """Return what kernels ask of targets, under names that no column has."""
+    Args:
+        backend: The device.
+        columns: The columns, (B, ...).
+        targets: Whom the windows of the batch are about.
+        extent_m: Length and width of the AV.
+    """
     track_ids = targets.track_ids
-    return {
-        "_track_ids": np.zeros(len(targets), np.uint64) if track_ids is None else track_ids.astype(np.uint64),
-        "_centroids_m": targets.centroids_m,
-        "_yaws_rad": targets.yaws_rad.astype(np.float32),
-        "_agent_from_world": targets.agent_from_world,
-    }
-
-
-def send_columns(backend: Backend, columns: dict[str, NumericArray]) -> dict[str, DeviceArray]:
-    """Return columns on a device, sent together."""
-    return dict(zip(columns, backend.upload(list(columns.values())), strict=True))
+    of_targets = (
+        np.zeros(len(targets), np.uint64) if track_ids is None else track_ids.astype(np.uint64),
+        targets.centroids_m,
+        targets.yaws_rad.astype(np.float32),
+        targets.agent_from_world,
+    )
+    track_ids_there, centroids_m, yaws_rad, agent_from_world, *sent = backend.upload([*of_targets, *columns.values()])
+    on_device = DeviceTargets(
+        has_tracks=track_ids is not None,
+        track_ids=track_ids_there,
+        centroids_m=centroids_m,
+        yaws_rad=yaws_rad,
+        agent_from_world=agent_from_world,
+        extent_m=extent_m,
+    )
+    return dict(zip(columns, sent, strict=True)), on_device
 
 
 def _arrays(columns: dict[str, Column]) -> dict[str, NumericArray]:

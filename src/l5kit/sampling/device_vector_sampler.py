@@ -5,11 +5,11 @@ from typing import Any
 import torch
 
 from l5kit._types import NumericArray
-from l5kit.data.device_log import DeviceLog, DeviceTargets, DeviceWindows
+from l5kit.data.device_log import DeviceLog, DeviceWindows
 from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.windows import Targets, Windows
 from l5kit.device.backend import Backend
-from l5kit.sampling.device_sampler import send_columns, target_arrays
+from l5kit.sampling.device_sampler import send_columns
 from l5kit.sampling.device_windows import DeviceTrajectories, trace_on_device
 from l5kit.sampling.vector_sampler import VectorSampler
 from l5kit.vectorization.device_vectorizer import DeviceVectorizer, is_supported
@@ -53,15 +53,7 @@ class DeviceVectorSampler:
         """
         backend, (_, targets) = log.backend, here
         of_pose = self._sampler.pose_columns(*here)
-        sent = send_columns(backend, {**of_pose, **added, **target_arrays(targets)})
-        on_device = DeviceTargets(
-            has_tracks=targets.track_ids is not None,
-            track_ids=sent.pop("_track_ids"),
-            centroids_m=sent.pop("_centroids_m"),
-            yaws_rad=sent.pop("_yaws_rad"),
-            agent_from_world=sent.pop("_agent_from_world"),
-            extent_m=extent_m,
-        )
+        sent, on_device = send_columns(backend, {**of_pose, **added}, targets, extent_m)
         found = trace_on_device(log, windows, on_device, self._sampler.times)
         for array in found.past.as_arrays():
             backend.tensor(array)[:, self._sampler.params.history_num_frames_ego + 1 :] = 0

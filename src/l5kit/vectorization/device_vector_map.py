@@ -8,6 +8,7 @@ from numba import njit
 
 from l5kit.data.device_log import DeviceLog, DeviceTargets, DeviceWindows
 from l5kit.data.map.bounds_grid import is_near, slots_of_cell
+from l5kit.data.map.lane_lights import rank_of_lane
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.vectorization.vector_map import (
     NO_LIGHT,
@@ -223,7 +224,7 @@ def _write_lanes(item: int, arguments: Any) -> None:
             lanes_availabilities[window, 2 * slot + line],
         )
     else:
-        state = _state_of(lane, window, faces, lights) if has_light[lane] else NO_LIGHT
+        state = rank_of_lane(lane, faces[1][window], faces[0], lights) if has_light[lane] else NO_LIGHT
         write_line(
             midlines_m[lane],
             agent_from_world[window],
@@ -231,23 +232,6 @@ def _write_lanes(item: int, arguments: Any) -> None:
             lanes_mid[window, slot],
             lanes_mid_availabilities[window, slot],
         )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _state_of(lane: int, window: int, faces: tuple[Any, Any], lights: tuple[Any, Any, Any]) -> int:
-    """Return the highest rank of the active faces of a window that control a lane, 0 where there is none."""
-    faces_of_log, face_bounds = faces
-    ranks, lane_starts, lane_rows = lights
-    state = np.int64(0)
-    for place in range(face_bounds[window, 0], face_bounds[window, 1]):
-        face = faces_of_log[place]
-        if face < 0 or ranks[face] <= state:
-            continue
-        for i in range(lane_starts[face], lane_starts[face + 1]):
-            if lane_rows[i] == lane:
-                state = ranks[face]
-                break
-    return int(state)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

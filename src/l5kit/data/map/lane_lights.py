@@ -155,3 +155,28 @@ def _find_face(ids: UInt32Array, row: int, face_ids: UInt32Array) -> int:
         else:
             high = middle
     return -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def rank_of_lane(
+    lane: int, face_bounds: Int64Array, faces: Int32Array, lights: tuple[Int64Array, Int64Array, Int64Array]
+) -> int:
+    """Return the highest rank of the active faces that control a lane, 0 for none; for use inside kernels.
+
+    Args:
+        lane: The lane.
+        face_bounds: First and end of the faces of a frame, (2,).
+        faces: Faces of a log, as :meth:`LaneLights.number_faces` numbers them.
+        lights: ``ranks``, ``lane_starts`` and ``lane_rows`` of :class:`LaneLights`.
+    """
+    ranks, lane_starts, lane_rows = lights
+    rank = np.int64(0)
+    for row in range(face_bounds[0], face_bounds[1]):
+        face = faces[row]
+        if face < 0 or ranks[face] <= rank:
+            continue
+        for place in range(lane_starts[face], lane_starts[face + 1]):
+            if lane_rows[place] == lane:
+                rank = ranks[face]
+                break
+    return int(rank)

@@ -8,7 +8,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
-from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
 from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.driving_map import REACH_M, DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoBody
@@ -116,25 +116,6 @@ def _no_surface() -> SurfaceArrays:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _cell_rows(grid: GridArrays, x: float, y: float) -> tuple[int, int]:
-    """Return first and end of the rows of the cell of a point."""
-    origin_m, cell_m, num_cells, cell_starts = grid[2], grid[3], grid[4], grid[5]
-    cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
-    if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
-        return 0, 0
-    cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
-    return cell_starts[cell], cell_starts[cell + 1]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _is_near(grid: GridArrays, area: int, point_m: Float64Array) -> bool:
-    """Return whether a point is near the bounds of an area."""
-    low, high = grid[0][area, 0], grid[0][area, 1]
-    is_near_x = low[0] - grid[1] < point_m[0] < high[0] + grid[1]
-    return bool(is_near_x and low[1] - grid[1] < point_m[1] < high[1] + grid[1])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def _find_surface(surface: SurfaceArrays, point_m: Float64Array, hint: int) -> tuple[float, int]:
     """Return the distance of a point from the drivable surface, as DrivingMap measures it, and the area that holds it.
 
@@ -143,16 +124,16 @@ def _find_surface(surface: SurfaceArrays, point_m: Float64Array, hint: int) -> t
     grid, points_m, starts, _, _ = surface
     if 0 <= hint < len(starts) - 1 and is_inside_polygon(points_m[starts[hint] : starts[hint + 1]], point_m):
         return 0.0, hint
-    first, end = _cell_rows(grid, point_m[0], point_m[1])
+    first, end = slots_of_cell(point_m[0], point_m[1], grid[2], grid[3], grid[4], grid[5])
     for slot in range(first, end):
         area = grid[6][slot]
         polygon = points_m[starts[area] : starts[area + 1]]
-        if _is_near(grid, area, point_m) and is_inside_polygon(polygon, point_m):
+        if is_near(point_m[0], point_m[1], grid[0], area, grid[1]) and is_inside_polygon(polygon, point_m):
             return 0.0, area
     distance_m = np.inf
     for slot in range(first, end):
         area = grid[6][slot]
-        if _is_near(grid, area, point_m):
+        if is_near(point_m[0], point_m[1], grid[0], area, grid[1]):
             distance_m = min(distance_m, distance_to_polygon(points_m[starts[area] : starts[area + 1]], point_m))
     return (distance_m if distance_m < REACH_M else np.inf), -1
 
@@ -196,7 +177,7 @@ def _is_across(surface: SurfaceArrays, corners_m: Float64Array, room: Int64Array
     rows, starts, lanes, corners, reached = room[0], room[1], room[2], room[3], room[4]
     count, starts[0] = 0, 0
     for corner in range(4):
-        first, end = _cell_rows(grid, corners_m[corner, 0], corners_m[corner, 1])
+        first, end = slots_of_cell(corners_m[corner, 0], corners_m[corner, 1], grid[2], grid[3], grid[4], grid[5])
         for slot in range(first, end):
             area = grid[6][slot]
             polygon = points_m[area_starts[area] : area_starts[area + 1]]
@@ -212,7 +193,7 @@ def _is_across(surface: SurfaceArrays, corners_m: Float64Array, room: Int64Array
 def _is_in_junction(surface: SurfaceArrays, point_m: Float64Array) -> bool:
     """Return whether a lane of a junction holds a point."""
     grid, points_m, starts, is_in_junction, _ = surface
-    first, end = _cell_rows(grid, point_m[0], point_m[1])
+    first, end = slots_of_cell(point_m[0], point_m[1], grid[2], grid[3], grid[4], grid[5])
     is_held = False
     for slot in range(first, end):
         area = grid[6][slot]
