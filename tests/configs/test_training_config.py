@@ -69,6 +69,7 @@ def test_all_wrong_keys_are_named():
         ("train_data_loader.perturb_probability=1.5", "from 0 to 1"),
         ("train_data_loader.perturb_std=[1, 2]", "three finite numbers of at least 0"),
         ("train_data_loader={key: a, batch_size: 2, num_workers: 2, threads: 2}", "not both"),
+        ("train_data_loader={key: a, batch_size: 2, num_workers: 2, on_device: true}", "made on_device; leave one out"),
         ("train_data_loader.batch_size=true", r"train_data_loader\.batch_size"),
         ("train_data_loader={batch_size: 2}", r"train_data_loader\.key: this key is missing"),
         ("model_params.criterion=l2", r"model_params\.criterion: .*'l1'.*'l2'"),

@@ -329,6 +329,56 @@ def test_the_processor_is_no_device_of_its_own() -> None:
     assert batch["target_positions"].device == torch.device("cpu")
 
 
+@pytest.fixture
+def twin(monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """Have the processor stand in for the GPU that is asked for by its name."""
+    backend = open_backend("cpu")
+    monkeypatch.setattr("l5kit.device.opening.open_backend", lambda device: backend)
+    return backend
+
+
+def test_the_loader_lets_a_device_make_what_it_can(city: Path, twin: Backend) -> None:
+    dataset = open_city(city, "AV", city_cfg())
+    plain, of_device = (loader(dataset, 8, shuffle=True, seed=4, device=device) for device in (None, "cuda"))
+    assert isinstance(of_device, DeviceLoader)
+    assert not isinstance(plain, DeviceLoader)
+    for batch, expected in itertools.islice(zip(of_device, plain, strict=True), 3):
+        assert_same(batch, expected, "cpu")
+    satellite = open_city(city, "AV", city_cfg("py_satellite", satellite_map_key="aerial_map/aerial_map.png"))
+    assert isinstance(loader(satellite, 8, device="cuda"), SendingLoader)
+    assert isinstance(loader(dataset, 8, device="cuda", collate_fn=list), SendingLoader)
+    with pytest.raises(InvalidArgumentError, match="makes these batches itself; leave it out"):
+        loader(dataset, 8, device="cuda", num_workers=2)
+
+
+@pytest.mark.parametrize(("num_free", "is_resident"), [(4_000, False), (100_000_000, True)])
+def test_a_log_lies_on_a_device_where_it_fits(
+    num_free: int, is_resident: bool, twin: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(twin), "free_bytes", lambda self: num_free)
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    samples = DeviceSamples(dataset, twin)
+    assert samples.is_resident == is_resident
+    assert_same(samples.make([3, 30]), collate(dataset.__getitems__([3, 30])), "cpu")
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_trainings_let_a_device_make_batches_if_they_are_told_to(on_device: bool, twin: Backend) -> None:
+    from l5kit.configs.training import LoaderParams
+    from l5kit.training.batches import EvaluationBatches, StepBatches
+
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    params = LoaderParams(key="a", batch_size=4, shuffle=True, threads=1, on_device=on_device)
+    steps = StepBatches(dataset, params, seed=3, num_steps=4, steps_per_epoch=9, pin_memory=False, device="cuda")
+    plain = StepBatches(dataset, params, seed=3, num_steps=4, steps_per_epoch=9, pin_memory=False)
+    assert isinstance(steps._new_loader(0), DeviceLoader) == on_device
+    assert not isinstance(plain._new_loader(0), DeviceLoader)
+    for batch, expected in zip(steps, plain, strict=True):
+        assert_same(batch, expected, "cpu")
+    seen = EvaluationBatches(dataset, params, pin_memory=False, device="cuda")
+    assert sum(len(batch["track_id"]) for batch in seen) == len(dataset)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_loader_tells_that_there_is_no_gpu() -> None:
     dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)

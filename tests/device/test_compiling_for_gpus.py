@@ -29,6 +29,15 @@ def assert_compiled(backend: CompilingBackend, *, has_angles: bool = False) -> N
         assert has_angles or "fma.rn" not in assembly, name
 
 
+@pytest.mark.process  # numba-cuda asks the system for libraries
+def test_kernels_are_not_compiled_when_they_are_linked(backend: CompilingBackend) -> None:
+    """Where they would be compiled with products and sums joined, whatever the compiler was told before."""
+    from l5kit.device.cuda import launcher_of
+    from l5kit.rasterization.device_rasterizer import _paint
+
+    assert launcher_of(_paint).targetoptions["lto"] is False
+
+
 @pytest.mark.slow
 @pytest.mark.process  # numba-cuda asks the system for libraries
 def test_kernels_of_rasters_compile(city: Path, backend: CompilingBackend) -> None:

@@ -55,7 +55,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="DEVICE",
-            help="In place of rates of the processor, those of a GPU: cuda, or cuda:1. With --quick also cpu, where "
+            help="In place of rates of the processor, those of a GPU: cuda. With --quick also cpu, where "
             "the same kernels run in a loop.",
         ),
     ] = None,

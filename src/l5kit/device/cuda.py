@@ -36,7 +36,7 @@ class CudaBackend(Backend):
     """Runs kernels on one GPU, in the stream of torch that is current in the calling thread.
 
     Args:
-        device: As torch says it: ``cuda`` for the current one, ``cuda:1``.
+        device: ``cuda``, or that one with its number; it is the current one of torch.
     """
 
     def __init__(self, device: str) -> None:

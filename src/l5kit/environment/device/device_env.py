@@ -65,7 +65,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         randomize_start: Whether episodes of training start anywhere.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
         copy: Whether what a step returns are copies. Else each call writes into the same tensors.
-        device: ``cuda``, ``cuda:1`` or ``cpu``, where the same kernels run on one core.
+        device: ``cuda``, the current GPU of torch, or ``cpu``, where the same kernels run on one core.
 
     Attributes:
         device: The device, with its number.
