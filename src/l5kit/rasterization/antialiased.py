@@ -22,7 +22,7 @@ ONE: Final = 1 << SHIFT
 _POINT_SHIFT: Final = 9
 """Fractional bits of the points that are handed in."""
 
-SLOPE_WEIGHTS: Final = np.array(
+_SLOPE_WEIGHTS: Final = np.array(
     [181, 181, 181, 182, 182, 183, 184, 185, 187, 188, 190, 192, 194, 196, 198, 201]
     + [203, 206, 209, 211, 214, 218, 221, 224, 227, 231, 235, 238, 242, 246, 250, 254]
     + [256] * 32,
@@ -234,7 +234,7 @@ def _fill_bytes(pixels: UInt8Array, begin: int, end: int, value: int) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def outside(x: int, y: int, width: int, height: int) -> int:
+def _outside(x: int, y: int, width: int, height: int) -> int:
     """Return bits for: left of, right of, above and below a picture, whose size is a position too."""
     return (x < 0) | (x >= width) << 1 | (y < 0) << 2 | (y >= height) << 3
 
@@ -245,9 +245,9 @@ def _share(along: int, rise: int, run: int) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def clip_line(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[bool, int, int, int, int]:
+def _clip(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[bool, int, int, int, int]:
     """Return whether any of a line may be seen, and its ends moved to the border: rows first, the start first."""
-    side0, side1 = outside(x0, y0, width, height), outside(x1, y1, width, height)
+    side0, side1 = _outside(x0, y0, width, height), _outside(x1, y1, width, height)
     if side0 & side1:
         return False, x0, y0, x1, y1
     if side0 & 12:
@@ -258,7 +258,7 @@ def clip_line(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tu
         border = 0 if side1 < 8 else height - 1
         x1 += _share(border - y1, x1 - x0, y1 - y0)
         y1 = border
-    side0, side1 = outside(x0, y0, width, height), outside(x1, y1, width, height)
+    side0, side1 = _outside(x0, y0, width, height), _outside(x1, y1, width, height)
     if side0 & side1:
         return False, x0, y0, x1, y1
     if side0:
@@ -270,6 +270,37 @@ def clip_line(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tu
         y1 += _share(border - x1, y1 - y0, x1 - x0)
         x1 = border
     return True, x0, y0, x1, y1
+
+
+LineCourse = tuple[bool, bool, int, int, int, int, int, tuple[int, int, int, int]]
+"""Of a line: whether any of it may be seen, whether p counts columns, its first p in pixels and its number of steps
+behind that, q there and its change in each step, its weight, and those of its first two and its last two steps."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def line_course(x0: int, y0: int, x1: int, y1: int, height: int, width: int) -> LineCourse:
+    """Clip a line at the border of a picture, and return how it is drawn pixel by pixel along p."""
+    side0 = _outside(x0, y0, width << SHIFT, height << SHIFT)
+    side1 = _outside(x1, y1, width << SHIFT, height << SHIFT)
+    if side0 & side1:
+        return False, False, _ZERO, _ZERO, _ZERO, _ZERO, _ZERO, (_ZERO, _ZERO, _ZERO, _ZERO)
+    if side0 | side1:
+        is_seen, x0, y0, x1, y1 = _clip(x0, y0, x1, y1, width << SHIFT, height << SHIFT)
+        if not is_seen:
+            return False, False, _ZERO, _ZERO, _ZERO, _ZERO, _ZERO, (_ZERO, _ZERO, _ZERO, _ZERO)
+    is_flat = abs(x1 - x0) > abs(y1 - y0)
+    p0 = x0 if is_flat else y0
+    p1 = x1 if is_flat else y1
+    q0 = y0 if is_flat else x0
+    q1 = y1 if is_flat else x1
+    if p1 < p0:
+        p0, p1, q0, q1 = p1, p0, q1, q0
+    q_per_step = divide((q1 - q0) << SHIFT, (p1 - p0) | 1)
+    slope = (q_per_step >> (SHIFT - 5)) & 0x3F
+    usual = _SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
+    p, num_steps = p0 >> SHIFT, ((p1 + ONE) >> SHIFT) - (p0 >> SHIFT)
+    q = q0 + (q_per_step * -(p0 & (ONE - 1)) >> SHIFT) + (ONE >> 1)
+    return True, is_flat, p, num_steps, q, q_per_step, usual, _end_weights(p0, p1 + ONE, num_steps, usual)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -285,32 +316,15 @@ def _draw_line(
     y1: int,
 ) -> None:
     """Clip a line and draw it pixel by pixel along p."""
-    side0 = outside(x0, y0, width << SHIFT, height << SHIFT)
-    side1 = outside(x1, y1, width << SHIFT, height << SHIFT)
-    if side0 & side1:
+    is_seen, is_flat, p, num_steps, q, q_per_step, usual, ends = line_course(x0, y0, x1, y1, height, width)
+    if not is_seen:
         return
-    if side0 | side1:
-        is_seen, x0, y0, x1, y1 = clip_line(x0, y0, x1, y1, width << SHIFT, height << SHIFT)
-        if not is_seen:
-            return
-    is_flat = abs(x1 - x0) > abs(y1 - y0)
-    p0 = x0 if is_flat else y0
-    p1 = x1 if is_flat else y1
-    q0 = y0 if is_flat else x0
-    q1 = y1 if is_flat else x1
-    if p1 < p0:
-        p0, p1, q0, q1 = p1, p0, q1, q0
     p_size = width if is_flat else height
     q_size = height if is_flat else width
     p_stride = 1 if is_flat else width
     q_stride = width if is_flat else 1
-    q_per_step = divide((q1 - q0) << SHIFT, (p1 - p0) | 1)
-    slope = (q_per_step >> (SHIFT - 5)) & 0x3F
-    usual = SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
-    p, p_end = p0 >> SHIFT, (p1 + ONE) >> SHIFT
-    num_steps = p_end - p
-    weight, second, last_but_one, last = end_weights(p0, p1 + ONE, num_steps, usual)
-    q = q0 + (q_per_step * -(p0 & (ONE - 1)) >> SHIFT) + (ONE >> 1)
+    p_end = p + num_steps
+    weight, second, last_but_one, last = ends
     q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)
     is_inside = q_low >= ONE and q_high < (q_size - 1) << SHIFT and p_end < p_size
     at, plane_size = p * p_stride, height * width
@@ -355,7 +369,7 @@ def _draw_line(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def end_weights(p0: int, p1: int, num_steps: int, weight: int) -> tuple[int, int, int, int]:
+def _end_weights(p0: int, p1: int, num_steps: int, weight: int) -> tuple[int, int, int, int]:
     """Return the weights of a line in its first two and its last two steps, by 16ths of the pixels it begins in."""
     i, j = (p0 >> 9) & 0x78, (p1 >> 9) & 0x78
     begin, end = ((0x78 - i) | 4) * weight, (j | 4) * weight

@@ -11,16 +11,7 @@ from numba import njit
 
 from l5kit._types import Int32Array, UInt8Array, UInt64Array
 from l5kit.errors import InvalidArgumentError
-from l5kit.rasterization.antialiased import (
-    DISTANCE_WEIGHTS,
-    ONE,
-    SHIFT,
-    SLOPE_WEIGHTS,
-    clip_line,
-    divide,
-    end_weights,
-    outside,
-)
+from l5kit.rasterization.antialiased import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 
 __all__ = ["MARGIN_PX", "ShapeArrays", "bound_rows", "paint_row", "require_countable"]
@@ -157,31 +148,14 @@ def _draw_contour(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _draw_line(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, line: _Line) -> None:
     """Draw what of an anti-aliased line lies in a row."""
-    x0, y0, x1, y1 = line
     row = place[1]
     height: Any = np.int64(canvas[2])
     width: Any = np.int64(canvas[3])
-    side0 = outside(x0, y0, width << SHIFT, height << SHIFT)
-    side1 = outside(x1, y1, width << SHIFT, height << SHIFT)
-    if side0 & side1:
+    is_seen, is_flat, p, num_steps, q, q_per_step, usual, weights = line_course(
+        line[0], line[1], line[2], line[3], height, width
+    )
+    if not is_seen:
         return
-    if side0 | side1:
-        is_seen, x0, y0, x1, y1 = clip_line(x0, y0, x1, y1, width << SHIFT, height << SHIFT)
-        if not is_seen:
-            return
-    is_flat = abs(x1 - x0) > abs(y1 - y0)
-    p0 = x0 if is_flat else y0
-    p1 = x1 if is_flat else y1
-    q0 = y0 if is_flat else x0
-    q1 = y1 if is_flat else x1
-    if p1 < p0:
-        p0, p1, q0, q1 = p1, p0, q1, q0
-    q_per_step = divide((q1 - q0) << SHIFT, (p1 - p0) | 1)
-    slope = (q_per_step >> (SHIFT - 5)) & 0x3F
-    usual = SLOPE_WEIGHTS[slope ^ 0x3F if q_per_step < 0 else slope]
-    p, num_steps = p0 >> SHIFT, ((p1 + ONE) >> SHIFT) - (p0 >> SHIFT)
-    weights = end_weights(p0, p1 + ONE, num_steps, usual)
-    q = q0 + (q_per_step * -(p0 & (ONE - 1)) >> SHIFT) + (ONE >> 1)
     if is_flat:
         for step in range(min(num_steps + 1, width - p)):
             at = q + step * q_per_step
