@@ -1,25 +1,31 @@
 """Samples that a device makes are those of the processor: on its twin everywhere, on a GPU where there is one."""
 
+import gc
 import itertools
 import pickle
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+import zarr
 from torch.utils.data import ConcatDataset, Subset
 
 from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
+from l5kit.data.device_log import upload_log
 from l5kit.dataset import (
     AgentDataset,
     EgoAgentDatasetVectorized,
     EgoDataset,
     EgoDatasetVectorized,
     collate,
+    device_samples,
     loader,
 )
 from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource
@@ -377,6 +383,43 @@ def test_trainings_let_a_device_make_batches_if_they_are_told_to(on_device: bool
         assert_same(batch, expected, "cpu")
     seen = EvaluationBatches(dataset, params, pin_memory=False, device="cuda")
     assert sum(len(batch["track_id"]) for batch in seen) == len(dataset)
+
+
+def test_evaluations_are_the_same_each_time_and_send_a_log_once(twin: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    from l5kit.configs.training import LoaderParams
+    from l5kit.training.batches import EvaluationBatches
+
+    monkeypatch.setattr("l5kit.dataset.device_samples.upload_log", Mock(wraps=upload_log))
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None, perturb())
+    params = LoaderParams(key="a", batch_size=4, shuffle=False, threads=0, max_num_batches=3, on_device=True)
+    seen = EvaluationBatches(dataset, params, pin_memory=False, device="cuda")
+    for batch, expected in zip(list(seen), list(seen), strict=True):
+        assert_same(batch, expected, "cpu")
+    assert device_samples.upload_log.call_count == 1
+
+
+def test_a_stored_log_lies_on_a_device_once_for_all_datasets_that_are_alive(
+    city: Path, tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("l5kit.dataset.device_samples.upload_log", Mock(wraps=upload_log))
+    folder = shutil.copytree(city, tmp_path / "city")
+    samples = [DeviceSamples(open_city(folder, kind, city_cfg()), backend) for kind in ("AV", "agents", "AV")]
+    upload = device_samples.upload_log
+    assert upload.call_count == 1
+    without_lights = city_cfg(disable_traffic_light_faces=True)
+    samples.append(DeviceSamples(open_city(folder, "AV", without_lights), backend))
+    assert upload.call_count == 2
+    log = zarr.open_group(folder / "scenes" / "sample.zarr", mode="r+")
+    agents = log["agents"][:100]
+    agents["yaw"] += 1
+    log["agents"][:100] = agents
+    changed = open_city(folder, "agents", city_cfg())
+    samples.append(DeviceSamples(changed, backend))
+    assert upload.call_count == 3
+    assert_same(samples[-1].make([0, 3]), collate(changed.__getitems__([0, 3])), backend.device)
+    del samples
+    gc.collect()
+    assert len(device_samples._HELD) == 0
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

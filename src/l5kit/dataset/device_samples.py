@@ -1,7 +1,9 @@
 """Samples on a device: batches of a dataset that are made where a model is."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -9,7 +11,8 @@ from l5kit._overriding import overrides_package
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.device_log import DEVICE_AGENT_DTYPE, DeviceLog, DeviceWindows, av_headings, send_windows, upload_log
-from l5kit.data.record_sequence import rows_of
+from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
 from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.windows import Targets, Windows
@@ -45,6 +48,9 @@ _SMALL_BYTES: Final = 1 << 28
 
 _ONLY_NOW: Final = WindowSteps(0, 0)
 
+_HELD: Final[WeakValueDictionary[str, DeviceLog]] = WeakValueDictionary()
+"""Logs that lie on a device while somebody holds them, by what tells one from another."""
+
 
 def makes_on_device(dataset: object) -> bool:
     """Return whether a device can make the samples of a dataset.
@@ -68,8 +74,8 @@ class DeviceSamples:
     """Makes the samples of a dataset on a device, the same as the dataset makes on the processor.
 
     The log lies on the device if it fits there beside batches and a model, and all its intervals are sound; else the
-    records of each batch are sent. On the processor stays what is one number a sample or a few: which scene and frame,
-    who, and from where it is seen.
+    records of each batch are sent. It lies there once for all datasets of one stored log. On the processor stays what
+    is one number a sample or a few: which scene and frame, who, and from where it is seen.
 
     Args:
         dataset: One of which :func:`makes_on_device` is true. Where its log is replaced later, records are sent.
@@ -93,7 +99,7 @@ class DeviceSamples:
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
         self._maker = _maker_of(self._sampler, backend)
-        self._log = self._open_log() if is_resident or (is_resident is None and self._fits()) else None
+        self._log = None if is_resident is False else self._place_log(must_be_there=bool(is_resident))
         self.is_resident = self._log is not None
         backend.wait()  # for log and map, which other streams read
 
@@ -177,6 +183,17 @@ class DeviceSamples:
         at = (starts + places.state_indices, starts, stops)
         return resident, cut_on_device(resident, at, self._sampler.steps, moved)
 
+    def _place_log(self, *, must_be_there: bool) -> DeviceLog | None:
+        """Return the log on the device, where somebody may hold it already; None where it does not fit."""
+        key = _key_of(self._backend, self.dataset.dataset, self._lights)
+        held = None if key is None else _HELD.get(key)
+        if held is not None:
+            return held
+        log = self._open_log() if must_be_there or self._fits() else None
+        if log is not None and key is not None:
+            _HELD[key] = log
+        return log
+
     def _fits(self) -> bool:
         """Return whether the log fits on the device."""
         log = self.dataset.dataset
@@ -196,6 +213,16 @@ def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     import torch
 
     return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
+
+
+def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) -> str | None:
+    """Return what tells a log on a device from others; None for one in memory, which may change unseen."""
+    arrays = (log.frames, log.agents) if lights is None else (log.frames, log.agents, log.tl_faces)
+    signatures = [array.signature() if isinstance(array, RecordSequence) else None for array in arrays]
+    if any(signature is None for signature in signatures):
+        return None
+    faces = () if lights is None else (lights.face_ids.shape, lights.face_ids.tobytes())
+    return hashlib.sha256(repr((backend.device, signatures, faces)).encode()).hexdigest()
 
 
 def _positions_of(dataset: BaseEgoDataset, indices: Sequence[int]) -> Int64Array:

@@ -168,6 +168,8 @@ class StepBatches:
 class EvaluationBatches:
     """The batches of an evaluation; those of this process are chosen when it starts.
 
+    A device that makes them keeps what it needs for that, the log above all, until the next evaluation.
+
     Args:
         samples: The samples.
         loader: How they are loaded, and how many batches are taken of them, evenly spread over all scenes.
@@ -180,16 +182,28 @@ class EvaluationBatches:
         self._loader = loader
         self._pin_memory = pin_memory
         self._device = device if loader.on_device else None
+        self._kept: tuple[tuple[int, int], BatchLoader] | None = None
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         """Return the batches of one evaluation."""
+        place = process_place(None, None)
+        if self._kept is not None and self._kept[0] == place:
+            batches = self._kept[1]
+        else:
+            batches = self._new_loader(num_processes=place[1])
+        if self._device is not None:
+            self._kept = place, batches
+        batches.set_epoch(0)
+        return iter(batches)
+
+    def _new_loader(self, *, num_processes: int) -> BatchLoader:
+        """Return the loader of this process, which is one of some."""
         loader = self._loader
         chosen: IndexedSamples = self._samples
         if loader.max_num_batches is not None:
-            _, num_processes = process_place(None, None)
             most = loader.max_num_batches * loader.batch_size * num_processes
             chosen = Subset(self._samples, spread_indices(len(chosen), most).tolist())
-        batches = make_loader(
+        return make_loader(
             chosen,
             loader.batch_size,
             num_workers=loader.num_workers,
@@ -197,4 +211,3 @@ class EvaluationBatches:
             pin_memory=self._pin_memory,
             device=self._device,
         )
-        return iter(batches)
