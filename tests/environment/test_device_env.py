@@ -53,7 +53,7 @@ def drive(env, twin, *, seed=3, most=(1.0, 1.0)):
     close(env.reset(seed=seed)[0], twin.reset(seed=seed)[0], of_obs)
     for _ in range(NUM_STEPS):
         np.testing.assert_array_equal(env.scene_indices, twin.scene_indices)
-        actions = (generator.uniform(-1, 1, (NUM_ENVS, 2)) * most + [0.4, 0]).astype(np.float32)
+        actions = draw_actions(env, generator, most)
         found, expected = env.step(torch.from_numpy(actions).to(env.device)), twin.step(actions)
         close(found[0], expected[0], of_obs)
         close(found[1], expected[1], of_rewards)
@@ -66,6 +66,12 @@ def drive(env, twin, *, seed=3, most=(1.0, 1.0)):
         seen["terminated"] += expected[2].sum()
         seen["ends"] += (expected[2] | expected[3]).sum()
     return seen
+
+
+def draw_actions(env, generator, most):
+    if env.action_space.dtype == np.int64:
+        return generator.integers(0, env.single_action_space.n, NUM_ENVS)
+    return (generator.uniform(-1, 1, (NUM_ENVS, 2)) * most + [0.4, 0]).astype(np.float32)
 
 
 def check_infos(found, expected, is_end, tolerance):
@@ -84,8 +90,10 @@ def check_infos(found, expected, is_end, tolerance):
         {"ends_at": [], "actions": "curvature", "others": "log", "randomize_start": False},
         {"reward": DrivingReward(EXPERT, ends_at=["off_road", "red_light"]), "train": False},
         {"actions": ModelActions(Unicycle(), (-6.0, -0.4), (3.0, 0.5)), "gym_params": {"overfit": True}},
+        {"actions": "grid", "ends_at": []},
+        {"actions": ModelActions(Unicycle(), (-6.0, -0.4), (3.0, 0.5), (4, 3)), "ends_at": ["off_road"]},
     ],
-    ids=["ends", "replayed", "expert", "unicycle"],
+    ids=["ends", "replayed", "expert", "unicycle", "grid", "grid of a unicycle"],
 )
 def test_episodes_are_those_of_the_processor(make_both, args):
     seen = drive(*make_both(**args))
@@ -167,6 +175,20 @@ def test_actions_are_checked(make):
     env.step(zeros(env))
 
 
+def test_numbers_of_a_grid_are_checked(make):
+    env = make(actions="grid")
+    env.reset(seed=1)
+    with pytest.raises(InvalidArgumentError, match=r"actions is torch.float32 of shape \(2,\)"):
+        env.step(torch.zeros(2, device=env.device))
+    with pytest.raises(InvalidArgumentError, match=r"actions is a list; pass a tensor of torch on .*, \(2,\)"):
+        env.step([1, 2])
+    for wrong in (-1, 63):
+        env.step(torch.tensor([62, wrong], device=env.device))
+        with pytest.raises(InvalidArgumentError, match=r"action of environment 1 .* was none of Discrete\(63\)"):
+            env.step(torch.tensor([0, 0], device=env.device))
+        env.reset()
+
+
 def test_episodes_may_be_asked_for(make):
     env = make(gym_params={"max_scene_id": 2})
     env.reset(options={"scene_id": 1, "start_frame_index": 7})
@@ -186,7 +208,6 @@ def test_episodes_may_be_asked_for(make):
         ({"observation": "raster"}, UnsupportedValueError, "observation is 'raster', .* observation='compact'"),
         ({"reward": "displacement"}, UnsupportedValueError, "reward is 'displacement', .* reward='driving'"),
         ({"actions": "kinematic"}, UnsupportedValueError, "actions is 'kinematic', .* actions='bicycle'"),
-        ({"actions": "grid"}, UnsupportedValueError, "actions is 'grid', .* without a grid"),
         ({"actions": ModelActions(PoseChange(), (-1.0,) * 3, (1.0,) * 3)}, UnsupportedValueError, "actions is Model"),
         (
             {"sim_cfg": SimulationConfigGym(use_agents_gt=False)},

@@ -18,7 +18,7 @@ from l5kit.environment.action_kinds import ModelActions
 from l5kit.environment.device.device_arrays import as_device_array
 from l5kit.environment.device.device_compact_view import DeviceCompactView
 from l5kit.environment.device.device_driving_reward import DeviceDrivingReward
-from l5kit.environment.device.device_env_kernels import IS_BAD, IS_OVER, scale_actions
+from l5kit.environment.device.device_env_kernels import IS_BAD, IS_OVER, choose_controls, scale_actions
 from l5kit.environment.device.device_simulation import DeviceModel, DeviceSimulation
 from l5kit.environment.device.host_copy import HostCopy
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeChoice, read_masked_options
@@ -34,7 +34,7 @@ from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle,
 
 __all__ = ["DeviceVectorEnv"]
 
-_MODEL_ACTIONS = ("bicycle", "curvature")
+_MODEL_ACTIONS = ("bicycle", "curvature", "grid")
 _ELSEWHERE = "or use L5VectorEnv, which runs on the processor"
 
 
@@ -58,8 +58,8 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         train: Whether episodes are of the training data.
         observation: ``compact``, or None where the configuration says so.
         reward: ``driving`` or a ``DrivingReward``, or None where the configuration says ``driving``.
-        actions: ``bicycle``, ``curvature``, or ``ModelActions`` without a grid for a model that moves AVs on a device;
-            None where the configuration names one of the first two.
+        actions: ``bicycle``, ``curvature``, ``grid``, or ``ModelActions`` for a model that moves AVs on a device; None
+            where the configuration names one of the first three.
         others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
         ends_at: What ends an episode early, of ``collision`` and ``off_road``; None for what the configuration says.
         randomize_start: Whether episodes of training start anywhere.
@@ -122,7 +122,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         )
         self._view = DeviceCompactView(self.simulation)
         self._worth = DeviceDrivingReward(worth, self.simulation, self._view, step_time_s=parts.step_time_s)
-        self._names, self._limits = worth.terms, _limits_of(kind)
+        self._names, self._limits, self._grid = worth.terms, _limits_of(kind), kind.grid
         self._controls = backend.zeros((self.num_envs, 2), np.float64)
         self._is_bad = backend.zeros(self.num_envs, np.bool_)
         self._states = HostCopy(self._worth.states)
@@ -178,8 +178,8 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         """Drive each environment to its next frame, or start its next episode.
 
         Args:
-            actions: From -1 to 1, float32 or float64 (N, 2) on the device; those of environments that start an episode
-                are not looked at.
+            actions: From -1 to 1, float32 or float64 (N, 2), or numbers of a grid, int64 (N,), on the device; those of
+                environments that start an episode are not looked at.
 
         Returns:
             What is seen, float32 (N, ``layout.size``), rewards, float64 (N,), terminated and truncated, bool (N,), and
@@ -190,16 +190,13 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         Raises:
             EpisodeEndedError: There is no episode yet.
             InvalidArgumentError: The actions have another shape or type, or are on another device, or those of the step
-                before were not finite, which only shows here; ``reset`` goes on after that.
+                before were not finite, or none of the grid, which only shows here; ``reset`` goes on after that.
         """
         if not self._has_begun:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
         given = self._actions_of(actions)
         is_over = self._ended()
-        backend, states = self.simulation.backend, self._worth.on_device
-        controls, is_bad = self._controls, self._is_bad
-        backend.run(scale_actions, self.num_envs, given, states, self._limits, controls, is_bad)
-        self.simulation.step(backend.tensor(controls))
+        self.simulation.step(self._controls_of(given))
         if is_over.any():
             self._start(np.flatnonzero(is_over), {})
         self._look_and_judge()
@@ -210,21 +207,33 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
     def _actions_of(self, actions: torch.Tensor) -> DeviceArray:
         """Return actions as kernels take them."""
         if not isinstance(actions, torch.Tensor):
-            raise InvalidArgumentError(
-                f"actions is a {type(actions).__name__}; pass a tensor of torch on {self.device}, (N, 2)"
-            )
-        dtype = torch.float64 if actions.dtype == torch.float64 else torch.float32
+            name, shape = type(actions).__name__, self.action_space.shape
+            raise InvalidArgumentError(f"actions is a {name}; pass a tensor of torch on {self.device}, {shape}")
         backend = self.simulation.backend
+        if self._grid is not None:
+            return as_device_array("actions", actions, (self.num_envs,), backend, dtype=torch.int64)
+        dtype = torch.float64 if actions.dtype == torch.float64 else torch.float32
         return as_device_array("actions", actions.detach(), (self.num_envs, 2), backend, dtype=dtype)
+
+    def _controls_of(self, given: DeviceArray) -> torch.Tensor:
+        """Return the controls that actions stand for, float64 (N, 2)."""
+        backend, states = self.simulation.backend, self._worth.on_device
+        controls, is_bad, limits = self._controls, self._is_bad, self._limits
+        if self._grid is None:
+            backend.run(scale_actions, self.num_envs, given, states, limits, controls, is_bad)
+        else:
+            backend.run(choose_controls, self.num_envs, given, states, limits, self._grid, controls, is_bad)
+        return backend.tensor(controls)
 
     def _ended(self) -> NumericArray:
         """Return whose episodes have ended in the last step, bool (N,), once that is known."""
         states = self._states.read()
         if (states == IS_BAD).any():
             first = int(np.argmax(states == IS_BAD))
+            wrong = "not finite; all of it must be" if self._grid is None else f"none of {self.single_action_space}"
             raise InvalidArgumentError(
-                f"action of environment {first} in the step before this one was not finite; all of it must be, look at "
-                "the policy and call reset()"
+                f"action of environment {first} in the step before this one was {wrong}; look at the policy and call "
+                "reset()"
             )
         is_over: NumericArray = states == IS_OVER
         return is_over
@@ -296,9 +305,8 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
         )
     if not _is_on_device(options.actions):
         raise UnsupportedValueError(
-            f"actions is {options.actions!r}, but on a device AVs are moved by models; pass actions='bicycle' or "
-            f"'curvature', or ModelActions without a grid for Unicycle, InvertibleBicycle or KinematicBicycle, "
-            f"{_ELSEWHERE}"
+            f"actions is {options.actions!r}, but on a device AVs are moved by models; pass actions='bicycle', "
+            f"'curvature' or 'grid', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle, {_ELSEWHERE}"
         )
     if sim_cfg.use_ego_gt:
         raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
@@ -312,6 +320,5 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
 def _is_on_device(actions: object) -> bool:
     """Return whether a device has actions of this kind."""
     if isinstance(actions, ModelActions):
-        is_moved = type(actions.model) in (Unicycle, InvertibleBicycle, KinematicBicycle)
-        return is_moved and actions.grid is None
+        return type(actions.model) in (Unicycle, InvertibleBicycle, KinematicBicycle)
     return actions in _MODEL_ACTIONS

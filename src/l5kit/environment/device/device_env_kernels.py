@@ -11,10 +11,10 @@ from l5kit.environment.rewards.step_faults import find_faults, write_rear_axle
 from l5kit.environment.rewards.step_terms import write_amounts_of
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 
-__all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "judge_steps", "scale_actions"]
+__all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "choose_controls", "judge_steps", "scale_actions"]
 
 GOES_ON, IS_OVER, IS_BAD = range(3)
-"""States of an environment after a step: the last one has been given an action that is not finite."""
+"""States of an environment after a step: the last one has been given an action that is none."""
 
 _OFF_ROAD = MOST_OFF_ROAD_M
 _SPEED, _ACCELERATION, _YAW_RATE = range(3)
@@ -41,13 +41,33 @@ def scale_actions(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def choose_controls(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the controls of a grid that a number stands for, zeros for one that does not count or is none of them.
+
+    Arguments: numbers, int64 (N,); states of the environments before the step, (N,); lowest and highest controls; how
+    many values each control has; controls (N, 2) and whether a number that counts is none, (N,), which are written.
+    """
+    numbers, states, (lows, highs), (num_first, num_second), controls, is_bad = arguments
+    number, counts = numbers[item], states[item] != IS_OVER
+    is_known = 0 <= number < num_first * num_second
+    is_bad[item] = counts and not is_known
+    if counts and is_known:
+        first = 2.0 * (number // num_second) / (num_first - 1) - 1.0
+        second = 2.0 * (number % num_second) / (num_second - 1) - 1.0
+        controls[item, 0] = control_of(first, lows[0], highs[0])
+        controls[item, 1] = control_of(second, lows[1], highs[1])
+    else:
+        controls[item, 0], controls[item, 1] = 0.0, 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
     """Write what a step of a slot is worth and whether its episode is over, or begin to judge where one begins.
 
     Arguments: ``arrays[0]`` of a DeviceTraffic; what a bank has: ``scenes``, ``paths`` with lanes as lines, ``colors``,
     ``expert_arcs_m`` and ``ego_poses``; the AVs; ``rows`` and ``places`` of a DeviceCompactView; ``map_checks`` of a
     DeviceSimulation; what is remembered; room; rules; last frames of episodes, counted in their scenes, and which
-    actions were not finite, (N,) each; what is written.
+    actions were none, (N,) each; what is written.
     """
     traffic, bank, avs, (rows, places), map_checks, remembered, room, rules, (last_frames, is_bad), out = arguments
     frames, bank_rows, _ = traffic
