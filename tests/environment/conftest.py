@@ -1,6 +1,35 @@
 """Environments over the small made city, for tests of environments."""
 
+import numpy as np
 import pytest
+
+
+@pytest.fixture(scope="session")
+def city_log(city):
+    """The log of the city."""
+    from l5kit.data import ChunkedDataset, find_dataset_files
+
+    return ChunkedDataset(str(find_dataset_files(city).dataset)).open()
+
+
+@pytest.fixture(scope="session")
+def road(city):
+    """The map of the city."""
+    from l5kit.data import find_dataset_files
+    from l5kit.data.map.opened import open_map
+    from l5kit.simulation.engine.scene_batch import RoadMap
+
+    return RoadMap(open_map(find_dataset_files(city)))
+
+
+@pytest.fixture(scope="module")
+def bank(city_log, road):
+    """Its scenes 2, 0 and 1, whose agents may be driven."""
+    from l5kit.environment.traffic.scene_bank import SceneBank
+
+    bank = SceneBank(city_log, road=road, drives_agents=True)
+    bank.prepare(np.array([2, 0, 1]))
+    return bank
 
 
 @pytest.fixture

@@ -210,6 +210,11 @@ def test_episodes_may_be_asked_for(make):
         ({"actions": "kinematic"}, UnsupportedValueError, "actions is 'kinematic', .* actions='bicycle'"),
         ({"actions": ModelActions(PoseChange(), (-1.0,) * 3, (1.0,) * 3)}, UnsupportedValueError, "actions is Model"),
         (
+            {"actions": ModelActions(Unicycle(), (-1.0,), (1.0,))},
+            InvalidArgumentError,
+            "limits of 1 controls; Unicycle takes 2",
+        ),
+        (
             {"sim_cfg": SimulationConfigGym(use_agents_gt=False)},
             UnsupportedValueError,
             "sim_cfg wants agents .*idm",

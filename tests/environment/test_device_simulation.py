@@ -5,15 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset, find_dataset_files
-from l5kit.data.map.opened import open_map
 from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.rewards.step_faults import FaultMemory, room_for_lanes, surface_arrays, write_faults
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, PoseChange, Unicycle
 
 torch = pytest.importorskip("torch")
@@ -22,15 +19,6 @@ from l5kit.environment.device.device_simulation import DeviceSimulation  # noqa:
 MODELS = {"unicycle": Unicycle(), "curvature": InvertibleBicycle(), "bicycle": KinematicBicycle()}
 DRIVERS = {"idm": IntelligentDriver(max_lateral_mps2=1.5), "replay": None}
 SCENES, FRAMES = [1, 2, 0, 1, 2, 0], [1, 5, 20, 30, 80, 1]
-
-
-@pytest.fixture(scope="module")
-def bank(city):
-    files = find_dataset_files(city)
-    log = ChunkedDataset(str(files.dataset)).open()
-    bank = SceneBank(log, road=RoadMap(open_map(files)), drives_agents=True)
-    bank.prepare(np.array([2, 0, 1]))
-    return bank
 
 
 @dataclass
@@ -118,6 +106,35 @@ def _check_agents(processor, simulation, tolerance):
     is_there = np.arange(found.groups.shape[1]) < found.counts.cpu().numpy()[:, None]
     np.testing.assert_allclose(found.boxes.cpu().numpy()[is_there], expected.boxes, rtol=0, atol=tolerance)
     np.testing.assert_array_equal(found.track_rows.cpu().numpy()[is_there], expected.track_rows)
+
+
+def drive_with_noise(bank, backend, noise_m):
+    """Return where AVs and agents of three scenes have been, when all that are driven are pushed after each step."""
+    simulation = DeviceSimulation(bank, 3, model=MODELS["bicycle"], drives=DRIVERS["idm"], backend=backend)
+    generator, places = torch.Generator(backend.device).manual_seed(7), []
+    simulation.reset([0, 1, 2], [1, 1, 1])
+    traffic, seats = simulation.traffic, simulation.traffic.seats
+
+    def push(*shape):
+        return torch.rand(shape, generator=generator, device=backend.device, dtype=torch.float64) * 2 - 1
+
+    for _ in range(98):
+        simulation.step(0.1 * push(3, 2))
+        simulation.boxes[:, :3] += noise_m * push(3, 3)
+        seats.boxes[..., :3] += noise_m * push(*seats.boxes.shape[:2], 3)
+        places.append((simulation.boxes.clone(), traffic.rows(traffic.every)))
+    assert traffic.num_driven.sum() > 10
+    return places
+
+
+def test_what_is_rounded_otherwise_hardly_moves_anybody(bank, backend):
+    """A GPU has other last bits of sines and cosines: here all are moved by ten thousand times as much."""
+    exact, moved = (drive_with_noise(bank, backend, noise_m) for noise_m in (0.0, 1e-9))
+    for (boxes, rows), (moved_boxes, moved_rows) in zip(exact, moved, strict=True):
+        torch.testing.assert_close(moved_boxes, boxes, rtol=0, atol=1e-5)
+        assert torch.equal(moved_rows.counts, rows.counts)
+        is_there = torch.arange(rows.groups.shape[1], device=backend.device) < rows.counts[:, None]
+        torch.testing.assert_close(moved_rows.boxes[is_there], rows.boxes[is_there], rtol=0, atol=1e-5)
 
 
 def test_replayed_avs_are_those_of_the_log(bank, backend):

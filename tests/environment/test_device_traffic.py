@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset, find_dataset_files
-from l5kit.data.map.opened import open_map
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.lanes.lane_following import mark_lights, rank_of_line
 
 torch = pytest.importorskip("torch")
@@ -24,23 +21,6 @@ DRIVERS = {
 }
 AV_SIZES_M = {0: (4.8, 1.9), 1: (4.8, 1.9), 2: (80.0, 60.0)}
 """Of slots: one AV is so large that vehicles often appear where it stands."""
-
-
-@pytest.fixture(scope="module")
-def log(city):
-    return ChunkedDataset(str(find_dataset_files(city).dataset)).open()
-
-
-@pytest.fixture(scope="module")
-def road(city):
-    return RoadMap(open_map(find_dataset_files(city)))
-
-
-@pytest.fixture(scope="module")
-def bank(log, road):
-    bank = SceneBank(log, road=road, drives_agents=True)
-    bank.prepare(np.array([2, 0, 1]))
-    return bank
 
 
 def egos_of(bank, bank_rows, frames, slots):
@@ -162,8 +142,8 @@ def test_lights_of_lines_are_those_of_the_map(bank, backend):
     assert num_lit > 0
 
 
-def test_what_does_not_fit_is_refused(log, road, bank, backend):
-    growing = SceneBank(log, road=road, drives_agents=True)
+def test_what_does_not_fit_is_refused(city_log, road, bank, backend):
+    growing = SceneBank(city_log, road=road, drives_agents=True)
     with pytest.raises(InvalidArgumentError, match=r"bank has no scenes; call bank.prepare\(\)"):
         DeviceTraffic(growing, 1, drives=None, backend=backend)
     growing.prepare(np.array([0]))

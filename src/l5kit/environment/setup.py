@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+import numpy as np
 import torch
 from gymnasium import spaces
 
@@ -48,7 +49,14 @@ from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 
-__all__ = ["EnvironmentOptions", "EnvironmentParts", "measure_scales", "named_actions"]
+__all__ = [
+    "EnvironmentOptions",
+    "EnvironmentParts",
+    "measure_scales",
+    "named_actions",
+    "require_driven_avs",
+    "require_num_envs",
+]
 
 OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
@@ -396,6 +404,27 @@ def named_actions(actions: str | ActionKind | None, *, use_kinematic: bool) -> s
     if use_kinematic and actions not in (None, "kinematic"):
         raise InvalidArgumentError(f"use_kinematic is True, but actions is {actions!r}; pass one of them")
     return "kinematic" if use_kinematic else actions
+
+
+def require_num_envs(num_envs: object) -> int:
+    """Return how many environments there are to be.
+
+    Raises:
+        InvalidArgumentError: It is no whole number, or below 1.
+    """
+    if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
+        raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more")
+    return int(num_envs)
+
+
+def require_driven_avs(sim_cfg: SimulationConfig) -> None:
+    """Refuse to replay AVs.
+
+    Raises:
+        InvalidArgumentError: They are to be replayed.
+    """
+    if sim_cfg.use_ego_gt:
+        raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
 
 
 def measure_scales(

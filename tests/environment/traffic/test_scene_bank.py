@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset, find_dataset_files
-from l5kit.data.map.opened import open_map
+from l5kit.data import ChunkedDataset
 from l5kit.data.scene_records import SceneRecords
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import start_of_ego
 from l5kit.simulation.lanes.red_lights import read_lane_colors
 from l5kit.simulation.lanes.track_poses import find_lane_followers
@@ -31,16 +30,6 @@ def small_log():
     ways_m = np.concatenate([0.3 * np.arange(length) for length in lengths])
     positions_m = np.column_stack([ways_m, np.full(len(ways_m), 1.0), np.zeros(len(ways_m))])
     return make_log([moving, silent, [[]] * 10, [[]] * 4], positions_m=positions_m)
-
-
-@pytest.fixture(scope="module")
-def city_log(city):
-    return ChunkedDataset(str(find_dataset_files(city).dataset)).open()
-
-
-@pytest.fixture(scope="module")
-def road(city):
-    return RoadMap(open_map(find_dataset_files(city)))
 
 
 def test_scenes_without_a_map_have_straight_routes():

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset, find_dataset_files
-from l5kit.data.map.opened import open_map
+from l5kit.data import ChunkedDataset
 from l5kit.data.scene_records import SceneRecords, join_scenes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
@@ -16,7 +15,7 @@ from l5kit.simulation.drivers.intelligent import _MEMORY, IntelligentDriver, _Se
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Standing
 from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.agent_control import AgentControl
-from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 from support.logs import intervals
 
@@ -34,23 +33,13 @@ EGOS = {
 
 
 @pytest.fixture(scope="module")
-def log(city):
-    return ChunkedDataset(str(find_dataset_files(city).dataset)).open()
+def scenes(city_log):
+    return [SceneRecords.read(city_log, scene) for scene in range(len(city_log.scenes))]
 
 
 @pytest.fixture(scope="module")
-def road(city):
-    return RoadMap(open_map(find_dataset_files(city)))
-
-
-@pytest.fixture(scope="module")
-def scenes(log):
-    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))]
-
-
-@pytest.fixture(scope="module")
-def bank(log, road):
-    bank = SceneBank(log, road=road, drives_agents=True)
+def bank(city_log, road):
+    bank = SceneBank(city_log, road=road, drives_agents=True)
     assert bank.prepare(np.array([2, 0, 1, 2])).tolist() == [0, 1, 2, 0]
     return bank
 
@@ -166,7 +155,7 @@ def _way_from_log(twin):
     return max(np.linalg.norm(pair[0] - pair[1]) for pair in places.values() if len(pair) == 2)
 
 
-def test_agents_that_the_log_loses_for_a_while_drive_on(bank, log, road, scenes):
+def test_agents_that_the_log_loses_for_a_while_drive_on(bank, city_log, road, scenes):
     seats = bank.path_tracks[bank.routes[1] + 1 : bank.routes[2]]  # scene 0 is the second one of the bank
     lost = bank.track_ids[seats[::2]]
     records = scenes[0]
@@ -178,7 +167,7 @@ def test_agents_that_the_log_loses_for_a_while_drive_on(bank, log, road, scenes)
     holed = SceneRecords(cut, records.agents[is_left], records.tl_faces)
     joined = join_scenes([holed])
     arrays = {name: getattr(joined, name) for name in ("scenes", "frames", "agents", "tl_faces")}
-    of_holed = SceneBank(ChunkedDataset.in_memory(**arrays, facts=log.facts), road=road, drives_agents=True)
+    of_holed = SceneBank(ChunkedDataset.in_memory(**arrays, facts=city_log.facts), road=road, drives_agents=True)
     of_holed.prepare(np.array([0]))
     twin = Twin(of_holed, 1, DRIVERS["usual"], EGOS["tracked"], scenes=[holed], road=road)
     twin.start(0, 0, 0)
@@ -192,9 +181,9 @@ def test_agents_that_the_log_loses_for_a_while_drive_on(bank, log, road, scenes)
     assert num_beyond_log > 5
 
 
-def test_paths_that_come_later_have_bends_too(log, road):
+def test_paths_that_come_later_have_bends_too(city_log, road):
     def drive(groups):
-        growing = SceneBank(log, road=road, drives_agents=True)
+        growing = SceneBank(city_log, road=road, drives_agents=True)
         slots = TrafficSlots(growing, 2, drives=DRIVERS["bends"])
         for group in groups:
             growing.prepare(np.array(group))
@@ -286,7 +275,7 @@ def test_a_slot_does_not_depend_on_the_others_of_a_call(bank):
     assert together.track_rows.tobytes() == apart.track_rows.tobytes()
 
 
-def test_what_is_not_there_is_refused(bank, log, road):
+def test_what_is_not_there_is_refused(bank, city_log, road):
     slots, one = TrafficSlots(bank, 2, drives=DRIVERS["usual"]), np.array([1])
     with pytest.raises(IndexOutOfRangeError, match=r"nothing has started in slot 1"):
         slots.rows(one)
@@ -303,6 +292,6 @@ def test_what_is_not_there_is_refused(bank, log, road):
     with pytest.raises(InvalidArgumentError, match=r"ego_boxes must have shape \(1, 5\), got \(1, 3\)"):
         slots.step(one, np.zeros((1, 3)), np.zeros((1, 2)))
     with pytest.raises(InvalidArgumentError, match=r"drives_agents=True"):
-        TrafficSlots(SceneBank(log, road=road, drives_agents=False), 1, drives=DRIVERS["usual"])
+        TrafficSlots(SceneBank(city_log, road=road, drives_agents=False), 1, drives=DRIVERS["usual"])
     with pytest.raises(InvalidArgumentError, match=r"unknown_limit_mps 5.0, the bank 10.0"):
         TrafficSlots(bank, 1, drives=IntelligentDriver(unknown_limit_mps=5.0))

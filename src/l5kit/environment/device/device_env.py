@@ -25,7 +25,7 @@ from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeChoice, read_ma
 from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.environment.observations.compact_view import compact_space
 from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward
-from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_num_envs
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
@@ -35,6 +35,9 @@ from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle,
 __all__ = ["DeviceVectorEnv"]
 
 _MODEL_ACTIONS = ("bicycle", "curvature", "grid")
+_NUM_CONTROLS = 2
+"""Of each model that moves AVs on a device."""
+
 _ELSEWHERE = "or use L5VectorEnv, which runs on the processor"
 
 
@@ -98,8 +101,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         copy: bool = True,
         device: object = "cuda",
     ) -> None:
-        if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
-            raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more")
+        num_envs = require_num_envs(num_envs)
         options = EnvironmentOptions(
             observation=observation, actions=actions, reward=reward, others=others, ends_at=ends_at
         )
@@ -107,7 +109,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
         _require_supported(parts.options, self.sim_cfg)
         backend = open_backend(device)
-        self.num_envs, self.copy, self.render_mode, self.device = int(num_envs), copy, None, backend.device
+        self.num_envs, self.copy, self.render_mode, self.device = num_envs, copy, None, backend.device
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
         choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
         kind, worth = parts.actions(self.num_envs, choice, self.sim_cfg), parts.reward()
@@ -291,7 +293,7 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
 
     Raises:
         UnsupportedValueError: Something of it is asked for.
-        InvalidArgumentError: The AV is to be replayed.
+        InvalidArgumentError: The AV is to be replayed, or actions have other controls than their model.
     """
     if options.observation != "compact":
         raise UnsupportedValueError(
@@ -308,8 +310,12 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
             f"actions is {options.actions!r}, but on a device AVs are moved by models; pass actions='bicycle', "
             f"'curvature' or 'grid', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle, {_ELSEWHERE}"
         )
-    if sim_cfg.use_ego_gt:
-        raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
+    if isinstance(options.actions, ModelActions) and len(options.actions.lows) != _NUM_CONTROLS:
+        raise InvalidArgumentError(
+            f"actions has limits of {len(options.actions.lows)} controls; {type(options.actions.model).__name__} takes "
+            f"{_NUM_CONTROLS}, see its class"
+        )
+    require_driven_avs(sim_cfg)
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
             "sim_cfg wants agents that a network drives, or that are hidden, but on a device others are of the log or "

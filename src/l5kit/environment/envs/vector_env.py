@@ -19,7 +19,13 @@ from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
-from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, named_actions
+from l5kit.environment.setup import (
+    EnvironmentOptions,
+    EnvironmentParts,
+    named_actions,
+    require_driven_avs,
+    require_num_envs,
+)
 from l5kit.environment.step_infos import StepInfos, spread
 from l5kit.environment.utils import NonKinematicActionRescaleParams
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
@@ -94,8 +100,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         copy: bool = True,
         render_mode: str | None = None,
     ) -> None:
-        if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
-            raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more")
+        num_envs = require_num_envs(num_envs)
         _require_supported(sim_cfg, reward, kin_model, render_mode)
         options = EnvironmentOptions(
             observation=observation,
@@ -299,8 +304,8 @@ def _require_supported(
         UnsupportedValueError: Something is asked for that needs single environments.
     """
     alone = "use single environments, gymnasium.make_vec(..., vectorization_mode='sync')"
-    if sim_cfg is not None and sim_cfg.use_ego_gt:
-        raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
+    if sim_cfg is not None:
+        require_driven_avs(sim_cfg)
     if isinstance(reward, Reward) and (type(reward) is not L2DisplacementYawReward or not reward.has_usual_metrics):
         raise UnsupportedValueError(f"reward is {reward!r}, which looks at one scene after the other; {alone}")
     if kinematic is not None and type(kinematic) is not UnicycleModel:
