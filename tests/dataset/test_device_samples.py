@@ -436,18 +436,28 @@ def test_a_device_needs_no_workers() -> None:
         loader(dataset, 4, device="cuda", num_workers=2)
 
 
-def test_large_batches_are_made_in_parts(city: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = open_city(city, "agents", city_cfg())
-    samples, indices = DeviceSamples(dataset, backend), pick(dataset, 10)
+@pytest.mark.parametrize("is_resident", [True, False], ids=["log on the device", "records sent"])
+@pytest.mark.parametrize("is_moved", [False, True], ids=["plain", "perturbed"])
+def test_large_batches_are_made_in_parts(
+    city: Path, is_moved: bool, is_resident: bool, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, twin = (
+        open_city(city, "AV" if is_moved else "agents", city_cfg(), perturb() if is_moved else None) for _ in range(2)
+    )
+    samples, indices = DeviceSamples(dataset, backend, is_resident=is_resident), pick(dataset, 10)
     sizes: list[int] = []
     make = samples._make
     monkeypatch.setattr(
         samples, "_make", lambda dataset, positions: sizes.append(len(positions)) or make(dataset, positions)
     )
     monkeypatch.setattr("l5kit.dataset.device_samples._SMALL_BYTES", 0)
-    needed = samples._maker.scratch_bytes(samples._log.most_agents)
+    most_agents = max(stop - start for start, stop in dataset.dataset.frames[:]["agent_index_interval"].tolist())
+    needed = samples._maker.scratch_bytes(most_agents) + (0 if is_resident else 120 * most_agents * (4 + 1 + 12))
     monkeypatch.setattr(type(backend), "free_bytes", lambda self: 4 * 4 * needed)
-    assert_same(samples.make(indices), collate(dataset.__getitems__(indices)), backend.device)
+    np.random.seed(3)  # noqa: NPY002 - by this it is decided which windows are perturbed
+    expected = collate(twin.__getitems__(indices))
+    np.random.seed(3)  # noqa: NPY002
+    assert_same(samples.make(indices), expected, backend.device)
     assert sizes == [4, 4, 2]
 
 

@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, RecordArray, Records
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_bytes import join_records
-from l5kit.data.record_sequence import rows_of
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.track_ids import NUM_TRACK_IDS
 from l5kit.data.window_rows import WindowRows
@@ -24,6 +24,7 @@ __all__ = [
     "DeviceWindows",
     "as_device_agents",
     "av_headings",
+    "most_agents_of",
     "send_windows",
     "upload_log",
 ]
@@ -183,6 +184,16 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
     most_agents = int(windows.agents.counts.max(initial=0))
     log = DeviceLog(backend, none, none, sent[6], sent[7], sent[0], sent[1], most_agents, _has_large_ids(agents))
     return log, DeviceWindows(windows.num_history, *sent[2:])
+
+
+def most_agents_of(frames: Records, num_agents: int) -> int:
+    """Return the most agents of any frame whose interval lies within the agents of its log."""
+    most = 0
+    for first in range(0, len(frames), ROWS_PER_BLOCK):
+        starts, stops = _bounds(rows_of(frames, slice(first, first + ROWS_PER_BLOCK)), AGENT_INTERVAL).T
+        is_sound = (starts >= 0) & (stops <= num_agents)
+        most = max(most, int((stops - starts)[is_sound].max(initial=0)))
+    return most
 
 
 def no_faces() -> Int32Array:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -10,7 +11,15 @@ import numpy as np
 from l5kit._overriding import overrides_package
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
-from l5kit.data.device_log import DEVICE_AGENT_DTYPE, DeviceLog, DeviceWindows, av_headings, send_windows, upload_log
+from l5kit.data.device_log import (
+    DEVICE_AGENT_DTYPE,
+    DeviceLog,
+    DeviceWindows,
+    av_headings,
+    most_agents_of,
+    send_windows,
+    upload_log,
+)
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
@@ -124,8 +133,7 @@ class DeviceSamples:
 
     def _make_in_parts(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
         """Return samples, of which no more are made at once than there is memory for."""
-        most_agents = 0 if self._log is None else self._log.most_agents
-        needed = self._maker.scratch_bytes(most_agents)
+        needed = self._bytes_per_sample
         if needed * len(positions) <= _SMALL_BYTES:
             return self._make(dataset, positions)
         num_at_once = max(min(int(_PART_OF_BATCH * self._backend.free_bytes()), _MOST_BYTES) // needed, 1)
@@ -134,6 +142,16 @@ class DeviceSamples:
             for first in range(0, len(positions), num_at_once)
         ]
         return made[0] if len(made) == 1 else joined(made)
+
+    @cached_property
+    def _bytes_per_sample(self) -> int:
+        """How much memory a sample takes at most while it is made, with the records that are sent for it."""
+        if self._log is not None:
+            return self._maker.scratch_bytes(self._log.most_agents)
+        steps, log = self._sampler.steps, self._opened
+        most_agents = most_agents_of(log.frames, len(log.agents))
+        num_frames = steps.history_num_frames + 1 + steps.future_num_frames
+        return self._maker.scratch_bytes(most_agents) + DEVICE_AGENT_DTYPE.itemsize * most_agents * num_frames
 
     def _make(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
         places = dataset.locate(positions)
