@@ -145,6 +145,18 @@ def test_an_episode_that_has_ended_begins_again_in_the_next_step(make):
     assert (again.scene_indices.tolist(), again.first_frames.tolist()) == first
 
 
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_gymnasium_makes_them(city, tmp_path, device):
+    args = arguments_of(city, tmp_path, {} if device is None else {"device": device})
+    env = gymnasium.make_vec("L5-CLE-v0", num_envs=2, vectorization_mode="vector_entry_point", **args)
+    assert type(env.unwrapped) is (L5VectorEnv if device is None else DeviceVectorEnv)
+    assert (env.num_envs, env.spec.id) == (2, "L5-CLE-v0")
+    env.reset(seed=1)
+    actions = np.zeros((2, 2), np.float32)
+    seen = env.step(actions if device is None else torch.from_numpy(actions))[0]
+    assert seen.shape == env.observation_space.shape
+
+
 def test_memory_is_used_again_where_that_is_wanted(make):
     env, copied = make(copy=False), make()
     for each in (env, copied):

@@ -16,7 +16,7 @@ def _register() -> None:
         gymnasium.register(
             id=ENVIRONMENT_ID,
             entry_point="l5kit.environment.envs.l5_env:L5Env",
-            vector_entry_point="l5kit.environment.envs.vector_env:L5VectorEnv",
+            vector_entry_point="l5kit.environment.envs.vector_making:make_vector_env",
         )
 
 
