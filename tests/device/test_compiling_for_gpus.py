@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from l5kit.bench.workloads import AGENT_BOX, AGENT_SEMANTIC, URBAN_DRIVER
 from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
@@ -60,11 +61,24 @@ def test_kernels_of_vectors_compile(city: Path, backend: CompilingBackend) -> No
 
 @pytest.mark.slow
 @pytest.mark.process  # numba-cuda asks the system for libraries
-def test_kernels_of_simulations_compile(city: Path, backend: CompilingBackend) -> None:
+def test_kernels_of_simulations_and_environments_compile(
+    city: Path, tmp_path: Path, backend: CompilingBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gymnasium")
     from l5kit.bench.device_traffic import TrafficBench
+    from l5kit.environment.device import device_env
+    from support.environments import data_of, write_config
 
     bench = TrafficBench.of_city(city, 0, lambda folder, num_scenes: None)
     for drives_avs in (False, True):
         bench.measure(backend, 2, 1, 1, drives_avs=drives_avs)
-    assert len(backend.assembly) >= 5
+    monkeypatch.setattr(device_env, "open_backend", lambda device: backend)
+    for actions, given in (("bicycle", torch.zeros(2, 2)), ("grid", torch.zeros(2, dtype=torch.int64))):
+        config = write_config(tmp_path, observation="compact", reward="driving", actions=actions, others="idm")
+        env = device_env.DeviceVectorEnv(2, config, data_of(city))
+        env.reset(seed=1)
+        env.step(given)
+    of_traffic = {"start_slots", "begin_step", "move_seats", "enter_frame", "write_all_rows"}
+    of_avs = {"start_avs", "move_avs", "check_avs", "scale_actions", "choose_controls", "_look", "judge_steps"}
+    assert set(backend.assembly) == of_traffic | of_avs
     assert_compiled(backend, has_angles=True)
