@@ -4,6 +4,7 @@ import gc
 import itertools
 import pickle
 import shutil
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -444,7 +445,7 @@ def test_large_batches_are_made_in_parts(
     dataset, twin = (
         open_city(city, "AV" if is_moved else "agents", city_cfg(), perturb() if is_moved else None) for _ in range(2)
     )
-    samples, indices = DeviceSamples(dataset, backend, is_resident=is_resident), pick(dataset, 10)
+    samples, indices = DeviceSamples(dataset, backend, is_resident=is_resident, num_threads=2), pick(dataset, 10)
     sizes: list[int] = []
     make = samples._make
     monkeypatch.setattr(
@@ -453,7 +454,7 @@ def test_large_batches_are_made_in_parts(
     monkeypatch.setattr("l5kit.dataset.device_samples._SMALL_BYTES", 0)
     most_agents = max(stop - start for start, stop in dataset.dataset.frames[:]["agent_index_interval"].tolist())
     needed = samples._maker.scratch_bytes(most_agents) + (0 if is_resident else 120 * most_agents * (4 + 1 + 12))
-    monkeypatch.setattr(type(backend), "free_bytes", lambda self: 4 * 4 * needed)
+    monkeypatch.setattr(type(backend), "free_bytes", lambda self: 2 * 4 * 4 * needed)
     np.random.seed(3)  # noqa: NPY002 - by this it is decided which windows are perturbed
     expected = collate(twin.__getitems__(indices))
     np.random.seed(3)  # noqa: NPY002
@@ -503,6 +504,29 @@ def test_a_loader_can_be_pickled(backend: Backend) -> None:
     for batch, expected in zip(other, of_device, strict=True):
         assert batch["frame_index"].device == torch.device(backend.device)
         assert torch.equal(batch["target_positions"], expected["target_positions"])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_who_leaves_a_loader_early_waits_for_what_is_being_made(
+    threads: int, twin: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    batches = iter(loader(dataset, 4, device="cuda", threads=threads))
+    next(batches)
+    monkeypatch.setattr(type(twin), "wait", Mock())
+    batches.close()  # type: ignore[attr-defined]
+    assert type(twin).wait.call_count == 1  # type: ignore[attr-defined]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("l5kit-loader")]
+
+
+def test_a_device_without_memory_is_told_at_once(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    samples = DeviceSamples(dataset, backend)
+    monkeypatch.setattr(samples, "_make", Mock(side_effect=torch.cuda.OutOfMemoryError("there is none left")))
+    monkeypatch.setattr(type(dataset), "__getitem__", Mock())
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="none left"):
+        samples.make([0, 1, 2])
+    assert type(dataset).__getitem__.call_count == 0
 
 
 def test_what_lies_on_a_device_is_there_before_others_read_it(

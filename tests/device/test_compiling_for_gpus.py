@@ -1,5 +1,6 @@
 """Kernels compile for a GPU, take no memory there, and round products and sums as the processor does."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ KERNELS_OF_SAMPLES = {"_cut", "_trace", "_write_velocities"}
 KERNELS_OF_RASTERS = {"_find_near", "_list_boxes", "_order", "_paint", "_project"} | KERNELS_OF_SAMPLES
 NUM_KERNELS_OF_VECTORS = 8
 
+MOST_BYTES_OF_ARGUMENTS = 4096
+"""More than these go only with newer drivers and GPUs."""
+
 
 @pytest.fixture
 def backend() -> Iterator[CompilingBackend]:
@@ -23,9 +27,21 @@ def backend() -> Iterator[CompilingBackend]:
         yield compiling
 
 
+def bytes_of_arguments(assembly: str) -> int:
+    """Return how many bytes of arguments a kernel takes; each lies at a multiple of its size."""
+    entry = re.search(r"\.entry[^(]*\(([^)]*)\)", assembly)
+    assert entry is not None
+    num_bytes = 0
+    for bits in re.findall(r"\.param \.[a-z]+(\d+)", entry[1]):
+        size = int(bits) // 8
+        num_bytes = -(-num_bytes // size) * size + size
+    return num_bytes
+
+
 def assert_compiled(backend: CompilingBackend, *, has_angles: bool = False) -> None:
     """Check what was compiled; sines and the like join products and sums wherever they are computed."""
     for name, assembly in backend.assembly.items():
+        assert 8 < bytes_of_arguments(assembly) <= MOST_BYTES_OF_ARGUMENTS, name
         assert "malloc" not in assembly, name
         assert has_angles or "fma.rn" not in assembly, name
 

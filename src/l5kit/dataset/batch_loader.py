@@ -3,7 +3,7 @@
 import itertools
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -162,7 +162,7 @@ class BatchLoader(ABC):
 
 def run_ahead(
     make: Callable[[BatchOrder], _Made], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
-) -> Iterator[_Made]:
+) -> Generator[_Made, None, None]:
     """Yield what threads make of orders, in their order; leaving the generator ends the threads."""
     pending: deque[Future[_Made]] = deque()
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="l5kit-loader")

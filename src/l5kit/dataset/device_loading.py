@@ -2,7 +2,8 @@
 
 import queue
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,7 +50,7 @@ class DeviceLoader(BatchLoader):
     def __init__(self, plan: BatchPlan, source: BatchSource, *, backend: Backend, num_threads: int) -> None:
         super().__init__(plan, source)
         self._backend, self._num_threads = backend, num_threads
-        self._samples = _assemble(source.dataset, backend)
+        self._samples = _assemble(source.dataset, backend, num_threads)
         if num_threads > 1 and self._new_maker().reseeds_shared:
             raise InvalidArgumentError(
                 f"threads is {num_threads}, but {source.dataset!r} has a perturbation that threads would share; pass "
@@ -62,7 +63,7 @@ class DeviceLoader(BatchLoader):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self._samples = _assemble(self._source.dataset, self._backend)
+        self._samples = _assemble(self._source.dataset, self._backend, self._num_threads)
 
     def _new_maker(self) -> BatchMaker:
         return BatchMaker(self._source.dataset, self._source.collate_fn)
@@ -87,9 +88,16 @@ class DeviceLoader(BatchLoader):
                 makers.put(maker)
 
         num_ahead = self._num_threads * self._source.prefetch
-        return (
-            hand_over() for hand_over in run_ahead(make, orders, num_threads=self._num_threads, num_ahead=num_ahead)
-        )
+        return self._hand_over(run_ahead(make, orders, num_threads=self._num_threads, num_ahead=num_ahead))
+
+    def _hand_over(self, ahead: Generator[Callable[[], Batch], None, None]) -> Iterator[Batch]:
+        """Yield batches; whoever leaves early waits for those that are being made, as their log may leave with it."""
+        try:
+            with closing(ahead):
+                for hand_over in ahead:
+                    yield hand_over()
+        finally:
+            self._backend.wait()
 
 
 class SendingLoader(BatchLoader):
@@ -135,8 +143,8 @@ class _Assembly(Protocol):
 
 
 class _OfDataset:
-    def __init__(self, dataset: BaseEgoDataset, backend: Backend) -> None:
-        self._samples = DeviceSamples(dataset, backend)
+    def __init__(self, dataset: BaseEgoDataset, backend: Backend, num_threads: int) -> None:
+        self._samples = DeviceSamples(dataset, backend, num_threads=num_threads)
 
     def make(self, dataset: BaseEgoDataset, indices: Sequence[int]) -> Batch:
         return self._samples.make(indices, dataset)
@@ -178,11 +186,11 @@ def _can_make(dataset: object) -> bool:
     return makes_on_device(dataset)
 
 
-def _assemble(dataset: object, backend: Backend) -> _Assembly:
-    """Return what makes batches of a dataset of which :func:`_can_make` is true."""
+def _assemble(dataset: object, backend: Backend, num_threads: int) -> _Assembly:
+    """Return what makes batches of a dataset of which :func:`_can_make` is true, in some threads at the same time."""
     if isinstance(dataset, Subset):
-        return _OfSubset(_assemble(dataset.dataset, backend))
+        return _OfSubset(_assemble(dataset.dataset, backend, num_threads))
     if isinstance(dataset, JoinedDataset):
-        return _OfJoined([_assemble(part, backend) for part in dataset.parts])
+        return _OfJoined([_assemble(part, backend, num_threads) for part in dataset.parts])
     assert isinstance(dataset, BaseEgoDataset)
-    return _OfDataset(dataset, backend)
+    return _OfDataset(dataset, backend, num_threads)

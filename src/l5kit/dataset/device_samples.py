@@ -90,6 +90,7 @@ class DeviceSamples:
         dataset: One of which :func:`makes_on_device` is true. Where its log is replaced later, records are sent.
         backend: The device.
         is_resident: Whether the log lies on the device; None for where it fits.
+        num_threads: How many threads make samples at the same time, which share its memory.
 
     Attributes:
         is_resident: Whether it does.
@@ -98,12 +99,15 @@ class DeviceSamples:
         UnsupportedValueError: A device cannot make these samples.
     """
 
-    def __init__(self, dataset: BaseEgoDataset, backend: Backend, *, is_resident: bool | None = None) -> None:
+    def __init__(
+        self, dataset: BaseEgoDataset, backend: Backend, *, is_resident: bool | None = None, num_threads: int = 1
+    ) -> None:
         if not makes_on_device(dataset):
             raise UnsupportedValueError(
                 f"{dataset!r} makes samples that a device cannot make; use loader(..., device=...), which sends them"
             )
         self.dataset, self._backend, self._opened = dataset, backend, dataset.dataset
+        self._part_of_memory = _PART_OF_BATCH / max(num_threads, 1)
         self._sampler = _sampler_of(dataset)
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
@@ -122,13 +126,15 @@ class DeviceSamples:
         Raises:
             IndexError: There is no such sample.
             SampleError: A sample cannot be made; the cause is chained.
+            OutOfMemoryError: One of torch: the device has too little memory left.
         """
         dataset = self.dataset if dataset is None else dataset
         try:
             return self._make_in_parts(dataset, _positions_of(dataset, indices))
-        except Exception:
-            for index in indices:
-                dataset[index]  # which says what is wrong with which sample
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                for index in indices:
+                    dataset[index]  # which says what is wrong with which sample
             raise
 
     def _make_in_parts(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
@@ -136,7 +142,7 @@ class DeviceSamples:
         needed = self._bytes_per_sample
         if needed * len(positions) <= _SMALL_BYTES:
             return self._make(dataset, positions)
-        num_at_once = max(min(int(_PART_OF_BATCH * self._backend.free_bytes()), _MOST_BYTES) // needed, 1)
+        num_at_once = max(min(int(self._part_of_memory * self._backend.free_bytes()), _MOST_BYTES) // needed, 1)
         made = [
             self._make(dataset, positions[first : first + num_at_once])
             for first in range(0, len(positions), num_at_once)
@@ -231,6 +237,13 @@ def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     import torch
 
     return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether a device has no memory left, which no sample is at fault for."""
+    import torch
+
+    return isinstance(error, torch.cuda.OutOfMemoryError)
 
 
 def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) -> str | None:

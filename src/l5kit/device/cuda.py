@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+import queue
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +45,6 @@ class CudaBackend(Backend):
         index = torch.cuda.current_device() if place.index is None else place.index
         self.device = f"cuda:{index}"
         self._index = index
-        self._streams = threading.local()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return what opens the device where this arrives."""
@@ -106,13 +106,19 @@ class CudaBackend(Backend):
             launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, arguments)
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
-        """Make tensors in a stream of this thread."""
-        if not hasattr(self._streams, "own"):
-            self._streams.own = _new_stream(self._index)
-        stream: torch.cuda.Stream = self._streams.own
-        with torch.cuda.stream(stream):
-            made = make()
-            is_made = stream.record_event()
+        """Make tensors in a stream that nothing else is made in meanwhile."""
+        idle = _idle_streams(self._index)
+        try:
+            stream = idle.get_nowait()
+        except queue.Empty:
+            stream = _new_stream(self._index)
+        try:
+            # the device comes first, or the thread would get a context on the first GPU when the stream is left
+            with torch.cuda.device(self._index), torch.cuda.stream(stream):
+                made = make()
+                is_made = stream.record_event()
+        finally:
+            idle.put(stream)
 
         def hand_over() -> _Made:
             current = torch.cuda.current_stream(self._index)
@@ -145,6 +151,15 @@ _TORCH_TYPES: dict[np.dtype[Any], torch.dtype] = {
     np.dtype(np.bool_): torch.bool,
     np.dtype(np.uint64): torch.int64,
 }
+
+
+@functools.cache
+def _idle_streams(index: int) -> "queue.LifoQueue[torch.cuda.Stream]":  # noqa: ARG001 - one for each
+    """Return the streams of a GPU in which nothing is being made.
+
+    Memory that a stream has let go serves that stream only, so they are used again by all loaders and threads.
+    """
+    return queue.LifoQueue()
 
 
 def _new_stream(index: int) -> torch.cuda.Stream:

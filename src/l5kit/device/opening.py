@@ -46,9 +46,16 @@ def _require_gpu(name: str) -> None:
             "or leave device out for batches in memory of the processor"
         )
     number = name.removeprefix("cuda").removeprefix(":")
-    if number and int(number) >= torch.cuda.device_count():
+    if not number:
+        return
+    if int(number) >= torch.cuda.device_count():
         raise InvalidArgumentError(
             f"device is {name!r}, but there are {torch.cuda.device_count()} GPUs, counted from 0"
+        )
+    if int(number) != torch.cuda.current_device():
+        raise InvalidArgumentError(
+            f"device is {name!r}, but the current GPU of torch is {torch.cuda.current_device()}, and numba-cuda keeps "
+            f"to the first one that a thread uses; call torch.cuda.set_device({int(number)}) first"
         )
 
 

@@ -49,6 +49,7 @@ class DeviceCompactView:
             backend.empty((size, most), np.float64),
             backend.empty((size, most), np.int64),
         )
+        backend.wait()  # for what other streams may read
 
     @property
     def rows(self) -> RowMemory:

@@ -50,7 +50,8 @@ class DeviceDrivingReward:
             [bank.paths[6], bank.expert_arcs_m, *bank.colors, bounds, np.array(reward.factors, np.float64)]
         )
         on_device = simulation.traffic.on_device
-        paths = (*on_device.paths[:6], line_lanes, on_device.paths[7])
+        _, _, _, pieces, piece_arcs_m, _, _, limits_mps = on_device.paths
+        paths = (0, 0, 0, pieces, piece_arcs_m, 0, line_lanes, limits_mps)  # a GPU takes 4 kB of arguments at most
         self._bank = (on_device.scenes, paths, tuple(colors), expert_arcs_m, on_device.ego[0])
         ends = tuple(name in reward.ends_at for name in FAILURES)
         self._rules = (reward.numbers(step_time_s), bounds, factors, ends)
@@ -76,6 +77,7 @@ class DeviceDrivingReward:
         self.is_truncated: torch.Tensor
         self.is_terminated, self.is_truncated = ends_of
         self.on_device: DeviceArray = self._out[-1]
+        backend.wait()  # for what other streams may read
 
     def judge(self, last_frames: DeviceArray, is_bad: DeviceArray) -> None:
         """Judge the step that all slots have just done, all of which have started.

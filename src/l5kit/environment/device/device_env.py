@@ -51,7 +51,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
 
     An environment whose episode has ended begins the next one in the next step, and does nothing else in it: its action
     is not looked at, its reward is 0. Which have ended is a byte each that is copied to the processor while the policy
-    computes, and that the next step waits for, and for nothing else.
+    computes, and that the next step waits for, and for nothing else. All calls belong in one stream of torch.
 
     Args:
         num_envs: Number of environments, N.
@@ -138,6 +138,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.single_action_space = kind.space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
+        backend.wait()  # for what other streams may read
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None

@@ -73,7 +73,7 @@ class DeviceSimulation:
 
     The AV is where the log has it, or is driven by actions through a vehicle model. Road users are those of
     :class:`~l5kit.environment.device.device_traffic.DeviceTraffic`. Nothing comes back to the processor unless somebody
-    looks at a result.
+    looks at a result. All calls belong in one stream of torch.
 
     Args:
         bank: The scenes, which are copied to the device; all that are to be driven must be prepared.
@@ -131,6 +131,7 @@ class DeviceSimulation:
         is_collided, off_road_m, is_over = (backend.tensor(array) for array in self._found)
         num_driven = self.traffic.num_driven
         self._result = StepResult(boxes[:, :3], motions[:, 0], is_collided, off_road_m, is_over, num_driven)
+        backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
         return len(self.traffic)

@@ -126,6 +126,7 @@ class DeviceTraffic:
         self._driven = backend.empty((num_slots, self._most_seats), np.int32)
         self._steps = backend.zeros((num_slots, NUM_STEP_COLUMNS), np.int64)
         self._poses = backend.empty((num_slots, self._most_seats, 1, 3), np.float64)
+        backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
         return self._num_slots
