@@ -157,6 +157,20 @@ def test_gymnasium_makes_them(city, tmp_path, device):
     assert seen.shape == env.observation_space.shape
 
 
+def test_options_that_a_device_does_not_have_are_refused_by_name(city, tmp_path):
+    def make_env(**options):
+        args = arguments_of(city, tmp_path, {"device": "cpu", "num_envs": 1} | options)
+        return gymnasium.make_vec("L5-CLE-v0", vectorization_mode="vector_entry_point", **args)
+
+    for option in ({"autoreset_mode": "NextStep"}, {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}):
+        make_env(**option, render_mode=None, use_kinematic=False)
+    for option in ({"autoreset_mode": "SameStep"}, {"render_mode": "rgb_array"}, {"simnet_model_path": "a.pt"}):
+        with pytest.raises(UnsupportedValueError, match=f"{next(iter(option))} is .*leave device out"):
+            make_env(**option)
+    with pytest.raises(InvalidArgumentError, match=r"sim_cfg is \{\}; pass a SimulationConfigGym"):
+        make_env(sim_cfg={})
+
+
 def test_memory_is_used_again_where_that_is_wanted(make):
     env, copied = make(copy=False), make()
     for each in (env, copied):

@@ -54,6 +54,14 @@ def test_frames_that_are_not_there_are_errors(two_scenes):
         frames_to_draw(two_scenes, 0, slice(2, 3), track_id=5, form=FORM)
 
 
+@pytest.mark.parametrize(("frame", "has_speed"), [(0, False), (1, True)])
+def test_the_first_frame_of_a_scene_has_no_speed(city_files, city_log, monkeypatch, frame, has_speed):
+    texts = []
+    monkeypatch.setattr("l5kit.visualization.scene_pictures.captioned", lambda picture, text: texts.append(text))
+    ScenePainter(city_files, city_log, map_kind="box", form=FORM).picture(1, frame)
+    assert ("m/s" in texts[0]) == has_speed
+
+
 @pytest.mark.parametrize("kind", ["semantic", "satellite", "box"])
 def test_the_av_is_green_where_it_should_be(city_files, city_log, kind):
     painter = ScenePainter(city_files, city_log, map_kind=kind, form=FORM)

@@ -43,7 +43,7 @@ def _require_gpu(name: str) -> None:
     if not torch.cuda.is_available():
         raise MissingDependencyError(
             f"device is {name!r}, but torch {torch.__version__} sees no GPU; install a torch with CUDA and a driver, "
-            "or leave device out for batches in memory of the processor"
+            "or leave device out, or pass 'cpu', to use the processor"
         )
     number = name.removeprefix("cuda").removeprefix(":")
     if not number:

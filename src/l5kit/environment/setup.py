@@ -413,16 +413,18 @@ def require_num_envs(num_envs: object) -> int:
         InvalidArgumentError: It is no whole number, or below 1.
     """
     if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
-        raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more")
+        raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more, a whole number")
     return int(num_envs)
 
 
-def require_driven_avs(sim_cfg: SimulationConfig) -> None:
-    """Refuse to replay AVs.
+def require_driven_avs(sim_cfg: object) -> None:
+    """Refuse to replay AVs, and what is no configuration of simulations.
 
     Raises:
-        InvalidArgumentError: They are to be replayed.
+        InvalidArgumentError: They are to be replayed, or it is something else.
     """
+    if not isinstance(sim_cfg, SimulationConfig):
+        raise InvalidArgumentError(f"sim_cfg is {sim_cfg!r}; pass a SimulationConfigGym")
     if sim_cfg.use_ego_gt:
         raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
 

@@ -1,5 +1,6 @@
 """Setup of a training: its data, its course and its network, before the first step."""
 
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -57,6 +58,12 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     batches_per_step = params.scaling.accumulate_grad_batches
     is_on_cuda = params.run.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
     device = "cuda" if is_on_cuda else None
+    if loader.on_device and not is_on_cuda:
+        warnings.warn(
+            "train_data_loader.on_device is true, but no GPU trains, so that the processor makes the batches",
+            UserWarning,
+            stacklevel=2,
+        )
     num_devices = params.run.devices or (torch.cuda.device_count() if is_on_cuda else 1)
     samples = open_samples(config, loader, data_manager, perturbed=True)
     evaluation = None

@@ -1,7 +1,7 @@
 """Scenes as series of pictures that follow the AV or one agent."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -112,8 +112,7 @@ class ScenePainter:
         if not with_caption:
             return picture
         whom = "AV" if track_id is None else f"track {track_id}"
-        speed = f"  {float(sample['curr_speed']):.1f} m/s" if "curr_speed" in sample else ""
-        return captioned(picture, f"scene {scene_index}  frame {frame_index}  {whom}{speed}")
+        return captioned(picture, f"scene {scene_index}  frame {frame_index}  {whom}{_speed_text(sample)}")
 
     def film(
         self,
@@ -236,3 +235,10 @@ def _longest_tracks(track_ids: Int64Array) -> str:
     ids, counts = np.unique(track_ids, return_counts=True)
     longest = ids[np.argsort(-counts, kind="stable")[:8]]
     return ", ".join(str(track_id) for track_id in longest.tolist()) or "none"
+
+
+def _speed_text(sample: Mapping[str, Any]) -> str:
+    """Return the speed in a sample; nothing where the step before is not known, of which samples make a speed of 0."""
+    if "curr_speed" not in sample or not np.any(sample["history_availabilities"][1:2]):
+        return ""
+    return f"  {float(sample['curr_speed']):.1f} m/s"

@@ -102,6 +102,8 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         device: object = "cuda",
     ) -> None:
         num_envs = require_num_envs(num_envs)
+        if sim_cfg is not None:
+            require_driven_avs(sim_cfg)
         options = EnvironmentOptions(
             observation=observation, actions=actions, reward=reward, others=others, ends_at=ends_at
         )

@@ -1,10 +1,12 @@
 """Making of vector environments for ``gymnasium.make_vec``: on the processor, or on a device."""
 
+import inspect
 from typing import Any
 
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from l5kit.environment.envs.vector_env import L5VectorEnv
+from l5kit.errors import UnsupportedValueError
 
 __all__ = ["make_vector_env"]
 
@@ -17,9 +19,22 @@ def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> VectorE
         device: ``cuda`` or ``cpu`` for a :class:`~l5kit.environment.device.device_env.DeviceVectorEnv`, with tensors in
             and out; None for a :class:`~l5kit.environment.envs.vector_env.L5VectorEnv`, with arrays of NumPy.
         **kwargs: Those of the class of the environments.
+
+    Raises:
+        UnsupportedValueError: Something is asked for that environments on a device do not have.
     """
     if device is None:
         return L5VectorEnv(*args, **kwargs)
     from l5kit.environment.device.device_env import DeviceVectorEnv
 
+    known = inspect.signature(DeviceVectorEnv).parameters
+    elsewhere = inspect.signature(L5VectorEnv).parameters
+    for name in [name for name in kwargs if name in elsewhere and name not in known]:
+        value = kwargs.pop(name)
+        usual = elsewhere[name].default
+        if value != usual and not (name == "autoreset_mode" and value == AutoresetMode.NEXT_STEP.value):
+            raise UnsupportedValueError(
+                f"{name} is {value!r}, but environments on a device have {usual!r} only; leave it out, or leave device "
+                "out for environments on the processor"
+            )
     return DeviceVectorEnv(*args, device=device, **kwargs)
