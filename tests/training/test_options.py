@@ -87,6 +87,14 @@ def test_an_empty_log_to_evaluate_on_is_told_before_the_first_step(city, tmp_pat
         train(cfg, tmp_path / "out", data_folder=city)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_that_no_gpu_makes_batches_is_told(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 1})
+    cfg["train_data_loader"] |= {"on_device": True}
+    with pytest.warns(UserWarning, match="on_device is true, but no GPU trains"):
+        assert train(cfg, tmp_path / "out", data_folder=city).num_steps == 1
+
+
 def test_gradients_are_clipped(city, tmp_path):
     _, free = run(city, tmp_path / "free")
     _, clipped = run(city, tmp_path / "clipped", gradient_clip_norm=1e-3)
