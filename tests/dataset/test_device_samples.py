@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -19,7 +20,9 @@ from torch.utils.data import ConcatDataset, Subset
 
 from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
-from l5kit.data.device_log import upload_log
+from l5kit.data.device_log import most_agents_of, upload_log
+from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.records import FRAME_DTYPE
 from l5kit.dataset import (
     AgentDataset,
     EgoAgentDatasetVectorized,
@@ -397,6 +400,49 @@ def test_evaluations_are_the_same_each_time_and_send_a_log_once(twin: Backend, m
     for batch, expected in zip(list(seen), list(seen), strict=True):
         assert_same(batch, expected, "cpu")
     assert device_samples.upload_log.call_count == 1
+
+
+def test_each_process_has_its_own_part_of_an_evaluation(twin: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    from l5kit.configs.training import LoaderParams
+    from l5kit.training.batches import EvaluationBatches
+
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    params = LoaderParams(key="a", batch_size=4, shuffle=False, threads=0, on_device=True)
+    seen = EvaluationBatches(dataset, params, pin_memory=False, device="cuda")
+    assert sum(len(batch["track_id"]) for batch in seen) == len(dataset)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert sum(len(batch["track_id"]) for batch in seen) == len(dataset) // 2
+
+
+def test_logs_on_devices_are_told_apart_by_log_device_and_lights(city: Path) -> None:
+    log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
+    green, red = (LaneLights.of_faces({name: ("RED", np.array([1]))}) for name in ("a", "b"))
+    keys = [
+        device_samples._key_of(SimpleNamespace(device=device), opened, lights)  # type: ignore[arg-type]
+        for device in ("cpu", "cuda:0")
+        for opened in (log, log[:1])
+        for lights in (None, green, red)
+    ]
+    assert len(set(keys)) == len(keys)
+    assert device_samples._key_of(SimpleNamespace(device="cpu"), make_several_scenes_log(), green) is None  # type: ignore[arg-type]
+
+
+def test_the_most_agents_are_those_of_sound_frames_of_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("l5kit.data.device_log.ROWS_PER_BLOCK", 2)
+    frames = np.zeros(5, FRAME_DTYPE)
+    frames["agent_index_interval"] = [(0, 3), (3, 99), (-40, 5), (3, 10), (10, 11)]
+    assert most_agents_of(frames, 11) == 7
+    assert most_agents_of(frames[:0], 11) == 0
+
+
+def test_threads_share_the_memory_of_batches(twin: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Mock(wraps=DeviceSamples)
+    monkeypatch.setattr("l5kit.dataset.device_loading.DeviceSamples", made)
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    joined = JoinedDataset([Subset(dataset, range(5)), dataset])
+    loader(joined, 4, device="cuda", threads=3)
+    assert [call.kwargs for call in made.call_args_list] == [{"num_threads": 3}] * 2
 
 
 def test_a_stored_log_lies_on_a_device_once_for_all_datasets_that_are_alive(

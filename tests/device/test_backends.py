@@ -100,6 +100,15 @@ def test_a_gpu_that_is_not_there_is_told() -> None:
         open_backend("cuda")
 
 
+def test_another_gpu_than_the_current_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("is_available", True), ("device_count", 2), ("current_device", 0)):
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    with pytest.raises(InvalidArgumentError, match=r"'cuda:1', but the current GPU of torch is 0, .*set_device\(1\)"):
+        open_backend("cuda:1")
+    with pytest.raises(InvalidArgumentError, match="'cuda:2', but there are 2 GPUs"):
+        open_backend("cuda:2")
+
+
 @NO_GPU
 def test_gpus_are_counted() -> None:
     with pytest.raises(InvalidArgumentError, match="counted from 0"):

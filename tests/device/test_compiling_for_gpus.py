@@ -1,9 +1,13 @@
 """Kernels compile for a GPU, take no memory there, and round products and sums as the processor does."""
 
+import queue
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -53,6 +57,28 @@ def test_kernels_are_not_compiled_when_they_are_linked(backend: CompilingBackend
     from l5kit.rasterization.device_rasterizer import _paint
 
     assert launcher_of(_paint).targetoptions["lto"] is False
+
+
+@pytest.mark.process  # numba-cuda asks the system for libraries
+def test_streams_of_cuda_are_used_again_and_two_at_once_differ(
+    backend: CompilingBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after an error. The backend of the test is only for skipping where CUDA cannot be imported."""
+    from l5kit.device import cuda
+
+    streams = [Mock(), Mock()]
+    monkeypatch.setattr(cuda, "_IDLE_STREAMS", defaultdict(queue.LifoQueue))
+    monkeypatch.setattr(cuda, "_new_stream", Mock(side_effect=streams))
+    monkeypatch.setattr(torch.cuda, "device", lambda index: nullcontext())
+    used: list[object] = []
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: used.append(stream) or nullcontext())
+    gpu = cuda.CudaBackend("cuda:0")
+    for _ in range(2):
+        gpu.make_ahead(lambda: 1)
+        with pytest.raises(ZeroDivisionError):
+            gpu.make_ahead(lambda: 1 // 0)
+    gpu.make_ahead(lambda: cuda.CudaBackend("cuda:0").make_ahead(lambda: 1))
+    assert used == [streams[0]] * 5 + [streams[1]]
 
 
 @pytest.mark.slow

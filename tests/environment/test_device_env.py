@@ -6,7 +6,11 @@ import pytest
 torch = pytest.importorskip("torch")
 gymnasium = pytest.importorskip("gymnasium")
 from l5kit.environment.action_kinds import ModelActions  # noqa: E402
+from l5kit.environment.device.device_compact_view import DeviceCompactView  # noqa: E402
+from l5kit.environment.device.device_driving_reward import DeviceDrivingReward  # noqa: E402
 from l5kit.environment.device.device_env import DeviceVectorEnv  # noqa: E402
+from l5kit.environment.device.device_simulation import DeviceSimulation  # noqa: E402
+from l5kit.environment.device.device_traffic import DeviceTraffic  # noqa: E402
 from l5kit.environment.envs.l5_env import SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights  # noqa: E402
@@ -213,6 +217,33 @@ def test_numbers_of_a_grid_are_checked(make):
         with pytest.raises(InvalidArgumentError, match=r"action of environment 1 .* was none of Discrete\(63\)"):
             env.step(torch.tensor([0, 0], device=env.device))
         env.reset()
+
+
+def test_a_number_in_the_step_that_begins_an_episode_is_not_looked_at(make):
+    env = make(actions="grid")
+    env.reset(seed=1)
+    for number in (31, 31, 31, -1, 31):
+        truncated = env.step(torch.full((2,), number, device=env.device))[3]
+        assert truncated.all() or number == 31 or not truncated.any()
+    env.step(torch.full((2,), 31, device=env.device))
+
+
+@pytest.mark.parametrize("part", [DeviceTraffic, DeviceSimulation, DeviceCompactView, DeviceDrivingReward])
+def test_what_is_made_on_a_device_is_there_before_others_read_it(make, monkeypatch, part):
+    """Whatever is asked for last in a constructor, somebody waits for it."""
+    asked, backend = [], type(make().simulation.backend)
+    for name in ("upload", "full", "empty", "run", "wait"):
+        function = getattr(backend, name)
+        monkeypatch.setattr(
+            backend, name, lambda *args, function=function, name=name: asked.append(name) or function(*args)
+        )
+    made, make_part = [], part.__init__
+    monkeypatch.setattr(
+        part, "__init__", lambda self, *args, **kwargs: made.append((make_part(self, *args, **kwargs), asked[-1]))
+    )
+    make()
+    assert made == [(None, "wait")]
+    assert asked[-1] == "wait"
 
 
 def test_episodes_may_be_asked_for(make):

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from l5kit.data.job_folder import open_job
-from l5kit.data.record_sequence import RecordSequence
+from l5kit.data.record_sequence import signature_of
 from l5kit.data.scene_jobs import KeptWorkers, Workers, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -53,5 +53,5 @@ class AskedWorkers:
 def _signature(path: Path) -> list[str | None]:
     """Return where a dataset lies, and what tells whether its files have changed, those of faces too."""
     dataset = ChunkedDataset(path).open()
-    faces = dataset.tl_faces.signature() if isinstance(dataset.tl_faces, RecordSequence) else None
+    faces = signature_of(dataset.tl_faces)
     return [whole_path_of(path), dataset.fingerprint(), sha256(repr(faces).encode()).hexdigest()]

@@ -234,6 +234,11 @@ def whole_array_with(
     return whole_array(array)
 
 
+def signature_of(array: Records) -> object:
+    """Return a value that changes when the stored rows of any array of a dataset do; None if nothing tells."""
+    return array.signature() if isinstance(array, RecordSequence) else None
+
+
 def rows_of(array: Records, rows: slice, *, strict: bool = False) -> NumericArray:
     """Return rows of any array of a dataset, of step 1, without a copy where possible.
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from l5kit._types import Int64Array, NumericArray, Records
-from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within, rows_of, whole_array
+from l5kit.data.record_sequence import (
+    ROWS_PER_BLOCK,
+    RecordSequence,
+    require_within,
+    rows_of,
+    signature_of,
+    whole_array,
+)
 from l5kit.errors import InvalidArgumentError
 
 
@@ -137,7 +144,7 @@ class RecordView(RecordSequence):
 
     def signature(self) -> object:
         """Return the signatures of the sources and the row ranges; None if a source has none."""
-        signatures = [source.signature() if isinstance(source, RecordSequence) else None for source in self._sources]
+        signatures = [signature_of(source) for source in self._sources]
         if any(signature is None for signature in signatures):
             return None
         ranges = self._segments

@@ -32,7 +32,7 @@ from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.log_facts import LogFacts, agreed_facts, require_facts
 from l5kit.data.log_index import require_readable_scene
 from l5kit.data.progress import Progress
-from l5kit.data.record_sequence import RecordSequence, rows_of
+from l5kit.data.record_sequence import rows_of, signature_of
 from l5kit.data.record_view import RecordView, Segments
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
@@ -509,7 +509,7 @@ class ChunkedDataset:
         """Return a digest of path, names, sizes and modification times of the dataset's files; None if in memory."""
         signatures = []
         for array in (self.scenes, self.frames, self.agents):
-            signature = array.signature() if isinstance(array, RecordSequence) else None
+            signature = signature_of(array)
             if signature is None:
                 return None
             signatures.append(signature)

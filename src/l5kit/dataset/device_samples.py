@@ -21,7 +21,7 @@ from l5kit.data.device_log import (
     upload_log,
 )
 from l5kit.data.map.lane_lights import LaneLights
-from l5kit.data.record_sequence import RecordSequence, rows_of
+from l5kit.data.record_sequence import rows_of, signature_of
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
 from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.windows import Targets, Windows
@@ -248,12 +248,14 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) -> str | None:
     """Return what tells a log on a device from others; None for one in memory, which may change unseen."""
-    arrays = (log.frames, log.agents) if lights is None else (log.frames, log.agents, log.tl_faces)
-    signatures = [array.signature() if isinstance(array, RecordSequence) else None for array in arrays]
-    if any(signature is None for signature in signatures):
+    fingerprint = log.fingerprint() if isinstance(log, ChunkedDataset) else None
+    if fingerprint is None or lights is None:
+        return fingerprint and f"{backend.device} {fingerprint}"
+    faces = signature_of(log.tl_faces)
+    if faces is None and len(log.tl_faces):
         return None
-    faces = () if lights is None else (lights.face_ids.shape, lights.face_ids.tobytes())
-    return hashlib.sha256(repr((backend.device, signatures, faces)).encode()).hexdigest()
+    numbered = repr((faces, lights.face_ids.shape, lights.face_ids.tobytes()))
+    return f"{backend.device} {fingerprint} {hashlib.sha256(numbered.encode()).hexdigest()}"
 
 
 def _positions_of(dataset: BaseEgoDataset, indices: Sequence[int]) -> Int64Array:

@@ -17,7 +17,7 @@ import numpy as np
 from l5kit._files import clear_leftovers, placed_when_complete, replaced_when_complete
 from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray, Records
 from l5kit.data.log_index import check_scenes
-from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, rows_of
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of, signature_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.npy_files import map_npy, npy_header, release_pages
@@ -68,9 +68,8 @@ def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
     """
     if len(dataset.frames) < LARGE_NUM_FRAMES:
         return None
-    fingerprint, faces = dataset.fingerprint(), dataset.tl_faces
-    signature = faces.signature() if isinstance(faces, RecordSequence) else None
-    if fingerprint is None or (signature is None and len(faces)):
+    fingerprint, signature = dataset.fingerprint(), signature_of(dataset.tl_faces)
+    if fingerprint is None or (signature is None and len(dataset.tl_faces)):
         return None
     file = _folder() / f"{_digest('ends', fingerprint, signature)}.npy"
     shape = (len(dataset.frames),)

@@ -6,6 +6,7 @@ import math
 import queue
 import threading
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -107,7 +108,7 @@ class CudaBackend(Backend):
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors in a stream that nothing else is made in meanwhile."""
-        idle = _idle_streams(self._index)
+        idle = _IDLE_STREAMS[self._index]
         try:
             stream = idle.get_nowait()
         except queue.Empty:
@@ -153,13 +154,11 @@ _TORCH_TYPES: dict[np.dtype[Any], torch.dtype] = {
 }
 
 
-@functools.cache
-def _idle_streams(index: int) -> "queue.LifoQueue[torch.cuda.Stream]":  # noqa: ARG001 - one for each
-    """Return the streams of a GPU in which nothing is being made.
+_IDLE_STREAMS: defaultdict[int, "queue.LifoQueue[torch.cuda.Stream]"] = defaultdict(queue.LifoQueue)
+"""Of each GPU the streams in which nothing is being made, for all loaders and threads.
 
-    Memory that a stream has let go serves that stream only, so they are used again by all loaders and threads.
-    """
-    return queue.LifoQueue()
+Memory that a stream has let go serves that stream only, so that new streams would take new memory.
+"""
 
 
 def _new_stream(index: int) -> torch.cuda.Stream:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from l5kit.configs.training import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.errors import ConfigError
 from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epoch
@@ -58,12 +59,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     batches_per_step = params.scaling.accumulate_grad_batches
     is_on_cuda = params.run.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
     device = "cuda" if is_on_cuda else None
-    if loader.on_device and not is_on_cuda:
-        warnings.warn(
-            "train_data_loader.on_device is true, but no GPU trains, so that the processor makes the batches",
-            UserWarning,
-            stacklevel=2,
-        )
+    _warn_without_gpu(loader, is_on_cuda=is_on_cuda)
     num_devices = params.run.devices or (torch.cuda.device_count() if is_on_cuda else 1)
     samples = open_samples(config, loader, data_manager, perturbed=True)
     evaluation = None
@@ -102,3 +98,13 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         device=device,
     )
     return TrainingSetup(config, num_devices, world_size, batches, evaluation, schedule, module)
+
+
+def _warn_without_gpu(loader: LoaderParams, *, is_on_cuda: bool) -> None:
+    """Tell that batches are made by the processor where a GPU is wanted for that."""
+    if loader.on_device and not is_on_cuda:
+        warnings.warn(
+            "train_data_loader.on_device is true, but no GPU trains, so that the processor makes the batches",
+            UserWarning,
+            stacklevel=3,
+        )

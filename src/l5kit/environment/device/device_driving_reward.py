@@ -37,7 +37,6 @@ class DeviceDrivingReward:
         is_terminated: Whether it has ended the task, bool (N,).
         is_truncated: Whether it has reached the last frame of an episode without that, bool (N,).
         states: ``GOES_ON``, ``IS_OVER`` or ``IS_BAD``, int8 (N,).
-        on_device: The last one as kernels take it.
     """
 
     def __init__(
@@ -76,7 +75,6 @@ class DeviceDrivingReward:
         self.is_terminated: torch.Tensor
         self.is_truncated: torch.Tensor
         self.is_terminated, self.is_truncated = ends_of
-        self.on_device: DeviceArray = self._out[-1]
         backend.wait()  # for what other streams may read
 
     def judge(self, last_frames: DeviceArray, is_bad: DeviceArray) -> None:

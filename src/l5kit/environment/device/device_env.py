@@ -221,13 +221,13 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         return as_device_array("actions", actions.detach(), (self.num_envs, 2), backend, dtype=dtype)
 
     def _controls_of(self, given: DeviceArray) -> torch.Tensor:
-        """Return the controls that actions stand for, float64 (N, 2)."""
-        backend, states = self.simulation.backend, self._worth.on_device
+        """Return the controls that actions stand for, float64 (N, 2); where an episode begins, they change nothing."""
+        backend = self.simulation.backend
         controls, is_bad, limits = self._controls, self._is_bad, self._limits
         if self._grid is None:
-            backend.run(scale_actions, self.num_envs, given, states, limits, controls, is_bad)
+            backend.run(scale_actions, self.num_envs, given, limits, controls, is_bad)
         else:
-            backend.run(choose_controls, self.num_envs, given, states, limits, self._grid, controls, is_bad)
+            backend.run(choose_controls, self.num_envs, given, limits, self._grid, controls, is_bad)
         return backend.tensor(controls)
 
     def _ended(self) -> NumericArray:
@@ -296,7 +296,7 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
 
     Raises:
         UnsupportedValueError: Something of it is asked for.
-        InvalidArgumentError: The AV is to be replayed, or actions have other controls than their model.
+        InvalidArgumentError: Actions have other controls than their model.
     """
     if options.observation != "compact":
         raise UnsupportedValueError(
@@ -318,7 +318,6 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
             f"actions has limits of {len(options.actions.lows)} controls; {type(options.actions.model).__name__} takes "
             f"{_NUM_CONTROLS}, see its class"
         )
-    require_driven_avs(sim_cfg)
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
             "sim_cfg wants agents that a network drives, or that are hidden, but on a device others are of the log or "

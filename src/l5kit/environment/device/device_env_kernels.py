@@ -23,41 +23,49 @@ _COLLISION, _CONTACT, _OFF, _RED = range(4)
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def scale_actions(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the controls that an action stands for, zeros for one that does not count or is not finite.
+    """Write the controls that an action stands for, zeros for one that is not finite.
 
-    Arguments: actions (N, 2); states of the environments before the step, (N,); lowest and highest controls; controls
-    (N, 2) and whether an action that counts is not finite, (N,), which are written.
+    Arguments: actions (N, 2); lowest and highest controls; controls (N, 2) and whether an action is not finite, (N,),
+    which are written.
     """
-    actions, states, (lows, highs), controls, is_bad = arguments
+    actions, limits, controls, is_bad = arguments
     first, second = float(actions[item, 0]), float(actions[item, 1])
     is_finite = math.isfinite(first) and math.isfinite(second)
-    counts = states[item] != IS_OVER
-    is_bad[item] = counts and not is_finite
-    if counts and is_finite:
-        controls[item, 0] = control_of(first, lows[0], highs[0])
-        controls[item, 1] = control_of(second, lows[1], highs[1])
-    else:
-        controls[item, 0], controls[item, 1] = 0.0, 0.0
+    _write_controls(item, (first, second), is_finite, limits, controls, is_bad)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def choose_controls(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the controls of a grid that a number stands for, zeros for one that does not count or is none of them.
+    """Write the controls of a grid that a number stands for, zeros for one that is none of them.
 
-    Arguments: numbers, int64 (N,); states of the environments before the step, (N,); lowest and highest controls; how
-    many values each control has; controls (N, 2) and whether a number that counts is none, (N,), which are written.
+    Arguments: numbers, int64 (N,); lowest and highest controls; how many values each control has; controls (N, 2) and
+    whether a number is none, (N,), which are written.
     """
-    numbers, states, (lows, highs), (num_first, num_second), controls, is_bad = arguments
-    number, counts = numbers[item], states[item] != IS_OVER
+    numbers, limits, (num_first, num_second), controls, is_bad = arguments
+    number = numbers[item]
+    first = 2.0 * (number // num_second) / (num_first - 1) - 1.0
+    second = 2.0 * (number % num_second) / (num_second - 1) - 1.0
     is_known = 0 <= number < num_first * num_second
-    is_bad[item] = counts and not is_known
-    if counts and is_known:
-        first = 2.0 * (number // num_second) / (num_first - 1) - 1.0
-        second = 2.0 * (number % num_second) / (num_second - 1) - 1.0
-        controls[item, 0] = control_of(first, lows[0], highs[0])
-        controls[item, 1] = control_of(second, lows[1], highs[1])
+    _write_controls(item, (first, second), is_known, limits, controls, is_bad)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_controls(
+    slot: int,
+    action: tuple[float, float],
+    is_action: bool,
+    limits: tuple[tuple[float, float], tuple[float, float]],
+    controls: Float64Array,
+    is_bad: BoolArray,
+) -> None:
+    """Write the controls of an action from -1 to 1, zeros for one that is none."""
+    lows, highs = limits
+    is_bad[slot] = not is_action
+    if is_action:
+        controls[slot, 0] = control_of(action[0], lows[0], highs[0])
+        controls[slot, 1] = control_of(action[1], lows[1], highs[1])
     else:
-        controls[item, 0], controls[item, 1] = 0.0, 0.0
+        controls[slot, 0], controls[slot, 1] = 0.0, 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
