@@ -30,6 +30,7 @@ from l5kit.data.records import (
     TL_FACE_CHUNK_SIZE,
     TL_FACE_DTYPE,
 )
+from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.store import ZarrArray, chunk_numbers
 from l5kit.errors import DatasetFormatError
 
@@ -55,7 +56,9 @@ def create_group(store: Store, mode: Any, facts: LogFacts | None = None) -> zarr
     """Return a zarr group with the attributes of a dataset, and the facts of its log, created in ``store``."""
     attributes: JsonObject = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
     attributes |= {} if facts is None else facts.as_attributes()
-    return zarr.open_group(store=store, mode=mode, zarr_format=2, attributes=attributes)
+    if mode == "a":
+        drop_consolidated(store)
+    return zarr.open_group(store=store, mode=mode, zarr_format=2, attributes=attributes, use_consolidated=False)
 
 
 def create_array(group: zarr.Group, key: str, length: int, *, dtype: DTypeLike | None = None) -> ZarrArray:

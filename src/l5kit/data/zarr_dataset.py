@@ -59,6 +59,7 @@ from l5kit.data.stores import store as stores
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.columns_array import ColumnsArray
+from l5kit.data.stores.consolidated import may_use_consolidated
 from l5kit.data.stores.decoded_store import DecodedSource, map_or_build
 from l5kit.data.stores.mapped_array import MappedArray
 from l5kit.data.stores.remote_reading import RemoteReading
@@ -642,10 +643,13 @@ class ChunkedDataset:
 
 def _open_group_of_either_version(store: Store, mode: str, place: str) -> zarr.Group:
     """Open the group of zarr 2 of a dataset, or for reading that of zarr 3 in which an export in columns is."""
+    consolidated = None if mode == "r" and may_use_consolidated(store) else False  # None: where there is any
     try:
-        return zarr.open_group(store=store, mode="r" if mode == "r" else "r+", zarr_format=2)
+        return zarr.open_group(
+            store=store, mode="r" if mode == "r" else "r+", zarr_format=2, use_consolidated=consolidated
+        )
     except FileNotFoundError:
-        group = zarr.open_group(store=store, mode="r", zarr_format=3)
+        group = zarr.open_group(store=store, mode="r", zarr_format=3, use_consolidated=consolidated)
     require_columns(group, place)
     if mode != "r":
         raise ReadOnlyDatasetError(

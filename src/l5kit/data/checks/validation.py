@@ -43,6 +43,7 @@ from l5kit.data.records import (
 )
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.block_source import BlockSource
+from l5kit.data.stores.consolidated import find_stale_metadata
 from l5kit.data.stores.store import describe_file
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
 
@@ -322,6 +323,16 @@ def _check_attributes(dataset: Log, findings: FindingList) -> None:
         )
     for message in messages:
         findings.add(Finding(severity="warning", check="format", message=message))
+    for key in find_stale_metadata(root, ARRAYS):
+        message = (
+            f"the consolidated metadata is no copy of {key}, so that readers of the one see other rows or attributes "
+            "than readers of the other; consolidate anew, or remove it"
+        )
+        findings.add(
+            Finding(
+                severity="error", check="consolidated metadata", message=message, file=describe_file(root.store, key)
+            )
+        )
     try:
         LogFacts.from_attributes(root.attrs.asdict(), file=describe_file(root.store, metadata_file))
     except DatasetFormatError as error:

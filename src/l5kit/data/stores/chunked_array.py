@@ -20,6 +20,7 @@ from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
 from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.joined_chunks import JoinedChunks
 from l5kit.data.stores.local_chunk import decode_local_chunk
 from l5kit.data.stores.remote_chunks import decode_file, fetch_files, is_decoded_here, is_remote, reading_ahead
@@ -357,6 +358,7 @@ class ChunkedArray(RecordSequence):
         if new_length < 0:
             raise InvalidArgumentError(f"length must be 0 or more, got {new_length}")
         array = self._writable()
+        drop_consolidated(array.store, array.store_path.path.rpartition("/")[0])
         chunk_end = min(-(-new_length // self._chunk_length) * self._chunk_length, self._length)
         if new_length < chunk_end:  # rows that stay in the last chunk's file would come back when the array grows
             array[new_length:chunk_end] = np.zeros(chunk_end - new_length, dtype=array.dtype)

@@ -13,6 +13,7 @@ from zarr.storage import LocalStore
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import NumericArray, UInt32Array
 from l5kit.data.stores.checked_blosc import with_checked_lengths
+from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.local_chunk import decode_local_chunk
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.user_cache import scratch_array
@@ -68,6 +69,7 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
     folder = mask_folder(dataset, thresholds.probability)
     require_place_for_mask(dataset, thresholds.probability)
     clear_leftovers(folder.parent)
+    drop_consolidated(LocalStore(dataset.path))
     with placed_when_complete(folder, may_replace=False, scratch_by=folder.parent) as complete:
         group = zarr.open_group(store=LocalStore(complete.parent), mode="a", zarr_format=2)
         array = group.create_array(
