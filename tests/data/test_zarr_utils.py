@@ -222,6 +222,37 @@ def test_outputs_have_the_record_types_of_the_format(tmp_path):
     assert joined["centroid"].tolist() == source.agents["centroid"].tolist()
 
 
+def make_with_colours(path, *, seed=4):
+    log = random_dataset(np.random.default_rng(seed), 3)
+    agents = np.zeros(len(log.agents), [*log.agents.dtype.descr, ("colour", "<i4")])
+    for name in log.agents.dtype.names:
+        agents[name] = log.agents[name]
+    agents["colour"] = 1 + np.arange(len(agents))
+    log.agents = agents
+    log.save(path)
+    return str(path), agents["colour"]
+
+
+def test_fields_beyond_the_format_are_kept(tmp_path):
+    path, colours = make_with_colours(tmp_path / "a.zarr")
+    zarr_scenes_chop(path, str(tmp_path / "short.zarr"), 1)
+    short = open_at(tmp_path / "short.zarr")
+    source = open_at(path)
+    firsts = source.scenes["frame_index_interval"][:, 0]
+    expected = [source.agents["colour"][slice(*source.frames["agent_index_interval"][row])] for row in firsts]
+    assert short.agents["colour"].tolist() == np.concatenate(expected).tolist()
+    zarr_concat([path, path], str(tmp_path / "joined.zarr"))
+    assert open_at(tmp_path / "joined.zarr").agents["colour"].tolist() == [*colours, *colours]
+
+
+def test_fields_that_not_all_inputs_have_are_refused(tmp_path):
+    path, _ = make_with_colours(tmp_path / "a.zarr")
+    random_dataset(np.random.default_rng(5), 2).save(tmp_path / "b.zarr")
+    with pytest.raises(InvalidArgumentError, match=r"b\.zarr' lack 'colour'"):
+        zarr_concat([path, str(tmp_path / "b.zarr")], str(tmp_path / "joined.zarr"))
+    assert not (tmp_path / "joined.zarr").exists()
+
+
 def test_the_real_scene(shared_data, tmp_path):
     real = str(shared_data / "single_scene.zarr")
     zarr_concat([real] * 3, str(tmp_path / "joined.zarr"))

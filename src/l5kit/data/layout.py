@@ -183,6 +183,13 @@ def with_face_interval(dtype: DType) -> DType:
     return np.dtype(fields)
 
 
+def standard_with_others(dtype: DType, key: str) -> DType:
+    """Return the record type of one of the arrays with the fields that a type has beyond it, behind its own."""
+    standard: DType = np.dtype(ARRAYS[key][1])
+    names = [name for name in dtype.names or () if name not in (standard.names or ())]
+    return np.dtype([*standard.descr, *((name, dtype[name].base, dtype[name].shape) for name in names)])
+
+
 def _same_kind(found: DType, wanted: DType) -> bool:
     """Return whether a stored type can stand for another: signed for unsigned and narrower ones can."""
     return found.kind == wanted.kind or {found.kind, wanted.kind} == {"i", "u"}

@@ -11,11 +11,10 @@ from itertools import permutations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import DTypeLike
 from zarr.core.sync import sync
 
-from l5kit._types import Config, DType, Int64Array, Records
-from l5kit.data.layout import ARRAYS
+from l5kit._types import Config, Int64Array, Records
+from l5kit.data.layout import ARRAYS, standard_with_others
 from l5kit.data.log_facts import LogFacts, agreed_facts
 from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
@@ -47,7 +46,7 @@ def zarr_concat(
 
     Raises:
         InvalidArgumentError: ``input_zarrs`` is a single path, or there is something at ``output_zarr``, or it lies
-            inside an input, or the inputs have other facts; nothing is written.
+            inside an input, or the inputs have other facts or fields; nothing is written.
         CorruptedDataError: A file of an input is damaged; nothing is written.
     """
     if isinstance(input_zarrs, (str, bytes, os.PathLike, ChunkedDataset)):
@@ -63,6 +62,7 @@ def zarr_concat(
     inputs = [dataset for dataset in opened if dataset is not None]
     if facts is None:
         facts = agreed_facts([(dataset.path, dataset.own_facts) for dataset in inputs])
+    _require_same_fields(inputs)
     views = [_view_of_all(dataset) for dataset in inputs]
     joined = ChunkedDataset.concatenate(views, facts=facts) if views else ChunkedDataset.in_memory(facts=facts)
     _save(joined, output_zarr, title="Concatenating", verbose=verbose)
@@ -164,6 +164,20 @@ def _open_or_skip(path: str) -> ChunkedDataset | None:
         return None
 
 
+def _require_same_fields(datasets: Sequence[ChunkedDataset]) -> None:
+    """Refuse datasets of which some have a field that is not of the format and others have not: it would be lost."""
+    for key, (attribute, _, _) in ARRAYS.items():
+        types = {dataset.path: standard_with_others(getattr(dataset, attribute).dtype, key) for dataset in datasets}
+        everywhere = dict.fromkeys(name for dtype in types.values() for name in dtype.names or ())
+        for path, dtype in types.items():
+            lost = [name for name in everywhere if name not in (dtype.names or ())]
+            if lost:
+                raise InvalidArgumentError(
+                    f"input_zarrs must have the same fields, but {attribute} of {path!r} lack {lost[0]!r}, whose "
+                    "values would be lost; add it there, or leave it out everywhere"
+                )
+
+
 def _view_of_all(dataset: ChunkedDataset) -> ChunkedDataset:
     """Return a view of all scenes, without the rows that belong to none."""
     require_readable_log(dataset)
@@ -194,15 +208,15 @@ def _num_bytes(dataset: ChunkedDataset) -> int:
 
 
 def _save(dataset: ChunkedDataset, path: str, *, title: str, verbose: bool, workers: Workers = 1) -> None:
-    """Write a dataset in the record types of the format, replacing one that is there."""
+    """Write a dataset in the record types of the format, with what other fields it has, replacing one that is there."""
     require_local("the output", path)
-    arrays = {key: _as_standard(getattr(dataset, name), dtype) for key, (name, dtype, _) in ARRAYS.items()}
+    arrays = {key: _as_standard(getattr(dataset, name), key) for key, (name, _, _) in ARRAYS.items()}
     with show_progress(title, visible=verbose) as progress:
         save_arrays(arrays, Path(path), overwrite=True, facts=dataset.own_facts, progress=progress, workers=workers)
 
 
-def _as_standard(array: Records, dtype: DTypeLike) -> Records:
-    wanted: DType = np.dtype(dtype)
+def _as_standard(array: Records, key: str) -> Records:
+    wanted = standard_with_others(array.dtype, key)
     if array.dtype == wanted:
         return array
     zero = np.zeros(1, dtype=np.int64)

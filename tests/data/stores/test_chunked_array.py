@@ -12,7 +12,7 @@ from l5kit.data.record_sequence import rows_of
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, ReadOnlyDatasetError
 from support.logs import make_agent, make_agents, write_with_chunks
-from support.random_logs import random_dataset
+from support.random_logs import random_dataset, write_three_arrays
 
 NUM_ROWS = 23  # in chunks of 7
 
@@ -366,3 +366,32 @@ def test_append_takes_every_form_of_records(writable, agents, values):
     assert writable.agents.append(agents[2].item()) == (26,)
     assert writable.agents[25].tobytes() == agents[2].tobytes()
     assert writable.agents.append([]) == (26,)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda array, rows: array.append(rows),
+        lambda array, rows: array.__setitem__(slice(0, 2), rows),
+        lambda array, rows: array.__setitem__(0, rows[0]),
+    ],
+    ids=["append", "rows", "a row"],
+)
+def test_fields_that_the_array_has_not_are_refused_by_name(writable, agents, write):
+    wide = np.zeros(2, [*agents.dtype.descr, ("colour", "<i4")])
+    with pytest.raises(InvalidArgumentError, match=r"\['colour'\].*would be lost"):
+        write(writable.agents, wide)
+    assert writable.agents[:].tobytes() == agents.tobytes()
+
+
+def test_face_intervals_are_refused_where_they_are_not_stored(tmp_path):
+    log = random_dataset(np.random.default_rng(4), 3)
+    frames = ChunkedDataset(write_three_arrays(log, tmp_path / "old.zarr"))
+    with pytest.warns(RuntimeWarning, match="without traffic lights"):
+        frames = frames.open("r+").frames
+    rows = np.array(log.frames[:2])
+    rows["traffic_light_faces_index_interval"] = 0
+    frames.append(rows)
+    rows["traffic_light_faces_index_interval"] = (0, 3)
+    with pytest.raises(InvalidArgumentError, match="traffic_light_faces_index_interval"):
+        frames.append(rows)

@@ -81,7 +81,8 @@ def choose_columns(
         dtype: Record type.
         wanted: Names of fields, for all their columns, and of single columns, in the order wanted; None for all.
         nested: Let a field of several values be one column, of lists; else each of its values is one.
-        label_names: Add the columns ``label`` of agents and ``status`` of faces.
+        label_names: Add the columns ``label`` of agents and ``status`` of faces, behind the others where ``wanted``
+            does not name them.
 
     Raises:
         InvalidArgumentError: There is no such column.
@@ -101,7 +102,8 @@ def choose_columns(
         raise InvalidArgumentError(
             f"columns has {unknown[0]!r}; there are {list(dict.fromkeys([*of_fields, *single]))}"
         )
-    chosen = [column for name in wanted for column in of_fields.get(name) or single[name]]
+    added = [name for name, columns in of_fields.items() if isinstance(columns[0], NameColumn)]
+    chosen = [column for name in (*wanted, *added) for column in of_fields.get(name) or single[name]]
     return list(dict.fromkeys(chosen))
 
 

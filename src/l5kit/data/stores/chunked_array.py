@@ -334,10 +334,10 @@ class ChunkedArray(RecordSequence):
         """Add rows at the end and return the new shape.
 
         Args:
-            values: Records with at least the stored fields, or tuples with a value for every field.
+            values: Records with the fields of the array, in any order, or tuples with a value for every field.
 
         Raises:
-            InvalidArgumentError: The values are no such records.
+            InvalidArgumentError: The values are no such records, or would lose the values of a field.
             ReadOnlyDatasetError: The dataset was opened for reading.
         """
         records = self._as_stored(values).reshape(-1)
@@ -390,6 +390,20 @@ class ChunkedArray(RecordSequence):
             raise InvalidArgumentError(
                 f"rows of {self.name!r} must be records with the fields {fields}, got dtype {records.dtype}; "
                 "fill an array such as np.zeros(n, dtype=array.dtype)"
+            )
+
+        # What has no place in the files must be refused by name; of fields that are only presented (the face interval
+        # of sets without lights), zeros are what is read back.
+        presented = self.dtype.names or ()
+        lost = [
+            name
+            for name in records.dtype.names or ()
+            if name not in fields and (name not in presented or records[name].any())
+        ]
+        if lost:
+            raise InvalidArgumentError(
+                f"rows of {self.name!r} have the fields {lost}, whose values would be lost: the array stores {fields}; "
+                "leave them out, or write a dataset of your records with save()"
             )
         return records
 
