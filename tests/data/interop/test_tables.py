@@ -218,6 +218,25 @@ def test_columns_are_chosen_in_the_order_wanted(log, kind):
     assert names == (["yaw", "centroid_x", "centroid_y"] if kind == "pandas" else ["yaw", "centroid"])
 
 
+@pytest.mark.parametrize("kind", TO_TABLE)
+@pytest.mark.parametrize("columns", [[], ["yaw"], ["yaw", "label"], ["label", "yaw"], ["label_probabilities"]])
+@pytest.mark.parametrize(("array", "name"), [("agents", "label"), ("tl_faces", "status"), ("frames", None)])
+def test_names_are_added_whatever_columns_are_chosen(log, kind, columns, array, name):
+    stand_in = {"agents": {}, "tl_faces": {"yaw": "face_id", "label": "status"}, "frames": {"yaw": "timestamp"}}[array]
+    wanted = [stand_in.get(column, column) for column in columns]
+    fields = (*getattr(log, array).dtype.names, name)
+    wanted = [column for column in wanted if column in fields]
+    table = TO_TABLE[kind](getattr(log, array), columns=wanted, label_names=True)
+    found = table.column_names if kind == "arrow" else list(table.columns)
+    named = [column for column in found if column in ("label", "status")]
+    assert named == ([] if name is None else [name])
+    if name is not None and name not in wanted:
+        assert found[-1] == name
+    plain = TO_TABLE[kind](getattr(log, array), columns=[column for column in wanted if column != name])
+    others = plain.column_names if kind == "arrow" else list(plain.columns)
+    assert [column for column in found if column != name] == others
+
+
 def test_single_columns_are_chosen_by_name(log):
     frame = to_pandas(log.agents, columns=["velocity_y", "label", "velocity"], label_names=True)
     assert frame.columns.tolist() == ["velocity_y", "label", "velocity_x"]

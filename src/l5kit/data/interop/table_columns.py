@@ -102,7 +102,7 @@ def choose_columns(
         raise InvalidArgumentError(
             f"columns has {unknown[0]!r}; there are {list(dict.fromkeys([*of_fields, *single]))}"
         )
-    added = [name for name, columns in of_fields.items() if isinstance(columns[0], NameColumn)]
+    added = [name for name, columns in of_fields.items() if any(isinstance(c, NameColumn) for c in columns)]
     chosen = [column for name in (*wanted, *added) for column in of_fields.get(name) or single[name]]
     return list(dict.fromkeys(chosen))
 
