@@ -1,11 +1,15 @@
 import base64
 import json
 import pickle
+import tempfile
+from pathlib import Path
 
 import numcodecs
 import numpy as np
 import pytest
 import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from zarr.dtype import data_type_registry
 
 from l5kit.data import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE, ChunkedDataset, layout
@@ -171,3 +175,33 @@ def test_only_sub_array_records_are_ours():
         RecordDType.from_json({"name": [["x", "nonsense", [2]]], "object_codec_id": None}, zarr_format=2)
     with pytest.raises(ValueError, match="zarr_format must be 2"):
         RecordDType.from_numpy(AGENT_DTYPE).to_json(3)
+
+
+FIELDS = st.sampled_from([("u1", (3,)), ("?", ()), ("<f8", (2, 2)), ("<U4", (2,)), ("<i8", ()), ("<f4", (17,))])
+WAYS_TO_STORE = [
+    lambda path, rows: zarr.open(path, mode="w", shape=rows.shape, dtype=rows.dtype, chunks=(2,), zarr_format=2),
+    lambda path, rows: zarr.create_array(path, shape=rows.shape, dtype=rows.dtype, chunks=(2,), zarr_format=2),
+    lambda path, rows: zarr.create_array(path, data=rows, zarr_format=2),
+    lambda path, rows: zarr.save(path, rows, zarr_format=2),
+    lambda path, rows: zarr.open_group(path.parent, mode="w", zarr_format=2).create_array(path.name, data=rows),
+    lambda path, rows: zarr.zeros(rows.shape, dtype=rows.dtype, store=path, zarr_format=2),
+]
+
+
+@settings(max_examples=20, deadline=None)
+@given(fields=st.lists(FIELDS, min_size=1, max_size=4), store=st.sampled_from(WAYS_TO_STORE), seed=st.integers(0, 99))
+def test_plain_zarr_stores_records_of_any_fields(fields, store, seed):
+    dtype = np.dtype([(f"field{number}", *field) for number, field in enumerate(fields)])
+    rows = np.random.default_rng(seed).integers(0, 2, (3, dtype.itemsize), np.uint8).view(dtype)[:, 0]
+    with tempfile.TemporaryDirectory() as folder:
+        array = store(Path(folder) / "rows.zarr", rows)
+        array = zarr.open_array(Path(folder) / "rows.zarr", mode="r+", zarr_format=2) if array is None else array
+        array[:] = rows
+        again = zarr.open_array(Path(folder) / "rows.zarr", mode="r", zarr_format=2)[:]
+    assert again.dtype == dtype
+    assert again.tobytes() == rows.tobytes()
+
+
+def test_zarr_3_refuses_sub_arrays_with_what_to_do(tmp_path):
+    with pytest.raises(ValueError, match="pass zarr_format=2"):
+        zarr.open(tmp_path / "rows.zarr", mode="w", shape=(3,), dtype=np.dtype(AGENT_DTYPE), zarr_format=3)

@@ -2,7 +2,8 @@
 
 The structured type of zarr-python 3 refuses fields such as ``("centroid", "<f8", (2,))``, which the dataset format is
 made of. Importing this module registers a type that reads and writes them in zarr format 2; it is also an entry point
-of the group ``zarr.data_type``, so that plain ``zarr.open`` finds it.
+of the group ``zarr.data_type``, so that plain ``zarr.open`` finds it. From then on ``zarr.open(..., mode="w",
+dtype=records.dtype, zarr_format=2)`` stores any such records.
 """
 
 import base64
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike
 from zarr.core.dtype.common import HasItemSize
-from zarr.dtype import ZDType, data_type_registry
+from zarr.dtype import Structured, ZDType, data_type_registry
 
 from l5kit._types import DType
 
@@ -81,7 +82,10 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
     def to_json(self, zarr_format: int) -> Any:
         """Return the type as it stands in ``.zarray``."""
         if zarr_format != 2:
-            raise ValueError(f"zarr_format must be 2 for records with sub-array fields, got {zarr_format}")
+            raise ValueError(
+                f"zarr_format must be 2 for records with sub-array fields, got {zarr_format}; pass zarr_format=2, or "
+                "store each field as an array of its own"
+            )
         fields = [[name, kind, list(shape)] if shape else [name, kind] for name, kind, shape in self.fields]
         return {"name": fields, "object_codec_id": None}
 
@@ -120,4 +124,20 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
         return base64.standard_b64encode(record.tobytes()).decode("ascii")
 
 
+def _leave_sub_arrays_to_us(other: Any) -> None:
+    """Let another type of zarr decline records with sub-array fields, as zarr chooses none where two take a dtype.
+
+    Its structured type takes such fields for raw bytes, and then fails to create an array of them.
+    """
+    take = other.from_native_dtype.__func__
+
+    def from_native_dtype(cls: type[Any], dtype: DType) -> object:
+        if any(dtype[name].shape for name in getattr(dtype, "names", None) or ()):
+            raise DataTypeValidationError(f"expected a NumPy dtype without sub-array fields, got {dtype}")
+        return take(cls, dtype)
+
+    other.from_native_dtype = classmethod(from_native_dtype)
+
+
+_leave_sub_arrays_to_us(Structured)
 data_type_registry.register(_JSON_NAME, RecordDType)
