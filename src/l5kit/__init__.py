@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from l5kit import _cache_folders as _cache_folders  # before numba is asked to keep a kernel
+
 if TYPE_CHECKING:
     from l5kit.workflows.trained_model import load_model as load_model
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 from numpy.typing import DTypeLike
-from platformdirs import user_cache_dir
 
+from l5kit._cache_folders import temporary_cache_folder, usual_cache_folder
 from l5kit._types import NumericArray
 
 CACHE_DIR_ENV_KEY = "L5KIT_CACHE_DIR"
@@ -37,8 +37,15 @@ def scratch_array(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
 
 
 def cache_folder() -> Path:
-    """Return the folder for what l5kit keeps between runs; it may not exist yet."""
-    return Path(os.environ.get(CACHE_DIR_ENV_KEY) or user_cache_dir("l5kit", appauthor=False))
+    """Return the folder for what l5kit keeps between runs; it may not exist yet.
+
+    It is a temporary one for users without a home, or with one that cannot be written to; where there is none either,
+    it is one that cannot be made, which whoever keeps something has to bear.
+    """
+    named = os.environ.get(CACHE_DIR_ENV_KEY)
+    return (
+        Path(named) if named else usual_cache_folder("l5kit") or temporary_cache_folder() or Path(os.devnull, "l5kit")
+    )
 
 
 @contextmanager
