@@ -20,7 +20,7 @@ from l5kit.environment.reward import L2DisplacementYawReward
 from l5kit.environment.rewards.step_reward import DisplacementReward
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.geometry.box_overlap import boxes_overlap
-from support.environments import data_of, write_config
+from support.environments import assert_same, data_of, write_config
 
 ONE_SCENE = np.zeros(1, np.int64)
 START = {"scene_id": 2, "start_frame_index": 20}
@@ -67,9 +67,16 @@ def now(env, track_id):
     return found[0] if len(found) else None
 
 
+@pytest.mark.parametrize("resets_all", [False, True])
 @pytest.mark.parametrize("controls", ["ego", "vehicles", 3])
-def test_checks_of_pettingzoo_find_nothing(make, controls):
-    args = {"controls": controls, "reward": "driving", "ends_at": ["collision"], "others": "idm"}
+def test_checks_of_pettingzoo_find_nothing(make, controls, resets_all):
+    args = {
+        "controls": controls,
+        "resets_all": resets_all,
+        "reward": "driving",
+        "ends_at": ["collision"],
+        "others": "idm",
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "options has options")
@@ -77,6 +84,67 @@ def test_checks_of_pettingzoo_find_nothing(make, controls):
             warnings.filterwarnings("ignore", NOT_ALL_NAMES)
         parallel_api_test(make(env=parallel_env, **args), num_cycles=200)
         parallel_seed_test(lambda: make(**args))
+
+
+KINDS = [
+    (reward, actions, others)
+    for reward in ("displacement", "driving")
+    for actions, others in zip(
+        ("curvature", "bicycle", "pose_change", "grid"), ("log", "idm", "log", "idm"), strict=True
+    )
+]
+
+
+@pytest.mark.parametrize(("reward", "actions", "others"), KINDS)
+@pytest.mark.parametrize("resets_all", [False, True])
+def test_infos_have_the_same_keys_and_kinds_from_the_reset_on(make, reward, actions, others, resets_all):
+    ends_at = ["collision", "off_road"] if reward == "driving" else []
+    args = {"actions": actions, "others": others, "ends_at": ends_at, "resets_all": resets_all}
+    env = make(num_frames=60, reward=reward, **args)
+    _, infos = env.reset(seed=1, options={"scene_id": 2})
+    kinds = {key: type(value) for key, value in infos["ego"].items()}
+    assert set(kinds.values()) <= {int, float, bool}
+    assert {key for key, kind in kinds.items() if kind is int} == {"track_id"}
+    found = list(infos.values())
+    while env.agents:
+        infos = drive(env, env.action_space("ego").sample())[4]
+        found += infos.values()
+    assert len({frozenset(each) for each in found}) == 1
+    assert all({key: type(value) for key, value in each.items()} == kinds for each in found)
+
+
+def test_sums_of_rewards_begin_when_an_actor_comes(make):
+    env = make(num_frames=60, reward="driving")
+    _, infos = env.reset(options=START)
+    totals = dict.fromkeys(infos, 0.0)
+    while env.agents:
+        _, rewards, _, _, infos = drive(env)
+        for name, reward in rewards.items():
+            totals[name] = totals.get(name, 0.0) + reward
+            assert infos[name]["reward_sum_tot"] == pytest.approx(totals[name], abs=1e-9)
+
+
+def test_a_reset_tells_of_all_names_where_it_is_asked_to(make):
+    env, usual = make(max_vehicles=60, resets_all=True), make(max_vehicles=60)
+    (seen, infos), (expected, told) = env.reset(options=START), usual.reset(options=START)
+    assert list(seen) == list(infos) == env.possible_agents
+    assert env.agents == usual.agents == list(expected)
+    assert len(env.agents) < 61
+    for name in env.possible_agents:
+        np.testing.assert_array_equal(seen[name], expected.get(name, np.zeros_like(expected["ego"])))
+        assert seen[name] in env.observation_space(name)
+    assert {name: infos[name] for name in told} == told
+    assert infos[env.possible_agents[-1]]["track_id"] == -1
+
+
+def test_actions_of_those_who_do_not_act_are_not_looked_at(make):
+    env, usual = make(max_vehicles=60), make(max_vehicles=60)
+    for each in (env, usual):
+        each.reset(options=START)
+    everybody = dict.fromkeys(env.possible_agents, FASTER) | {env.possible_agents[-1]: [np.nan]}
+    assert env.possible_agents[-1] not in env.agents
+    for one, other in zip(env.step(everybody), drive(usual), strict=True):
+        assert_same(one, other)
 
 
 @pytest.mark.parametrize("reward", ["displacement", "driving"])
@@ -97,7 +165,11 @@ def test_the_av_alone_drives_as_in_a_single_environment(make, reward, actions):
         assert rewards["ego"] == pytest.approx(told[0], abs=1e-9)
         assert [terminated["ego"], truncated["ego"]] == told[1:]
         assert infos["ego"].pop("track_id") == -1
-        assert infos["ego"].pop("reward_sums", {}) == pytest.approx(info.pop("reward_sums", {}))
+        sums = {key: infos["ego"].pop(key) for key in list(infos["ego"]) if key.startswith("reward_sum_")}
+        if truncated["ego"]:
+            assert sums == pytest.approx(
+                {f"reward_sum_{key}": each for key, each in info.pop("reward_sums", {}).items()}
+            )
         assert infos["ego"] == pytest.approx(info)
         ego = env.episode.simulation.state(ONE_SCENE).ego
         np.testing.assert_allclose(ego.positions_m[0], single.unwrapped._episodes.states.positions_m[0], atol=1e-9)
@@ -240,7 +312,7 @@ def test_who_has_failed_leaves_and_the_av_stands(make):
         for name in before:
             if terminated[name]:
                 assert infos[name]["is_collision"] or infos[name]["is_off_road"]
-                assert infos[name]["reward_sums"]["tot"] <= rewards[name] + 10
+                assert infos[name]["reward_sum_tot"] <= rewards[name] + 10
                 if name != "ego":
                     gone[name] = infos[name]["track_id"]
         position_m = env.episode.simulation.state(ONE_SCENE).ego.positions_m[0]
@@ -310,7 +382,7 @@ def test_vehicles_come_when_they_are_near(make, log):
                 arrived.append(name)
                 assert rewards[name] == 0
                 assert seen[name] in env.observation_space(name)
-                assert "reward_tot" not in infos[name]
+                assert infos[name]["reward_tot"] == 0
                 record = now(env, infos[name]["track_id"])
                 ego_m = env.episode.simulation.state(ONE_SCENE).ego.positions_m[0]
                 assert math.dist(record["centroid"], ego_m) < 100
@@ -374,7 +446,7 @@ def test_an_episode_must_be_there(make):
     ("actions", "text"),
     [
         ({"ego": FASTER}, "actions has none for vehicle_0"),
-        ({"ego": FASTER, "vehicle_0": FASTER, "bus": FASTER}, "actions has 'bus', who does not act now"),
+        ({"ego": FASTER, "vehicle_0": FASTER, "bus": FASTER}, "agent is 'bus'; it must be one of ego, vehicle_0"),
         ({"ego": FASTER, "vehicle_0": [np.nan, 0.0]}, "vehicle_0: action is .*nan.*must be finite"),
         ({"ego": [1.0], "vehicle_0": FASTER}, "ego: action must be 2 numbers"),
     ],

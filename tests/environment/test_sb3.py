@@ -1,5 +1,7 @@
 """Vector environments as stable-baselines3 takes them."""
 
+from typing import get_args, get_type_hints
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
+from l5kit.configs.environment import EnvironmentParams
 from l5kit.environment.envs.l5_env import SimulationConfigGym
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.environment.sb3 import StableBaselinesVecEnv
@@ -222,10 +226,24 @@ def test_it_drives_like_single_environments(make_env, make_vector_env, copy):
     assert num_ends == 4
 
 
-def test_a_policy_learns_from_rasters(make_vector_env):
-    env = StableBaselinesVecEnv(make_vector_env(4))
-    small = {"net_arch": [8], "normalize_images": False}
-    model = PPO("MultiInputPolicy", env, n_steps=16, batch_size=32, n_epochs=1, device="cpu", policy_kwargs=small)
+def offered(name):
+    """All values of an option of environments."""
+    kind = get_type_hints(EnvironmentParams, include_extras=True)[name]
+    return get_args(get_args(kind)[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*(observation|image)")  # advice on pictures that are learned from without care
+@pytest.mark.parametrize("actions", offered("actions"))
+@pytest.mark.parametrize("observation", offered("observation"))
+def test_all_that_is_seen_and_done_is_learned_from(make_env, make_vector_env, observation, actions):
+    check_env(make_env(observation=observation, actions=actions))
+    env = StableBaselinesVecEnv(make_vector_env(4, observation=observation, actions=actions))
+    policy = "MlpPolicy" if observation == "compact" else "MultiInputPolicy"
+    small = {"net_arch": [8], **({"normalize_images": False} if observation == "raster" else {})}
+    model = PPO(policy, env, n_steps=16, batch_size=32, n_epochs=1, device="cpu", policy_kwargs=small)
+    before = {name: value.clone() for name, value in model.policy.named_parameters()}
     model.learn(64)
     assert model.num_timesteps == 64
     assert {each["l"] for each in model.ep_info_buffer} == {NUM_FRAMES - 2}
+    assert all(value.isfinite().all() for value in model.policy.parameters())
+    assert any((value != before[name]).any() for name, value in model.policy.named_parameters())

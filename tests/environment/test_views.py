@@ -8,8 +8,8 @@ pytest.importorskip("gymnasium")
 from l5kit.environment.envs.l5_env import SimulationConfigGym
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.observations.views import VECTOR_KEYS
-from support.environments import SIDE_PX, data_of, write_config
+from l5kit.environment.observations.views import VECTOR_KEYS, as_samples
+from support.environments import SIDE_PX, VECTOR_PARAMS, assert_same, data_of, write_config
 
 
 @pytest.fixture
@@ -33,12 +33,32 @@ def test_rasters_have_the_type_of_the_configuration(make, dtype):
 
 def test_vectors_have_the_keys_of_the_past(make):
     env = make("vectors")
-    assert set(env.single_observation_space) == set(VECTOR_KEYS)
+    assert set(env.single_observation_space) == {*VECTOR_KEYS, "ego_type"} - {"type"}
     assert not [key for key in VECTOR_KEYS if "target" in key or "future" in key]
     observation, _ = env.reset(seed=1)
     for key, space in env.observation_space.items():
         assert observation[key].dtype == space.dtype
         assert observation[key] in space
+
+
+@pytest.mark.parametrize("observation", ["raster", "vectors"])
+def test_keys_and_shapes_are_those_that_policies_can_have(make, observation):
+    nn = pytest.importorskip("torch").nn
+    space, taken = make(observation).single_observation_space, {*dir(nn.Module()), *dir(nn.ModuleDict())}
+    assert "type" in taken, "the test knows what is taken"
+    assert not taken & set(space), "an nn.ModuleDict cannot have the key"
+    assert all(key.isidentifier() for key in space)
+    assert {key for key, box in space.items() if box.shape == ()} == set()
+
+
+@pytest.mark.parametrize("num_others", [0, 3])
+def test_networks_on_samples_take_vectors_as_samples(make, num_others):
+    params = VECTOR_PARAMS | {"other_agents_num": num_others}
+    env = make("vectors", data_generation_params=params)
+    observation, _ = env.reset(seed=1)
+    samples = as_samples(observation)
+    expected = env.episodes.parts.log.look(np.arange(2), env.frame_indices)
+    assert_same(samples, {key: np.asarray(expected[key]) for key in VECTOR_KEYS})
 
 
 @pytest.mark.parametrize("observation", ["raster", "vectors", "compact"])

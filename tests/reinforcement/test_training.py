@@ -70,6 +70,12 @@ def test_a_driver_is_trained(train, city):
     assert action.shape == (3,)
 
 
+def test_a_driver_is_trained_on_vectors(city, tmp_path):
+    cfg = driver_config(tmp_path, eval_every_steps=64)
+    cfg["gym_params"]["observation"] = "vectors"
+    assert train_driver(cfg, tmp_path / "out", data_folder=city).num_steps == 64
+
+
 def test_the_best_driver_is_kept(train):
     done, _ = train()
     rewards = {int(row["step"]): float(row["reward"]) for row in rows_of(done.folder)}

@@ -21,13 +21,14 @@ class StepInfos:
     ``reward_sums``.
 
     Args:
-        reward: Whose infos they are.
+        reward: Whose infos they are. Its attribute ``failures``, where it has one, names what may go wrong.
         num_envs: N.
         has_sums: Whether it is another one than that of L5Kit 1.5.
     """
 
     def __init__(self, reward: StepReward, num_envs: int, *, has_sums: bool) -> None:
         self._names = ["tot", *(_SHORT_NAMES.get(name, name) for name in reward.terms)]
+        self._failures: tuple[str, ...] = tuple(getattr(reward, "failures", ()))
         self._sums: Float64Array = np.zeros((num_envs, len(self._names)))
         self._has_sums = has_sums
 
@@ -44,6 +45,17 @@ class StepInfos:
         if self._has_sums and is_over.any():
             infos["reward_sums"] = dict(zip(self._names, self._sums[slots].T, strict=True))
         return infos
+
+    def of_start(self, slots: Int64Array) -> dict[str, NumericArray]:
+        """Return the infos of slots (B,) that have done no step: all that those of a step have, as 0 or False."""
+        infos: dict[str, NumericArray] = {f"reward_{name}": np.zeros(len(slots)) for name in self._names}
+        return infos | {f"is_{name}": np.zeros(len(slots), np.bool_) for name in self._failures} | self.sums_of(slots)
+
+    def sums_of(self, slots: Int64Array) -> dict[str, NumericArray]:
+        """Return the sums over the episodes of slots (B,) so far, ``reward_sum_<term>``, where rewards have them."""
+        if not self._has_sums:
+            return {}
+        return {f"reward_sum_{name}": self._sums[slots, place] for place, name in enumerate(self._names)}
 
 
 def of_one(infos: Mapping[str, Any]) -> dict[str, Any]:

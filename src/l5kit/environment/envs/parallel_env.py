@@ -12,11 +12,11 @@ from gymnasium.utils import seeding
 from numpy.typing import ArrayLike
 from pettingzoo import ParallelEnv
 
-from l5kit._types import Float32Array, Float64Array, Int64Array, UInt8Array
+from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, UInt8Array
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_records import SceneRecords
 from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
-from l5kit.environment.actors.actor_episode import ActorEpisode, ActorRules, ActorSteps
+from l5kit.environment.actors.actor_episode import ActorEpisode, ActorRules
 from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_vehicles, num_of_control
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
 from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
@@ -48,7 +48,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
     which the log has them within 100 m of its AV, the nearest first; ``infos[...]["track_id"]`` tells which track that
     is, -1 for the AV. One acts from when it is within 100 m of the AV, as the log had it until then, and never again
     once it has ended: truncated at the last frame of its log, or terminated by what ``ends_at`` names. Then it leaves
-    the scene; the AV stands where it is. The end of the frames truncates all.
+    the scene; the AV stands where it is. The end of the frames truncates all. Infos have the same keys in each step and
+    after ``reset``: the reward and its terms, what went wrong, and sums since the actor came.
 
     An observation is a compact state, float32 (D,), as
     :class:`~l5kit.environment.observations.compact_layout.CompactLayout` says, with the lanes of the vehicle in the log
@@ -72,6 +73,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         layout: What stands where in observations.
         randomize_start: Whether episodes of training start anywhere; None for the configuration.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
+        resets_all: Whether ``reset`` tells of all ``possible_agents``, with zeros of those that do not act, as TorchRL
+            wants it. ``agents`` are those that do.
         render_mode: ``rgb_array`` for pictures of what is around the AV; None for none.
 
     Attributes:
@@ -108,6 +111,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         layout: CompactLayout | None = None,
         randomize_start: bool | None = None,
         strict: bool = False,
+        resets_all: bool = False,
         render_mode: str | None = None,
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -116,6 +120,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             raise InvalidArgumentError(f"actions is {actions!r}; it must be one of {', '.join(MODEL_ACTIONS)}")
         self._num_vehicles = num_of_control(controls, max_vehicles)
         self._only_at_start = controls != "vehicles"
+        self._resets_all = resets_all
         self.render_mode = render_mode
         options = EnvironmentOptions(
             observation="compact", actions=actions, reward=reward, others=others, ends_at=ends_at
@@ -179,20 +184,25 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self._infos.begin(np.arange(len(self.possible_agents)))
         actors = self.episode.acting
         self.agents = self._names_of(actors)
-        return self._seen_by(actors), {name: self._told_of(name) for name in self.agents}
+        seen, told = self._seen_by(actors), actors
+        if self._resets_all:
+            told = np.arange(len(self.possible_agents))
+            size = self._rules.layout.size
+            seen = {name: seen.get(name, np.zeros(size, np.float32)) for name in self.possible_agents}
+        return seen, self._told_of(told, self._infos.of_start(told))
 
     def step(self, actions: Mapping[str, ArrayLike]) -> Steps:
         """Drive to the next frame.
 
         Args:
-            actions: One for each of ``agents``.
+            actions: One for each of ``agents``. Those of others of ``possible_agents`` are not looked at.
 
         Returns:
             What is seen, rewards, terminated, truncated and infos, of those who acted and those who are new.
 
         Raises:
             EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
-            InvalidArgumentError: An action is missing, of another shape, not finite, or of somebody who does not act.
+            InvalidArgumentError: An action is missing, of another shape, not finite, or of somebody who is unknown.
         """
         if self.episode is None:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
@@ -206,7 +216,9 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         rewards = dict(zip(names, done.worth.total.tolist(), strict=True)) | dict.fromkeys(arrived, 0.0)
         terminated = dict(zip(names, done.is_failed.tolist(), strict=True)) | dict.fromkeys(arrived, False)
         truncated = dict(zip(names, done.is_at_end.tolist(), strict=True)) | dict.fromkeys(arrived, False)
-        infos = self._told_of_step(done) | {name: self._told_of(name) for name in arrived}
+        told = self._infos.of_step(done.actors, done.worth, np.zeros(len(names), np.bool_))
+        infos = self._told_of(done.actors, told | self._infos.sums_of(done.actors))
+        infos |= self._told_of(done.arrived, self._infos.of_start(done.arrived))
         episode.take_out(done.actors[done.is_failed])
         is_left = self._names_of(done.actors[~is_over])
         self.agents = [name for name in self.possible_agents if name in {*is_left, *arrived}]
@@ -254,12 +266,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         missing = [name for name in self.agents if name not in actions]
         if missing:
             raise InvalidArgumentError(f"actions has none for {missing[0]}, who acts; pass one for each of env.agents")
-        strangers = [name for name in actions if name not in self.agents]
-        if strangers:
-            raise InvalidArgumentError(
-                f"actions has {strangers[0]!r}, who does not act now; pass one for each of env.agents: "
-                f"{', '.join(self.agents)}"
-            )
+        for name in actions:  # libraries go on with those who are gone
+            self._known(name)
         kind, values = self._rules.actions, []
         for name in self.agents:
             try:
@@ -280,23 +288,15 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         assert self.episode is not None
         return dict(zip(self._names_of(actors), self.episode.observe(actors), strict=True))
 
-    def _told_of(self, name: str) -> dict[str, Any]:
-        """Return the track of an actor."""
+    def _told_of(self, actors: Int64Array, told: Mapping[str, NumericArray]) -> dict[str, dict[str, Any]]:
+        """Return the infos (K,) of actors (K,) as numbers of each, and their tracks."""
         assert self.episode is not None
-        actor = self.possible_agents.index(name)
-        return {"track_id": int(self.episode.vehicles.track_ids[actor - 1]) if actor else -1}
-
-    def _told_of_step(self, done: ActorSteps) -> dict[str, dict[str, Any]]:
-        """Return the infos of those who acted."""
-        is_over = done.is_failed | done.is_at_end
-        told = self._infos.of_step(done.actors, done.worth, is_over)
-        sums = told.pop("reward_sums", {})
-        infos: dict[str, dict[str, Any]] = {}
-        for place, name in enumerate(self._names_of(done.actors)):
-            infos[name] = self._told_of(name) | of_one({key: value[place : place + 1] for key, value in told.items()})
-            if sums and is_over[place]:
-                infos[name]["reward_sums"] = {key: float(value[place]) for key, value in sums.items()}
-        return infos
+        tracks = dict(enumerate(self.episode.vehicles.track_ids.tolist(), start=1))
+        return {
+            name: {"track_id": tracks.get(actor, -1)}
+            | of_one({key: value[place : place + 1] for key, value in told.items()})
+            for place, (actor, name) in enumerate(zip(actors.tolist(), self._names_of(actors), strict=True))
+        }
 
 
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:

@@ -1,9 +1,10 @@
 """Views of environments: what is seen in many episodes, written into one array for each key."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from gymnasium.vector.utils import create_empty_array
 from numpy.typing import DTypeLike
@@ -17,7 +18,7 @@ from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.sampling.sample_columns import SampleColumns
 
-__all__ = ["LogView", "View", "raster_space", "vector_space"]
+__all__ = ["LogView", "View", "as_samples", "raster_space", "vector_space"]
 
 VECTOR_KEYS = (
     "extent",
@@ -44,6 +45,13 @@ VECTOR_KEYS = (
 )
 """Keys of vector samples that tell of the present and the past, in the frame of the AV."""
 
+# Policies keep a module for each key of an observation in an ``nn.ModuleDict``, which takes no name that modules of
+# torch have themselves.
+_OBSERVED_AS = {"type": "ego_type"}
+_SAMPLED_AS = {observed: sampled for sampled, observed in _OBSERVED_AS.items()}
+
+_Array = TypeVar("_Array", NumericArray, torch.Tensor)
+
 
 class View(Protocol):
     """What is seen: any object with these attributes.
@@ -62,7 +70,8 @@ class LogView:
 
     Args:
         log: Episodes of N environments.
-        space: Space of one environment; its keys are those of samples.
+        space: Space of one environment; its keys are those of samples, but for those that :func:`as_samples` names
+            anew.
     """
 
     def __init__(self, log: LogSlots | SceneSlots, space: spaces.Dict) -> None:
@@ -76,8 +85,9 @@ class LogView:
         is_all = len(slots) == self._num_slots
         columns = self.log.look(slots, frames, self._memory_of_all if is_all else None)
         for key, memory in self.memory.items():
-            if columns[key] is not memory:
-                memory[slots] = columns[key]
+            column = columns[_SAMPLED_AS.get(key, key)]
+            if column is not memory:
+                memory[slots] = np.reshape(column, (len(slots), *memory.shape[1:]))
         return columns
 
     def _memory_of_all(self, key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
@@ -96,9 +106,26 @@ def raster_space(cfg: JsonObject, rasterizer: Any) -> spaces.Dict:
 
 
 def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
-    """Return a space for each of the keys of vector samples that tell of the present and the past, and no more."""
+    """Return a space for each of the keys of vector samples that tell of the present and the past, and no more.
+
+    A single number is an array (1,), as policies join arrays along an axis.
+    """
     sample = _first_sample(dataset)
-    return spaces.Dict({key: _space_of(np.asarray(sample[key])) for key in VECTOR_KEYS})
+    return spaces.Dict({_OBSERVED_AS.get(key, key): _space_of(np.atleast_1d(sample[key])) for key in VECTOR_KEYS})
+
+
+def as_samples(observation: Mapping[str, _Array]) -> dict[str, _Array]:
+    """Return vectors that N environments see under the keys and in the shapes of samples, for networks on samples.
+
+    Args:
+        observation: Arrays or tensors (N, ...) of ``observation="vectors"``, with ``ego_type`` (N, 1).
+
+    Returns:
+        The same arrays, with ``type`` (N,).
+    """
+    return {
+        _SAMPLED_AS.get(key, key): value[..., 0] if key in _SAMPLED_AS else value for key, value in observation.items()
+    }
 
 
 def _first_sample(dataset: BaseEgoDataset) -> Mapping[str, Any]:

@@ -96,6 +96,7 @@ class DrivingReward:
 
     Attributes:
         terms: Names of the terms, in the order of the columns of ``StepWorth.terms``.
+        failures: Names of what may go wrong, :data:`FAILURES`.
         weights: As above.
         ends_at: As above.
         factors: What the terms are multiplied by, float64 (number of terms,).
@@ -105,6 +106,7 @@ class DrivingReward:
     """
 
     terms = _TERMS
+    failures = FAILURES
 
     def __init__(self, weights: DrivingWeights | None = None, *, ends_at: Iterable[str] = ()) -> None:
         self.weights = DrivingWeights() if weights is None else weights
