@@ -112,6 +112,18 @@ def test_f7_path_is_rounded_to_float32():
     assert new_history[0]["ego_translation"][0] == np.float32(1000.00001)
 
 
+@pytest.mark.parametrize("origin_m", [(900.0, -2_000.0), (20_000.0, 3.0), (5e5, 4e6), (-3e7, 2e7)])
+def test_perturbations_are_the_same_anywhere_in_the_world(origin_m):
+    history, future = make_straight(spacing=0.83)
+    expected = always().perturb(history, future)
+    for frames in (history, future):
+        frames["ego_translation"][:, :2] += origin_m
+    for frames, frames_near_0 in zip(always().perturb(history, future), expected, strict=True):
+        moved_m = frames["ego_translation"][:, :2] - origin_m
+        np.testing.assert_allclose(moved_m, frames_near_0["ego_translation"][:, :2], atol=1e-3)  # float32 at 2 km
+        np.testing.assert_allclose(get_yaws(frames), get_yaws(frames_near_0), atol=1e-3)
+
+
 @pytest.mark.parametrize("perturb_prob", [0.0, 1.0], ids=["left alone", "perturbed"])
 def test_f2_arguments_are_not_changed_and_results_are_copies(perturb_prob):
     history, future = make_straight()

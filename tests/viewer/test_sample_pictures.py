@@ -62,7 +62,7 @@ def test_a_raster_has_road_and_target(pictures):
 def test_drawings_show_the_vector_sample(city_files, city_log, pictures, some_track, has_track):
     track_id = some_track if has_track else None
     root = ElementTree.fromstring(pictures.vector_svg(1, FRAME, track_id))
-    cfg = sample_config(city_files, map_kind="semantic", form=SampleForm())
+    cfg = sample_config(city_files, map_kind="semantic", form=SampleForm(), step_time_s=0.1)
     cfg["model_params"] |= {"history_num_frames_ego": 10, "history_num_frames_agents": 10}
     cfg["data_generation_params"] = sample_pictures._VECTOR_SIZES
     samples = EgoDatasetVectorized(cfg, city_log, build_vectorizer(cfg, LocalDataManager("")))

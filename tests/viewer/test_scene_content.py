@@ -25,7 +25,7 @@ NOBODY = make_agents()
 @pytest.fixture(scope="module")
 def agent_dataset(city_files, city_log, tmp_path_factory):
     """The samples of the city with the usual configuration."""
-    cfg = sample_config(city_files, map_kind="box", form=SampleForm())
+    cfg = sample_config(city_files, map_kind="box", form=SampleForm(), step_time_s=0.1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("L5KIT_CACHE_DIR", str(tmp_path_factory.mktemp("masks")))
         with pytest.warns(RuntimeWarning, match="agents mask"):
@@ -129,7 +129,7 @@ def test_the_rule_is_the_one_of_the_agent_dataset(agent_dataset):
 @pytest.mark.parametrize("seed", range(4))
 def test_random_scenes_have_the_mask_of_the_agent_dataset(city_files, seed):
     made = random_dataset(np.random.default_rng(seed), 3, max_frames=40, min_frames=12)
-    samples = AgentDataset(sample_config(city_files, map_kind="box", form=SampleForm()), made, None)
+    samples = AgentDataset(sample_config(city_files, map_kind="box", form=SampleForm(), step_time_s=0.1), made, None)
     for index in range(len(made.scenes)):
         mask = read_scene_content(made, index, map_api=None).mask
         told = [

@@ -34,7 +34,7 @@ def test_kinds_of_map_are_those_whose_files_are_there(files, missing, kinds):
 @pytest.mark.parametrize("kind", ["semantic", "satellite", "box"])
 def test_a_configuration_is_one_that_datasets_and_rasterizers_read(files, kind):
     form = SampleForm(raster_size_px=(80, 40), pixel_size_m=0.25, future_num_frames=12, history_num_frames=3)
-    cfg = sample_config(files, map_kind=kind, form=form)
+    cfg = sample_config(files, map_kind=kind, form=form, step_time_s=0.1)
     map_type = MAP_TYPES[cfg["raster_params"]["map_type"]]
     rasterizer, sampling = map_type.params.from_cfg(cfg), SamplingParams.from_cfg(cfg)
     assert rasterizer.geometry.raster_size_px == (80, 40)
@@ -48,9 +48,9 @@ def test_a_configuration_is_one_that_datasets_and_rasterizers_read(files, kind):
 
 def test_a_missing_file_is_named(files):
     with pytest.raises(FileNotFoundError, match="need an aerial picture and a meta"):
-        sample_config(replace(files, aerial=None, meta=None), map_kind="satellite", form=SampleForm())
+        sample_config(replace(files, aerial=None, meta=None), map_kind="satellite", form=SampleForm(), step_time_s=0.1)
 
 
 def test_an_unknown_kind_is_refused(files):
     with pytest.raises(UnsupportedValueError, match="'street'; allowed are semantic, satellite, box"):
-        sample_config(files, map_kind="street", form=SampleForm())
+        sample_config(files, map_kind="street", form=SampleForm(), step_time_s=0.1)

@@ -52,7 +52,7 @@ def test_there_are_as_many_choices_as_samples_allow(length, count, expected):
 
 
 def test_choices_of_a_real_dataset_are_samples_of_it(city_files, city_log):
-    ego = EgoDataset(sample_config(city_files, map_kind="box", form=SampleForm()), city_log, None)
+    ego = EgoDataset(sample_config(city_files, map_kind="box", form=SampleForm(), step_time_s=0.1), city_log, None)
     chosen = eventful_indices(ego, 3)
     assert [int(index) // 100 for index in chosen] == [0, 1, 2]
 

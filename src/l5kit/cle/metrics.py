@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 _METER_TO_MILES = 0.000621371
-_STEP_TIME_S = 0.1
 
 
 class SupportsMetricCompute(Protocol):
@@ -83,9 +82,10 @@ def compute_metric(metric: SupportsMetricCompute, scene: ScoredScene) -> torch.T
 class CollisionMetricBase(SceneMetric):
     """1 in the frames in which the AV collides in one way, 0 in the others; (N,) float32.
 
-    How it collides is decided by the first agent that touches the simulated box of the AV, 4.87 by 1.85 m, in the order
-    of the agents, as :func:`l5kit.evaluation.collision.detect_collision` says. Agents that a simulation has hidden do
-    not collide. Agents of all classes do, unless a threshold is given.
+    How it collides is decided by the first agent that touches the simulated box of the AV, in the order of the agents,
+    as :func:`l5kit.evaluation.collision.detect_collision` says. The box is that of the log, 4.87 by 1.85 m where an
+    output tells none. Agents that a simulation has hidden do not collide. Agents of all classes do, unless a threshold
+    is given.
 
     Args:
         collision_type: The way that counts.
@@ -296,7 +296,7 @@ class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
     """Speed of the simulated AV minus that of the recorded one in each step, in metres per second, (N - 1,).
 
     Args:
-        step_time_s: Time between frames in seconds.
+        step_time_s: Time between frames in seconds; None for that of the states, 0.1 where they tell none.
 
     Raises:
         InvalidArgumentError: The time is not above 0.
@@ -305,10 +305,10 @@ class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
 
     metric_name = "simulated_minus_recorded_ego_speed"
 
-    step_time_s: float = _STEP_TIME_S  # a constructor that was written for 1.5 does not call this one
+    step_time_s: float | None = None  # a constructor that was written for 1.5 does not call this one
 
-    def __init__(self, *, step_time_s: float = _STEP_TIME_S) -> None:
-        if not step_time_s > 0:
+    def __init__(self, *, step_time_s: float | None = None) -> None:
+        if step_time_s is not None and not step_time_s > 0:
             raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass the seconds between frames, above 0")
         self.step_time_s = step_time_s
 
@@ -319,4 +319,5 @@ class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
             raise TrajectoryLengthError(
                 "simulated_ego_states has {} rows, recorded_ego_states {}; pass equally many".format(*lengths)
             )
-        return (scene.simulated_steps_m - scene.recorded_steps_m) * (1 / self.step_time_s)
+        step_time_s = scene.step_time_s if self.step_time_s is None else self.step_time_s
+        return (scene.simulated_steps_m - scene.recorded_steps_m) * (1 / step_time_s)

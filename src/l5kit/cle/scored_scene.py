@@ -8,7 +8,7 @@ import torch
 
 from l5kit._types import BoolArray, FloatArray, Int64Array, RecordArray
 from l5kit.data.filter import _get_label_filter
-from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, LogFacts
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.scene_collisions import detect_scene_collisions
@@ -23,7 +23,7 @@ TIME: Final = TrajectoryStateIndices.TIME
 """Column of the time since the first frame in the states of the AV, in seconds."""
 
 EGO_EXTENT_M: Final = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH)
-"""Length and width of the AV's box, with which it collides."""
+"""Length and width of the AV's box, with which it collides where the output does not tell another one."""
 
 
 class SimulatedSceneLike(Protocol):
@@ -31,11 +31,11 @@ class SimulatedSceneLike(Protocol):
 
     @property
     def simulated_ego_states(self) -> torch.Tensor:
-        """Simulated states of the AV: x, y, heading, speed, acceleration, curvature, time; (N, 7) float32."""
+        """Simulated states of the AV: x, y, heading, speed, acceleration, curvature, time; (N, 7)."""
 
     @property
     def recorded_ego_states(self) -> torch.Tensor:
-        """Recorded states of the AV, likewise, (R, 7) float32."""
+        """Recorded states of the AV, likewise, (R, 7)."""
 
     @property
     def simulated_agents(self) -> RecordArray:
@@ -92,6 +92,21 @@ class ScoredScene:
         """Distances between the positions of recorded frames that follow each other, (R - 1,)."""
         return _step_lengths(self.recorded_states)
 
+    @cached_property
+    def step_time_s(self) -> float:
+        """Mean time between simulated frames as the states tell it, seconds; 0.1 where they tell none.
+
+        Times are float32, so that the mean of ten steps a second is 0.1 but for its last digits, which are rounded.
+        """
+        times_s = as_array(self.simulated_states[:, TIME]).astype(np.float64)
+        step_time_s = round(float(times_s[-1] - times_s[0]) / (len(times_s) - 1), 7) if len(times_s) > 1 else 0.0
+        return step_time_s if step_time_s > 0 else LogFacts.step_time_s
+
+    @cached_property
+    def ego_extent_m(self) -> FloatArray:
+        """Length and width of the AV's box: those of the log if the output has ``facts``; (2,)."""
+        return np.array(self.output.facts.ego_extent_m[:2] if hasattr(self.output, "facts") else EGO_EXTENT_M)
+
     def require_recorded(self) -> None:
         """Refuse a scene with fewer recorded states than simulated ones.
 
@@ -145,7 +160,7 @@ class ScoredScene:
         return detect_scene_collisions(
             states[:, :2],
             states[:, THETA],
-            np.array(EGO_EXTENT_M),
+            self.ego_extent_m,
             agents=self.output.simulated_agents,
             intervals=self.frame_intervals(),
             is_left_out=None if is_counted is None else ~is_counted,

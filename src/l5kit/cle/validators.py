@@ -182,7 +182,7 @@ class RangeValidator(SupportsMetricValidate):
 
     def _last_too_long(self, is_outside: BoolArray, simulation_output: SimulatedSceneLike) -> BoolArray:
         """Return which frames (N,) fail as violations have taken too long."""
-        times_s = as_array(simulation_output.simulated_ego_states)[:, TIME]
+        times_s = as_array(simulation_output.simulated_ego_states)[:, TIME].astype(np.float32)
         differences_s = np.diff(times_s, prepend=times_s.dtype.type(0))
         if self.aligned_to_steps and len(is_outside) == len(times_s) - 1:
             differences_s = differences_s[1:]

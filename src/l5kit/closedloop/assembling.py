@@ -16,6 +16,7 @@ from l5kit.closedloop.tables import frame_columns, write_table
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.progress import Progress
+from l5kit.geometry.transform import round_world
 from l5kit.simulation.engine.kept_plans import join_times, plans_at
 
 __all__ = ["assemble"]
@@ -60,7 +61,8 @@ def assemble(
                 log.append(scene.records)
                 frame_table.append(frame_columns(scene.frames))
             if scene.plans is not None:
-                plans = plans_at(times_s, scene.plans, np.array(scene.plan_times_s))
+                # once more, as a far scene of the same part leaves those of near ones in float64
+                plans = round_world(plans_at(times_s, scene.plans, np.array(scene.plan_times_s)))
                 _write_array(archive, f"scene_{scene.scene}", plans)
             scene_table.append({name: [row[name]] for name in SCENE_COLUMNS})
             rows.append(row)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import Float32Array, Int64Array, JsonObject
+from l5kit._types import FloatArray, Int64Array, JsonObject
 from l5kit.closedloop.columns import SCENE_COLUMNS
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.parts import FinishedScene, write_part
@@ -165,7 +165,7 @@ class SimulateBlock:
         return dict.fromkeys(SCENE_COLUMNS) | {"log": self.setup.log_name} | row
 
 
-def _plans_of(driven: DrivenScenes, scene: int, num_frames: int) -> tuple[Float32Array | None, tuple[float, ...]]:
+def _plans_of(driven: DrivenScenes, scene: int, num_frames: int) -> tuple[FloatArray | None, tuple[float, ...]]:
     """Return the plans of a scene of the batch, and their times, without those that only others have."""
     if driven.plans is None or driven.plan_times_s is None:
         return None, ()

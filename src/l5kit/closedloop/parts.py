@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole
-from l5kit._types import Float32Array, Float64Array, JsonObject, RecordArray
+from l5kit._types import Float64Array, FloatArray, JsonObject, RecordArray
 from l5kit.closedloop.columns import FRAME_DTYPE
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
@@ -44,7 +44,7 @@ class FinishedScene:
     row: JsonObject
     frames: RecordArray | None = None
     records: SceneRecords | None = None
-    plans: Float32Array | None = None
+    plans: FloatArray | None = None
     plan_times_s: tuple[float, ...] = ()
 
     @property
@@ -99,7 +99,7 @@ class Part:
             plan_times_s=tuple(self._plan_times_s),
         )
 
-    def _plans_of(self, rows: slice) -> Float32Array | None:
+    def _plans_of(self, rows: slice) -> FloatArray | None:
         """Return the plans of a scene; None if it has none, as one of a single frame."""
         plans = None if self._plans is None else np.array(self._plans[rows])
         return None if plans is None or np.isnan(plans).all() else plans
@@ -115,7 +115,7 @@ class Part:
         return frames
 
     @cached_property
-    def _plans(self) -> Float32Array | None:
+    def _plans(self) -> FloatArray | None:
         file = self._folder / _PLANS_FILE
         return np.load(file, mmap_mode="r") if file.is_file() else None
 
@@ -149,7 +149,7 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts, ru
         write_receipt(part, _ROWS_FILE, {"run": run, "rows": rows, "plan_times_s": of_plans})
 
 
-def _plans_at(times_s: Float64Array, scene: FinishedScene) -> Float32Array:
+def _plans_at(times_s: Float64Array, scene: FinishedScene) -> FloatArray:
     """Return the plans of a scene at the times of its part, (F, len(times_s), 3)."""
     num_frames = 0 if scene.frames is None else len(scene.frames)
     none = np.full((num_frames, len(times_s), 3), np.nan, np.float32)

@@ -47,16 +47,19 @@ class EpisodeSoFar:
         scene_id: The scene.
         recorded: Its frames as recorded, ``FRAME_DTYPE``, (N,).
         make_output: Makes the whole output of what the episode is by then.
+        step_time_s: Seconds of a step.
 
     Attributes:
         scene_id: As above.
-        simulated_ego_states: The AV in each frame, float32 (N, 7); frames to come are those of the log.
+        simulated_ego_states: The AV in each frame, (N, 7); frames to come are those of the log.
         recorded_ego_states: The AV as it was recorded.
     """
 
-    def __init__(self, scene_id: int, recorded: RecordArray, make_output: Callable[[], EpisodeOutputGym]) -> None:
+    def __init__(
+        self, scene_id: int, recorded: RecordArray, make_output: Callable[[], EpisodeOutputGym], *, step_time_s: float
+    ) -> None:
         self.scene_id, self._make_output = scene_id, make_output
-        self.recorded_ego_states = SimulationOutputCLE.build_trajectory_states(recorded)
+        self.recorded_ego_states = SimulationOutputCLE.build_trajectory_states(recorded, step_time_s=step_time_s)
         self.simulated_ego_states = self.recorded_ego_states.clone()
 
     def get_scene_id(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from l5kit._types import Float32Array, Float64Array
+from l5kit._types import Float32Array, Float64Array, FloatArray
 from l5kit.cle.metric_set import L5MetricSet
 from l5kit.environment.gym_metric_set import L2DisplacementYawMetricSet
 from l5kit.errors import EvaluationPlanError, InvalidArgumentError
@@ -154,9 +154,9 @@ class L2DisplacementYawReward(Reward):
 
     def of_states(
         self,
-        simulated_m: Float32Array,
+        simulated_m: FloatArray,
         simulated_yaws_rad: Float32Array,
-        recorded_m: Float32Array,
+        recorded_m: FloatArray,
         recorded_yaws_rad: Float32Array,
     ) -> dict[str, Float64Array]:
         """Return ``total``, ``distance`` and ``yaw`` of N scenes in one frame, float64 (N,), without the metric set.
@@ -167,7 +167,7 @@ class L2DisplacementYawReward(Reward):
             recorded_m: World x and y as recorded.
             recorded_yaws_rad: Headings as recorded.
         """
-        ways_m = simulated_m - recorded_m
+        ways_m = (simulated_m - recorded_m).astype(np.float32)
         displacements_m = np.sqrt(ways_m[:, 0] * ways_m[:, 0] + ways_m[:, 1] * ways_m[:, 1])
         turn = np.float32(2 * np.pi)  # as in closest_angle_error, which takes tensors
         wrapped_rad = np.fmod(recorded_yaws_rad - simulated_yaws_rad, turn)

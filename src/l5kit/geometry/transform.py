@@ -13,6 +13,25 @@ from l5kit.errors import InvalidArgumentError
 GIMBAL_LOCK_COSINE = 4.0 * np.finfo(np.float64).eps
 """Cosine of the pitch below which heading and roll cannot be told apart."""
 
+FLOAT32_REACH_M = 2.0**14
+"""World coordinates up to here are rounded to float32 where L5Kit 1.5 did so, by half a millimetre at most."""
+
+
+def round_world(coordinates: FloatArray) -> FloatArray:
+    """Return world coordinates as states of the AV hold them: rounded to float32, as in L5Kit 1.5, where that is exact.
+
+    Those beyond ``FLOAT32_REACH_M``, such as UTM coordinates, keep float64: float32 would move them by up to 0.25 m.
+
+    Args:
+        coordinates: Metres, or angles in radians beside them, any shape.
+
+    Returns:
+        float32; float64 of the same values where one of them is beyond the reach.
+    """
+    rounded = coordinates.astype(np.float32)
+    is_beyond = np.abs(coordinates) > FLOAT32_REACH_M
+    return np.where(is_beyond, coordinates, rounded) if is_beyond.any() else rounded
+
 
 def compute_agent_pose(agent_centroid_m: ArrayLike, agent_yaw_rad: float) -> Float64Array:
     """Return the pose of an agent, world_from_agent.

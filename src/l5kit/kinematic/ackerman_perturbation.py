@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, RecordArray
 from l5kit.errors import InvalidArgumentError
-from l5kit.geometry.transform import rotations33_as_yaws, yaw_as_rotation33, yaws_as_rotations33
+from l5kit.geometry.transform import rotations33_as_yaws, round_world, yaw_as_rotation33, yaws_as_rotations33
 from l5kit.kinematic.ackerman_steering_model import fit_ackerman_model_exact
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.random_generator import RandomGenerator
@@ -17,7 +17,8 @@ class AckermanPerturbation(Perturbation):
     """Moves the current pose of the AV by a random offset and steers it back to the recorded path.
 
     The older history keeps the recorded path. Frames of the AV move also when an agent is the target of the sample. The
-    path is rounded to float32 first (about 6e-5 m at 1 km), and moved frames keep their z but lose roll and pitch.
+    path is rounded first, by :func:`~l5kit.geometry.transform.round_world`, and moved frames keep their z but lose roll
+    and pitch.
 
     Whether a sample is perturbed is drawn from NumPy's global state by default, as in L5Kit 1.x; with ``rng``, and
     after ``reseed``, from a generator of its own.
@@ -118,11 +119,9 @@ class AckermanPerturbation(Perturbation):
 
 
 def _frames_as_path(frames: RecordArray) -> Float64Array:
-    """Return (N, 3) x, y, yaw, rounded to float32."""
-    path = np.empty((len(frames), 3), dtype=np.float32)
-    path[:, :2] = frames["ego_translation"][:, :2]
-    path[:, 2] = rotations33_as_yaws(frames["ego_rotation"])
-    return path.astype(np.float64)
+    """Return (N, 3) x, y, yaw, rounded."""
+    yaws_rad = rotations33_as_yaws(frames["ego_rotation"])
+    return round_world(np.column_stack([frames["ego_translation"][:, :2], yaws_rad])).astype(np.float64)
 
 
 def _write_path(frames: RecordArray, path: Float64Array) -> None:

@@ -11,10 +11,12 @@ import torch
 
 from l5kit._types import Float64Array, NumericArray, RecordArray
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.log_facts import LogFacts
 from l5kit.data.progress import show_progress
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError
-from l5kit.geometry.transform import rotations33_as_yaws, transform_points
+from l5kit.evaluation.driving.scene_states import ego_states_of_poses
+from l5kit.geometry.transform import rotations33_as_yaws, round_world, transform_points
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 
 __all__ = [
@@ -29,7 +31,6 @@ __all__ = [
 ]
 
 _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
-_STEP_TIME_S = 0.1
 
 
 class TrajectoryStateIndices(IntEnum):
@@ -80,8 +81,9 @@ class SimulationOutputCLE:
         recorded_agents: Agents of the recorded scene.
         simulated_ego: Frames of the simulated scene, ``FRAME_DTYPE``.
         recorded_ego: Frames of the recorded scene.
-        simulated_ego_states: The AV in each frame, float32 (N, 7), columns as in :class:`TrajectoryStateIndices`.
+        simulated_ego_states: The AV in each frame, (N, 7), as :meth:`build_trajectory_states` gives it.
         recorded_ego_states: The AV as it was recorded, likewise.
+        facts: What holds for the log of the scene, such as the time of a step and the size of the AV.
         ego_ins_outs: Of this scene; empty where the AV was replayed.
         agents_ins_outs: Of this scene; empty where the agents were replayed.
 
@@ -105,8 +107,10 @@ class SimulationOutputCLE:
         recorded = sim_dataset.recorded_scene_dataset_batch[scene_id].dataset
         self.simulated_agents, self.recorded_agents = simulated.agents, recorded.agents
         self.simulated_ego, self.recorded_ego = simulated.frames, recorded.frames
-        self.simulated_ego_states = self.build_trajectory_states(self.simulated_ego)
-        self.recorded_ego_states = self.build_trajectory_states(self.recorded_ego)
+        self.facts: LogFacts = simulated.facts
+        step_time_s = self.facts.step_time_s
+        self.simulated_ego_states = self.build_trajectory_states(self.simulated_ego, step_time_s=step_time_s)
+        self.recorded_ego_states = self.build_trajectory_states(self.recorded_ego, step_time_s=step_time_s)
         self.ego_ins_outs = ego_ins_outs[scene_id]
         self.agents_ins_outs = agents_ins_outs[scene_id]
 
@@ -114,21 +118,39 @@ class SimulationOutputCLE:
         """Return the scene."""
         return self.scene_id
 
+    @property
+    def simulated_ego_speeds_mps(self) -> Float64Array:
+        """Speed of the simulated AV in each frame, from its positions; the states have 0, as in L5Kit 1.5; (N,)."""
+        return self._speeds_mps(self.simulated_ego)
+
+    @property
+    def recorded_ego_speeds_mps(self) -> Float64Array:
+        """Speed of the recorded AV in each frame, likewise, (N,)."""
+        return self._speeds_mps(self.recorded_ego)
+
+    def _speeds_mps(self, frames: RecordArray) -> Float64Array:
+        times_s = self.facts.step_time_s * np.arange(len(frames))
+        yaws_rad = rotations33_as_yaws(frames["ego_rotation"])
+        positions_m = frames["ego_translation"][None, :, :2]
+        return ego_states_of_poses(positions_m, yaws_rad[None], timestamps_s=times_s[None]).speeds_mps[0]
+
     @staticmethod
-    def build_trajectory_states(frames: RecordArray) -> torch.Tensor:
+    def build_trajectory_states(frames: RecordArray, *, step_time_s: float = LogFacts.step_time_s) -> torch.Tensor:
         """Return the AV in each frame: position, heading and time; speed, acceleration and curvature are 0.
 
         Args:
-            frames: ``FRAME_DTYPE``, (N,); 0.1 s lie between two of them, whatever their times say.
+            frames: ``FRAME_DTYPE``, (N,).
+            step_time_s: Seconds from one frame to the next, whatever their times say.
 
         Returns:
-            float32 (N, 7), columns as in :class:`TrajectoryStateIndices`.
+            float32 (N, 7), columns as in :class:`TrajectoryStateIndices`; float64 where float32 would not hold the
+            positions, see :func:`~l5kit.geometry.transform.round_world`.
         """
-        states = np.zeros((len(frames), len(TrajectoryStateIndices)), np.float32)
-        states[:, TrajectoryStateIndices.X] = frames["ego_translation"][:, 0]
-        states[:, TrajectoryStateIndices.Y] = frames["ego_translation"][:, 1]
+        positions_m = round_world(frames["ego_translation"][:, :2])
+        states = np.zeros((len(frames), len(TrajectoryStateIndices)), positions_m.dtype)
+        states[:, [TrajectoryStateIndices.X, TrajectoryStateIndices.Y]] = positions_m
         states[:, TrajectoryStateIndices.THETA] = rotations33_as_yaws(frames["ego_rotation"])
-        states[:, TrajectoryStateIndices.TIME] = _STEP_TIME_S * np.arange(len(frames))
+        states[:, TrajectoryStateIndices.TIME] = step_time_s * np.arange(len(frames))
         return torch.from_numpy(states)
 
 

@@ -19,9 +19,6 @@ from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, SPEED_COLU
 
 __all__ = ["DemoFolder", "write_demo_folder"]
 
-FILM_FRAMES_PER_SECOND = 10.0
-"""That of the logs: the film plays in real time."""
-
 _COLOURS = (
     "The AV or agent of the sample is green, others are blue, and their trails show one second of their past. "
     "Orange dots are its past positions, magenta dots those of the next five seconds: the target to predict."
@@ -77,7 +74,8 @@ def write_demo_folder(
     write_png(written.contact_sheet, draw_contact_sheet(files, dataset))
     film = draw_film(files, dataset, progress=progress)
     height, width = film.pictures[0].shape[:2]
-    write_gif(written.film, film.pictures, (width, height), fps=FILM_FRAMES_PER_SECOND)
+    # in real time, as far as a GIF can
+    write_gif(written.film, film.pictures, (width, height), fps=min(1 / dataset.facts.step_time_s, 100.0))
     kinds = available_map_kinds(files)
     caption = "Colours as in the film." + "".join(_COLOURS_OF_KIND[kind] for kind in kinds[1:])
     write_page(

@@ -23,7 +23,7 @@ class SampleForm:
         raster_size_px: Width and height.
         pixel_size_m: Metres per pixel.
         ego_center: Where the AV or agent sits, as fractions of width and height.
-        history_num_frames: Past frames that are drawn, 10 a second.
+        history_num_frames: Past frames that are drawn, as many a second as the log has.
         future_num_frames: Length of the target trajectory in frames.
         filter_agents_threshold: Strict lower bound of the summed probability of the classes that are drawn.
     """
@@ -42,7 +42,7 @@ def available_map_kinds(files: DatasetFiles) -> tuple[str, ...]:
     return kinds or ("box",)
 
 
-def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_time_s: float = 0.1) -> JsonObject:
+def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_time_s: float) -> JsonObject:
     """Return the configuration of samples over one kind of map.
 
     Its paths are whole ones, to be used with ``LocalDataManager("")``. Satellite pictures that leave the aerial

@@ -60,13 +60,13 @@ def draw_contact_sheet(
     """
     _require_frames(dataset)
     kinds = available_map_kinds(files)
-    rasterizers = {kind: build_rasterizer(_config(files, kind), LocalDataManager("")) for kind in kinds}
+    rasterizers = {kind: build_rasterizer(_config(files, kind, dataset), LocalDataManager("")) for kind in kinds}
     pictures, titles = [], []
     for dataset_class in (EgoDataset, AgentDataset):
-        plain = dataset_class(_config(files, kinds[0]), dataset, None)
+        plain = dataset_class(_config(files, kinds[0], dataset), dataset, None)
         indices = eventful_indices(plain, columns).tolist()
         for kind in kinds:
-            samples = dataset_class(_config(files, kind), dataset, rasterizers[kind])
+            samples = dataset_class(_config(files, kind, dataset), dataset, rasterizers[kind])
             for index in indices:
                 sample = samples[index]
                 pictures.append(sample_picture(sample, rasterizers[kind]))
@@ -94,7 +94,7 @@ def draw_film(
     _require_frames(dataset)
     kind = available_map_kinds(files)[0]
     painter = ScenePainter(files, dataset, map_kind=kind, form=_FILM_FORM)
-    plain = EgoDataset(_config(files, kind), dataset, None)
+    plain = EgoDataset(_config(files, kind, dataset), dataset, None)
     moment = plain[int(eventful_indices(plain, 1)[0])]
     scene_index = int(moment["scene_index"])
     length = num_frames_of(dataset, scene_index)
@@ -109,8 +109,8 @@ def _require_frames(dataset: ChunkedDataset) -> None:
         raise InvalidArgumentError(f"dataset {dataset.path!r} has no frame, so there is nothing to draw")
 
 
-def _config(files: DatasetFiles, map_kind: str) -> JsonObject:
-    return sample_config(files, map_kind=map_kind, form=_FORM)
+def _config(files: DatasetFiles, map_kind: str, dataset: ChunkedDataset) -> JsonObject:
+    return sample_config(files, map_kind=map_kind, form=_FORM, step_time_s=dataset.facts.step_time_s)
 
 
 def _whereabouts(sample: Sample) -> str:

@@ -468,9 +468,13 @@ def taken(step, slots):
 
 
 @pytest.mark.parametrize("use_yaw", [True, False])
-def test_the_reward_of_1_5(use_yaw):
+@pytest.mark.parametrize("origin_m", [(0.0, 0.0), (5e5, 4e6)])
+def test_the_reward_of_1_5(origin_m, use_yaw):
     """3 and 4 m from the log, which looks a quarter of a turn to the left."""
-    step = replace(make_step(pose=(3.0, 4.0, 0.0)), log_poses=np.array([[0.0, 0.0, np.pi / 2]]))
+    x_m, y_m = origin_m
+    step = replace(
+        make_step(pose=(x_m + 3.01, y_m + 4.01, 0.0)), log_poses=np.array([[x_m + 0.01, y_m + 0.01, np.pi / 2]])
+    )
     reward = DisplacementReward(L2DisplacementYawReward(use_yaw=use_yaw))
     reward.begin(SLOT, step)
     worth = reward.of_step(SLOT, step)

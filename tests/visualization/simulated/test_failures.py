@@ -7,6 +7,7 @@ from l5kit.visualization.simulated.failures import FAILURE_KINDS, Failure, faile
 
 METRICS = dict.fromkeys(FAILURE_KINDS.values(), 0.0)
 NOBODY = [None] * 40
+TIMES_S = 0.1 * np.arange(40)
 
 
 def columns(num_frames=40, **given):
@@ -28,8 +29,8 @@ def columns(num_frames=40, **given):
 
 
 def test_nothing_fails_on_a_drive_without_faults():
-    assert find_failures(columns(), METRICS, tracks=NOBODY) == []
-    assert find_failures({}, METRICS, tracks=NOBODY) == []
+    assert find_failures(columns(), METRICS, tracks=NOBODY, times_s=TIMES_S) == []
+    assert find_failures({}, METRICS, tracks=NOBODY, times_s=TIMES_S) == []
 
 
 @pytest.mark.parametrize(
@@ -46,17 +47,21 @@ def test_nothing_fails_on_a_drive_without_faults():
     ],
 )
 def test_a_frame_fails_at_its_bound(given, kind):
-    assert find_failures(columns(**given), METRICS, tracks=NOBODY) == [Failure(kind, 4, 4)]
+    assert find_failures(columns(**given), METRICS, tracks=NOBODY, times_s=TIMES_S) == [Failure(kind, 4, 4)]
 
 
 def test_a_metric_that_does_not_apply_has_no_failures():
     made = columns(is_comfortable={4: 0.0}, speed_excess_mps={6: 1.0})
-    assert find_failures(made, METRICS | {"comfort": None}, tracks=NOBODY) == [Failure("speeding", 6, 6)]
+    assert find_failures(made, METRICS | {"comfort": None}, tracks=NOBODY, times_s=TIMES_S) == [
+        Failure("speeding", 6, 6)
+    ]
 
 
-def test_frames_no_farther_apart_than_a_second_are_one_failure():
-    made = columns(distance_off_road_m=dict.fromkeys((2, 3, 13, 24), 0.5))
-    assert find_failures(made, METRICS, tracks=NOBODY) == [Failure("off_road", 2, 13), Failure("off_road", 24, 24)]
+@pytest.mark.parametrize(("step_time_s", "frames"), [(0.1, (2, 3, 13, 24)), (0.5, (2, 3, 5, 8))])
+def test_frames_no_farther_apart_than_a_second_are_one_failure(step_time_s, frames):
+    made = columns(distance_off_road_m=dict.fromkeys(frames, 0.5))
+    failures = find_failures(made, METRICS, tracks=NOBODY, times_s=step_time_s * np.arange(40))
+    assert failures == [Failure("off_road", 2, frames[2]), Failure("off_road", frames[3], frames[3])]
 
 
 def test_failures_come_by_frame_and_collisions_name_their_track():
@@ -66,7 +71,7 @@ def test_failures_come_by_frame_and_collisions_name_their_track():
         time_to_collision_s={5: 0.5},
     )
     tracks = [{5: 3, 7: 2**64 - 1}.get(frame) for frame in range(40)]
-    assert find_failures(made, METRICS, tracks=tracks) == [
+    assert find_failures(made, METRICS, tracks=tracks, times_s=TIMES_S) == [
         Failure("collision", 5, 5, 3),
         Failure("time_to_collision", 5, 5),
         Failure("collision_at_fault", 7, 7, 2**64 - 1),

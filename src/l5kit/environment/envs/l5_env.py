@@ -171,6 +171,7 @@ class L5Env(gymnasium.Env[Any, Any]):
         self.use_kinematic = self.options.actions == "kinematic"
         self.return_info = return_info
         self.step_time = parts.step_time_s
+        self.metadata = {**self.metadata, "render_fps": max(round(1 / self.step_time), 1)}
         self.device = torch.device("cpu")
         self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
         self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
@@ -274,7 +275,8 @@ class L5Env(gymnasium.Env[Any, Any]):
         self.ego_input_dict = _arrays_of(seen)
         if self._told is not None:
             recorded = self._scene_slot.recorded_frames(0, self.eps_length)
-            self._told.begin_episode(EpisodeSoFar(self.scene_index, recorded, self._make_output))
+            so_far = EpisodeSoFar(self.scene_index, recorded, self._make_output, step_time_s=self.step_time)
+            self._told.begin_episode(so_far)
         return self._get_obs(), {}
 
     def step(self, action: ArrayLike) -> GymStepOutput:

@@ -128,6 +128,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self._parts = EnvironmentParts.open(
             env_config_path, dmg, train=train, options=options, draws=render_mode is not None, has_actors=True
         )
+        self.metadata = {**self.metadata, "render_fps": max(round(1 / self._parts.step_time_s), 1)}
         self.sim_cfg = self._parts.simulation_config if sim_cfg is None else replace(sim_cfg)
         self._choice = self._parts.episode_choice(
             self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict

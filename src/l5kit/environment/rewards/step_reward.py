@@ -5,11 +5,11 @@ from typing import Protocol
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float32Array, Float64Array, FloatArray, Int64Array
 from l5kit.environment.reward import L2DisplacementYawReward
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.driving_map import DrivingMap
-from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
+from l5kit.geometry.transform import rotations33_as_yaws, round_world, yaws_as_rotations33
 from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
 from l5kit.simulation.lanes.lane_paths import PathArrays
 
@@ -99,8 +99,8 @@ class StepReward(Protocol):
 class DisplacementReward:
     """The reward of L5Kit 1.5 for many environments: minus the distance from the log, and from its heading.
 
-    Positions and headings are rounded to float32 before, as states of episodes are; headings of the AV go through a
-    matrix of rotation before, as there.
+    Positions and headings are rounded before, as states of episodes are; headings of the AV go through a matrix of
+    rotation before, as there.
 
     Args:
         reward: Has clipping and weights; that of 1.5 by default.
@@ -131,6 +131,6 @@ class DisplacementReward:
         return StepWorth(worth["total"], terms, np.zeros(len(slots), np.bool_), {})
 
 
-def _states_of(poses: Float64Array, yaws_rad: Float64Array) -> tuple[Float32Array, Float32Array]:
+def _states_of(poses: Float64Array, yaws_rad: Float64Array) -> tuple[FloatArray, Float32Array]:
     """Return world x and y (B, 2), and headings (B,), as states have them."""
-    return poses[:, :2].astype(np.float32), yaws_rad.astype(np.float32)
+    return round_world(poses[:, :2]), yaws_rad.astype(np.float32)

@@ -11,7 +11,7 @@ from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = ["rows_with_vanished"]
 
-_FRAMES_BACK = 10
+_BACK_S = 1.0
 _STANDS_MPS = 0.5
 
 
@@ -21,7 +21,8 @@ def rows_with_vanished(state: TrafficState) -> SceneRows:
     Somebody whose track goes on, or on whose place another road user is, has not vanished.
     """
     scenes, buffer, batch = state.scenes, state.buffer, state.batch
-    frames = buffer.scene_starts[scenes] + np.maximum(state.frame_indices - _FRAMES_BACK, 0)
+    num_back = max(round(_BACK_S / state.step_time_s), 1)
+    frames = buffer.scene_starts[scenes] + np.maximum(state.frame_indices - num_back, 0)
     past = read_agents(buffer.agents, buffer.frames[frames], batch.tracks, scenes, batch.threshold)
     is_seen = np.zeros(len(batch.tracks) + 1, np.bool_)  # the last one is that of agents without a track
     is_seen[state.agents.track_rows] = True

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, RecordArray
+from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, RecordArray
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
@@ -59,8 +59,8 @@ class DrivenScenes:
         buffer: The records of all frames as they are now, also of those before the start of a scene.
         faults: By scene of the batch, what stopped it; others were driven to their end.
         motion: Speeds and accelerations of the AVs from the start of each scene on; None for differences of poses.
-        plans: What the drivers of the AVs planned in each step, if it was kept: world poses (S, F, T, 3) float32, NaN
-            where there is no plan.
+        plans: What the drivers of the AVs planned in each step, if it was kept: world poses (S, F, T, 3), NaN where
+            there is no plan; float32, or float64 where some are beyond what float32 holds.
         plan_times_s: When the poses of the plans are, seconds from the frame of the plan, (T,).
         was_driven: Which tracks a driver has moved in any frame, (T,).
     """
@@ -69,7 +69,7 @@ class DrivenScenes:
     buffer: RecordBuffer
     faults: dict[int, SceneFault]
     motion: EgoMotion | None
-    plans: Float32Array | None
+    plans: FloatArray | None
     plan_times_s: Float64Array | None
     was_driven: BoolArray
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Float32Array, Float64Array, Int64Array
+from l5kit._types import Float64Array, FloatArray, Int64Array
+from l5kit.geometry.transform import round_world
 from l5kit.simulation.engine.actions import Actions
 
 __all__ = ["KeptPlans", "join_times", "plans_at"]
@@ -20,7 +21,7 @@ class _Step:
     scenes: Int64Array
     frames: Int64Array
     times_s: Float64Array
-    poses: Float32Array
+    poses: FloatArray
 
 
 class KeptPlans:
@@ -38,17 +39,19 @@ class KeptPlans:
         """Keep the plans of scenes (K,) in frames (K,); controls are none."""
         if actions.is_plan and len(actions):
             times_s = actions.times_of(step_time_s).copy()
-            self._steps.append(_Step(scenes, frames, times_s, actions.values.astype(np.float32)))
+            self._steps.append(_Step(scenes, frames, times_s, round_world(actions.values)))
 
-    def joined(self) -> tuple[Float32Array | None, Float64Array | None]:
+    def joined(self) -> tuple[FloatArray | None, Float64Array | None]:
         """Return all plans, (S, F, T, 3), and the times of all of them, (T,); None where there are none.
 
-        Plans of other times are brought to these; see :func:`plans_at`.
+        Plans of other times are brought to these; see :func:`plans_at`. They are float32, or float64 where some are
+        beyond what float32 holds.
         """
         if not self._steps:
             return None, None
         times_s = join_times([step.times_s for step in self._steps])
-        plans = np.full((*self._shape, len(times_s), 3), np.nan, np.float32)
+        dtype = np.result_type(*(step.poses for step in self._steps))
+        plans = np.full((*self._shape, len(times_s), 3), np.nan, dtype)
         for step in self._steps:
             plans[step.scenes, step.frames] = plans_at(times_s, step.poses, step.times_s)
         return plans, times_s
@@ -65,7 +68,7 @@ def join_times(parts: Sequence[Float64Array]) -> Float64Array:
     return each_once
 
 
-def plans_at(times_s: Float64Array, plans: Float32Array, their_times_s: Float64Array) -> Float32Array:
+def plans_at(times_s: Float64Array, plans: FloatArray, their_times_s: Float64Array) -> FloatArray:
     """Return plans at other times, (K, len(times_s), 3); those that they have are copied.
 
     Others are interpolated, headings the short way round, and are NaN before the first and behind the last time.
@@ -75,7 +78,7 @@ def plans_at(times_s: Float64Array, plans: Float32Array, their_times_s: Float64A
         plans: World poses, NaN where there are none, (K, T, 3).
         their_times_s: Rising, at least one, (T,).
     """
-    at = np.full((len(plans), len(times_s), 3), np.nan, np.float32)
+    at = np.full((len(plans), len(times_s), 3), np.nan, plans.dtype)
     if _begins_with(times_s, their_times_s):
         at[:, : len(their_times_s)] = plans
         return at

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray
+from l5kit._types import BoolArray, Float64Array
 from l5kit.evaluation.driving.time_to_collision import LookAhead
 from l5kit.visualization.simulated.frame_table import FrameColumns
 
@@ -34,7 +34,7 @@ _FAILED_BELOW: Final = {
 }
 _OFF_ROAD_M: Final = 0.3
 _BACKWARD_M: Final = 2.0
-_SAME_FAILURE_FRAMES: Final = 10  # failures that are no farther apart than a second are one
+_SAME_FAILURE_S: Final = 1.0 + 1e-3  # failures that are no farther apart than a second are one, and times jitter
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def failed_metrics(metrics: Mapping[str, float | None]) -> list[str]:
 
 
 def find_failures(
-    columns: FrameColumns, metrics: Mapping[str, float | None], *, tracks: Sequence[int | None]
+    columns: FrameColumns, metrics: Mapping[str, float | None], *, tracks: Sequence[int | None], times_s: Float64Array
 ) -> list[Failure]:
     """Return the failures of a scene, by frame.
 
@@ -69,10 +69,11 @@ def find_failures(
         columns: Of the table of frames; those that it lacks give no failures.
         metrics: The metrics of the scene; those that do not apply give no failures.
         tracks: With whom the AV collides in each frame, where there are columns.
+        times_s: When the frames are, seconds, (F,).
     """
     failures = _collisions(columns, tracks)
     for kind, is_failing in _failing_frames(columns).items():
-        failures += [Failure(kind, first, last) for first, last in _spans(is_failing)]
+        failures += [Failure(kind, first, last) for first, last in _spans(is_failing, times_s)]
     kinds = list(FAILURE_KINDS)
     failures = [failure for failure in failures if metrics.get(FAILURE_KINDS[failure.kind]) is not None]
     return sorted(failures, key=lambda failure: (failure.first_frame, kinds.index(failure.kind)))
@@ -109,11 +110,11 @@ _WATCHED: Final = (
 )
 
 
-def _spans(is_failing: BoolArray) -> list[tuple[int, int]]:
+def _spans(is_failing: BoolArray, times_s: Float64Array) -> list[tuple[int, int]]:
     """Return first and last frame of each failure."""
     frames = np.flatnonzero(is_failing)
     if len(frames) == 0:
         return []
-    breaks = np.flatnonzero(np.diff(frames) > _SAME_FAILURE_FRAMES)
+    breaks = np.flatnonzero(np.diff(times_s[frames]) > _SAME_FAILURE_S)
     firsts, lasts = frames[np.append(0, breaks + 1)], frames[np.append(breaks, len(frames) - 1)]
     return list(zip(firsts.tolist(), lasts.tolist(), strict=True))

@@ -216,8 +216,8 @@ def episode_out_to_visualizer_scene_gym_cle(
     egos, agents_of_frames = _in_outs_of(sim_out, num_steps)
     if len(egos) != num_steps:
         raise InvalidArgumentError(f"sim_out.ego_ins_outs is empty; an episode has one item a step, {num_steps} here")
-    layers, threshold = _layers_of(mapAPI), sim_out.agents_th  # an episode does not tell the facts of its log
-    shown = _simulated_frames(sim_out, layers, sim_out.tls_frames, threshold, facts=LogFacts(), first_simulated=1)
+    layers, threshold, facts = _layers_of(mapAPI), sim_out.agents_th, getattr(sim_out, "facts", LogFacts())
+    shown = _simulated_frames(sim_out, layers, sim_out.tls_frames, threshold, facts=facts, first_simulated=1)
     shown = shown[1 : 1 + num_steps]
     for index, content in enumerate(shown):
         center_m = np.array([content.ego.center_x, content.ego.center_y])
