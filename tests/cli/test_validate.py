@@ -1,12 +1,16 @@
 """``l5kit validate``."""
 
 import json
+import re
 import shutil
 
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset
+from l5kit.data import ChunkedDataset, MapAPI
+from l5kit.data.map.builder import MapBuilder
+from l5kit.evaluation.driving.map_checks import check_map
+from support.maps import WORLD_TO_ECEF
 
 
 def zarr_of(city):
@@ -158,3 +162,59 @@ def test_a_log_alone_has_no_findings(l5kit, city_copy):
         shutil.rmtree(city_copy / name)
     (city_copy / "meta.json").unlink()
     assert l5kit("validate", city_copy).exit_code == 0
+
+
+def made_map(folder, lanes, *, junction=()):
+    """A map of straight lanes: start and end along x, the lanes after each, and where its light stands."""
+    builder = MapBuilder(WORLD_TO_ECEF)
+    for name, (ends_m, after, light_m) in lanes.items():
+        controls = []
+        if light_m is not None:
+            controls = [f"light {name}"]
+            builder.add_traffic_light(controls[0], np.array([light_m, 0.0, 5.0]))
+        left_m, right_m = (np.array([(x, y, 0.0) for x in ends_m]) for y in (2.0, -2.0))
+        parent = "junction" if name in junction else None
+        builder.add_lane(name, left_m, right_m, lanes_ahead=after, traffic_controls=controls, parent=parent)
+    if junction:
+        builder.add_junction("junction", lanes=junction)
+    builder.save(folder / "map.pb")
+    return MapAPI(str(folder / "map.pb"), WORLD_TO_ECEF)
+
+
+WEST, INSIDE, TURN = (0.0, 50.0), (50.0, 70.0), (50.0, 69.0)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "junction", "expected"),
+    [
+        pytest.param({"a": (WEST, ["b"], 50.0), "b": (INSIDE, [], None)}, (), [], id="line at the end"),
+        pytest.param({"a": (WEST, ["b"], None), "b": (INSIDE, [], 50.0)}, (), [], id="line at the start"),
+        pytest.param({"a": (WEST, [], 50.0)}, (), ["1 of 1 lanes with .*, 'a' for one"], id="nothing behind the line"),
+        pytest.param({"b": (INSIDE, [], 51.0)}, (), ["1 of 1 lanes with .*, 'b' for one"], id="nothing before it"),
+        pytest.param(
+            {"a": (WEST, ["b", "c"], 50.0), "b": (INSIDE, [], None), "c": (TURN, [], None)},
+            (),
+            ["no lane is part of a junction, though lanes part or merge at 1 places"],
+            id="no junction",
+        ),
+        pytest.param(
+            {"a": (WEST, ["b", "c"], 50.0), "b": (INSIDE, [], None), "c": (TURN, [], None)}, ["b"], [], id="a junction"
+        ),
+    ],
+)
+def test_maps_whose_lights_hold_nobody_and_without_junctions(tmp_path, lanes, junction, expected):
+    findings = check_map(made_map(tmp_path, lanes, junction=junction))
+    assert len(findings) == len(expected)
+    for finding, text in zip(findings, expected, strict=True):
+        assert finding.severity == "warning"
+        assert re.match(text, finding.message)
+
+
+def test_warnings_about_a_map_are_findings_of_the_dataset(l5kit, city_copy):
+    made_map(city_copy / "semantic_map", {"b": (INSIDE, [], 51.0)})
+    (city_copy / "semantic_map" / "map.pb").replace(city_copy / "semantic_map" / "semantic_map.pb")
+    done = l5kit("validate", city_copy, "--json")
+    assert done.exit_code == 1
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["severity"], finding["check"]) == ("warning", "map: stop lines")
+    assert finding["file"].endswith("semantic_map.pb")

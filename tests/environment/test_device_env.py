@@ -17,6 +17,7 @@ from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeigh
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError  # noqa: E402
 from l5kit.simulation.vehicle_models import PoseChange, Unicycle  # noqa: E402
 from support.environments import data_of, write_config  # noqa: E402
+from support.womd import import_red_light  # noqa: E402
 
 NUM_ENVS = 6
 NUM_STEPS = 60
@@ -105,6 +106,20 @@ def test_episodes_are_those_of_the_processor(make_both, args):
     assert (seen["terminated"] > 0) == bool(args.get("ends_at") or "reward" in args)
     for name in ("progress", "off_road", "comfort"):
         assert seen[f"reward_{name}"] > 0
+
+
+def test_the_red_light_of_a_lane_outside_junctions_counts(tmp_path, backend):
+    args = arguments_of(import_red_light(tmp_path), tmp_path, {"ends_at": [], "randomize_start": False}, 100)
+    env, twin = DeviceVectorEnv(NUM_ENVS, device=backend.device, **args), L5VectorEnv(NUM_ENVS, **args)
+    for each in (env, twin):
+        each.reset(seed=1)
+    ahead = np.zeros((NUM_ENVS, 2), np.float32)
+    charged = np.zeros(NUM_ENVS)
+    for _ in range(60):
+        found, expected = env.step(torch.from_numpy(ahead).to(env.device)), twin.step(ahead)
+        close(found[0], expected[0], tolerances_of(env)[0])
+        charged += found[4]["reward_red_light"].cpu().numpy()
+    assert charged.tolist() == [-5.0] * NUM_ENVS
 
 
 def test_each_term_is_met(make_both):

@@ -249,7 +249,8 @@ def test_lights_have_the_state_and_the_stop_point_of_their_lane(scenario):
     assert lights.states[0].tolist() == [red] * 12 + [green] * 9
     shown = [LightState.UNKNOWN, red, LightState.YELLOW, green, red, LightState.YELLOW, green, red, LightState.YELLOW]
     assert lights.states[1].tolist() == [LightState.ABSENT] * 4 + [shown[step % 9] for step in range(4, 21)]
-    np.testing.assert_array_equal(lights.positions_m, [[39.0, 0.0, 7.0], [np.nan] * 3])
+    # a light without a stop point holds who enters its lane
+    np.testing.assert_array_equal(lights.positions_m, [[39.0, 0.0, 7.0], [0.0, 3.5, 7.0]])
 
 
 def test_a_light_state_of_a_later_version_is_unknown(scenario):
@@ -262,7 +263,7 @@ def test_lanes_have_what_the_message_says(scenario):
     assert {lane: each.kind for lane, each in lanes.items()} == {
         "101": "vehicle", "102": "vehicle", "103": "vehicle", "104": "bike",
     }  # fmt: skip
-    assert [each.is_in_junction for each in lanes.values()] == [False, False, True, False]
+    assert [each.is_in_junction for each in lanes.values()] == [None, None, True, None]
     assert lanes["101"].speed_limit_mps == pytest.approx(25 * 1609.344 / 3600)
     assert lanes["103"].speed_limit_mps is None
     assert (lanes["101"].successors, lanes["103"].predecessors) == (("103",), ("101", "102"))

@@ -78,7 +78,7 @@ def find_red_crossings(
         held = [set(lanes[slice(*starts[row : row + 2])].tolist()) for row in range(len(there))]
         for row in range(len(there) - 1):
             for lane in (held[row] & lit) - held[row + 1]:
-                if there[row + 1] != there[row] + 1 or driving_map.is_in_junction[lane]:
+                if there[row + 1] != there[row] + 1 or driving_map.has_line_at_start[lane]:
                     continue
                 if not held[row + 1] & set(driving_map.ahead_of(lane).tolist()):
                     continue

@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from l5kit.readers.importing import import_dataset
+from l5kit.readers.womd import WomdReader
+
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _TYPES = {
     "bool": _FIELD.TYPE_BOOL,
@@ -202,3 +205,48 @@ def _add_map(scenario) -> None:
     add_points(scenario.map_features.add(id=401).crosswalk.polygon, corners)
     add_points(scenario.map_features.add(id=402).speed_bump.polygon, corners - [20.0, 0.0, 0.0])
     add_points(scenario.map_features.add(id=403).driveway.polygon, np.vstack([corners, corners[:1]]) - [0.0, 9.0, 0.0])
+
+
+def red_light_scenario(name: str = "red", *, num_steps: int = 131):
+    """A junction of which no lane tells that it is one; both lanes to the east are red where they begin, at x = 0.
+
+    The AV drives up to the line in the right lane and waits 1 m before it; a car in the left one drives through.
+    Lanes 1 and 2 come from the west to the lit lanes 11 and 12 (x = 0 to 25), which lead to 21 and 22; 13 turns from 1
+    to the south, lane 30 crosses from south to north at x = 12, and 40 does so 10 m above. 51 to 53 are a road
+    that widens from one lane to two.
+    """
+    scenario = Scenario(scenario_id=name, current_time_index=10, sdc_track_index=0)
+    scenario.timestamps_seconds.extend(np.arange(num_steps) * 0.1)
+    always = np.ones(num_steps, bool)
+    av = add_track(scenario, 1, VEHICLE, start_m=(0, 0), velocity_mps=(8.0, 0), valid=always, size_m=(5.0, 2.0, 1.6))
+    stop_s = 2 * 36.5 / 8.0
+    for time_s, state in zip(scenario.timestamps_seconds, av.states, strict=True):
+        left = max(1.0 - time_s / stop_s, 0.0)
+        state.center_x, state.velocity_x = -3.5 - 36.5 * left**2, 8.0 * left
+    add_track(scenario, 2, VEHICLE, start_m=(-36.0, 3.5), velocity_mps=(8.0, 0.0), valid=always)
+    for lane, y_m in ((1, 0.0), (2, 3.5)):
+        lit, after = 10 + lane, 20 + lane
+        others = [lit, 13] if lane == 1 else [lit]
+        add_lane(scenario, lane, straight_line(y_m, start_m=-80, end_m=0), speed_limit_mph=25, exit_lanes=others)
+        add_lane(scenario, lit, straight_line(y_m, end_m=25), entry_lanes=[lane], exit_lanes=[after])
+        add_lane(scenario, after, straight_line(y_m, start_m=25, end_m=150), speed_limit_mph=25, entry_lanes=[lit])
+    turn = np.column_stack([np.linspace(0, 8, 9), -(np.linspace(0, 8, 9) ** 2) / 8, np.full(9, 7.0)])
+    add_lane(scenario, 13, turn, entry_lanes=[1])
+    for lane, z_m in ((30, 7.0), (40, 17.0)):
+        add_lane(scenario, lane, straight_line(0.0, start_m=-30, end_m=30, z_m=z_m)[:, [1, 0, 2]] + [12.0, 0.0, 0.0])
+    add_lane(scenario, 51, straight_line(60.0), exit_lanes=[52, 53])
+    widened = add_lane(scenario, 52, straight_line(60.0, start_m=40, end_m=80), entry_lanes=[51])
+    widened.left_neighbors.add(feature_id=53, self_start_index=0, self_end_index=80)
+    add_lane(scenario, 53, np.array([[40.0, 60, 7], [50, 63.5, 7], [80, 63.5, 7]]), entry_lanes=[51])
+    for _ in range(num_steps):
+        states = scenario.dynamic_map_states.add()
+        for lane, y_m in ((11, 0.0), (12, 3.5)):
+            signal = states.lane_states.add(lane=lane, state=STOP)
+            signal.stop_point.x, signal.stop_point.y, signal.stop_point.z = 0.0, y_m, 7.0
+    return scenario
+
+
+def import_red_light(folder: Path) -> Path:
+    """Import :func:`red_light_scenario`, and return the dataset folder."""
+    write_file(folder / "source" / "a.tfrecord", [red_light_scenario()])
+    return import_dataset(WomdReader(folder / "source"), folder / "imported").folder

@@ -1,13 +1,14 @@
 """``l5kit validate``: what is wrong in a dataset."""
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
+from l5kit._types import Float64Array
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_line, print_texts
 from l5kit.cli.workers import AskedWorkers
@@ -70,18 +71,26 @@ def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
 
 def _check_maps(files: DatasetFiles) -> list[Finding]:
     """Return what is wrong with the files that lie with the log; those that are not there are not missed."""
+    from l5kit.evaluation.driving.map_checks import check_map
     from l5kit.rasterization.aerial_image import read_aerial_pixels
 
+    world_to_ecef: Float64Array | None = None
+    findings: list[Finding] = []
+
     def read_meta(path: str) -> None:
+        nonlocal world_to_ecef
         metadata = load_metadata(path)
-        load_matrix(metadata, "world_to_ecef", path=path)
+        world_to_ecef = load_matrix(metadata, "world_to_ecef", path=path)
         if files.aerial is not None:
             load_matrix(metadata, "ecef_to_aerial", path=path)
 
     def read_map(path: str) -> None:
-        MapAPI(path, np.eye(4)).bounds_info  # noqa: B018 - reads the map, wherever in the world
+        map_api = MapAPI(path, np.eye(4) if world_to_ecef is None else world_to_ecef)
+        map_api.bounds_info  # noqa: B018 - reads the map, wherever in the world
+        if world_to_ecef is not None:
+            file = str(files.semantic_map and path_of(files.semantic_map))
+            findings.extend(replace(finding, file=file) for finding in check_map(map_api))
 
-    findings = []
     checks = {
         "meta": (files.meta, read_meta),
         "map": (files.semantic_map, read_map),

@@ -154,12 +154,14 @@ def _names_in(lane: SourceLane) -> list[str]:
 
 def _joined(known: SourceLane, lane: SourceLane) -> SourceLane:
     """Return a lane with what both of its pieces know of the lanes around it."""
+    is_in_junction = lane.is_in_junction if known.is_in_junction is None else known.is_in_junction
     return replace(
         known,
         successors=tuple(dict.fromkeys(known.successors + lane.successors)),
         predecessors=tuple(dict.fromkeys(known.predecessors + lane.predecessors)),
         left_neighbour=known.left_neighbour or lane.left_neighbour,
         right_neighbour=known.right_neighbour or lane.right_neighbour,
+        is_in_junction=is_in_junction,
     )
 
 

@@ -62,7 +62,7 @@ def _pairs(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str
 
 def _may_be_one(first: SourceLane, second: SourceLane) -> bool:
     if first.is_in_junction or second.is_in_junction:
-        return first.is_in_junction and second.is_in_junction
+        return bool(first.is_in_junction and second.is_in_junction)
     return first.speed_limit_mps == second.speed_limit_mps
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from l5kit._types import Float64Array, JsonObject
 from l5kit.data.map.builder import MapBuilder
 from l5kit.readers.joined_map import JoinedMap
+from l5kit.readers.junctions import with_junctions
 from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
 from l5kit.readers.source_map import SourceLane, SourceMap
@@ -102,11 +103,12 @@ class _MapWriter:
         for sign in self.joined.signs.values():
             for lane in sign.lane_ids:
                 signs_of[lane].append(self._name("sign", sign.sign_id))
-        for group in group_lanes(self.joined.lanes, followers):
+        lanes = with_junctions(self.joined.lanes, followers)
+        for group in group_lanes(lanes, followers):
             parent = self._name("junction" if group.is_junction else "segment", group.lanes[0])
             for lane_id in group.lanes:
-                self._add_lane(self.joined.lanes[lane_id], followers[lane_id], signs_of[lane_id], parent)
-            self._add_parent(parent, [self.joined.lanes[lane_id] for lane_id in group.lanes], group.is_junction)
+                self._add_lane(lanes[lane_id], followers[lane_id], signs_of[lane_id], parent)
+            self._add_parent(parent, [lanes[lane_id] for lane_id in group.lanes], group.is_junction)
         self._add_controls()
 
     def _name(self, kind: str, element_id: str) -> str:

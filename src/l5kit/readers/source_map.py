@@ -35,7 +35,8 @@ class SourceLane:
         right_neighbour: The same on the right.
         speed_limit_mps: Speed limit; None where none is known.
         kind: One of :data:`LANE_KINDS`.
-        is_in_junction: Whether it lies in an intersection.
+        is_in_junction: Whether it lies in an intersection; None where the source does not tell. Where it tells so of no
+            lane of the map, :func:`~l5kit.readers.junctions.with_junctions` finds out.
 
     Raises:
         InvalidArgumentError: A line is none or beyond its bounds, the limit is not above 0, or there is no such kind.
@@ -51,7 +52,7 @@ class SourceLane:
     right_neighbour: str | None = None
     speed_limit_mps: float | None = None
     kind: str = "vehicle"
-    is_in_junction: bool = False
+    is_in_junction: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("centre_m", "left_m", "right_m"):

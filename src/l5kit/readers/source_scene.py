@@ -170,9 +170,11 @@ class SourceLights:
     """The lights of L lanes through the T steps of a scene.
 
     Attributes:
-        lane_ids: Lanes whose end each controls, unique; those that the map lacks are left out. Of length L.
+        lane_ids: The lane that each controls, unique; those that the map lacks are left out. Of length L.
         states: A :class:`LightState` in each step, uint8, (L, T).
         positions_m: x, y and z of each, where known, else NaN (it then stands at the end of the lane), float64, (L, 3).
+            Vehicles wait where the lane begins, if it is nearer to its first point than to its last or the lane lies in
+            a junction, else where it ends.
 
     Raises:
         InvalidArgumentError: An array has another shape, a lane is there twice or has no id, or a state is none.

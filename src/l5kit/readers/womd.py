@@ -53,6 +53,8 @@ _INFO = SourceInfo(
         "A start of each scenario one second after the beginning of 1970.",
         "The ground below the AV: half its height below the middle of its box.",
         "Poses of the AV in steps in which it is not seen, between those around.",
+        "Junctions, where no lane is told to be in one: lanes that part, merge or cross another.",
+        "Stop lines of lights without a stop point: where their lane begins.",
     ),
 )
 
@@ -134,7 +136,8 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     steps = tracks.ego_steps()
     times_s = np.array(scenario.timestamps_seconds)
     mapped = read_map(scenario, name, tracks.first_place_m)
-    lights = read_lights(scenario, {lane.lane_id for lane in mapped.map.lanes}, tracks.first_place_m)
+    starts_m = {lane.lane_id: lane.centre_m[0] for lane in mapped.map.lanes}
+    lights = read_lights(scenario, starts_m, tracks.first_place_m)
     return SourceScene(
         name=name,
         timestamps_ns=as_times_ns("timestamps_seconds", times_s, ns_per_unit=1e9, start_ns=_START_NS)[steps],

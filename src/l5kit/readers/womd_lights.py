@@ -1,6 +1,6 @@
 """Lights of a scenario of the Waymo Open Motion Dataset: what the signal of each lane shows in each step."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -26,13 +26,13 @@ _STATES = (
 """What each number of ``state`` shows; greater ones are not known."""
 
 
-def read_lights(scenario: Scenario, lane_ids: Container[str], around_m: Float64Array) -> SourceLights:
+def read_lights(scenario: Scenario, lane_starts_m: Mapping[str, Float64Array], around_m: Float64Array) -> SourceLights:
     """Return the lights of lanes that the map has, in the order of their ids.
 
     Args:
         scenario: The scenario.
-        lane_ids: The lanes of its map.
-        around_m: x, y and z of the AV: stop points far away from it are not known, (3,).
+        lane_starts_m: First point of each lane of its map, (3,), where the light is whose stop point is not known.
+        around_m: x, y and z of the AV: stop points far away from it are damaged, (3,).
 
     Raises:
         CorruptedDataError: There is another number of states than of times.
@@ -43,15 +43,19 @@ def read_lights(scenario: Scenario, lane_ids: Container[str], around_m: Float64A
         raise CorruptedDataError(f"there are {len(steps)} dynamic_map_states for {num_steps} times; allowed are 0, too")
     seen = [(step, signal) for step, states in enumerate(steps) for signal in states.lane_states]
     lanes = {signal.lane for _, signal in seen}
-    lanes = {lane for lane in lanes if str(lane) in lane_ids}
+    lanes = {lane for lane in lanes if str(lane) in lane_starts_m}
     rows = {lane: row for row, lane in enumerate(sorted(lanes))}
     states = np.full((len(rows), num_steps), LightState.ABSENT, np.uint8)
     for step, signal in seen:
         if (row := rows.get(signal.lane)) is not None:
             states[row, step] = _state_of(signal.state)
     positions_m = _positions(rows, (signal for _, signal in seen))
-    positions_m[~(np.abs(positions_m - around_m) <= FURTHEST_FROM_AV_M).all(axis=1)] = np.nan
-    return SourceLights(tuple(map(str, rows)), states, positions_m)
+    # signals hold who enters their lane, and in files that tell stop points these are where it begins
+    is_known = (np.abs(positions_m - around_m) <= FURTHEST_FROM_AV_M).all(axis=1)
+    names = tuple(map(str, rows))
+    for row in np.flatnonzero(~is_known).tolist():
+        positions_m[row] = lane_starts_m[names[row]]
+    return SourceLights(names, states, positions_m)
 
 
 def _state_of(number: int) -> LightState:

@@ -151,7 +151,7 @@ def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, .
             right_neighbour=_neighbour(lane.right_neighbors, known),
             speed_limit_mps=lane.speed_limit_mph * MPS_OF_MPH if 0 < lane.speed_limit_mph < np.inf else None,
             kind="bike" if lane.type == _BIKE_LANE else "vehicle",
-            is_in_junction=lane.interpolating,
+            is_in_junction=lane.interpolating or None,  # most files leave it unset, in intersections, too
         )
         for row, (lane_id, lane) in enumerate(zip(lanes.ids, lanes.messages, strict=True))
     )

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.driving_map import build_driving_map
 from l5kit.simulation.lanes.lane_paths import TrackPoses, find_moving_tracks, make_lane_paths
 from support.driving import ROAD_LANES, make_road_map
+from support.maps import WORLD_TO_ECEF
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +119,27 @@ def test_parked_tracks_stay_within_a_metre():
 def test_poses_that_are_not_finite(road):
     with pytest.raises(InvalidArgumentError, match="1 rows are not finite, row 3"):
         make_lane_paths(tracks_along([[0, 0], [1, 0], [2, 0], [np.nan, 0]], yaws=np.zeros(4)), road)
+
+
+@pytest.mark.parametrize(
+    ("lit", "place_m", "line_lanes"),
+    [
+        pytest.param("before", (100.0, 3.0), [0, -1], id="of who leaves a lane"),
+        pytest.param("before", (125.0, 3.0), [0, -1], id="behind the crossing"),
+        pytest.param("after", (100.0, 3.0), [0, 1], id="of who enters a lane, as in imported maps"),
+        pytest.param("after", (140.0, 3.0), [0, -1], id="at the end of the lane behind"),
+    ],
+)
+def test_stop_lines_are_where_lights_stand(tmp_path, lit, place_m, line_lanes):
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_traffic_light("light", np.array([*place_m, 4.0]), faces=["red"])
+    builder.add_traffic_light_face("red")
+    for name, ends, ahead in (("before", (0.0, 100.0), ["after"]), ("after", (100.0, 140.0), [])):
+        left_m, right_m = (np.array([(x, y, 0.0) for x in ends]) for y in (2.0, -2.0))
+        controls = ["light", "red"] if name == lit else []
+        builder.add_lane(name, left_m, right_m, lanes_ahead=ahead, traffic_controls=controls)
+    builder.save(tmp_path / "map.pb")
+    paths = make_lane_paths(
+        tracks_along(line((10, 0), (30, 0))), build_driving_map(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF))
+    )
+    assert paths.line_lanes.tolist() == [[-1, -1], line_lanes]

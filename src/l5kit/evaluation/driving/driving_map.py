@@ -12,6 +12,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_star
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
+from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 
@@ -41,6 +42,9 @@ class DrivingMap(ReadOnlyArrays):
         ahead_rows: The lanes that follow each lane without a lane change, int64.
         parents: Number of the road segment or junction of each lane; one of its own where the map has none, int64 (L,).
         is_in_junction: Which lanes are part of a junction, bool (L,).
+        has_line_at_start: Which lanes have the stop line of their light where they begin: those of junctions, and those
+            whose light stands nearer to their first point than to their last; the others have it at their end, bool
+            (L,).
         speed_limits_mps: NaN where the map does not say, float64 (L,). A lane of a junction has the largest known
             limit of the lanes before and after the junction.
 
@@ -57,13 +61,14 @@ class DrivingMap(ReadOnlyArrays):
     ahead_rows: Int64Array
     parents: Int64Array
     is_in_junction: BoolArray
+    has_line_at_start: BoolArray
     speed_limits_mps: Float64Array
 
     def __post_init__(self) -> None:
         super().__post_init__()
         size, points = self.arc_lengths_m.shape
         require_shapes(self, centre_lines_m=(size, points, 2), parents=(size,))
-        require_shapes(self, is_in_junction=(size,), speed_limits_mps=(size,))
+        require_shapes(self, is_in_junction=(size,), has_line_at_start=(size,), speed_limits_mps=(size,))
         num_areas = len(self.grid.bounds_m)
         if points < 2 or (np.diff(self.area_starts) < 1).any():
             raise InvalidArgumentError(
@@ -180,6 +185,7 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
         ahead_rows=np.array([row for rows in ahead for row in rows], np.int64),
         parents=parents,
         is_in_junction=is_in_junction.copy(),
+        has_line_at_start=is_in_junction | _find_lit_starts(map_api, centre_lines_m[:, [0, -1]]),
         speed_limits_mps=_limits_for_scores(network)[:num_lanes],
     )
 
@@ -200,6 +206,28 @@ def _read_parents(map_api: MapAPI) -> Int64Array:
         name = f"parent {parent}" if parent else f"lane in row {row}"
         numbers.append(number_of.setdefault(name, len(number_of)))
     return np.array(numbers, np.int64)
+
+
+def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
+    """Return which lanes have a light that stands nearer to their start than to their end, (L,).
+
+    Args:
+        map_api: The map.
+        ends_m: First and last point of each centre line, (L, 2, 2).
+    """
+    is_near_start = np.zeros(len(ends_m), np.bool_)
+    controls = map_api.arrays.controls
+    # The format does not say where vehicles wait. Who leaves a lane has the light ahead, at the end or behind it; in
+    # other datasets lights hold who enters a lane, and stand where that begins.
+    for control in np.flatnonzero(controls.kinds == TrafficControlElement.TRAFFIC_LIGHT_FIELD_NUMBER).tolist():
+        light = map_api[controls.ids[control]].element.traffic_control_element
+        deltas = light.points_x_deltas_cm, light.points_y_deltas_cm, light.points_z_deltas_cm
+        place_m = map_api.unpack_deltas_cm(*deltas, light.geo_frame)[:1, :2]
+        if len(place_m):
+            lanes = controls.lanes_of(control)
+            before_m, behind_m = np.linalg.norm(ends_m[lanes] - place_m, axis=-1).T
+            is_near_start[lanes] |= before_m < behind_m
+    return is_near_start
 
 
 def _rows_of_each(numbers: Int64Array, rows: Int64Array) -> list[list[int]]:

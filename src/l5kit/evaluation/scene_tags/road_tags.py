@@ -48,7 +48,7 @@ def find_stops_at_red(
         if red:
             lane, place_m = int(lanes[frame]), float(along_m[frame])
             reach_m = thresholds.light_ahead_m + 0.5 * states.body.length_m + place_m
-            is_begun = driving_map.is_in_junction[lane] and lane in red and place_m <= thresholds.light_behind_m
+            is_begun = driving_map.has_line_at_start[lane] and lane in red and place_m <= thresholds.light_behind_m
             is_marked[frame] = is_begun or _leads_to(driving_map, red, lane, wanted=int(later[frame]), reach_m=reach_m)
     return find_runs(is_marked, states.timestamps_s[0], merge_s=thresholds.merge_s)
 
@@ -110,16 +110,16 @@ def _next_lanes(lanes: Int64Array) -> Int64Array:
 def _leads_to(driving_map: DrivingMap, red: set[int], lane: int, *, wanted: int, reach_m: float) -> bool:
     """Return whether a red light is near: ``reach_m`` from the start of a lane; ``wanted`` is the lane driven on next.
 
-    The light of a lane outside of junctions is at its end, that of a lane in a junction at its start.
+    The stop line of a lane is where ``driving_map`` says, at its end or at its start.
     """
     length_m = float(driving_map.arc_lengths_m[lane, -1])
     if length_m > reach_m:
         return False
-    if lane in red and not driving_map.is_in_junction[lane]:
+    if lane in red and not driving_map.has_line_at_start[lane]:
         return True
     ahead = driving_map.ahead_of(lane).tolist()
     ahead = [wanted] if wanted in ahead else ahead
-    if any(other in red and driving_map.is_in_junction[other] for other in ahead):
+    if any(other in red and driving_map.has_line_at_start[other] for other in ahead):
         return True
     left_m = reach_m - length_m
     return length_m > 0 and any(

@@ -40,6 +40,7 @@ def road_arrays(driving_map: DrivingMap | None) -> RoadArrays:
             ahead_rows=none,
             parents=none,
             is_in_junction=np.zeros(0, np.bool_),
+            has_line_at_start=np.zeros(0, np.bool_),
             speed_limits_mps=np.zeros(0),
         )
     return (

@@ -75,8 +75,9 @@ class LanePaths(ReadOnlyArrays):
         piece_starts: First of the pieces of each path and the end of the last one, int64 (N + 1,).
         piece_arcs_m: Length of the path at which each piece begins, float64 (Q,).
         piece_lanes: Lane of each piece, int64 (Q,).
-        line_lanes: Lanes whose red light stops before the piece, -1 for none, int64 (Q, 2): the lane before, as lights
-            control who leaves a lane, and a lane of a junction itself, where a map has the lights on these.
+        line_lanes: Lanes whose red light stops before the piece, -1 for none, int64 (Q, 2): the lane before, if its
+            stop line is at its end, and the lane itself, if that is at its start
+            (:attr:`~l5kit.evaluation.driving.driving_map.DrivingMap.has_line_at_start`).
         piece_limits_mps: Speed limit of each piece, float64 (Q,).
 
     Raises:
@@ -164,7 +165,7 @@ def make_lane_paths(
         driving_map.lane_grid.arrays,
         known_mps,
     )
-    line_lanes = _lanes_of_lines(piece_lanes, has_line, driving_map.is_in_junction)
+    line_lanes = _lanes_of_lines(piece_lanes, has_line, driving_map.has_line_at_start)
     limits_mps = known_mps[piece_lanes]
     return LanePaths(starts, points_m, lengths_m, piece_starts, piece_arcs_m, piece_lanes, line_lanes, limits_mps)
 
@@ -176,10 +177,10 @@ def find_moving_tracks(tracks: TrackPoses) -> BoolArray:
     return is_moving
 
 
-def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, is_in_junction: BoolArray) -> Int64Array:
+def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, has_line_at_start: BoolArray) -> Int64Array:
     """Return whose lights stop before pieces, (Q, 2); ``has_line`` are those that begin with their lane."""
     before = np.roll(piece_lanes, 1)
-    is_held = np.stack([has_line & ~is_in_junction[before], has_line & is_in_junction[piece_lanes]], axis=-1)
+    is_held = np.stack([has_line & ~has_line_at_start[before], has_line & has_line_at_start[piece_lanes]], axis=-1)
     line_lanes: Int64Array = np.where(is_held, np.stack([before, piece_lanes], axis=-1), -1)
     return line_lanes
 

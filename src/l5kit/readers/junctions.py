@@ -1,0 +1,110 @@
+"""Which lanes lie in junctions, where a source does not tell of a single one: those that part, merge or cross."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.readers.source_map import SourceLane
+
+__all__ = ["with_junctions"]
+
+_SAME_HEIGHT_M = 3.0
+"""Lanes further above each other than this cross on a bridge, which is no junction."""
+
+_CELL_M = 10.0
+
+
+def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str]]) -> dict[str, SourceLane]:
+    """Return lanes with ``is_in_junction`` set, where no lane is said to lie in a junction.
+
+    Then those of which it is not known do that part from or merge with another, but those beside each other, where a
+    road widens or narrows, and those that cross another at about its height, but lanes before, after and beside it.
+
+    Args:
+        lanes: The lanes of a map by their ids.
+        followers: The lanes after each, which must be among the lanes.
+    """
+    if any(lane.is_in_junction for lane in lanes.values()):
+        return dict(lanes)
+    found = {name for pair in _pairs_in_junctions(lanes, followers) for name in pair}
+    return {
+        name: replace(lane, is_in_junction=True) if name in found and lane.is_in_junction is None else lane
+        for name, lane in lanes.items()
+    }
+
+
+def _pairs_in_junctions(
+    lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield pairs of lanes that part, merge or cross."""
+
+    def are_beside(first: str, second: str) -> bool:
+        neighbours = {lanes[first].left_neighbour, lanes[first].right_neighbour}
+        return second in neighbours or first in {lanes[second].left_neighbour, lanes[second].right_neighbour}
+
+    leaders = defaultdict(list)
+    for name, after in followers.items():
+        for other in after:
+            leaders[other].append(name)
+    for group in (*followers.values(), *leaders.values()):
+        yield from (pair for pair in combinations(dict.fromkeys(group), 2) if not are_beside(*pair))
+    for first, second in _crossing_lanes(lanes):
+        # the ends of lanes that follow each other may overlap a little
+        follow = second in followers[first] or first in followers[second]
+        if not follow and not are_beside(first, second):
+            yield first, second
+
+
+def _crossing_lanes(lanes: Mapping[str, SourceLane]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of lanes whose centre lines cross."""
+    if len(lanes) < 2:
+        return
+    edges_m = np.concatenate([np.stack([lane.centre_m[:-1], lane.centre_m[1:]], 1) for lane in lanes.values()])
+    lane_of_edge = np.repeat(np.arange(len(lanes)), [len(lane.centre_m) - 1 for lane in lanes.values()])
+    # Edges are short, so that few share a cell of the grid, and the time grows with their number alone.
+    grid = BoundsGrid.build(np.stack([edges_m[..., :2].min(1), edges_m[..., :2].max(1)], 1), _CELL_M)
+    pairs = _find_crossings(edges_m, lane_of_edge, grid.cell_starts, grid.cell_rows)
+    names = list(lanes)
+    yield from ((names[first], names[second]) for first, second in np.unique(pairs, axis=0).tolist())
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_crossings(
+    edges_m: Float64Array, lane_of_edge: Int64Array, cell_starts: Int64Array, cell_rows: Int64Array
+) -> Int64Array:
+    """Return the pairs of lanes, smaller row first, an edge of one of which crosses one of the other, (n, 2)."""
+    pairs, count = np.empty((64, 2), np.int64), 0
+    for cell in range(len(cell_starts) - 1):
+        for place in range(cell_starts[cell], cell_starts[cell + 1]):
+            first = cell_rows[place]
+            for other in range(place + 1, cell_starts[cell + 1]):
+                second = cell_rows[other]
+                lane, crossed = lane_of_edge[first], lane_of_edge[second]
+                if lane == crossed or not _cross(edges_m[first], edges_m[second]):
+                    continue
+                if count == len(pairs):
+                    pairs = np.concatenate((pairs, np.empty((count, 2), np.int64)))
+                pairs[count, 0], pairs[count, 1] = min(lane, crossed), max(lane, crossed)
+                count += 1
+    return pairs[:count].copy()
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cross(first: Float64Array, second: Float64Array) -> bool:
+    """Return whether two edges (2, 3) cross, their ends left out, seen from above, at about the same height."""
+    (x, y), (u, v) = (first[1] - first[0])[:2], (second[1] - second[0])[:2]
+    turn = x * v - y * u
+    if turn == 0.0:  # parallel
+        return False
+    start_x, start_y = second[0, 0] - first[0, 0], second[0, 1] - first[0, 1]
+    along, along_second = (start_x * v - start_y * u) / turn, (start_x * y - start_y * x) / turn
+    if not (0.0 <= along < 1.0 and 0.0 <= along_second < 1.0):  # at a vertex one of the two edges counts
+        return False
+    below_m = first[0, 2] + along * (first[1, 2] - first[0, 2])
+    return bool(abs(below_m - second[0, 2] - along_second * (second[1, 2] - second[0, 2])) <= _SAME_HEIGHT_M)
