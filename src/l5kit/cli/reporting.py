@@ -7,8 +7,10 @@ SIGTERM. That kernels are being compiled, for which the first samples on a machi
 import signal
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -46,8 +48,32 @@ _AHEAD_OF_TIME = "warmup"
 """The command that compiles and nothing else."""
 
 
+_PLAIN_TYPES: Final = {"<bool>": None, "<path>": None, "<str>": None, "<text>": None} | {
+    f"<{kind}{end}>": "N" for kind in ("int", "integer", "float") for end in ("", " range")
+}
+"""What help says of the value of an option without a name of its own."""
+
+
+def _with_plain_types(params: list[Any]) -> list[Any]:
+    """Let help show what to write after an option, and nothing after flags, where typer lets it be changed."""
+    for param in params:
+        theirs = getattr(type(param), "display_type_rich", None)
+        if theirs is not None:
+            param.display_type_rich = partial(_plain_type, partial(theirs, param))
+    return params
+
+
+def _plain_type(theirs: Callable[..., str | None], ctx: Any) -> str | None:
+    shown = theirs(ctx=ctx)
+    return _PLAIN_TYPES.get(shown, shown.strip("<>")) if shown is not None else None
+
+
 class ReportingGroup(TyperGroup):
     """The command before its commands: whatever is wrong with a call is told in one line, as all other errors are."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, as help shows them."""
+        return _with_plain_types(super().get_params(ctx))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command, and end the process unless ``standalone_mode`` is False."""
@@ -67,6 +93,10 @@ class ReportingGroup(TyperGroup):
 
 class ReportingCommand(TyperCommand):
     """A command that takes ``--debug`` at any place and lets no traceback out without it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return arguments and options, as help shows them."""
+        return _with_plain_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take ``--debug`` out of the arguments."""
