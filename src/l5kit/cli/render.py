@@ -17,6 +17,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 from l5kit.visualization.video import BROWSER_CODEC, write_video
 
 if TYPE_CHECKING:
@@ -147,12 +148,11 @@ def render(
     aerial: AerialOption = None,
 ) -> None:
     """Draw a frame of a scene as a picture, or several as a film, seen from the AV or from an agent."""
-    from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw, num_frames_of
-    from l5kit.visualization.simulated.simulation_folder import find_scene_files
-
     _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
     require_writable(out, option="--out")
     files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
+    from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw, num_frames_of
+
     kind = map_type or _default_map_kind(files, path=path, map_path=map_path)
     dataset = ChunkedDataset(files.dataset).open()
     form = replace(PICTURE_FORM, pixel_size_m=pixel_size, raster_size_px=size or PICTURE_FORM.raster_size_px)

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
-from l5kit.closedloop.policies import is_policy, open_policy
+from l5kit.closedloop.policies import open_policy
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
+from l5kit.planning.weights_file import is_policy
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import ActionModel, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
