@@ -118,3 +118,32 @@ def _filled(word, names):
     for name, value in names.items():
         word = word.replace(name, str(value))
     return word
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        ("trian raster_planner", "train"),
+        ("train raster_planer --data CITY --out OUT", "raster_planner"),
+        ("train raster_planner --data CITY --out OUT --workflow Raster-Planner", "raster_planner"),
+        ("train raster_planner --data CITY --out OUT --set train_params.precision=16_mixed", "16-mixed"),
+        ("train-rl --data CITY --out OUT --set gym_params.observation=rastr", "raster"),
+        ("train-rl --data CITY --out OUT --set gym_params.actions=bycicle", "bicycle"),
+        ("evaluate WEIGHTS --data CITY --workflow vectorplanner", "vector_planner"),
+        ("simulate CITY/scenes/sample.zarr --planner rule --out OUT", "rules"),
+        ("simulate CITY/scenes/sample.zarr --agents IDM --out OUT", "idm"),
+        ("simulate CITY/scenes/sample.zarr --moves track --out OUT", "tracked"),
+        ("render CITY --map-type semantc --out frame.png", "semantic"),
+        ("bench --only semantic", "ego-semantic"),
+        ("import argoverse CITY OUT", "argoverse2"),
+        ("export CITY OUT --layout column", "columns"),
+        ("synth OUT --engine process", "processes"),
+        ("config show simnett", "simnet"),
+    ],
+)
+def test_what_was_meant_is_named(l5kit, city, tmp_path, call, meant):
+    (tmp_path / "weights.safetensors").touch()
+    names = {"CITY": city, "OUT": tmp_path / "out", "WEIGHTS": tmp_path / "weights.safetensors"}
+    done = l5kit(*(_filled(word, names) for word in call.split()))
+    assert done.exit_code in (1, 2)
+    assert f"did you mean '{meant}'" in done.stderr.lower()

@@ -269,6 +269,8 @@ _COMMANDS: Final = (
         "l5kit.cli.config:config",
         _TRAIN,
         (
+            "l5kit config show vector_planner",
+            "l5kit config show raster_planner --out config.yaml",
             "l5kit config schema",
             "l5kit config schema --out l5kit.schema.json",
         ),

@@ -11,6 +11,7 @@ import typer
 from l5kit._types import UInt8Array
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument, parse_slice
 from l5kit.cli.output import print_line, remark, remark_cut, require_writable
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -50,7 +51,7 @@ def _parse_size(text: str) -> _Size:
 
 def _check_map_kind(kind: str | None) -> str | None:
     if kind is not None and kind not in MAP_KINDS:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(MAP_KINDS)}")
+        raise typer.BadParameter(f"{kind!r}{did_you_mean(kind, MAP_KINDS)} is none of {', '.join(MAP_KINDS)}")
     return kind
 
 

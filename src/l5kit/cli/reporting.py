@@ -4,6 +4,7 @@
 SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is told in one line as well.
 """
 
+import re
 import signal
 import sys
 import warnings
@@ -16,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch, interrupted_after_compiling
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import L5KitError
 
@@ -40,6 +42,9 @@ _PLAINER = {
     ", unable to parse string as a number": "",
 }
 """Words of newer releases of typer, and what is said in their place."""
+
+_CHOICE: Final = re.compile(r"'(?P<given>[^']+)' is not one of (?P<known>'.+')")
+"""What typer says of a value that is none of those of an option."""
 
 _MAY_BE_URLS = frozenset({"path", "paths", "map_path", "meta", "aerial", "data", "eval_data"})
 """Parameters that name what is read from a dataset folder."""
@@ -166,6 +171,9 @@ def _print_wrong_call(error: Any) -> None:
     message = _joined(error.format_message()).rstrip(".")
     for theirs, ours in _PLAINER.items():
         message = message.replace(theirs, ours)
+    choice = _CHOICE.search(message)
+    if choice is not None:
+        message += did_you_mean(choice["given"], re.findall("'([^']+)'", choice["known"]))
     place = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
     end = "" if message.endswith("?") else ";"
     _print_line(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")
