@@ -61,7 +61,7 @@ def test_a_chosen_row_brings_what_it_is_compared_with_in_the_order_of_all(make_r
 
 
 def test_an_unknown_row_names_the_nearest_one_and_all():
-    with pytest.raises(InvalidArgumentError, match=r"no row 'agent-semantics'; did you mean 'agent-semantic'\?.*mask"):
+    with pytest.raises(InvalidArgumentError, match=r"no row 'agent-semantics' .did you mean 'agent-semantic'\?.*mask"):
         choose_rows(all_rows(), ["agent-semantics"])
 
 

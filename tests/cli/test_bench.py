@@ -81,7 +81,7 @@ def test_tables_fit_and_numbers_stay_whole(l5kit, city, width, monkeypatch):
 def test_an_unknown_row_is_an_error_that_names_the_nearest(l5kit, city):
     done = l5kit(*QUICK, "--data", city, "--only", "agentstub")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "there is no row 'agentstub'; did you mean 'agent-stub'?" in done.stderr
+    assert "there is no row 'agentstub' (did you mean 'agent-stub'?)" in done.stderr
 
 
 def test_missing_data_is_an_error(l5kit, tmp_path):

@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+import yaml
+
+from l5kit.configs.overrides import load_driver_config, load_training_config, shipped_config_names
 from l5kit.configs.schema import json_schema
 
 
@@ -23,3 +27,30 @@ def test_nothing_else_is_told(l5kit):
     done = l5kit("config", "keys")
     assert done.exit_code == 2
     assert "schema" in done.stderr
+
+
+def test_it_prints_a_shipped_configuration_as_it_is_loaded(l5kit, tmp_path):
+    for name in (*shipped_config_names(), "reinforcement"):
+        done = l5kit("config", "show", name)
+        assert (done.exit_code, done.stderr) == (0, "")
+        loaded = load_driver_config(None) if name == "reinforcement" else load_training_config(name)
+        assert yaml.safe_load(done.stdout) == loaded
+    assert l5kit("config", "show", "simnet", "--out", tmp_path / "mine.yaml").stderr == (
+        f"simnet written to {tmp_path / 'mine.yaml'}\n"
+    )
+    assert load_training_config(str(tmp_path / "mine.yaml")) == load_training_config("simnet")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (("show", "vector_planer"), 1, "did you mean 'vector_planner'"),
+        (("show",), 2, "takes the NAME of a configuration"),
+        (("schema", "simnet"), 2, "schema takes none"),
+        (("shema",), 2, "did you mean 'schema'"),
+    ],
+)
+def test_what_is_not_there_is_told(l5kit, words, status, told):
+    done = l5kit("config", *words)
+    assert (done.exit_code, done.stdout) == (status, "")
+    assert told in done.stderr

@@ -33,13 +33,13 @@ def test_every_workflow_has_a_configuration(workflow):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("train_params.max_num_step", "there is no such key; the nearest is train_params.max_num_steps"),
-        ("model_parms", "model_parms: there is no such key; the nearest is model_params"),
+        ("train_params.max_num_step", "there is no such key; did you mean train_params.max_num_steps"),
+        ("model_parms", "model_parms: there is no such key; did you mean model_params"),
         ("model_params.learning_rate", "there is no such key here; it belongs into train_params"),
         ("max_num_steps", "max_num_steps: there is no such key here; it belongs into train_params"),
-        ("train_params.batchsize", "the nearest is train_data_loader.batch_size"),
+        ("train_params.batchsize", "did you mean train_data_loader.batch_size"),
         ("train_params.workflow", "it belongs into the top of the file"),
-        ("data_generation_params.lane_params.max_lanes", "the nearest is data_generation_params.lane_params.max_num_"),
+        ("data_generation_params.lane_params.max_lanes", "did you mean data_generation_params.lane_params.max_num_"),
     ],
 )  # fmt: skip
 def test_a_wrong_key_is_refused_with_the_nearest_right_one(path, message):

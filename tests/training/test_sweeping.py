@@ -94,7 +94,7 @@ def test_another_sweep_does_not_go_on(trainer, tmp_path):
 
 
 def test_keys_that_nobody_knows_end_a_sweep_before_it_begins(trainer, tmp_path):
-    with pytest.raises(ConfigError, match=r"the nearest is train_params\.learning_rate"):
+    with pytest.raises(ConfigError, match=r"did you mean train_params\.learning_rate\?"):
         start(tmp_path / "out", {"train_params.lerning_rate": [1.0]})
     assert not (tmp_path / "out").exists()
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from l5kit.artifacts.file_store import FileStore
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import UnsupportedValueError
 
 __all__ = ["STORES", "open_store"]
@@ -37,4 +38,6 @@ def open_store(service: str, project: str) -> FileStore:
         from l5kit.artifacts.hub_store import HubStore
 
         return HubStore(project)
-    raise UnsupportedValueError(f"service is {service!r}; it must be one of {', '.join(STORES)}")
+    raise UnsupportedValueError(
+        f"service is {service!r}{did_you_mean(service, STORES)}; it must be one of {', '.join(STORES)}"
+    )

@@ -11,11 +11,7 @@ from l5kit.bench.workloads import AGENT_SEMANTIC
 from l5kit.bench.workplace import Workplace, config_with_files
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
-
-_THRESHOLDS = MaskThresholds(0.5)
 
 CityMaker = Callable[[Path, int], object]
 """Makes a city in a folder, which may be there, with a number of scenes."""
@@ -66,10 +62,13 @@ def city_row(make_city: CityMaker) -> Row:
 
 
 def _prepare_mask(place: Workplace) -> PreparedRow:
-    dataset, repeats = place.dataset, place.amounts.num_mask_repeats
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds  # here, as datasets bring torch
+    from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+
+    dataset, repeats, thresholds = place.dataset, place.amounts.num_mask_repeats, MaskThresholds(0.5)
 
     def work() -> int:
-        return sum(len(compute_agents_mask(dataset, _THRESHOLDS)[0]) for _ in range(repeats))
+        return sum(len(compute_agents_mask(dataset, thresholds)[0]) for _ in range(repeats))
 
     return PreparedRow(work)
 

@@ -1,6 +1,5 @@
 """A row of the benchmark, and how rows are measured."""
 
-import difflib
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l5kit.bench.score import Clock
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -120,9 +120,8 @@ def _key_of(rows: Sequence[Row], name: str) -> str:
     key_of_name = {row.title.lower(): row.key for row in rows} | {row.key: row.key for row in rows}
     if name.lower() in key_of_name:
         return key_of_name[name.lower()]
-    near = difflib.get_close_matches(name.lower(), key_of_name, n=1, cutoff=0.0)
-    keys = ", ".join(row.key for row in rows)
-    raise InvalidArgumentError(f"there is no row {name!r}; did you mean {key_of_name[near[0]]!r}? The rows are {keys}")
+    hint = did_you_mean(name, [row.key for row in rows])
+    raise InvalidArgumentError(f"there is no row {name!r}{hint}; the rows are {', '.join(row.key for row in rows)}")
 
 
 def measure_rows(

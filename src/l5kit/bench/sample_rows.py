@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from l5kit.bench.workloads import (
     Workload,
 )
 from l5kit.bench.workplace import Workplace
-from l5kit.dataset.ego import BaseEgoDataset
+
+if TYPE_CHECKING:
+    from l5kit.dataset.base import BaseEgoDataset
 
 UNIT = "samples"
 
@@ -63,7 +66,7 @@ def loader_rows() -> tuple[Row, ...]:
     return one, two
 
 
-def draw_items(samples: BaseEgoDataset, indices: Iterable[int]) -> int:
+def draw_items(samples: "BaseEgoDataset", indices: Iterable[int]) -> int:
     """Draw samples one by one, and return how many."""
     count = 0
     for index in indices:
@@ -72,7 +75,7 @@ def draw_items(samples: BaseEgoDataset, indices: Iterable[int]) -> int:
     return count
 
 
-def draw_batches(samples: BaseEgoDataset, batches: Sequence[Sequence[int]]) -> int:
+def draw_batches(samples: "BaseEgoDataset", batches: Sequence[Sequence[int]]) -> int:
     """Draw samples in batches, and return how many."""
     return sum(len(samples.__getitems__(batch)) for batch in batches)
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.agent import AgentDataset
-from l5kit.dataset.ego import BaseEgoDataset, EgoDataset
 from l5kit.errors import SampleError
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 
-_CLASSES = {"AgentDataset": AgentDataset, "EgoDataset": EgoDataset}
+if TYPE_CHECKING:
+    from l5kit.dataset.base import BaseEgoDataset
+
 _NAMES = {"semantic_map": "semantic map", "aerial": "aerial picture", "meta": "meta.json"}
 
 
@@ -120,7 +120,7 @@ class Workplace:
         """The log, read from decoded chunks."""
         return ChunkedDataset(str(self.files.dataset)).open()
 
-    def samples_of(self, workload: Workload | VectorWorkload, **raster_params: object) -> BaseEgoDataset:
+    def samples_of(self, workload: Workload | VectorWorkload, **raster_params: object) -> "BaseEgoDataset":
         """Return the dataset of a workload; each is built once.
 
         Args:
@@ -137,7 +137,7 @@ class Workplace:
             self._datasets[key] = make_samples(workload, cfg, self.dataset)
         return self._datasets[key]
 
-    def indices_of(self, samples: BaseEgoDataset) -> list[int]:
+    def indices_of(self, samples: "BaseEgoDataset") -> list[int]:
         """Return the indices that a pass draws, in their order; see :func:`drawn_indices`."""
         return drawn_indices(samples, self.amounts.num_samples)
 
@@ -176,16 +176,20 @@ def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) 
     return cfg
 
 
-def make_samples(workload: Workload | VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> BaseEgoDataset:
+def make_samples(workload: Workload | VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> "BaseEgoDataset":
     """Return a dataset of the class of a workload."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
         if isinstance(workload, VectorWorkload):
             return _make_vector_samples(workload, cfg, dataset)
-        return _CLASSES[workload.dataset](cfg, dataset, build_rasterizer(cfg, LocalDataManager("")))
+        from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch
+        from l5kit.dataset.ego import EgoDataset
+
+        classes = {"AgentDataset": AgentDataset, "EgoDataset": EgoDataset}
+        return classes[workload.dataset](cfg, dataset, build_rasterizer(cfg, LocalDataManager("")))
 
 
-def _make_vector_samples(workload: VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> BaseEgoDataset:
+def _make_vector_samples(workload: VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> "BaseEgoDataset":
     # here, so that commits without them can be compared in all other rows
     from l5kit.dataset.ego import EgoAgentDatasetVectorized, EgoDatasetVectorized
     from l5kit.vectorization.vectorizer_builder import build_vectorizer
@@ -194,7 +198,7 @@ def _make_vector_samples(workload: VectorWorkload, cfg: dict[str, Any], dataset:
     return classes[workload.dataset](cfg, dataset, build_vectorizer(cfg, LocalDataManager("")))
 
 
-def drawn_indices(samples: BaseEgoDataset, count: int) -> list[int]:
+def drawn_indices(samples: "BaseEgoDataset", count: int) -> list[int]:
     """Return the first indices of a shuffled order; those of samples that cannot be made are left out.
 
     Raises:
@@ -207,7 +211,7 @@ def drawn_indices(samples: BaseEgoDataset, count: int) -> list[int]:
     return indices
 
 
-def _can_be_made(samples: BaseEgoDataset, index: int) -> bool:
+def _can_be_made(samples: "BaseEgoDataset", index: int) -> bool:
     """Return whether a sample can be made: some crops leave the aerial picture."""
     try:
         samples[index]

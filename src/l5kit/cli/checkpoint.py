@@ -1,6 +1,7 @@
 """``l5kit checkpoint``: what files of weights are, and their conversion to safetensors."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,9 @@ from l5kit._types import JsonObject
 from l5kit.cli.options import ChangesOption, JsonOption
 from l5kit.cli.output import print_facts, print_json, print_line, remark
 from l5kit.cli.reporting import ReportingCommand
+from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
+from l5kit.planning.weights_file import weights_of
 
 if TYPE_CHECKING:
     from l5kit.planning.checkpoint import WeightMismatch
@@ -49,10 +52,11 @@ def info(
     Nothing in the file is run or imported. With --config it says whether the weights fit that configuration, lists
     what does not, and ends with 1 then.
     """
+    weights_of(file)  # before torch is imported, for which one waits
+    cfg = _read_config(config, workflow, changes)
     from l5kit.workflows.checkpoint_description import describe_checkpoint, mismatch_with_config
 
     description = describe_checkpoint(file, allow_pickle=allow_pickle)
-    cfg = _read_config(config, workflow, changes)
     mismatch = None if cfg is None else mismatch_with_config(description, cfg)
     if as_json:
         fit = None if mismatch is None else {"fits": not mismatch, **_differences(mismatch)}
@@ -80,11 +84,10 @@ def convert(
     The weights are loaded into the network of the configuration, written, read again and compared bit by bit before
     the file gets its name.
     """
-    from dataclasses import asdict
-
+    weights_of(file)  # before torch is imported, for which one waits
+    cfg = _read_config(config, workflow, changes)
     from l5kit.workflows.checkpoint_conversion import convert_checkpoint
 
-    cfg = _read_config(config, workflow, changes)
     done = convert_checkpoint(file, out, cfg=cfg, allow_pickle=allow_pickle, overwrite=overwrite)
     if as_json:
         print_json(asdict(done))
@@ -147,6 +150,7 @@ def _read_config(config: str | None, workflow: str | None, changes: list[str] | 
             raise typer.BadParameter("--workflow and --set change a configuration; name it with --config")
         return None
     cfg = with_overrides(load_training_config(config), changes or [])
+    check_known_keys(cfg)
     return cfg if workflow is None else {**cfg, "workflow": workflow}
 
 

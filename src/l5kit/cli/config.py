@@ -1,4 +1,4 @@
-"""``l5kit config``: what configurations may hold, for editors."""
+"""``l5kit config``: configurations that ship with l5kit, and what configurations may hold, for editors."""
 
 import json
 from pathlib import Path
@@ -6,26 +6,36 @@ from typing import Annotated, Literal
 
 import typer
 
-from l5kit.cli.output import print_json, remark, require_writable
+from l5kit.cli.output import print_line, remark, require_writable
+from l5kit.configs.overrides import shipped_config_text
 from l5kit.configs.schema import json_schema
 
 
 def config(
-    what: Annotated[  # noqa: ARG001 - there is but one so far
-        Literal["schema"], typer.Argument(help="schema: the JSON schema of configurations, draft 2020-12.")
+    what: Annotated[
+        Literal["show", "schema"],
+        typer.Argument(metavar="show|schema", help="A configuration, or the JSON schema of all, draft 2020-12."),
     ],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Which configuration: a workflow, or reinforcement for l5kit train-rl."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write. Default: print it on standard output.")
     ] = None,
 ) -> None:
-    """Print the JSON schema of configurations, by which editors complete and check them.
+    """Print a configuration that ships with l5kit, to start one of your own from, or the schema for editors.
 
-    An editor with yaml-language-server, such as VS Code with its YAML extension, finds it by the first line of the
-    configuration: # yaml-language-server: $schema=l5kit.schema.json
+    An editor with yaml-language-server, such as VS Code with its YAML extension, completes and checks keys by the
+    schema, which it finds by the first line of the configuration:
+    # yaml-language-server: $schema=l5kit.schema.json
     """
+    if (name is None) == (what == "show"):
+        raise typer.BadParameter("show takes the NAME of a configuration, such as vector_planner; schema takes none")
+    text = json.dumps(json_schema(), indent=2) if name is None else shipped_config_text(name).rstrip("\n")
     if out is None:
-        print_json(json_schema())
+        print_line(text)
         return
     require_writable(out, option="--out")
-    out.write_text(json.dumps(json_schema(), indent=2) + "\n", "utf-8")
-    remark(f"schema written to {out}")
+    out.write_text(f"{text}\n", "utf-8")
+    remark(f"{'schema' if name is None else name} written to {out}")

@@ -44,6 +44,8 @@ def demo(
 
     FOLDER gets contact-sheet.png, scene.gif and index.html, which shows both with the numbers.
     """
+    if data is not None:
+        find_dataset_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before torch is imported
     from l5kit.dataset.mask_cache import load_or_compute_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.visualization.demo_folder import write_demo_folder

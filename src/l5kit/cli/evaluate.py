@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,9 +20,13 @@ from l5kit.cli.options import (
 )
 from l5kit.cli.output import print_facts, print_json, print_table
 from l5kit.cli.workers import AskedWorkers
+from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
+from l5kit.configs.training import read_workflow
+from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_jobs import count_workers
 from l5kit.data.stores.store import whole_path_of
+from l5kit.planning.weights_file import weights_of
 
 if TYPE_CHECKING:
     from l5kit.openloop.options import OpenLoopOptions
@@ -98,7 +102,7 @@ def evaluate(
     job: JobOption = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What the network runs on.")] = "auto",
     worst: Annotated[int, typer.Option(min=0, help="Pictures of the worst cases.")] = 6,
-    worst_by: Annotated[str, typer.Option(metavar="fde|ade", help="The error that makes them the worst.")] = "fde",
+    worst_by: Annotated[Literal["fde", "ade"], typer.Option(help="The error that makes them the worst.")] = "fde",
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read whole pickled modules too, which can run any code in them.")
     ] = False,
@@ -110,6 +114,7 @@ def evaluate(
     scores.csv, samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set.
     A warning tells when the training took other agents than there are here. Needs no Lightning.
     """
+    _check(checkpoint, config, workflow, changes, data=data, key=key)
     from l5kit.openloop.files import scores_of
     from l5kit.openloop.options import OpenLoopOptions
     from l5kit.openloop.run import evaluate as evaluate_network
@@ -143,10 +148,27 @@ def evaluate(
         _print_scores(scores, out)
 
 
+def _check(
+    checkpoint: Path,
+    config: str | None,
+    workflow: str | None,
+    changes: list[str] | None,
+    *,
+    data: Path | None,
+    key: str | None,
+) -> None:
+    """Refuse what is wrong with a call before torch is imported, for which one waits."""
+    weights_of(checkpoint)
+    check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
+    if workflow is not None:
+        read_workflow({"workflow": workflow})
+    data_manager = LocalDataManager(data)
+    if key is not None:
+        data_manager.require(key)
+
+
 def _facts_of(checkpoint: Path, cfg: Config, options: "OpenLoopOptions", data: Path | None) -> list[object]:
     """Return what decides on an evaluation: weights, configuration, samples, and the files that they are from."""
-    from l5kit.workflows.trained_network import weights_of
-
     weights = hashlib.sha256(weights_of(checkpoint).read_bytes()).hexdigest()
     samples = [options.key, options.max_samples, options.batch_size, options.device]
     return [

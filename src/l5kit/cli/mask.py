@@ -39,6 +39,8 @@ def mask(
 
     The mask behind it is read from the dataset or the user's cache folder, or computed and kept in the latter.
     """
+    location = find_dataset(path)
+    dataset = ChunkedDataset(location).open(cache_size_bytes=_CACHE_BYTES)
     from l5kit.dataset.mask_cache import load_or_compute_mask
     from l5kit.dataset.select_agents.selection import mask_table
     from l5kit.dataset.select_agents.stored_mask import require_place_for_mask, write_mask
@@ -46,8 +48,6 @@ def mask(
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
     from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
 
-    location = find_dataset(path)
-    dataset = ChunkedDataset(location).open(cache_size_bytes=_CACHE_BYTES)
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
     with (

@@ -10,6 +10,7 @@ from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
 
 def _check_out(out: Path) -> Path:
@@ -35,13 +36,12 @@ def record(
 
     It has the map with its lights, the AV, agents with their class, trajectories, transforms and the speed of the AV.
     """
+    require_writable(out, option="--out")
+    files, _ = find_scene_files(path, map_path=map_path, meta_path=meta)
     from l5kit.visualization.recording import RecordingForm, write_mcap, write_rerun
     from l5kit.visualization.scene_content import read_scene_content
-    from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
-    require_writable(out, option="--out")
     form = RecordingForm(map_radius_m=map_radius)
-    files, _ = find_scene_files(path, map_path=map_path, meta_path=meta)
     map_api = open_map(files)
     if map_api is None:
         remark("note: recorded without lanes and lights; they need a semantic map and a meta.json (--map, --meta)")

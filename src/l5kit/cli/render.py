@@ -11,12 +11,14 @@ import typer
 from l5kit._types import UInt8Array
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument, parse_slice
 from l5kit.cli.output import print_line, remark, remark_cut, require_writable
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 from l5kit.visualization.video import BROWSER_CODEC, write_video
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def _parse_size(text: str) -> _Size:
 
 def _check_map_kind(kind: str | None) -> str | None:
     if kind is not None and kind not in MAP_KINDS:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(MAP_KINDS)}")
+        raise typer.BadParameter(f"{kind!r}{did_you_mean(kind, MAP_KINDS)} is none of {', '.join(MAP_KINDS)}")
     return kind
 
 
@@ -147,12 +149,11 @@ def render(
     aerial: AerialOption = None,
 ) -> None:
     """Draw a frame of a scene as a picture, or several as a film, seen from the AV or from an agent."""
-    from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw, num_frames_of
-    from l5kit.visualization.simulated.simulation_folder import find_scene_files
-
     _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
     require_writable(out, option="--out")
     files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
+    from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw, num_frames_of
+
     kind = map_type or _default_map_kind(files, path=path, map_path=map_path)
     dataset = ChunkedDataset(files.dataset).open()
     form = replace(PICTURE_FORM, pixel_size_m=pixel_size, raster_size_px=size or PICTURE_FORM.raster_size_px)

@@ -4,16 +4,20 @@
 SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is told in one line as well.
 """
 
+import re
 import signal
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch, interrupted_after_compiling
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import L5KitError
 
@@ -39,6 +43,9 @@ _PLAINER = {
 }
 """Words of newer releases of typer, and what is said in their place."""
 
+_CHOICE: Final = re.compile(r"'(?P<given>[^']+)' is not one of (?P<known>'.+')")
+"""What typer says of a value that is none of those of an option."""
+
 _MAY_BE_URLS = frozenset({"path", "paths", "map_path", "meta", "aerial", "data", "eval_data"})
 """Parameters that name what is read from a dataset folder."""
 
@@ -46,8 +53,32 @@ _AHEAD_OF_TIME = "warmup"
 """The command that compiles and nothing else."""
 
 
+_PLAIN_TYPES: Final = {"<bool>": None, "<path>": None, "<str>": None, "<text>": None} | {
+    f"<{kind}{end}>": "N" for kind in ("int", "integer", "float") for end in ("", " range")
+}
+"""What help says of the value of an option without a name of its own."""
+
+
+def _with_plain_types(params: list[Any]) -> list[Any]:
+    """Let help show what to write after an option, and nothing after flags, where typer lets it be changed."""
+    for param in params:
+        theirs = getattr(type(param), "display_type_rich", None)
+        if theirs is not None:
+            param.display_type_rich = partial(_plain_type, partial(theirs, param))
+    return params
+
+
+def _plain_type(theirs: Callable[..., str | None], ctx: Any) -> str | None:
+    shown = theirs(ctx=ctx)
+    return _PLAIN_TYPES.get(shown, shown.strip("<>")) if shown is not None else None
+
+
 class ReportingGroup(TyperGroup):
     """The command before its commands: whatever is wrong with a call is told in one line, as all other errors are."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, as help shows them."""
+        return _with_plain_types(super().get_params(ctx))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command, and end the process unless ``standalone_mode`` is False."""
@@ -67,6 +98,10 @@ class ReportingGroup(TyperGroup):
 
 class ReportingCommand(TyperCommand):
     """A command that takes ``--debug`` at any place and lets no traceback out without it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return arguments and options, as help shows them."""
+        return _with_plain_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take ``--debug`` out of the arguments."""
@@ -136,6 +171,9 @@ def _print_wrong_call(error: Any) -> None:
     message = _joined(error.format_message()).rstrip(".")
     for theirs, ours in _PLAINER.items():
         message = message.replace(theirs, ours)
+    choice = _CHOICE.search(message)
+    if choice is not None:
+        message += did_you_mean(choice["given"], re.findall("'([^']+)'", choice["known"]))
     place = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
     end = "" if message.endswith("?") else ";"
     _print_line(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")

@@ -11,7 +11,10 @@ from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
 from l5kit.cli.output import print_facts, print_json, print_table, remark
 from l5kit.configs.overrides import load_training_config, with_overrides
-from l5kit.configs.sweeps import parse_sweep
+from l5kit.configs.sweeps import parse_sweep, plan_sweep
+from l5kit.configs.training import TrainingParams
+from l5kit.data.folder_lock import is_main_process, require_unused
+from l5kit.data.local_data_manager import LocalDataManager
 
 if TYPE_CHECKING:
     from l5kit.training.sweep_table import SweepRow
@@ -64,12 +67,13 @@ def train(
     cfg = with_overrides(load_training_config(config), changes or [])
     if workflow is not None:
         cfg["workflow"] = workflow
+    values = parse_sweep(sweep or [])
+    _check(cfg, values, data=data, out=out, resume=resume)
     if sweep or seeds is not None:
         if artifact is not None:
             raise typer.BadParameter("it links one training; leave it out of a sweep", param_hint="--artifact")
-        _train_all(cfg, sweep or [], seeds, data=data, out=out, resume=resume, as_json=as_json)
+        _train_all(cfg, values, seeds, data=data, out=out, resume=resume, as_json=as_json)
         return
-    from l5kit.training.run import is_main_process
     from l5kit.training.run import train as train_network
 
     in_use = parse_used_artifact(artifact)
@@ -89,9 +93,20 @@ def train(
         print_facts(f"Trained {cfg['workflow']}", facts)
 
 
+def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | None, out: Path, resume: bool) -> None:
+    """Refuse what is wrong with a call before torch and Lightning are imported, for which one waits."""
+    params = TrainingParams.from_cfg(plan_sweep(cfg, values)[0].cfg)
+    data_manager = LocalDataManager(data)
+    for loader in (params.train_loader, params.val_loader):
+        for key in [] if loader is None else loader.log_keys:
+            data_manager.require(key)
+    if not resume and is_main_process():
+        require_unused(out)
+
+
 def _train_all(
     cfg: JsonObject,
-    texts: list[str],
+    values: dict[str, list[object]],
     num_seeds: int | None,
     *,
     data: Path | None,
@@ -102,7 +117,6 @@ def _train_all(
     """Train all of a sweep, and print its table; the exit status is 1 if one of them failed."""
     from l5kit.training.sweeping import sweep
 
-    values = parse_sweep(texts)
     result = sweep(cfg, out, values, num_seeds=num_seeds, data_folder=data, resume=resume, tell=remark)
     if as_json:
         print_json({"table": result.table, "runs": [row.as_dict() for row in result.rows]})

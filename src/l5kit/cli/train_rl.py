@@ -11,8 +11,12 @@ from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark
+from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_driver_config, with_overrides
+from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
+from l5kit.data.folder_lock import require_unused
+from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.errors import UnsupportedValueError
@@ -58,14 +62,16 @@ def train_rl(
     Without CONFIG and without data it learns in a made city, and is evaluated in another one, which are made at the
     first time. An end that is given here takes the place of the ends in the configuration.
     """
-    from l5kit.reinforcement.run import train_driver
-
     own = out / "config.yaml"
     named = own if resume and config is None and own.is_file() else config
     cfg = with_overrides(load_driver_config(named), [*_ends(steps, minutes, seed), *(changes or [])])
+    keys = _check(cfg, out, resume=resume)
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
+    LocalDataManager(data).require(keys.trained)
     _tell_of_limits(cfg)
+    from l5kit.reinforcement.run import train_driver
+
     in_use = parse_used_artifact(artifact)
     result = train_driver(cfg, out, data_folder=data, eval_data_folder=eval_data, resume=resume, tell=remark)
     link_used_artifact(in_use, result.folder)
@@ -82,11 +88,20 @@ def train_rl(
     print_line(f"more: {_call_that_goes_on(out, data, eval_data)}")
 
 
+def _check(cfg: JsonObject, out: Path, *, resume: bool) -> LogKeys:
+    """Refuse what is wrong with a call before torch is imported, for which one waits; return the keys of the logs."""
+    check_known_keys(cfg)
+    ReinforcementParams.from_cfg(cfg)
+    EnvironmentParams.from_cfg(cfg)
+    if not resume:
+        require_unused(out)
+    return LogKeys.from_cfg(cfg)
+
+
 def _tell_of_limits(cfg: JsonObject) -> None:
     """Tell what cannot be done with the driver, before hours are spent on it."""
     from l5kit.environment.policy_options import PolicyOptions
 
-    check_known_keys(cfg)
     try:
         PolicyOptions.of_cfg(cfg).require_simulated()
     except UnsupportedValueError as error:

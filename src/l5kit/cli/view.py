@@ -1,5 +1,7 @@
 """``l5kit view``: scenes in the browser."""
 
+import os
+import socket
 import sys
 import webbrowser
 from pathlib import Path
@@ -10,6 +12,7 @@ import typer
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 _PORT = 8787
+_TAKEN = "cannot listen on --address {address} --port {port}: {reason}; name another port, or none for a free one"
 
 
 def view(
@@ -59,6 +63,8 @@ def view(
         require_writable(export, option="--export")
         _export(_open(path, map_path, meta, aerial, predictions), scene or 0, export)
         return
+    if port:
+        _require_free(address, port)
     try:
         log = _open(path, map_path, meta, aerial, predictions)
         other = None if beside is None else _open(beside, None, None, None, None)
@@ -70,12 +76,11 @@ def view(
 def _open(
     path: Path, map_path: Path | None, meta: Path | None, aerial: Path | None, predictions: Path | None
 ) -> "ViewedLog":
-    from l5kit.visualization.simulated.simulation_folder import find_scene_files
+    files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
     from l5kit.visualization.viewer.predictions import Predictions, refuse_predictions
     from l5kit.visualization.viewer.viewed_log import ViewedLog
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
-    files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
     if simulation is None:
         log = ViewedLog(files, predictions=None if predictions is None else Predictions.open(predictions))
     else:
@@ -117,6 +122,16 @@ def _serve(
         server.wait()
 
 
+def _require_free(address: str, port: int) -> None:
+    """Refuse a port that is taken before anything is read."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")  # as the server does
+            tried.bind((address, port))
+    except OSError as error:
+        raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error
+
+
 def _start(log: "ViewedLog", beside: "ViewedLog | None", *, address: str, port: int | None) -> "ViewerServer":
     """Return a server on the given port, or else on the usual one or a free one."""
     server_class = _server_class()
@@ -134,10 +149,7 @@ def _listening(
     try:
         server: ViewerServer = server_class(log, beside=beside, address=address, port=port)
     except OSError as error:
-        raise OSError(
-            f"cannot listen on --address {address} --port {port}: {error.strerror or error}; name another port, or "
-            "none for a free one"
-        ) from error
+        raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error
     return server
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import Int64Array, JsonObject
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.scene_jobs import Workers
 from l5kit.errors import InvalidArgumentError
 
@@ -83,7 +84,9 @@ class ClosedLoopOptions:
                 f"workers must be at most {_MOST_WORKERS}, got {self.workers}; 0 is one for each core"
             )
         if self.moves is not None and self.moves not in MOVES:
-            raise InvalidArgumentError(f"moves is {self.moves!r}; allowed are {', '.join(MOVES)}")
+            raise InvalidArgumentError(
+                f"moves is {self.moves!r}{did_you_mean(self.moves, MOVES)}; allowed are {', '.join(MOVES)}"
+            )
 
     def scenes_of(self, num_scenes: int) -> Int64Array:
         """Return the chosen scenes of a log, ascending, (S,).

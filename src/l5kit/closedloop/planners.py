@@ -8,15 +8,16 @@ import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
-from l5kit.closedloop.policies import is_policy, open_policy
+from l5kit.closedloop.policies import open_policy
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
+from l5kit.planning.weights_file import is_policy
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import ActionModel, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
@@ -214,10 +215,9 @@ def _open_driver(
         driver, digest = open_checkpoint(asked, whom=whom, place=place)
         return driver, asked, digest
     if own is None:
-        near = get_close_matches(asked, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise InvalidArgumentError(
-            f"{argument} is {asked!r}, which is none of {', '.join(known)}, no FILE.py:NAME and no checkpoint{hint}"
+            f"{argument} is {asked!r}{did_you_mean(asked, known)}, which is none of {', '.join(known)}, no "
+            "FILE.py:NAME and no checkpoint"
         )
     file = Path(own["file"])
     if not file.is_file():

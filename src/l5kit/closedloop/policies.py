@@ -1,22 +1,8 @@
 """Policies of reinforcement learning as planners: the files that ``l5kit train-rl`` writes."""
 
-from pathlib import Path
-from typing import Final
-
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 
-__all__ = ["is_policy", "open_policy"]
-
-_FILES: Final = ("driver.zip", "best.zip", "first.zip", "step_*.zip")
-"""Files of a training, or of its checkpoints, that tell its folder apart from those of networks."""
-
-
-def is_policy(path: str) -> bool:
-    """Return whether a path is that of a policy, by names only: a ``.zip``, or the folder of its training."""
-    place = Path(path)
-    if place.is_dir():
-        return any(any(place.glob(name)) for name in _FILES)
-    return place.suffix == ".zip" and place.is_file()
+__all__ = ["open_policy"]
 
 
 def open_policy(path: str) -> tuple[EgoSeat, str]:

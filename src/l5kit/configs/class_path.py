@@ -6,12 +6,12 @@ import sysconfig
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Final, Self, TypeVar
 
 from l5kit._types import JsonObject
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
 __all__ = ["ClassPath", "told_of"]
@@ -65,7 +65,7 @@ class ClassPath:
         unknown = [str(name) for name in value if name not in ("class_path", "init_args")]
         if unknown:
             raise ConfigError(
-                f"{key}.{unknown[0]}: unknown{_nearest(unknown[0], ['class_path', 'init_args'])}; "
+                f"{key}.{unknown[0]}: unknown{did_you_mean(unknown[0], ['class_path', 'init_args'])}; "
                 "arguments of the class stand under init_args"
             )
         path, init_args = value.get("class_path"), value.get("init_args")
@@ -95,13 +95,13 @@ class ClassPath:
         names = [n for n, value in vars(module).items() if inspect.isclass(value) and issubclass(value, base)]
         if found is None:
             raise ConfigError(
-                f"{self.key}.class_path: module {module_name} has no {name!r}{_nearest(name, names)}; "
+                f"{self.key}.class_path: module {module_name} has no {name!r}{did_you_mean(name, names)}; "
                 "give the name of a class that the module defines"
             )
         if not inspect.isclass(found) or not issubclass(found, base):
             raise ConfigError(
                 f"{self.key}.class_path: expected a subclass of {base.__module__}.{base.__qualname__}, "
-                f"got {self.class_path}, which is {_kind_of(found)}{_nearest(name, names)}"
+                f"got {self.class_path}, which is {_kind_of(found)}{did_you_mean(name, names)}"
             )
         lacking = sorted(getattr(found, "__abstractmethods__", ()))
         if lacking:
@@ -174,7 +174,7 @@ class ClassPath:
             if name not in taken and not takes_all:
                 raise ConfigError(
                     f"{self.key}.init_args.{name}: {self.class_path} takes no such argument"
-                    f"{_nearest(name, list(taken))}; it takes {', '.join(taken) or 'none'}"
+                    f"{did_you_mean(name, list(taken))}; it takes {', '.join(taken) or 'none'}"
                 )
 
     def _named_in(self, module: ModuleType, name: str) -> object:
@@ -225,9 +225,3 @@ def _is_of_user(file: Path) -> bool:
 def _kind_of(found: object) -> str:
     """Say what was found instead."""
     return f"a class with bases {[b.__qualname__ for b in found.__bases__]}" if isinstance(found, type) else "no class"
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    """Return a hint at the most similar name, if there is one."""
-    similar = get_close_matches(name, names, n=1)
-    return f" (did you mean {similar[0]!r}?)" if similar else ""

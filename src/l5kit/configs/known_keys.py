@@ -57,7 +57,7 @@ def _describe(section: str, key: str) -> str:
     homes = [home for home, keys in _names().items() if key in keys]
     if homes:
         return f"{path}: there is no such key here; it belongs into {' or '.join(map(_place, homes))}"
-    return f"{path}: there is no such key; the nearest is {_nearest(section, key)}"
+    return f"{path}: there is no such key; did you mean {_nearest(section, key)}?"
 
 
 def _nearest(section: str, key: str) -> str:

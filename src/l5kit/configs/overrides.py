@@ -8,10 +8,16 @@ from pathlib import Path
 
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
-from l5kit.configs.texts import parse_yaml, unshared
+from l5kit.configs.texts import did_you_mean, parse_yaml, unshared
 from l5kit.errors import ConfigError
 
-__all__ = ["load_driver_config", "load_training_config", "shipped_config_names", "with_overrides"]
+__all__ = [
+    "load_driver_config",
+    "load_training_config",
+    "shipped_config_names",
+    "shipped_config_text",
+    "with_overrides",
+]
 
 _FOLDER = "small"
 _DRIVER = "reinforcement.yaml"
@@ -21,6 +27,25 @@ def shipped_config_names() -> tuple[str, ...]:
     """Return the names of the small configurations that ship with l5kit, one for each workflow."""
     folder = resources.files("l5kit.configs") / _FOLDER
     return tuple(sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".yaml")))
+
+
+def shipped_config_text(name: str) -> str:
+    """Return the YAML text of a configuration that ships with l5kit, with its comments.
+
+    Args:
+        name: A name that :func:`shipped_config_names` gives, or ``reinforcement`` for that of ``l5kit train-rl``.
+
+    Raises:
+        FileNotFoundError: There is no such name.
+    """
+    known = (*shipped_config_names(), Path(_DRIVER).stem)
+    if name not in known:
+        raise FileNotFoundError(
+            f"no configuration {name!r} ships with l5kit{did_you_mean(name, known)}; there are {', '.join(known)}"
+        )
+    folder = resources.files("l5kit.configs")
+    file = folder / _DRIVER if name == Path(_DRIVER).stem else folder / _FOLDER / f"{name}.yaml"
+    return file.read_text("utf-8")
 
 
 def load_training_config(name_or_path: str) -> JsonObject:
@@ -39,8 +64,8 @@ def load_training_config(name_or_path: str) -> JsonObject:
             return load_config_data(str(path))
     if not Path(name_or_path).exists():
         raise FileNotFoundError(
-            f"there is no configuration file {name_or_path!r}; give the path of one, or a name of those that ship "
-            f"with l5kit: {', '.join(shipped_config_names())}"
+            f"there is no configuration file {name_or_path!r}{did_you_mean(name_or_path, shipped_config_names())}; "
+            f"give the path of one, or a name of those that ship with l5kit: {', '.join(shipped_config_names())}"
         )
     return load_config_data(name_or_path)
 

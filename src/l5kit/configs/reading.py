@@ -23,6 +23,7 @@ import numpy as np
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.kinds import Key
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError, UnsupportedConfigError
 
 __all__ = ["Params", "ReadKey", "expected_text", "keys_of", "read_params", "read_variant"]
@@ -102,6 +103,11 @@ class ReadKey:
         """Return in words what its value may be."""
         return expected_text(self.schema(), self.key.unit)
 
+    def hint(self, value: object) -> str:
+        """Return a hint at what was meant where a value is like one of those that it may be."""
+        schema = self.schema()
+        return did_you_mean(value, [name for name in schema.get("anyOf", [schema])[0].get("enum", []) if name])
+
     def schema(self) -> JsonObject:
         """Return its JSON schema, without what is told of it."""
         schema = msgspec.json.schema(self.kind)
@@ -140,7 +146,9 @@ def read_variant(cfg: Config, path: str, variants: Mapping[str, _T]) -> _T:
     """
     value = _value_at(cfg, path)
     if not isinstance(value, str) or value not in variants:
-        raise UnsupportedConfigError(f"{path}: expected {' or '.join(map(repr, variants))}, got {value!r}")
+        raise UnsupportedConfigError(
+            f"{path}: expected {' or '.join(map(repr, variants))}, got {value!r}{did_you_mean(value, variants)}"
+        )
     return variants[value]
 
 
@@ -226,7 +234,7 @@ def _value_of(read: ReadKey, cfg: Config, values: Mapping[str, object]) -> objec
     try:
         return _checked(value, read.kind)
     except (msgspec.ValidationError, OverflowError):
-        raise _WrongValueError(f"{read.path}: expected {read.expected()}, got {value!r}") from None
+        raise _WrongValueError(f"{read.path}: expected {read.expected()}, got {value!r}{read.hint(value)}") from None
 
 
 def _checked(value: object, kind: object) -> object:

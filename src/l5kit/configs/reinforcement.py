@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from l5kit._types import Config
 from l5kit.configs.kinds import (
+    FilePath,
     Flag,
     Key,
     Number,
@@ -18,9 +19,17 @@ from l5kit.configs.kinds import (
 from l5kit.configs.reading import Params, read_params
 from l5kit.errors import ConfigError
 
-__all__ = ["ReinforcementParams"]
+__all__ = ["LogKeys", "ReinforcementParams"]
 
 _Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+
+
+@dataclass(frozen=True)
+class LogKeys(Params):
+    """Keys of the logs of a configuration."""
+
+    trained: Annotated[FilePath, Key("the log to train in", at="train_data_loader.key")]
+    evaluated: Annotated[FilePath, Key("the log to evaluate in", at="val_data_loader.key")]
 
 
 @dataclass(frozen=True, kw_only=True)

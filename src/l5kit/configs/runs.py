@@ -166,6 +166,11 @@ class LoaderParams(Params, section=_TRAINED):
         ),
     ] = None
 
+    @property
+    def log_keys(self) -> list[str]:
+        """Keys of the logs, relative to the data folder."""
+        return [self.key] if self.folders is None else [f"{folder}/{self.key}" for folder in self.folders]
+
     @classmethod
     def from_cfg(cls, cfg: Config, name: str = _TRAINED) -> Self:
         """Read ``train_data_loader`` or ``val_data_loader``."""

@@ -5,7 +5,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 
 from l5kit.errors import ConfigError
 
-__all__ = ["MAX_DEPTH", "finite_values", "parse_json", "parse_yaml", "read_text", "unshared"]
+__all__ = ["MAX_DEPTH", "did_you_mean", "finite_values", "parse_json", "parse_yaml", "read_text", "unshared"]
 
 MAX_DEPTH = 100
 """Lists and mappings in each other, many times what a configuration needs and few enough for any recursion."""
@@ -25,6 +26,22 @@ _MAX_NODES = 1_000_000
 
 _PARSING_ERRORS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What PyYAML raises for texts that are not what they seem, such as a date that is none or a number of 5,000 digits."""
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return a hint at the most similar name that there is, to be put behind what was given; empty where none is.
+
+    Args:
+        name: What was given; what is no text is like nothing.
+        known: What there is.
+    """
+    by_plain = {_plain(other): other for other in known}
+    near = get_close_matches(_plain(name), by_plain, n=1) if isinstance(name, str) else []
+    return f" (did you mean {by_plain[near[0]]!r}?)" if near else ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def read_text(path: str | os.PathLike[str], *, called: str) -> str:

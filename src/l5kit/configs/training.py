@@ -18,6 +18,7 @@ from l5kit.configs.runs import (
     WeightsName,
 )
 from l5kit.configs.scaling import LOGGERS, ScalingParams
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
 __all__ = [
@@ -184,7 +185,9 @@ def read_workflow(cfg: Config) -> str:
             f"or pass --workflow, one of {', '.join(WORKFLOWS)}"
         )
     if workflow not in WORKFLOWS:
-        raise ConfigError(f"workflow: expected one of {', '.join(WORKFLOWS)}, got {workflow!r}")
+        raise ConfigError(
+            f"workflow: expected one of {', '.join(WORKFLOWS)}, got {workflow!r}{did_you_mean(workflow, WORKFLOWS)}"
+        )
     return str(workflow)
 
 

@@ -15,6 +15,12 @@ PERCEPTION_LABELS_TO_KEEP = PERCEPTION_LABELS[3:16]
 PERCEPTION_LABEL_INDICES_TO_KEEP = [PERCEPTION_LABEL_TO_INDEX[label] for label in PERCEPTION_LABELS_TO_KEEP]
 """Columns of :data:`PERCEPTION_LABELS_TO_KEEP`."""
 
+AGENT_MIN_FRAME_HISTORY = 10
+"""Past frames in which an agent must have been valid to be trained on, by default."""
+
+AGENT_MIN_FRAME_FUTURE = 1
+"""Future frames in which an agent must stay valid to be trained on, by default."""
+
 _FIRST_KEPT, _END_KEPT = PERCEPTION_LABEL_INDICES_TO_KEEP[0], PERCEPTION_LABEL_INDICES_TO_KEEP[-1] + 1
 
 

@@ -1,14 +1,45 @@
-"""Lock of a folder: one process at a time writes into it."""
+"""Whether a folder may be written to: one process at a time does so, and nothing of others is in it."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from filelock import FileLock, Timeout
 
+from l5kit._files import clear_leftovers_in
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["held_alone"]
+__all__ = ["LOCK_FILE", "held_alone", "is_main_process", "require_unused"]
+
+LOCK_FILE: Final = ".lock"
+"""Name of the lock of a folder in it."""
+
+_RANKS: Final = ("LOCAL_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
+"""Variables by which Lightning, torchrun and Slurm tell a process or a machine its number."""
+
+
+def is_main_process() -> bool:
+    """Return whether this is the first process of the first machine, which alone writes; Lightning adds others."""
+    return all(os.environ.get(name, "0") == "0" for name in _RANKS)
+
+
+def require_unused(folder: Path) -> None:
+    """Refuse to write a new training to a folder that holds files; what a killed process has left of writing goes.
+
+    Args:
+        folder: The folder, which need not be there.
+
+    Raises:
+        InvalidArgumentError: It holds others, or is a file.
+    """
+    if folder.is_dir():
+        clear_leftovers_in(folder)
+    if folder.exists() and (not folder.is_dir() or any(file.name != LOCK_FILE for file in folder.iterdir())):
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
+        )
 
 
 @contextmanager

@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from l5kit._types import NumericArray, UInt8Array
+from l5kit.data import filter as selection
 from l5kit.dataset.torch_parts import require_torch
 from l5kit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import torch
 
-AGENT_MIN_FRAME_HISTORY = 10
+AGENT_MIN_FRAME_HISTORY = selection.AGENT_MIN_FRAME_HISTORY
 """Past frames in which an agent must have been valid, by default."""
 
-AGENT_MIN_FRAME_FUTURE = 1
+AGENT_MIN_FRAME_FUTURE = selection.AGENT_MIN_FRAME_FUTURE
 """Future frames in which an agent must stay valid, by default."""
 
 kMaxStrLength = 70  # noqa: N816 - a name of L5Kit 1.x

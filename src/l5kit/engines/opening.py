@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.scene_jobs import Workers, count_workers
 from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import InvalidArgumentError
@@ -33,7 +34,9 @@ def open_workers(
         EngineError: No cluster answers at the address.
     """
     if engine not in ENGINES:
-        raise InvalidArgumentError(f"engine is {engine!r}; allowed are {', '.join(ENGINES)}")
+        raise InvalidArgumentError(
+            f"engine is {engine!r}{did_you_mean(engine, ENGINES)}; allowed are {', '.join(ENGINES)}"
+        )
     if engine in ("threads", "processes") and address is not None:
         raise InvalidArgumentError(f"address is {address!r}, but engine {str(engine)!r} has none; take ray or dask")
     if num_workers is not None and num_workers < 0:

@@ -8,6 +8,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.array_shapes import as_read_only
 from l5kit.environment.actions import checked_actions, checked_choices, scaled_controls, scaled_poses, write_controls
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
@@ -302,6 +303,8 @@ def model_actions(name: str) -> ModelActions:
         "pose_change": (PoseChange(), _LONGEST_STEP, None),
     }
     if name not in known:
-        raise InvalidArgumentError(f"actions is {name!r}; it must be one of {', '.join(known)}, poses and kinematic")
+        raise InvalidArgumentError(
+            f"actions is {name!r}{did_you_mean(name, known)}; it must be one of {', '.join(known)}, poses and kinematic"
+        )
     model, highs, grid = known[name]
     return ModelActions(model, tuple(-high for high in highs), highs, grid)

@@ -5,6 +5,7 @@ from gymnasium import spaces
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import nn
 
+from l5kit.configs.texts import did_you_mean
 from l5kit.environment.models import SimpleCNN_GN
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 
@@ -32,7 +33,10 @@ class CustomFeatureExtractor(BaseFeaturesExtractor):
     def __init__(self, observation_space: spaces.Dict, features_dim: int = 256, model_arch: str = "simple_gn") -> None:
         super().__init__(observation_space, features_dim=features_dim)
         if model_arch not in _ARCHITECTURES:
-            raise UnsupportedValueError(f"model_arch is {model_arch!r}; it must be one of {', '.join(_ARCHITECTURES)}")
+            raise UnsupportedValueError(
+                f"model_arch is {model_arch!r}{did_you_mean(model_arch, _ARCHITECTURES)}; "
+                f"it must be one of {', '.join(_ARCHITECTURES)}"
+            )
         if not isinstance(observation_space, spaces.Dict) or "image" not in observation_space.spaces:
             raise InvalidArgumentError(f"observation_space must be a Dict with an image, got {observation_space}")
         shape = observation_space["image"].shape

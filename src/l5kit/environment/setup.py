@@ -13,6 +13,7 @@ from gymnasium import spaces
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -111,7 +112,9 @@ class EnvironmentOptions:
             is_own = methods is not None and all(hasattr(value, method) for method in methods)
             if value not in (None, *known) if isinstance(value, str | None) else not is_own:
                 own = f", or an object with {', '.join(methods)}" if methods else ""
-                raise InvalidArgumentError(f"{name} is {value!r}; it must be one of {', '.join(known)}{own}")
+                raise InvalidArgumentError(
+                    f"{name} is {value!r}{did_you_mean(value, known)}; it must be one of {', '.join(known)}{own}"
+                )
         ends_at = () if self.ends_at is None else self.ends_at
         if isinstance(ends_at, str) or not isinstance(ends_at, Collection) or not all(each in ENDS for each in ends_at):
             raise InvalidArgumentError(f"ends_at is {self.ends_at!r}; pass a list of some of {', '.join(ENDS)}")

@@ -4,15 +4,18 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray, Sample
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.agent import AgentDataset
 from l5kit.evaluation.csv_utils import write_gt_csv
 from l5kit.geometry.transform import transform_points
+
+if TYPE_CHECKING:
+    from l5kit.dataset.agent import AgentDataset
 
 _BATCH_SIZE = 1024
 
@@ -74,7 +77,7 @@ def world_displacements(
 
 
 def _futures(
-    dataset: AgentDataset, progress: Callable[[int, int], None] | None, workers: Workers
+    dataset: "AgentDataset", progress: Callable[[int, int], None] | None, workers: Workers
 ) -> Iterator[tuple[NumericArray, ...]]:
     """Yield times, tracks, displacements and availabilities of batches of agents."""
     job, num_done = _FuturesOfBatches(dataset, _BATCH_SIZE), 0
@@ -91,7 +94,7 @@ def _futures(
 class _FuturesOfBatches:
     """Times, tracks, displacements and availabilities of batches of agents, by their numbers."""
 
-    dataset: AgentDataset
+    dataset: "AgentDataset"
     batch_size: int
 
     def __call__(self, numbers: Int64Array) -> list[tuple[NumericArray, ...]]:
@@ -120,7 +123,9 @@ def _empty(num_steps: int) -> list[NumericArray]:
 
 def _dataset_without_pictures(
     zarr_dataset: ChunkedDataset, cfg: JsonObject, agents_mask: NumericArray | None, *, strict_mask: bool
-) -> AgentDataset:
+) -> "AgentDataset":
+    from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch, which others do without
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="a custom agents_mask is used", category=RuntimeWarning)
         return AgentDataset(cfg, zarr_dataset, None, agents_mask=agents_mask, strict_mask=strict_mask)

@@ -5,17 +5,19 @@ import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from l5kit._types import NumericArray
-from l5kit.dataset.agent import AgentDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.csv_rows import listed
 from l5kit.evaluation.csv_utils import MAX_MODES, KeyedRow, PredictedRow, TrueRow, read_gt_csv, read_pred_csv
 from l5kit.evaluation.metrics import metric_signature
 from l5kit.evaluation.selection_parity import MASK_FILE, Selection, check_selection_parity
+
+if TYPE_CHECKING:
+    from l5kit.dataset.agent import AgentDataset
 
 _R = TypeVar("_R", bound=KeyedRow)
 
@@ -34,7 +36,7 @@ def compute_metrics_csv(
     metrics: Sequence[metric_signature],
     max_modes: int = MAX_MODES,
     *,
-    trained_on: AgentDataset | Selection | None = None,
+    trained_on: "AgentDataset | Selection | None" = None,
 ) -> dict[str, Any]:
     """Return the mean of each metric over the rows of a file of predictions.
 
@@ -169,7 +171,7 @@ def _warn_where_not_finite(name: str, keys: list[RowKey], values: NumericArray) 
         )
 
 
-def _check_parity(ground_truth_path: Path, trained_on: AgentDataset | Selection) -> None:
+def _check_parity(ground_truth_path: Path, trained_on: "AgentDataset | Selection") -> None:
     if (ground_truth_path.parent / MASK_FILE).is_file():
         check_selection_parity(ground_truth_path.parent, trained_on)
         return

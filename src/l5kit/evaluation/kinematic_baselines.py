@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
 from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_ways
@@ -40,7 +41,10 @@ def baseline_positions(
         InvalidArgumentError: A key is missing, the samples have no history, or there is no such baseline.
     """
     if baseline not in BASELINES:
-        raise InvalidArgumentError(f"baseline is {baseline!r}; allowed are {', '.join(map(repr, BASELINES))}")
+        raise InvalidArgumentError(
+            f"baseline is {baseline!r}{did_you_mean(baseline, BASELINES)}; "
+            f"allowed are {', '.join(map(repr, BASELINES))}"
+        )
     positions, is_known = past_of(batch)
     yaws = positions[..., 0] if baseline == "constant_velocity" else _take(batch, "history_yaws")[..., 0]
     ways_m = baseline_ways(

@@ -11,19 +11,20 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from l5kit._types import NumericArray, UInt32Array
+from l5kit.data.filter import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.agent import AgentDataset
-from l5kit.dataset.mask_cache import load_or_compute_mask
-from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.evaluation.csv_utils import read_gt_csv
+
+if TYPE_CHECKING:
+    from l5kit.dataset.agent import AgentDataset
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds
 
 MASK_FILE = "mask.npz"
 """In the folder of a chopped dataset: which agent rows are its test agents."""
@@ -48,7 +49,7 @@ class Selection:
     min_frame_future: int = AGENT_MIN_FRAME_FUTURE
 
     @classmethod
-    def of_dataset(cls, dataset: AgentDataset) -> "Selection":
+    def of_dataset(cls, dataset: "AgentDataset") -> "Selection":
         """Return the least numbers of frames that the agents of a dataset have.
 
         That is what a dataset was made with, and also tells of datasets with a custom mask.
@@ -150,7 +151,7 @@ def compare_selections(
 
 def check_selection_parity(
     test_folder: str | os.PathLike[str],
-    training: AgentDataset | Selection,
+    training: "AgentDataset | Selection",
     *,
     th_agent_prob: float = 0.5,
 ) -> SelectionParity:
@@ -190,7 +191,7 @@ def describe_test_set(test_folder: str | os.PathLike[str]) -> dict[str, int]:
 
 def load_agent_counts(
     dataset: ChunkedDataset,
-    thresholds: MaskThresholds,
+    thresholds: "MaskThresholds",
     *,
     progress: Callable[[int, int], None] | None = None,
     workers: Workers = 1,
@@ -199,6 +200,8 @@ def load_agent_counts(
 
     That it has to be computed is no news to whoever makes or reads a test set, so nothing is said about it.
     """
+    from l5kit.dataset.mask_cache import load_or_compute_mask  # here, as datasets bring torch
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of .* has to be computed", category=RuntimeWarning)
         return load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=workers)
@@ -227,6 +230,8 @@ def _read_test_agents(folder: Path, th_agent_prob: float) -> tuple[NumericArray,
             f"test_folder {str(folder)!r} must hold one .zarr, {MASK_FILE} and {GROUND_TRUTH_FILE}; it has "
             f"{len(zarrs)} .zarr and lacks {' and '.join(missing) or 'no file'}; make it with l5kit chop"
         )
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds
+
     dataset = ChunkedDataset(str(zarrs[0])).open()
     mask, selection = _read_mask(folder / MASK_FILE, len(dataset.agents))
     past = load_agent_counts(dataset, MaskThresholds(th_agent_prob))[mask, 0].astype(np.int64)

@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.errors import InvalidArgumentError
 
@@ -67,4 +68,7 @@ class OpenLoopOptions:
             )
         for name, allowed in (("device", DEVICES), ("worst_by", ERRORS)):
             if getattr(self, name) not in allowed:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; allowed are {', '.join(allowed)}")
+                raise InvalidArgumentError(
+                    f"{name} is {getattr(self, name)!r}{did_you_mean(getattr(self, name), allowed)}; "
+                    f"allowed are {', '.join(allowed)}"
+                )

@@ -21,8 +21,9 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError, EngineError, InvalidArgumentError
 from l5kit.openloop.chopped_set import ChoppedSet, is_chopped_set
 from l5kit.openloop.options import OpenLoopOptions
+from l5kit.planning.weights_file import weights_of
 from l5kit.workflows.samples import rasters_of_test_agents
-from l5kit.workflows.trained_network import load_network, weights_of
+from l5kit.workflows.trained_network import load_network
 from l5kit.workflows.workflow import TrainingConfig, open_log_samples
 
 __all__ = ["OpenLoopSetup", "set_up"]

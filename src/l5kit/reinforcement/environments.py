@@ -1,27 +1,16 @@
 """Environments of a training: those that a configuration names, as the algorithm and the evaluation step them."""
 
 import os
-from dataclasses import dataclass
-from typing import Annotated
 
 from l5kit._types import Config
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.configs.kinds import FilePath, Key
-from l5kit.configs.reading import Params
+from l5kit.configs.reinforcement import LogKeys
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 
-__all__ = ["LogKeys", "make_environments", "scenes_to_evaluate", "share_scales"]
-
-
-@dataclass(frozen=True)
-class LogKeys(Params):
-    """Keys of the logs of a configuration."""
-
-    trained: Annotated[FilePath, Key("the log to train in", at="train_data_loader.key")]
-    evaluated: Annotated[FilePath, Key("the log to evaluate in", at="val_data_loader.key")]
+__all__ = ["make_environments", "scenes_to_evaluate", "share_scales"]
 
 
 def make_environments(

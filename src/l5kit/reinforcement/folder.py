@@ -20,12 +20,11 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import load_config_data, save_config_data
-from l5kit.data.folder_lock import held_alone
+from l5kit.data.folder_lock import LOCK_FILE, held_alone, require_unused
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 __all__ = ["RunFolder", "require_whole", "save_model"]
 
-_LOCK: Final = ".lock"
 _FREE_KEYS: Final = (
     *("total_steps", "minutes", "eval_every_steps", "checkpoint_every_steps", "keep_checkpoints", "num_threads"),
 )
@@ -98,10 +97,8 @@ class RunFolder:
             if not self.config.is_file():
                 raise FileNotFoundError(f"there is no {self.config}, thus no training to go on with; leave out resume")
             _require_same_training(cfg, load_config_data(str(self.config)))
-        elif self.path.exists() and (not self.path.is_dir() or any(file.name != _LOCK for file in self.path.iterdir())):
-            raise InvalidArgumentError(
-                f"folder is {str(self.path)!r}, which holds files; name another, or resume to go on with what is in it"
-            )
+        else:
+            require_unused(self.path)
 
     def write_config(self, cfg: JsonObject) -> None:
         """Write the configuration into the folder, which is claimed."""
@@ -117,7 +114,7 @@ class RunFolder:
         self._checkpoints.mkdir(parents=True, exist_ok=True)
         busy = f"folder is {str(self.path)!r}, into which another process is training; wait for it, or name another"
         try:
-            with held_alone(self.path / _LOCK, busy):
+            with held_alone(self.path / LOCK_FILE, busy):
                 yield
         finally:
             self._remove_if_empty()

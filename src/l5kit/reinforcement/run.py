@@ -18,14 +18,14 @@ from l5kit import __version__
 from l5kit._types import JsonObject
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
-from l5kit.configs.reinforcement import ReinforcementParams
+from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
 from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
-from l5kit.reinforcement.environments import LogKeys, make_environments, scenes_to_evaluate, share_scales
+from l5kit.reinforcement.environments import make_environments, scenes_to_evaluate, share_scales
 from l5kit.reinforcement.folder import RunFolder
 from l5kit.reinforcement.policy import load_algorithm, make_algorithm
 from l5kit.reinforcement.progress import DriverProgress

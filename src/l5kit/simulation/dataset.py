@@ -19,6 +19,7 @@ from l5kit._types import (
     UInt64Array,
 )
 from l5kit.configs.parameters import read_filter_agents_threshold
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.record_buffer import RecordBuffer
@@ -82,7 +83,8 @@ class SimulationConfig:
     def __post_init__(self) -> None:
         if self.controlled_classes not in CLASSES:
             raise InvalidArgumentError(
-                f"controlled_classes is {self.controlled_classes!r}; it must be one of {', '.join(CLASSES)}"
+                f"controlled_classes is {self.controlled_classes!r}{did_you_mean(self.controlled_classes, CLASSES)}; "
+                f"it must be one of {', '.join(CLASSES)}"
             )
 
 

@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
 __all__ = ["compile_network"]
@@ -21,5 +22,8 @@ def compile_network(network: nn.Module, backend: str) -> None:
 
     names = sorted(_dynamo.list_backends(exclude_tags=()))
     if backend not in names:
-        raise ConfigError(f"train_params.compile_backend: expected one of {', '.join(names)}, got {backend!r}")
+        raise ConfigError(
+            f"train_params.compile_backend: expected one of {', '.join(names)}, "
+            f"got {backend!r}{did_you_mean(backend, names)}"
+        )
     network.compile(backend=backend)

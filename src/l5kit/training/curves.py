@@ -9,9 +9,9 @@ from pathlib import Path
 
 from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
+from l5kit.data.folder_lock import is_main_process
 from l5kit.errors import MissingDependencyError
 from l5kit.training.curve_table import CurveTable
-from l5kit.training.folder import is_main_process
 from l5kit.training.lightning_parts import Logger, TensorBoardLogger, WandbLogger
 from l5kit.training.state_file import ResumePoint
 from l5kit.training.uploading import OnceMLFlowLogger, OnceWandbLogger, SentPoints

@@ -3,7 +3,6 @@
 import glob
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -11,13 +10,14 @@ from typing import Final
 from l5kit._files import clear_leftovers_in
 from l5kit._types import Config
 from l5kit.configs.config import load_config_data
-from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.data.folder_lock import is_main_process, require_unused
+from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import CheckpointError
 from l5kit.training.optimizing import length_of_course
 from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, read_resume_point
 from l5kit.workflows.workflow import TrainingConfig
 
-__all__ = ["CONFIG_FILE", "RESULT_FILE", "is_main_process", "prepare_folder", "training_digest"]
+__all__ = ["CONFIG_FILE", "RESULT_FILE", "prepare_folder", "training_digest"]
 
 CONFIG_FILE: Final = "config.yaml"
 """The configuration, as it was given."""
@@ -33,14 +33,6 @@ _FIXED_RUN_KEYS: Final = (
 )
 
 _LENGTH_KEYS: Final = ("max_num_steps", "num_epochs")
-
-_RANKS: Final = ("LOCAL_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
-"""Variables by which Lightning, torchrun and Slurm tell a process or a machine its number."""
-
-
-def is_main_process() -> bool:
-    """Return whether this is the first process of the first machine, which alone writes; Lightning adds others."""
-    return all(os.environ.get(name, "0") == "0" for name in _RANKS)
 
 
 def training_digest(cfg: Config) -> str:
@@ -80,10 +72,8 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
                 f"{checkpoint} is the state of another training than that of {folder / CONFIG_FILE}; put its own back, "
                 "or start a new training in another folder"
             )
-    elif is_main_process() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
-        )
+    elif is_main_process():
+        require_unused(folder)
     if is_main_process():
         folder.mkdir(parents=True, exist_ok=True)
     return resumed

@@ -15,15 +15,15 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
-from l5kit.configs.training import LoaderParams
 from l5kit.data.data_record import DataRecord
+from l5kit.data.folder_lock import is_main_process
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.training.best import BestScore
 from l5kit.training.checkpoint_writer import CheckpointWriter
 from l5kit.training.clock import TrainingClock
 from l5kit.training.curves import close_logger
-from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, is_main_process, prepare_folder
+from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, prepare_folder
 from l5kit.training.folder_lock import hold_folder
 from l5kit.training.lightning_parts import pl
 from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, told_endings
@@ -34,7 +34,7 @@ from l5kit.training.state_file import LAST_CHECKPOINT
 from l5kit.training.strategies import require_node
 from l5kit.workflows.workflow import TrainingConfig
 
-__all__ = ["TrainingResult", "is_main_process", "train"]
+__all__ = ["TrainingResult", "train"]
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_ba
     """Return what weights and ``result.json`` tell of a training: the version of l5kit, and its data."""
     params = config.params
     loaders = {"data": params.train_loader, "eval_data": params.val_loader}
-    keys = {name: _keys_of(loader) if loader else [] for name, loader in loaders.items()}
+    keys = {name: loader.log_keys if loader else [] for name, loader in loaders.items()}
     with show_progress("Reading", visible=show_bar) as progress:
         records = {
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()
@@ -184,11 +184,6 @@ def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_ba
         of_loader = [records[key] for key in keys[name]]
         told[name] = of_loader if loader is None or loader.folders is not None else of_loader[0]
     return {**told, "eval_data": told["eval_data"] or None}
-
-
-def _keys_of(loader: LoaderParams) -> list[str]:
-    """Return the keys of the logs of a loader, relative to the data folder."""
-    return [loader.key] if loader.folders is None else [f"{folder}/{loader.key}" for folder in loader.folders]
 
 
 def _write_result(result: TrainingResult, told: Mapping[str, object]) -> None:

@@ -16,6 +16,7 @@ from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.sweeps import SEED, SweepRun, plan_sweep, seeds_from
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.configs.training import TrainingParams
+from l5kit.data.folder_lock import require_unused
 from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE
 from l5kit.training.folder_lock import hold_folder
@@ -144,10 +145,7 @@ def _prepare(folder: Path, cfg: JsonObject, runs: Sequence[SweepRun], *, resume:
                 f"{file} tells; start a new one in another folder"
             )
         return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
-        )
+    require_unused(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with replaced_when_complete(file, argument="folder") as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")

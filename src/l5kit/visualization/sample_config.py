@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from l5kit._types import JsonObject
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.errors import UnsupportedValueError
 
@@ -59,7 +60,9 @@ def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_
         FileNotFoundError: The dataset came without a file that this kind needs.
     """
     if map_kind not in MAP_KINDS:
-        raise UnsupportedValueError(f"map_kind is {map_kind!r}; allowed are {', '.join(MAP_KINDS)}")
+        raise UnsupportedValueError(
+            f"map_kind is {map_kind!r}{did_you_mean(map_kind, MAP_KINDS)}; allowed are {', '.join(MAP_KINDS)}"
+        )
     if missing := _missing_files(files, map_kind):
         raise FileNotFoundError(
             f"pictures of map kind {map_kind!r} need {' and '.join(missing)}, and none was found for {files.dataset}; "

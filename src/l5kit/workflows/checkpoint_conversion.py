@@ -13,9 +13,10 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.checkpoint import CheckpointError, class_path_of, read_checkpoint, save_weights
+from l5kit.planning.weights_file import weights_of
 from l5kit.workflows.architectures import architecture_of
 from l5kit.workflows.checkpoint_description import is_driver
-from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network, weights_of
+from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
 
 __all__ = ["Conversion", "convert_checkpoint"]

@@ -25,8 +25,9 @@ from l5kit.planning.checkpoint_files import (
     one_line,
 )
 from l5kit.planning.checkpoint_outline import outline_of
+from l5kit.planning.weights_file import weights_of
 from l5kit.workflows.architectures import Architecture, architecture_of, is_buffer
-from l5kit.workflows.trained_network import WITHOUT_TRAINING, weights_of
+from l5kit.workflows.trained_network import WITHOUT_TRAINING
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
 __all__ = ["CheckpointDescription", "describe_checkpoint", "is_driver", "mismatch_with_config"]

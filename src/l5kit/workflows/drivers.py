@@ -17,11 +17,12 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import InvalidArgumentError
+from l5kit.planning.weights_file import weights_of
 from l5kit.simulation.drivers.network import NetworkDriver
 from l5kit.simulation.drivers.token_traffic import TokenTraffic
 from l5kit.workflows.motion_tokens import MotionTokenRecipe, whole_scenes
 from l5kit.workflows.samples import SampleSource, ego_rasters
-from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network, weights_of
+from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
 
 __all__ = ["DriverCheckpoint", "Whom", "load_driver"]

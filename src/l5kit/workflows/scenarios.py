@@ -1,6 +1,5 @@
 """Scenarios of a training: which scenes it draws and how often, by what happens in them."""
 
-import difflib
 import os
 import warnings
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import numpy as np
 from l5kit._files import replaced_when_complete
 from l5kit._types import BoolArray, Config, Float64Array
 from l5kit.configs.parameters import MapKeys
+from l5kit.configs.texts import did_you_mean
 from l5kit.configs.training import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
@@ -42,9 +42,9 @@ def check_tags(weights: Mapping[str, float]) -> None:
     """
     for name in weights:
         if name not in (*_NAMES, OTHERS):
-            nearest = max((*_NAMES, OTHERS), key=lambda known: difflib.SequenceMatcher(None, name, known).ratio())
             raise ConfigError(
-                f"{_KEY}: there is no tag {name!r}, the nearest is {nearest!r}; there are {', '.join(_NAMES)}, and "
+                f"{_KEY}: there is no tag {name!r}{did_you_mean(name, (*_NAMES, OTHERS))}; "
+                f"there are {', '.join(_NAMES)}, and "
                 f"{OTHERS} for scenes with none of those that are named"
             )
 

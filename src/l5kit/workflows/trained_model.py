@@ -20,8 +20,9 @@ from l5kit.dataset.loading import loader as make_loader
 from l5kit.dataset.sample_batch import collate, tensors_of
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.network_inputs import network_inputs, tensors_on
+from l5kit.planning.weights_file import weights_of
 from l5kit.workflows.samples import SampleSource
-from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network, weights_of
+from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
 
 __all__ = ["Samples", "TrainedModel", "load_model"]

@@ -9,55 +9,19 @@ from torch import nn
 
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
-from l5kit.configs.training import read_output_name
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
+from l5kit.planning.weights_file import CONFIG_FILE, weights_of
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
-__all__ = ["WITHOUT_TRAINING", "configuration_of", "load_network", "weights_of"]
+__all__ = ["WITHOUT_TRAINING", "configuration_of", "load_network"]
 
 WITHOUT_TRAINING: Final = {
     "train_data_loader": {"key": "none", "batch_size": 1},
     "train_params": {"max_num_steps": 1},
 }
 """Stands for the sections of a training in configurations of L5Kit 1.x that have none."""
-
-_CONFIG_FILE = "config.yaml"
-_FILES_OF_SIMULATION = ("run.json", "scores.json")
-
-
-def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return the file with the weights: what is given, or the final weights in the folder of a training.
-
-    Raises:
-        FileNotFoundError: There is nothing, or no final weights in the folder; the message lists what is in it.
-    """
-    path = Path(checkpoint)
-    if path.is_file():
-        return path
-    if not path.is_dir():
-        raise FileNotFoundError(f"checkpoint {str(path)!r} does not exist; name a file of weights or a training")
-    if not (path / _CONFIG_FILE).is_file():
-        raise FileNotFoundError(_refusal_of(path))
-    file = path / f"{read_output_name(load_config_data(str(path / _CONFIG_FILE)))}.safetensors"
-    if not file.is_file():
-        found = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
-        raise FileNotFoundError(
-            f"the training in {str(path)!r} has not come to its end: there is no {file.name}; weights in it: {found}"
-        )
-    return file
-
-
-def _refusal_of(folder: Path) -> str:
-    """Return why a folder without a configuration is none of a training, and what to do."""
-    advice = "name a file of weights, or a folder of l5kit train"
-    if all((folder / name).is_file() for name in _FILES_OF_SIMULATION):
-        return (
-            f"checkpoint {str(folder)!r} is a folder of l5kit simulate, which has its scores in scores.json already "
-            f"(l5kit view {folder} shows them); {advice}"
-        )
-    return f"checkpoint {str(folder)!r} is no folder of l5kit train: it has no {_CONFIG_FILE}; {advice}"
 
 
 def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> JsonObject:
@@ -74,7 +38,7 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
     """
     file = weights_of(checkpoint)
     config = read_checkpoint(file, allow_pickle=allow_pickle).config
-    beside = file.parent / _CONFIG_FILE
+    beside = file.parent / CONFIG_FILE
     if not config and beside.is_file():
         return load_config_data(str(beside))
     if not config:

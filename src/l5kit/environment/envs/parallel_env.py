@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from pettingzoo import ParallelEnv
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, UInt8Array
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_records import SceneRecords
 from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
@@ -117,7 +118,10 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
         if isinstance(actions, str) and actions not in MODEL_ACTIONS:
-            raise InvalidArgumentError(f"actions is {actions!r}; it must be one of {', '.join(MODEL_ACTIONS)}")
+            raise InvalidArgumentError(
+                f"actions is {actions!r}{did_you_mean(actions, MODEL_ACTIONS)}; "
+                f"it must be one of {', '.join(MODEL_ACTIONS)}"
+            )
         self._num_vehicles = num_of_control(controls, max_vehicles)
         self._only_at_start = controls != "vehicles"
         self._resets_all = resets_all

@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.action_kinds import ActionKind, PoseActions
 from l5kit.environment.episode_choice import read_masked_options
@@ -117,7 +118,10 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         self.num_envs, self.copy, self.render_mode = num_envs, copy, None
         known = [mode.value for mode in AutoresetMode]
         if autoreset_mode not in (*known, *AutoresetMode):
-            raise InvalidArgumentError(f"autoreset_mode is {autoreset_mode!r}; it must be one of {', '.join(known)}")
+            raise InvalidArgumentError(
+                f"autoreset_mode is {autoreset_mode!r}{did_you_mean(autoreset_mode, known)}; "
+                f"it must be one of {', '.join(known)}"
+            )
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
         self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)

@@ -3,6 +3,7 @@
 import os
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.data.zarr_utils import _require_apart, zarr_scenes_chop
-from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.csv_rows import listed
 from l5kit.evaluation.extract_ground_truth import export_zarr_to_csv
@@ -29,6 +29,9 @@ from l5kit.evaluation.selection_parity import (
     load_agent_counts,
     mask_arrays,
 )
+
+if TYPE_CHECKING:
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds
 
 MIN_FUTURE_STEPS = 10
 """Frames that an agent of the competition's test set has after the last one that is kept."""
@@ -82,6 +85,8 @@ def create_chopped_dataset(
     clear_leftovers(folder)
     _require_free(folder, name, overwrite=overwrite)
     _require_numbers(num_frames_to_copy, num_frames_gt, min_frame_future)
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds  # here, as datasets bring torch
+
     dataset = ChunkedDataset(path_of(zarr_path)).open()
     require_readable_log(dataset, has_all_frames=True)
     ends = _last_kept_frames(dataset, num_frames_to_copy)
@@ -166,7 +171,7 @@ def _mark_test_agents(
     counts: UInt32Array,
     last_frames: Int64Array,
     *,
-    thresholds: MaskThresholds,
+    thresholds: "MaskThresholds",
     min_frame_future: int,
 ) -> BoolArray:
     """Return which agent rows (N,) lie in the last frames and stay valid for long enough."""

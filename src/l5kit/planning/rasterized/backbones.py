@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning.checkpoint import load_checkpoint
 from l5kit.planning.rasterized.small_resnet import SmallResNet
@@ -215,9 +216,9 @@ def build_backbone(
     if model_arch == "small_resnet":
         return SmallResNet(num_input_channels, num_outputs)
     if not isinstance(model_arch, str) or model_arch not in _ARCHITECTURES:
+        known = [*_ARCHITECTURES, "simple_cnn", "small_resnet"]
         raise UnsupportedValueError(
-            f"model_arch {model_arch!r} does not exist; allowed are"
-            f" {', '.join([*_ARCHITECTURES, 'simple_cnn', 'small_resnet'])}"
+            f"model_arch {model_arch!r} does not exist{did_you_mean(model_arch, known)}; allowed are {', '.join(known)}"
         )
     network = ResNet(*_ARCHITECTURES[model_arch], _NUM_IMAGENET_CLASSES)
     if pretrained:

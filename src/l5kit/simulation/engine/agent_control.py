@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.record_bytes import as_bytes
 from l5kit.errors import InvalidArgumentError
@@ -74,7 +75,10 @@ class AgentControl:
 
     def __post_init__(self) -> None:
         if self.classes not in CLASSES:
-            raise InvalidArgumentError(f"classes is {self.classes!r}; it must be one of {', '.join(CLASSES)}")
+            raise InvalidArgumentError(
+                f"classes is {self.classes!r}{did_you_mean(self.classes, CLASSES)}; "
+                f"it must be one of {', '.join(CLASSES)}"
+            )
         for name in ("near_m", "far_m"):
             if not getattr(self, name) >= 0:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)}; it must be a distance from 0 on")

@@ -1,21 +1,23 @@
 """Samples of record buffers: what a dataset makes of scenes as a simulation has them now."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from l5kit._types import Int64Array
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.record_buffer import RecordBuffer
-from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.sample_places import LogArrays, SamplePlaces
 from l5kit.sampling.sample_columns import SampleColumns
+
+if TYPE_CHECKING:
+    from l5kit.dataset.base import BaseEgoDataset
+    from l5kit.dataset.sample_places import SamplePlaces
 
 __all__ = ["samples_of_buffer"]
 
 
 def samples_of_buffer(
-    dataset: BaseEgoDataset,
+    dataset: "BaseEgoDataset",
     buffer: RecordBuffer,
-    places: SamplePlaces,
+    places: "SamplePlaces",
     *,
     scene_indices: Int64Array,
     missing: Literal["error", "mask"] = "error",
@@ -34,6 +36,8 @@ def samples_of_buffer(
         UnsupportedValueError: The dataset makes its samples one by one.
         TrackNotFoundError: An agent does not pass the label filter of the dataset, and ``missing`` is ``error``.
     """
+    from l5kit.dataset.sample_places import LogArrays  # here, as datasets bring torch
+
     tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
     log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
     columns = dataset.columns_of_log(log, places, missing=missing)

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
-from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import AgentsNow
@@ -17,6 +15,9 @@ from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.lanes.lane_following import EgoRows
 from l5kit.simulation.vehicle_models import VehicleStates
+
+if TYPE_CHECKING:
+    from l5kit.dataset.base import BaseEgoDataset
 
 __all__ = ["Driver", "TrafficState"]
 
@@ -82,7 +83,7 @@ class TrafficState:
 
     def samples(
         self,
-        dataset: BaseEgoDataset,
+        dataset: "BaseEgoDataset",
         *,
         among: slice = slice(None),
         missing: Literal["error", "mask"] = "error",
@@ -99,6 +100,8 @@ class TrafficState:
             UnsupportedValueError: The dataset makes its samples one by one.
             TrackNotFoundError: An actor does not pass the label filter of the dataset, and ``missing`` is ``error``.
         """
+        from l5kit.dataset.sample_places import SamplePlaces  # here, as datasets bring torch
+
         of_actors = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
         places = SamplePlaces(self.scenes[of_actors], self.frame_indices[of_actors], rows)

@@ -7,6 +7,7 @@ from typing import Final
 import cv2
 
 from l5kit._types import Config
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -83,7 +84,9 @@ class SamplePictures:
 
     def _painter(self, map_kind: str) -> ScenePainter:
         if map_kind not in MAP_KINDS:
-            raise UnsupportedValueError(f"map_kind is {map_kind!r}; allowed are {', '.join(MAP_KINDS)}")
+            raise UnsupportedValueError(
+                f"map_kind is {map_kind!r}{did_you_mean(map_kind, MAP_KINDS)}; allowed are {', '.join(MAP_KINDS)}"
+            )
         with self._lock:
             if map_kind not in self._painters:
                 self._painters[map_kind] = ScenePainter(self._files, self._dataset, map_kind=map_kind, form=_FORM)

@@ -1,0 +1,149 @@
+"""What is wrong with a call is told before anything is imported for which one waits."""
+
+import json
+import socket
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+BAD_CALLS = (
+    "train raster_planner --data CITY --out OUT --set train_params.max_num_step=3",
+    "train raster_planner --data CITY --out OUT --set train_params.max_num_steps=many",
+    "train raster_planner --data CITY --out OUT --workflow raster_planer",
+    "train raster_planer --data CITY --out OUT",
+    "train raster_planner --data nowhere --out OUT",
+    "train raster_planner --data CITY --out CITY --set train_data_loader.key=scenes/sample.zarr",
+    "train raster_planner --data CITY --out OUT --sweep train_params.sede=[1,2]",
+    "train raster_planner --data CITY --out OUT --sweep train_params.seed=1",
+    "train-rl --data CITY --out OUT --set rl_params.total_step=3",
+    "train-rl --data CITY --out OUT --set gym_params.observation=pictures",
+    "train-rl --data CITY --out CITY",
+    "train-rl --data nowhere --out OUT",
+    "train-rl no.yaml --data CITY --out OUT",
+    "evaluate no.safetensors --data CITY",
+    "evaluate CITY --data CITY",
+    "evaluate WEIGHTS --data CITY --set train_params.max_num_step=3",
+    "evaluate WEIGHTS --data CITY --config vector_planer",
+    "evaluate WEIGHTS --data CITY --workflow raster_planer",
+    "evaluate WEIGHTS --data CITY --key scenes/none.zarr",
+    "evaluate WEIGHTS --data CITY --worst-by mean",
+    "simulate CITY --planner idmm --out OUT",
+    "simulate CITY --agents idmm --out OUT",
+    "simulate CITY --moves trackd --out OUT",
+    "simulate CITY --scenes 500:600 --out OUT",
+    "simulate CITY --start-frame 5000 --out OUT",
+    "simulate CITY --config no.yaml --out OUT",
+    "simulate CITY --out CITY",
+    "simulate nowhere --out OUT",
+    "view nowhere",
+    "view CITY --port PORT",
+    "record nowhere --out scene.mcap",
+    "record CITY --out nowhere/scene.mcap",
+    "render nowhere --out frame.png",
+    "render CITY --map-type semantc --out frame.png",
+    "render CITY --out nowhere/frame.png",
+    "bench --only semntic",
+    "bench --data nowhere",
+    "bench --data CITY --reference no.json",
+    "synth CITY",
+    "synth OUT --scenes 0",
+    "import argoverse3 CITY OUT",
+    "import argoverse2 nowhere OUT",
+    "import womd CITY OUT",
+    "resample nowhere OUT",
+    "chop nowhere",
+    "chop CITY --out CITY/scenes",
+    "mask nowhere",
+    "info nowhere",
+    "validate nowhere",
+    "cache nowhere",
+    "demo --data nowhere --out OUT",
+    "export nowhere OUT",
+    "export CITY OUT --layout parqet",
+    "checkpoint info no.pt",
+    "checkpoint info WEIGHTS --config vector_planer",
+    "checkpoint convert no.pt out.safetensors",
+    "checkpoint convert WEIGHTS out.safetensors --config vector_planner --set model_params.num_step=2",
+    "config schem",
+    "manifest nowhere --out m.json",
+    "verify nowhere --manifest no.json",
+    "download --from no.txt",
+    "warmup --jso",
+)
+
+PROBE = """
+import json, sys
+from typer.testing import CliRunner
+
+class Waited(Exception):
+    pass
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name in {slow!r}:
+            raise Waited(name)
+
+sys.meta_path.insert(0, Watch())
+from l5kit.cli.main import make_app
+
+app, seen = make_app(), []
+for call in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, call.split(), prog_name="l5kit")
+    seen.append([call, done.exit_code, done.stderr])
+print(json.dumps(seen))
+"""
+SLOW = ("torch", "lightning", "gymnasium", "stable_baselines3", "tornado", "bokeh", "av", "pandas", "ray", "dask")
+
+
+@pytest.mark.process
+def test_a_wrong_call_is_refused_before_anything_slow_is_imported(city, tmp_path):
+    (tmp_path / "weights.safetensors").touch()
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        names = {"CITY": city, "OUT": tmp_path / "out", "WEIGHTS": tmp_path / "weights.safetensors"}
+        names["PORT"] = taken.getsockname()[1]
+        calls = [" ".join(_filled(word, names) for word in call.split()) for call in BAD_CALLS]
+        source = PROBE.format(slow=SLOW)
+        done = subprocess.run(
+            [sys.executable, "-c", source, json.dumps(calls)], capture_output=True, text=True, cwd=tmp_path, check=True
+        )
+    seen = json.loads(done.stdout)
+    assert len(seen) == len(BAD_CALLS)
+    assert [row for row in seen if row[1] not in (1, 2) or "Waited" in row[2] or "unexpected" in row[2]] == []
+    assert not (tmp_path / "out").exists()
+
+
+def _filled(word, names):
+    for name, value in names.items():
+        word = word.replace(name, str(value))
+    return word
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        ("trian raster_planner", "train"),
+        ("train raster_planer --data CITY --out OUT", "raster_planner"),
+        ("train raster_planner --data CITY --out OUT --workflow Raster-Planner", "raster_planner"),
+        ("train raster_planner --data CITY --out OUT --set train_params.precision=16_mixed", "16-mixed"),
+        ("train-rl --data CITY --out OUT --set gym_params.observation=rastr", "raster"),
+        ("train-rl --data CITY --out OUT --set gym_params.actions=bycicle", "bicycle"),
+        ("evaluate WEIGHTS --data CITY --workflow vectorplanner", "vector_planner"),
+        ("simulate CITY/scenes/sample.zarr --planner rule --out OUT", "rules"),
+        ("simulate CITY/scenes/sample.zarr --agents IDM --out OUT", "idm"),
+        ("simulate CITY/scenes/sample.zarr --moves track --out OUT", "tracked"),
+        ("render CITY --map-type semantc --out frame.png", "semantic"),
+        ("bench --only semantic", "ego-semantic"),
+        ("import argoverse CITY OUT", "argoverse2"),
+        ("export CITY OUT --layout column", "columns"),
+        ("synth OUT --engine process", "processes"),
+        ("config show simnett", "simnet"),
+    ],
+)
+def test_what_was_meant_is_named(l5kit, city, tmp_path, call, meant):
+    (tmp_path / "weights.safetensors").touch()
+    names = {"CITY": city, "OUT": tmp_path / "out", "WEIGHTS": tmp_path / "weights.safetensors"}
+    done = l5kit(*(_filled(word, names) for word in call.split()))
+    assert done.exit_code in (1, 2)
+    assert f"did you mean '{meant}'" in done.stderr.lower()
