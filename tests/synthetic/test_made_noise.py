@@ -1,6 +1,7 @@
 """Perception noise of made scenes: as large and as lasting as is stated, and nothing else changes."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from l5kit.synthetic.perception_noise import (
     LOST_FRAMES,
     NOISE,
     STILL_SHARE,
+    UNSURE_SHARE,
     YOUNG_FRAMES,
     perceive,
 )
@@ -33,7 +35,7 @@ SIZE_M = (4.0, 2.0, 1.5)
 
 
 def true_scene(label: int, *, speed_mps: float, first_frame: int = 0) -> SceneRecords:
-    """Objects of one class that go along y = number, heading a quarter of a turn to the left, 50 m ahead of the AV."""
+    """Objects of one class that head along y, 30 m apart on x = 50 m, and an AV far behind that sees them all."""
     heading = np.pi / 2
     frames = np.arange(NUM_FRAMES)
     positions = np.zeros((NUM_TRACKS, NUM_FRAMES, 2))
@@ -51,7 +53,7 @@ def true_scene(label: int, *, speed_mps: float, first_frame: int = 0) -> SceneRe
     return SceneArrays(
         host="car",
         timestamps_ns=1_000_000_000 + frames * 100_000_000,
-        ego_positions_m=np.zeros((NUM_FRAMES, 3)),
+        ego_positions_m=np.full((NUM_FRAMES, 3), (-1e5, -1e6, 0.0)),
         ego_rotations=np.broadcast_to(np.eye(3), (NUM_FRAMES, 3, 3)).copy(),
         agents=tracks.to_agent_rows(),
         tl_faces=FaceRows.none(NUM_FRAMES),
@@ -138,6 +140,14 @@ def test_velocities_follow_the_places(made: tuple[str, float, dict[str, Float64A
     assert np.corrcoef(steps_mps[known], speeds[known])[0, 1] > 0.3
 
 
+@pytest.fixture
+def no_dropouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses of the tracker alone."""
+    noise = {name: replace(each, dropout_rate=0.0) for name, each in NOISE.items()}
+    monkeypatch.setattr("l5kit.synthetic.perception_noise.NOISE", noise)
+
+
+@pytest.mark.usefixtures("no_dropouts")
 @pytest.mark.parametrize("label", NAMES.values(), ids=NAMES)
 def test_tracks_are_lost_as_often_as_stated_and_found_under_new_numbers(label: int) -> None:
     name = next(each for each, number in NAMES.items() if number == label)
@@ -238,3 +248,12 @@ def test_same_arguments_same_noise_for_any_number_of_workers(
 def test_noise_is_on_or_off(noise: object) -> None:
     with pytest.raises(InvalidArgumentError, match=r"noise must be True or False, got "):
         CityParams(noise=noise)  # type: ignore[arg-type]
+
+
+def test_a_few_objects_are_never_certain() -> None:
+    noisy = perceive(true_scene(CAR, speed_mps=8.0), np.random.default_rng(6))
+    probabilities = noisy.agents["label_probabilities"]
+    unsure = (probabilities.max(axis=1) < 1.0).mean()
+    assert unsure == pytest.approx(UNSURE_SHARE, rel=1.0)
+    assert unsure > 0
+    np.testing.assert_allclose(probabilities[:, [CAR, UNKNOWN]].sum(axis=1), 1.0, rtol=1e-6)

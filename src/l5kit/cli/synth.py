@@ -37,7 +37,7 @@ def synth(
         float, typer.Option(min=_TOWN_SIZES_M[0], max=_TOWN_SIZES_M[1], help="Side of the square town, metres.")
     ] = CityParams.town_size,
     density: Annotated[
-        float, typer.Option(min=0, max=LIMITS["traffic_density"][1], help="Traffic; 1 gives about 80 agents a frame.")
+        float, typer.Option(min=0, max=LIMITS["traffic_density"][1], help="Traffic; 1 gives about 90 agents a frame.")
     ] = CityParams.traffic_density,
     noise: Annotated[
         bool,

@@ -94,7 +94,7 @@ def make_city(
         num_train_scenes: scenes of ``train.zarr``, which is left out when 0.
         num_validate_scenes: scenes of ``validate.zarr``, which is left out when 0.
         town_size: side of the square town, metres.
-        traffic_density: factor on the number of road users besides the AV; 1 gives about 80 agent rows a frame.
+        traffic_density: factor on the number of road users besides the AV; 1 gives about 90 agent rows a frame.
         num_frames: frames per scene, 10 a second.
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
         noise: whether others are perceived with errors; the AV's pose and the lights stay true.

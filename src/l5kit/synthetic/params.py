@@ -40,7 +40,7 @@ class CityParams:
         num_validate_scenes: scenes of ``scenes/validate.zarr``, which is left out when 0.
         town_size: side of the square town, metres.
         traffic_density: factor on the number of vehicles, cyclists and pedestrians; 0 leaves only the AV and what
-            stands beside the roads, 1 gives about 80 agent rows a frame.
+            stands beside the roads, 1 gives about 90 agent rows a frame.
         num_frames: frames per scene, 10 a second.
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
         noise: whether the scenes are those that a tracker perceives, and the true ones stand beside them.

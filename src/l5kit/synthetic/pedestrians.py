@@ -102,12 +102,15 @@ def mark_walkers(walk: Pedestrians, along_m: Float64Array) -> None:
 
 @njit(nogil=True, cache=True)
 def walk_one_step(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, time_s: float) -> None:
-    """Move a pedestrian for one step of 0.1 s; nobody walks into anybody or onto a crosswalk that is not free."""
+    """Move a pedestrian for one step of 0.1 s; nobody walks into anybody or onto a crosswalk that is not free.
+
+    At the end of the way a pedestrian stays, as somebody who vanished there would vanish in front of the AV.
+    """
     _update_phase(net, walk, veh, i, time_s)
-    goal = walk.state.pace_mps[i]
+    stop_m = walk.state.path_length_m[i] - 1.0
     if walk.state.phase[i] == WAITING:
-        left_m = walk.state.crossing_s_m[i, walk.state.next_crossing[i], 0] - walk.state.s_m[i]
-        goal = min(goal, np.sqrt(max(0.0, 2.0 * 1.2 * (left_m - 0.05))))
+        stop_m = min(stop_m, walk.state.crossing_s_m[i, walk.state.next_crossing[i], 0])
+    goal = min(walk.state.pace_mps[i], np.sqrt(max(0.0, 2.0 * 1.2 * (stop_m - walk.state.s_m[i] - 0.05))))
     if _is_blocked(walk, veh, i, _LOOK_AHEAD_M):
         goal = 0.0
     speed = min(max(goal, walk.state.speed_mps[i] - 0.25), walk.state.speed_mps[i] + 0.12)
@@ -115,8 +118,6 @@ def walk_one_step(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, tim
         speed = 0.0
     walk.state.s_m[i] += 0.1 * speed
     walk.state.speed_mps[i] = speed
-    if walk.state.s_m[i] >= walk.state.path_length_m[i] - 1.0:
-        walk.state.active[i] = 0
     place_pedestrian(walk, i, walk.state.s_m[i], walk.state.box[i])
 
 

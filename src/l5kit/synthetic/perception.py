@@ -1,83 +1,65 @@
-"""What the AV perceives of a scene: detection range, hidden views, tracks that begin and end."""
+"""What a detector makes of the objects around the AV: hidden views, dropped detections, begins and ends of tracks."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array
 
 _BEGIN_FRAMES, _END_FRAMES = 2, 5
 _SIGHT_WIDTH_M = 0.6
 
 
 @dataclass(frozen=True)
-class Objects:
-    """Everything around the AV in T frames: E objects.
+class DetectableObjects:
+    """E objects around the AV in T frames.
 
     Args:
-        exists: whether the object is in the world, (T, E).
-        box: x, y, yaw, length, width, (T, E, 5).
-        speed_mps: speeds, (T, E).
-        height_m: heights, (E,).
-        label: perception label, (E,).
-        range_m: distance up to which the AV detects the object, (E,).
+        exists: whether the object is there, (T, E).
+        xy_m: places, (T, E, 2); anything where the object is not there.
         hides: whether things behind the object are hidden, (E,).
         dropout_rate: chance a frame that the detector loses the object for a while, (E,).
     """
 
     exists: BoolArray
-    box: Float64Array
-    speed_mps: Float64Array
-    height_m: Float64Array
-    label: Int64Array
-    range_m: Float64Array
+    xy_m: Float64Array
     hides: BoolArray
     dropout_rate: Float64Array
 
 
-def track_numbers(objects: Objects, av_xy_m: Float64Array, rng: np.random.Generator) -> Int64Array:
-    """Number the tracks under which the AV sees each object in each frame, 0 where it does not; (T, E).
+def detect(objects: DetectableObjects, av_xy_m: Float64Array, rng: np.random.Generator) -> BoolArray:
+    """Tell in which frames the AV tracks each object, (T, E).
 
-    A track begins once an object has been seen in two frames, goes on through short gaps, and ends when the object
-    leaves the detection range, stays hidden or is lost; seen again, it gets a new number. Numbers start at 1 in the
-    order in which tracks begin.
+    A track begins once an object has been seen in two frames, goes on through gaps of fewer than five, and ends when
+    the object is gone, stays hidden or is lost.
     """
-    seen = _visible(objects.exists, objects.box, objects.range_m, objects.hides, av_xy_m)
+    seen = _visible(objects.exists, objects.xy_m, objects.hides, av_xy_m)
     seen &= ~_dropouts(objects.dropout_rate, rng.random(seen.shape))
-    seen_again = np.zeros_like(seen)
-    _join_frames(seen, objects.exists, seen_again)
-    begins = seen_again & ~np.concatenate([np.zeros((1, seen.shape[1]), bool), seen_again[:-1]])
-    number = np.zeros(seen.shape, np.int64)
-    number[begins] = 1 + np.arange(begins.sum())
-    return np.where(seen_again, np.maximum.accumulate(number, axis=0), 0)
+    tracked = np.zeros_like(seen)
+    _join_frames(seen, objects.exists, tracked)
+    return tracked
 
 
 @njit(nogil=True, cache=True)
-def _visible(
-    exists: BoolArray, box: Float64Array, range_m: Float64Array, hides: BoolArray, av_xy_m: Float64Array
-) -> BoolArray:
-    """Tell which objects are in range with a free line of sight to their centre, (T, E)."""
+def _visible(exists: BoolArray, xy_m: Float64Array, hides: BoolArray, av_xy_m: Float64Array) -> BoolArray:
+    """Tell which objects the AV has a free line of sight to the centre of, (T, E)."""
     seen = np.zeros(exists.shape, dtype=np.bool_)
     for t in range(exists.shape[0]):
         for e in range(exists.shape[1]):
-            if not exists[t, e]:
-                continue
-            dx, dy = box[t, e, 0] - av_xy_m[t, 0], box[t, e, 1] - av_xy_m[t, 1]
-            if dx * dx + dy * dy < range_m[e] ** 2:
-                seen[t, e] = not _is_hidden(exists[t], box[t], hides, av_xy_m[t], e)
+            seen[t, e] = exists[t, e] and not _is_hidden(exists[t], xy_m[t], hides, av_xy_m[t], e)
     return seen
 
 
 @njit(nogil=True, cache=True)
-def _is_hidden(exists: BoolArray, box: Float64Array, hides: BoolArray, av_xy_m: Float64Array, e: int) -> bool:
-    dx, dy = box[e, 0] - av_xy_m[0], box[e, 1] - av_xy_m[1]
+def _is_hidden(exists: BoolArray, xy_m: Float64Array, hides: BoolArray, av_xy_m: Float64Array, e: int) -> bool:
+    dx, dy = xy_m[e, 0] - av_xy_m[0], xy_m[e, 1] - av_xy_m[1]
     square = dx * dx + dy * dy + 1e-9
     distance = np.sqrt(square)
     for other in range(exists.shape[0]):
         if other == e or not hides[other] or not exists[other]:
             continue
-        ox, oy = box[other, 0] - av_xy_m[0], box[other, 1] - av_xy_m[1]
+        ox, oy = xy_m[other, 0] - av_xy_m[0], xy_m[other, 1] - av_xy_m[1]
         along = (ox * dx + oy * dy) / square
         if 0.0 < along < 1.0 - 3.0 / distance and abs(ox * dy - oy * dx) / distance < _SIGHT_WIDTH_M:
             return True

@@ -2,8 +2,9 @@
 
 Errors of places, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
 are calm in most frames, and stirred in some, in which nearly all of the errors come. Velocities are what a tracker
-makes of the noisy places, tracks are lost and found again under another number, and some are not told apart from
-clutter. docs/perception_noise.md says how the numbers were measured, and what is left out.
+makes of the noisy places, what is hidden behind a car is not seen, tracks are lost and found again under another
+number, and some are not told apart from clutter. docs/perception_noise.md says how the numbers were measured, and
+what is left out.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from l5kit.data.scene_arrays import AgentRows, SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.tracks import Observations
 from l5kit.synthetic.params import FRAME_PERIOD_S
+from l5kit.synthetic.perception import DetectableObjects, detect
 
 QUANTITIES: Final = ("along", "across", "heading", "length", "width", "height")
 """What has an error: metres along and across the heading, radians, and three shares of the size."""
@@ -59,6 +61,9 @@ BEGIN_UNKNOWN_FRAMES = 3.0
 TURN_UNKNOWN_FRAMES = 4.0
 """Mean number of frames for which a track is unknown in between."""
 
+UNSURE_SHARE = 0.004
+"""Share of objects whose class is not certain: 0.55 to 0.95, and the rest is UNKNOWN, or CAR for clutter."""
+
 _SMALLEST_SHARE = 0.2
 _UNKNOWN: Final = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_UNKNOWN"]
 _CAR: Final = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
@@ -72,8 +77,9 @@ class ClassNoise:
         standing: Deviation of each of :data:`QUANTITIES` of objects that stand, (6,).
         moving: The same of objects of :data:`MOVING_MPS` and more, (6,).
         times_s: Time after which errors have forgotten all but 1/e of what they were, (6,).
+        dropout_rate: Chance a frame that the detector loses an object for 6 to 25 frames.
         loss_rates: Chance a frame that a track is lost, in its first :data:`YOUNG_FRAMES` frames and later, beside
-            those that made scenes have without noise.
+            those whose object is hidden or dropped out.
         begins_unknown: Chance that a track begins with the class unknown.
         turns_unknown: Chance a frame that it becomes unknown for a while.
     """
@@ -81,6 +87,7 @@ class ClassNoise:
     standing: tuple[float, ...]
     moving: tuple[float, ...]
     times_s: tuple[float, ...]
+    dropout_rate: float
     loss_rates: tuple[float, float]
     begins_unknown: float
     turns_unknown: float
@@ -92,6 +99,7 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
             standing=(0.50, 0.23, 0.052, 0.36, 0.42, 0.28),
             moving=(0.54, 0.135, 0.018, 0.26, 0.14, 0.145),
             times_s=(2.0, 2.2, 0.7, 1.5, 3.0, 1.7),
+            dropout_rate=0.001,
             loss_rates=(0.026, 0.0055),
             begins_unknown=0.12,
             turns_unknown=0.0013,
@@ -100,6 +108,7 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
             standing=(0.08, 0.18, 0.047, 0.34, 0.23, 0.11),
             moving=(0.08, 0.18, 0.047, 0.34, 0.23, 0.11),
             times_s=(1.1, 3.0, 0.6, 0.9, 1.0, 0.6),
+            dropout_rate=0.002,
             loss_rates=(0.030, 0.004),
             begins_unknown=0.0,
             turns_unknown=0.0,
@@ -108,6 +117,7 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
             standing=(0.08, 0.18, 0.71, 0.34, 0.23, 0.11),
             moving=(0.08, 0.18, 0.36, 0.34, 0.23, 0.11),
             times_s=(1.1, 3.0, 0.2, 0.9, 1.0, 0.6),
+            dropout_rate=0.003,
             loss_rates=(0.034, 0.0),
             begins_unknown=0.27,
             turns_unknown=0.0071,
@@ -116,6 +126,7 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
             standing=(0.095, 0.115, 0.42, 0.55, 0.54, 0.08),
             moving=(0.095, 0.115, 0.42, 0.55, 0.54, 0.08),
             times_s=(0.6, 1.5, 3.0, 3.0, 3.0, 0.3),
+            dropout_rate=0.008,
             loss_rates=(0.054, 0.0),
             begins_unknown=0.0,
             turns_unknown=0.0,
@@ -149,9 +160,21 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     label = np.zeros(len(ids), np.int64)
     label[track] = rows.label_probabilities.argmax(axis=1)
     noise = _noise_of(label)
-    pieces = _lose(grid.spread(np.ones(len(frame), bool)), noise, rng)
+    objects = DetectableObjects(
+        exists=grid.spread(np.ones(len(frame), bool)),
+        xy_m=grid.spread(rows.centroids_m),
+        hides=label == _CAR,
+        dropout_rate=noise.dropout_rate,
+    )
+    pieces = _lose(detect(objects, arrays.ego_positions_m[:, :2], rng), noise, rng)
     boxes = _blur(rows, arrays.ego_positions_m[frame, :2], grid, noise, rng)
     velocities = _follow(rows, boxes.places_m, grid, label, rng)
+    # a few objects are taken for clutter with a part of the probability, and clutter for cars, in all their frames
+    unsure = rng.random(len(label)) < UNSURE_SHARE
+    certainty = np.where(unsure, rng.uniform(0.55, 0.95, len(label)), 1.0)[track, None]
+    classes = np.eye(len(PERCEPTION_LABELS))
+    mistaken = classes[np.where(label == _UNKNOWN, _CAR, _UNKNOWN)][track]
+    probabilities = certainty * rows.label_probabilities + (1.0 - certainty) * mistaken
     unknown = (pieces.is_unknown[frame, track] & (label != _UNKNOWN)[track])[:, None]
     kept = pieces.is_tracked[frame, track]
     seen = Observations(
@@ -161,7 +184,7 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
         headings_rad=boxes.headings_rad[kept],
         velocities_mps=velocities[kept],
         sizes_m=boxes.sizes_m[kept],
-        label_probabilities=np.where(unknown, np.eye(len(PERCEPTION_LABELS))[_UNKNOWN], rows.label_probabilities)[kept],
+        label_probabilities=np.where(unknown, classes[_UNKNOWN], probabilities)[kept],
     )
     noisy = replace(arrays, agents=seen.to_agent_rows(num_frames)).to_records()
     return replace(scene, frames=noisy.frames, agents=noisy.agents)
@@ -194,6 +217,7 @@ class _TrackNoise:
     standing: Float64Array
     moving: Float64Array
     times_s: Float64Array
+    dropout_rate: Float64Array
     loss_rates: Float64Array
     begins_unknown: Float64Array
     turns_unknown: Float64Array
@@ -203,7 +227,7 @@ class _TrackNoise:
 def _noise_of(label: Int64Array) -> _TrackNoise:
     """Return the noise of tracks of some classes, (K,)."""
     found = [NOISE.get(PERCEPTION_LABELS[each], NOISE["PERCEPTION_LABEL_CAR"]) for each in label.tolist()]
-    names = ("standing", "moving", "times_s", "loss_rates", "begins_unknown", "turns_unknown")
+    names = ("standing", "moving", "times_s", "dropout_rate", "loss_rates", "begins_unknown", "turns_unknown")
     columns = {name: np.array([getattr(each, name) for each in found]) for name in names}
     return _TrackNoise(**columns, anchoring=np.where(label == _CAR, ANCHORING, 0.0))
 
@@ -311,7 +335,12 @@ def _lose(is_there: BoolArray, noise: _TrackNoise, rng: np.random.Generator) -> 
     age = np.where(is_there[0], YOUNG_FRAMES, 0)  # what is there at first has been there before
     lost, unknown, piece = (np.zeros(num_tracks, np.int64) for _ in range(3))
     made = _Pieces(np.zeros_like(is_there), np.zeros_like(is_there), np.zeros(is_there.shape, np.int64))
+    was_there = np.maximum.accumulate(is_there, axis=0)
     for t in range(len(is_there)):
+        if t > 0:  # what has been hidden or out of range is tracked anew
+            returns = is_there[t] & ~is_there[t - 1] & was_there[t - 1]
+            age, lost, unknown = (np.where(returns, 0, each) for each in (age, lost, unknown))
+            piece = piece + returns
         is_tracked = is_there[t] & (lost == 0)
         begins = is_tracked & (age == 0)
         unknown = np.where(begins & (chances[0, t] < noise.begins_unknown), first_frames[t], unknown)

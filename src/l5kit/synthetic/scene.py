@@ -1,18 +1,17 @@
-"""One scene of a made town: the simulated traffic and what the AV's recording holds of it."""
+"""One scene of a made town: the simulated traffic, and the log of all that is near the AV in it."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
 from l5kit.data.scene_arrays import FaceRows, SceneArrays
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.tracks import Observations, faces_of_frames
+from l5kit.data.tracks import Observations, faces_of_frames, label_probabilities_of
 from l5kit.geometry.transform import yaws_as_rotations33
 from l5kit.synthetic.names import FACE_COLORS, face_id, light_id
 from l5kit.synthetic.params import FRAME_PERIOD_NS
-from l5kit.synthetic.perception import Objects, track_numbers
 from l5kit.synthetic.road_network import CAR_LANE, RoadNetwork, build_road_network
 from l5kit.synthetic.street_objects import StreetObjects, parked_cars, place_street_objects
 from l5kit.synthetic.town_plan import TownPlan, plan_town
@@ -38,8 +37,6 @@ _UNKNOWN = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_UNKNOWN"]
 _RANGE_M = {_CAR: 76.0, _CYCLIST: 60.0, _PEDESTRIAN: 52.0, _UNKNOWN: 52.0}
 _RANGE_SPREAD_M = 7.0
 _MAX_RANGE_M = 90.0
-_DROPOUT_RATE = {_CAR: 0.001, _CYCLIST: 0.002, _PEDESTRIAN: 0.003, _UNKNOWN: 0.008}
-_UNSURE_SHARE = 0.004
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Town:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A scene as it happened, whether the AV perceived it or not.
+    """A scene as it happened, near the AV and far from it.
 
     Args:
         log: vehicles, pedestrians and signals.
@@ -69,6 +66,27 @@ class Simulation:
     parked_height_m: Float64Array
     walker_height_m: Float64Array
     num_removed: int
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Everything around the AV in T frames: E objects.
+
+    Args:
+        exists: whether the object is in the world, (T, E).
+        box: x, y, yaw, length, width, (T, E, 5).
+        speed_mps: speeds, (T, E).
+        height_m: heights, (E,).
+        label: perception label, (E,).
+        range_m: distance from the AV up to which the log holds the object, (E,).
+    """
+
+    exists: BoolArray
+    box: Float64Array
+    speed_mps: Float64Array
+    height_m: Float64Array
+    label: Int64Array
+    range_m: Float64Array
 
 
 def build_town(town_size_m: float, *, seed: int) -> Town:
@@ -105,17 +123,16 @@ def simulate_scene(
 
 
 def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.random.Generator) -> SceneRecords:
-    """Record what the AV perceives of a simulated scene, in the record types of the dataset format."""
+    """Record all that is near the AV in a simulated scene, as it is, in the record types of the dataset format."""
     log = simulation.log
     av = log.vehicles[:, AV_SLOT]
     objects = _objects_near(town, simulation, rng)
-    tracks = track_numbers(objects, np.ascontiguousarray(av.box[:, :2]), rng)
     scene = SceneArrays(
         host="",
         timestamps_ns=start_ns + FRAME_PERIOD_NS * np.arange(len(av)),
         ego_positions_m=np.column_stack([av.box[:, :2], np.full(len(av), GROUND_Z_M)]),
         ego_rotations=yaws_as_rotations33(av.box[:, 2]),
-        agents=_observations(objects, tracks, rng).to_agent_rows(len(av)),
+        agents=_observations(objects, track_ids_near(objects, av.box[:, :2])).to_agent_rows(len(av)),
         tl_faces=_face_rows(town.network, log),
     )
     return scene.to_records()
@@ -138,6 +155,21 @@ def _random_start(network: RoadNetwork, rng: np.random.Generator) -> int:
     is_early = s_m < 0.3 * length_m
     weight = fits * np.where(has_neighbour, np.where(is_early, _EARLY_WEIGHT, _ARTERIAL_WEIGHT), 1.0)
     return int(rng.choice(len(points), p=weight / weight.sum()))
+
+
+def track_ids_near(objects: Objects, av_xy_m: Float64Array) -> Int64Array:
+    """Return the track id of each object in each frame in which it is in range of the AV (T, 2), else 0; (T, E).
+
+    An object has one id in all frames, also after it has been out of range. Ids start at 1, in the order in which
+    objects come into range.
+    """
+    apart_m = np.hypot(*(objects.box[..., :2] - av_xy_m[:, None]).transpose(2, 0, 1))
+    is_near = objects.exists & (apart_m < objects.range_m)
+    # objects that are never near come last, and have no row
+    first_frame = np.where(is_near.any(axis=0), is_near.argmax(axis=0), len(is_near))
+    track_ids = np.empty(is_near.shape[1], np.int64)
+    track_ids[np.argsort(first_frame, kind="stable")] = 1 + np.arange(len(track_ids))
+    return np.where(is_near, track_ids, 0)
 
 
 def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) -> Objects:
@@ -166,13 +198,11 @@ def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) 
         ),
         label=label,
         range_m=np.vectorize(_RANGE_M.get)(label) + rng.uniform(-_RANGE_SPREAD_M, _RANGE_SPREAD_M, len(label)),
-        hides=label == _CAR,
-        dropout_rate=np.vectorize(_DROPOUT_RATE.get)(label),
     )
 
 
 def _near_route(places_m: Float64Array, route_m: Float64Array) -> Int64Array:
-    """Return which places come into detection range anywhere on a route."""
+    """Return which places come into range anywhere on a route."""
     apart_m = np.hypot(*(places_m[:, None] - route_m[None, ::10]).transpose(2, 0, 1))
     return np.nonzero(apart_m.min(axis=1, initial=np.inf) < _MAX_RANGE_M + 15.0)[0]
 
@@ -195,29 +225,19 @@ def _moving_vehicles(
     return exists, box, speed_mps, height_m, is_bike
 
 
-def _observations(objects: Objects, tracks: Int64Array, rng: np.random.Generator) -> Observations:
-    """Return what the AV sees of each object in each frame in which it has a track."""
-    frame, column = np.nonzero(tracks)
+def _observations(objects: Objects, track_ids: Int64Array) -> Observations:
+    """Return the true box of each object in each frame in which it has a track id."""
+    frame, column = np.nonzero(track_ids)
     box, speed_mps = objects.box[frame, column], objects.speed_mps[frame, column]
     return Observations(
         frame_indices=frame,
-        track_ids=tracks[frame, column],
+        track_ids=track_ids[frame, column],
         positions_m=box[:, :2],
         headings_rad=box[:, 2],
         velocities_mps=speed_mps[:, None] * np.stack([np.cos(box[:, 2]), np.sin(box[:, 2])], axis=1),
         sizes_m=np.column_stack([box[:, 3:], objects.height_m[column]]),
-        label_probabilities=_probabilities(objects.label, rng)[column],
+        label_probabilities=label_probabilities_of(objects.label)[column],
     )
-
-
-def _probabilities(label: Int64Array, rng: np.random.Generator) -> Float64Array:
-    """Return label probabilities, nearly always one-hot; a few objects are not told apart from clutter, (E, 17)."""
-    probabilities = np.zeros((len(label), len(PERCEPTION_LABEL_TO_INDEX)))
-    certain = np.where(rng.random(len(label)) < _UNSURE_SHARE, rng.uniform(0.55, 0.95, len(label)), 1.0)
-    probabilities[np.arange(len(label)), label] = certain
-    probabilities[:, _UNKNOWN] += (1.0 - certain) * (label != _UNKNOWN)
-    probabilities[:, _CAR] += (1.0 - certain) * (label == _UNKNOWN)
-    return probabilities
 
 
 def _face_rows(network: RoadNetwork, log: TrafficLog) -> FaceRows:
