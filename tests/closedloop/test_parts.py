@@ -9,9 +9,9 @@ import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.closedloop.parts import FinishedScene, drop_damaged, find_parts, write_part
-from l5kit.errors import InvalidArgumentError
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
 from support.simulated_folders import digests_of
 
 OPTIONS = ClosedLoopOptions(num_frames=6, scenes=[0, 1], batch_size=1, show_bar=False)

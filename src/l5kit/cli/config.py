@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from l5kit._files import replaced_when_complete
 from l5kit.cli.output import print_json, remark, require_writable
 from l5kit.configs.schema import json_schema
 
@@ -27,5 +28,6 @@ def config(
         print_json(json_schema())
         return
     require_writable(out, option="--out")
-    out.write_text(json.dumps(json_schema(), indent=2) + "\n", "utf-8")
+    with replaced_when_complete(out, argument="--out") as temporary:
+        temporary.write_text(json.dumps(json_schema(), indent=2) + "\n", "utf-8")
     remark(f"schema written to {out}")

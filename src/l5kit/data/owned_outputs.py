@@ -14,21 +14,23 @@ from pathlib import Path
 from typing import Final
 
 from l5kit._files import is_scratch
-from l5kit.data.log_names import is_group
+from l5kit.data.layout import ARRAYS
 from l5kit.errors import InvalidArgumentError
 
 __all__ = [
     "DATASET",
     "LOG_FILES",
     "OutputKind",
+    "files_in",
     "holds_keys",
     "require_own_file",
     "require_own_folder",
     "tells_l5kit",
 ]
 
-LOG_FILES: Final = r"(?:[^/]+/)*(?:\.z(?:group|attrs|array|metadata)|zarr\.json|c|(?:c\.|c/)?\d+(?:[./]\d+)*)"
-"""Paths in a log: metadata and chunks of zarr 2 and 3, of whichever arrays."""
+_METADATA: Final = r"\.z(?:group|attrs|array|metadata)"
+LOG_FILES: Final = rf"(?:{_METADATA}|(?:{'|'.join(ARRAYS)}|agents_mask(?:/[^/]+)?)/(?:{_METADATA}|\d+(?:\.\d+)*))"
+"""Pattern of the paths in a log: metadata and chunks of its arrays, and of masks that are stored in it."""
 
 _OF_SYSTEMS: Final = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """What systems leave in folders that somebody looks at; nobody misses it."""
@@ -59,10 +61,10 @@ class OutputKind:
             within: A folder in it that is looked through alone; it may be missing.
         """
         known = re.compile(self.paths)
-        yield from (path for path in _files_in(folder, within) if not known.fullmatch(path))
+        yield from (path for path in files_in(folder, within) if not known.fullmatch(path))
 
 
-def _files_in(folder: Path, within: str = "") -> Iterator[str]:
+def files_in(folder: Path, within: str = "") -> Iterator[str]:
     """Yield the relative paths of the files and links below a folder, sorted; scratch folders of writers left out."""
     for place, names, files in os.walk(folder / within):
         root = Path(place)
@@ -73,13 +75,13 @@ def _files_in(folder: Path, within: str = "") -> Iterator[str]:
                 yield (root / name).relative_to(folder).as_posix()
 
 
-def holds_keys(file: Path, keys: Set[str]) -> bool:
-    """Return whether a file is an object of JSON with these keys, as the mark of an output is."""
+def holds_keys(file: Path, keys: Set[str], **values: object) -> bool:
+    """Return whether a file is an object of JSON with these keys and values, as the mark of an output is."""
     try:
         content = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(content, dict) and keys <= content.keys()
+    return isinstance(content, dict) and keys <= content.keys() and values.items() <= content.items()
 
 
 def tells_l5kit(file: Path) -> bool:
@@ -110,7 +112,7 @@ def require_own_folder(folder: Path, kind: OutputKind, *, argument: str) -> None
         raise InvalidArgumentError(f"{what}, which is a link and is not replaced; name the folder that it leads to")
     if os.path.lexists(folder) and not folder.is_dir():
         raise InvalidArgumentError(f"{what}, which is a file; name a folder")
-    first = next(_files_in(folder), None)
+    first = next(files_in(folder), None)
     if first is None:
         return
     noun = kind.called.partition(" ")[2]
@@ -144,5 +146,9 @@ def require_own_file(file: Path, *, argument: str) -> None:
         )
 
 
-DATASET: Final = OutputKind("a dataset", is_group, LOG_FILES)
-"""A log of its own, and what else lies in its group."""
+DATASET: Final = OutputKind(
+    "a dataset",
+    lambda folder: (folder / ".zgroup").is_file() and any((folder / key / ".zarray").is_file() for key in ARRAYS),
+    LOG_FILES,
+)
+"""A log by itself."""
