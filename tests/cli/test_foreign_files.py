@@ -9,8 +9,9 @@ import pytest
 
 from l5kit.data.owned_outputs import LOG_FILES, require_own_file
 from l5kit.errors import InvalidArgumentError
-from support.cities import small_city
 from support.simulated_folders import digests_of
+
+SMALL = ("--scenes", 1, "--frames", 12, "--town-size", 300)
 
 NAMES = ["notes.txt", ".hidden", "thesis.tex", "scores.json.bak", "beach photo.png", "ä ö", "x.zarr", "part", "007.txt"]
 """Names that no output has at any depth."""
@@ -52,7 +53,7 @@ class Calls:
             ),
             "evaluate": ("evaluate", self.network, "--data", self.city, "--max-samples", 2, "--worst", 1, "--out", out),
             "import": ("import", "argoverse2", self.source, out),
-            "synth": ("synth", out, "--scenes", 1, "--frames", 5),
+            "synth": ("synth", out, *SMALL),
             "columns": ("export", self.city, out),
             "tables": ("export", self.city, out, "--layout", "parquet"),
             "py123d": ("export", self.city, out, "--layout", "py123d"),
@@ -192,11 +193,10 @@ def test_paths_of_a_log(path, is_of_log):
     assert bool(re.fullmatch(LOG_FILES, path)) == is_of_log
 
 
-def test_a_link_is_not_replaced(tmp_path, l5kit):
-    city = small_city(tmp_path / "city").path
+def test_a_link_is_not_replaced(tmp_path, l5kit, city):
     (tmp_path / "link").symlink_to(city)
     before = digests_of(city)
-    refused = l5kit("synth", tmp_path / "link", "--overwrite", "--scenes", 1, "--frames", 5)
+    refused = l5kit("synth", tmp_path / "link", "--overwrite", *SMALL)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "is a link" in refused.stderr
     assert digests_of(city) == before
