@@ -6,14 +6,15 @@ numba compiles anew for arrays that may not be written to.
 """
 
 import functools
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from l5kit._overriding import overrides_package
-from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only
+from l5kit.data.array_shapes import as_read_only
 from l5kit.data.record_buffer import RecordBuffer
 
 __all__ = ["behind_view", "read_only", "shown_to"]
@@ -40,7 +41,7 @@ def read_only(value: _T) -> _T:
     dataclass calls ``memory`` is for writing, and stays as it is.
     """
     if isinstance(value, np.ndarray):
-        return cast("_T", as_read_only(value) if value.flags.writeable else value)
+        return as_read_only(value) if value.flags.writeable else value
     if isinstance(value, (tuple, list)):
         shown = [read_only(each) for each in value]
         return cast("_T", type(value)(*shown) if hasattr(value, "_fields") else type(value)(shown))
@@ -48,7 +49,7 @@ def read_only(value: _T) -> _T:
         return cast("_T", {name: read_only(each) for name, each in value.items()})
     if isinstance(value, RecordBuffer):
         return cast("_T", value.as_read_only())
-    if isinstance(value, (type, ReadOnlyArrays)) or not is_dataclass(value):
+    if isinstance(value, type) or not is_dataclass(value):
         return value
     return cast("_T", _view_of(value)) if type(value).__module__.startswith("l5kit.") else value
 
@@ -63,6 +64,8 @@ def _view_of(value: Any) -> object:
         return value
     given = {field.name: getattr(value, field.name) for field in fields(value)}
     given = {name: each if name == "memory" else read_only(each) for name, each in given.items()}
+    if not hasattr(value, "__dict__"):  # one with slots, which computes nothing on demand
+        return replace(value, **given)
     view = object.__new__(_class_of_views(type(value)))
     for name, each in (given | {_SOURCE: value}).items():
         object.__setattr__(view, name, each)
@@ -71,25 +74,25 @@ def _view_of(value: Any) -> object:
 
 @functools.cache
 def _class_of_views(value_class: type) -> type:
-    """Return the class of the views of objects of a class."""
-    found = [name for base in value_class.__mro__ for name, each in vars(base).items() if _is_kept(each)]
-    members: dict[str, object] = {name: _found_behind(value_class, name) for name in found}
-    about: Mapping[str, object] = {name: getattr(value_class, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return type(value_class.__name__, (value_class,), {**members, **about})
+    """Return the class of the views of objects of a class: what it computes on demand is that of the object."""
+    members: dict[str, object] = {"__module__": value_class.__module__, "__qualname__": value_class.__qualname__}
+    for name in dir(value_class):
+        member = inspect.getattr_static(value_class, name)
+        if isinstance(member, functools.cached_property):
+            kept: Any = functools.cached_property(_read_behind(name, member.func))
+            kept.__set_name__(value_class, name)
+            members[name] = kept
+        elif isinstance(member, property):
+            members[name] = property(_read_behind(name, member.fget))
+    return type(value_class.__name__, (value_class,), members)
 
 
-def _is_kept(member: object) -> bool:
-    return isinstance(member, functools.cached_property)
+def _read_behind(name: str, compute: Any) -> Callable[[Any], object]:
+    """Return what takes something that is computed from the object behind a view, and shows it read-only."""
 
+    def read(view: Any) -> object:
+        source = behind_view(view)
+        # a view that dataclasses.replace has changed is an object of its own
+        return read_only(compute(view) if source is view else getattr(source, name))
 
-def _found_behind(value_class: type, name: str) -> object:
-    """Return the member of views that is what their object has found under a name, and keeps."""
-
-    def find(view: Any) -> object:
-        source = vars(view).get(_SOURCE)
-        # a view that was changed by dataclasses.replace is an object of its own
-        return getattr(value_class, name).func(view) if source is None else read_only(getattr(source, name))
-
-    member: Any = functools.cached_property(find)
-    member.__set_name__(value_class, name)
-    return member
+    return read
