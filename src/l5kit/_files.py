@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "clear_leftovers",
     "clear_leftovers_in",
+    "is_scratch",
     "placed_when_complete",
     "put_in_place",
     "remove_whole",
@@ -243,6 +244,11 @@ def clear_leftovers_in(folder: Path) -> None:
     """Remove what writers of any file or folder in a folder have left, as :func:`clear_leftovers` does for one."""
     for name in sorted({name for _, name in _scratch_folders(folder)}):
         clear_leftovers(folder / name)
+
+
+def is_scratch(folder: Path) -> bool:
+    """Return whether a folder is the scratch folder of a writer, at work or killed, by its name and what it holds."""
+    return _SCRATCH.fullmatch(folder.name) is not None and any((folder / name).is_file() for name in (_LOCK, _HOST))
 
 
 def _scratch_folders(folder: Path) -> list[tuple[Path, str]]:

@@ -43,7 +43,7 @@ def test_people_get_tables_and_a_folder(l5kit, network, city, tmp_path):
         "samples/s",
     ):
         assert text in done.stdout
-    assert sorted(os.listdir(tmp_path / "out")) == ["samples.csv", "scores.csv", "scores.json", "worst"]
+    assert sorted(os.listdir(tmp_path / "out")) == ["receipt.json", "samples.csv", "scores.csv", "scores.json", "worst"]
 
 
 def test_machines_get_what_the_folder_holds(l5kit, network, city, tmp_path):
@@ -125,8 +125,9 @@ def test_what_is_there_is_not_written_over(l5kit, network, city, tmp_path):
     call = ("evaluate", network, "--data", city, "--out", tmp_path, *FEW)
     refused = l5kit(*call)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "--overwrite" in refused.stderr
-    assert l5kit(*call, "--overwrite").exit_code == 0
+    assert "which holds 'mine', but no evaluation" in refused.stderr
+    assert l5kit(*call, "--overwrite").exit_code == 1
+    assert os.listdir(tmp_path) == ["mine"]
     assert (tmp_path / "mine").read_text() == "mine"
 
 

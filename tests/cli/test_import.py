@@ -54,7 +54,7 @@ def test_what_cannot_be_imported_is_an_error_in_one_line(l5kit, source, tmp_path
     for arguments, message in (
         (("argoverse2", tmp_path / "none", tmp_path / "out"), "this folder does not exist"),
         (("argoverse2", tmp_path, tmp_path / "out"), "no scenario of Argoverse 2"),
-        (("argoverse2", source, source), "which holds files, but no import"),
+        (("argoverse2", source, source), "but no import, so nothing in it is replaced"),
     ):
         done = l5kit("import", *arguments)
         assert (done.exit_code, done.stdout) == (1, "")

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, read_result, simulate
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from support.simulated_folders import digests_of
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_written_into_a_dataset(city, tmp_path, place):
 
 def test_tables_of_others_are_not_overwritten(city, tmp_path):
     (tmp_path / "scenes.csv").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match=r"holds scenes\.csv, but no simulation"):
+    with pytest.raises(InvalidArgumentError, match=r"holds 'scenes\.csv', but no simulation"):
         run(city, tmp_path, overwrite=True)
     assert (tmp_path / "scenes.csv").read_text() == "mine"
 
@@ -75,13 +75,63 @@ def test_a_folder_of_before_data_was_recorded_opens_and_is_taken_for_the_same(ci
         content = json.loads((folder / name).read_text())
         del content["data"]
         (folder / name).write_text(json.dumps(content))
+    (folder / "receipt.json").unlink()
     assert read_result(folder).num_scenes == 1
-    assert run(city, folder).scenes_per_s is None
+    assert run(city, folder).scenes_per_s is not None  # nothing tells that its files are whole
     assert json.loads((folder / "run.json").read_text())["data"]["num_scenes"] > 1
 
 
 def test_a_result_without_scores_is_refused(folder):
     (folder / "scores.json").write_text("{}")
+    with pytest.raises(CorruptedDataError, match=r"scores\.json has 2 bytes"):
+        read_result(folder)
+    (folder / "receipt.json").unlink()
+    with pytest.raises(InvalidArgumentError, match="has no scores of a simulation"):
+        read_result(folder)
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def empty_files(file):
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps(content | {"files": {}}))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "told"),
+    [
+        ("plans.npz", cut, r"plans\.npz has .* bytes, and .* were written"),
+        ("simulated.zarr/agents", shutil.rmtree, r"simulated\.zarr/agents/\S+ is missing"),
+        ("simulated.zarr/frames/0", cut, r"simulated\.zarr/frames/0 has .* bytes"),
+        ("frames.csv", os.unlink, r"frames\.csv is missing"),
+        ("scenes.csv", lambda file: file.write_text(file.read_text()[::-1]), r"scenes\.csv is not what was written"),
+        ("scores.json", empty_files, r"scores\.json has .* bytes"),
+        ("receipt.json", cut, r"receipt\.json cannot be read"),
+    ],
+)
+def test_a_complete_simulation_that_was_damaged_is_told_and_made_again(city, done, folder, name, damage, told):
+    damage(folder / name)
+    with pytest.raises(CorruptedDataError, match=told):
+        read_result(folder)
+    assert run(city, folder).scenes_per_s is not None
+    assert digests_of(folder) == digests_of(done)
+
+
+def test_one_bit_of_a_large_file_is_found_where_all_is_read(folder):
+    file = folder / "simulated.zarr" / "agents" / "0"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert read_result(folder).num_scenes == 1
+    with pytest.raises(CorruptedDataError, match="agents/0 is not what was written"):
+        read_result(folder, reads_all=True)
+
+
+def test_scores_without_the_files_of_their_log_are_none(folder):
+    (folder / "receipt.json").unlink()
+    empty_files(folder / "scores.json")
     with pytest.raises(InvalidArgumentError, match="has no scores of a simulation"):
         read_result(folder)
 

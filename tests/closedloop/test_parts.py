@@ -11,6 +11,7 @@ from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.closedloop.parts import FinishedScene, drop_damaged, find_parts, write_part
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
 from support.simulated_folders import digests_of
 
 OPTIONS = ClosedLoopOptions(num_frames=6, scenes=[0, 1], batch_size=1, show_bar=False)
@@ -134,12 +135,21 @@ def test_whole_parts_under_their_own_names_stay(tmp_path):
         assert scenes_after_dropping(tmp_path) == [[0, 1], [2, 3]]
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_is_no_part_is_dropped(city, done, begun, kind):
-    (begun / "parts" / "00000099").write_text("x") if kind == "file" else (begun / "parts" / "1abc").mkdir()
-    with pytest.warns(RuntimeWarning, match="is damaged: scenes.json cannot be read"):
+def test_an_empty_folder_that_is_no_part_is_dropped(city, done, begun):
+    (begun / "parts" / "1abc").mkdir()
+    with pytest.warns(RuntimeWarning, match=r"is damaged: there is no scenes\.json"):
         run(city, begun)
     assert digests_of(begun) == digests_of(done)
+
+
+@pytest.mark.parametrize("place", ["00000099", "2024-holiday/beach.png", "00000001/notes.txt"])
+def test_a_file_of_somebody_else_among_the_parts_stays_and_is_named(city, begun, place):
+    (begun / "parts" / place).parent.mkdir(exist_ok=True)
+    (begun / "parts" / place).write_text("x")
+    before = digests_of(begun)
+    with pytest.raises(InvalidArgumentError, match=f"which holds 'parts/{place}'; move that away"):
+        run(city, begun)
+    assert digests_of(begun) == before
 
 
 def test_whole_parts_are_not_driven_again(city, done, begun):

@@ -25,7 +25,7 @@ from l5kit.simulation.engine.actions import Actions, PlannedPoses
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from support.simulated_folders import digests_of, rows_of, write_planner
 
-FILES = ["frames.csv", "plans.npz", "run.json", "scenes.csv", "scores.json", "simulated.zarr"]
+FILES = ["frames.csv", "plans.npz", "receipt.json", "run.json", "scenes.csv", "scores.json", "simulated.zarr"]
 QUIET = {"show_bar": False}
 
 
@@ -295,15 +295,15 @@ def test_other_options_and_other_data_are_refused_and_named(straight_on, mixed_c
     assert digests_of(straight_on) == before
 
 
-def test_a_simulation_is_replaced_when_asked_for_and_files_of_others_stay(mixed_city, tmp_path):
+def test_a_simulation_is_replaced_when_asked_for_and_nothing_else_is(mixed_city, tmp_path):
+    first, second = (options(scenes=[number], overwrite=True) for number in (1, 4))
+    simulate(mixed_city, tmp_path, planner="standing", options=first)
+    assert [row["scene"] for row in simulate(mixed_city, tmp_path, options=second).scenes()] == [4]
     (tmp_path / "notes.txt").write_text("mine")
-    one = options(scenes=[1])
-    with pytest.raises(InvalidArgumentError, match="holds files, but no simulation"):
-        simulate(mixed_city, tmp_path, planner="standing", options=one)
-    simulate(mixed_city, tmp_path, planner="standing", options=options(scenes=[1], overwrite=True))
-    result = simulate(mixed_city, tmp_path, planner="replay", options=options(scenes=[4], overwrite=True))
-    assert [row["scene"] for row in result.scenes()] == [4]
-    assert (tmp_path / "notes.txt").read_text() == "mine"
+    before = digests_of(tmp_path)
+    with pytest.raises(InvalidArgumentError, match=r"holds 'notes\.txt' beside a simulation"):
+        simulate(mixed_city, tmp_path, planner="standing", options=first)
+    assert digests_of(tmp_path) == before
 
 
 def test_two_processes_do_not_write_into_one_folder(mixed_city, tmp_path):

@@ -86,7 +86,7 @@ def test_what_is_there_is_replaced_only_if_asked_for(tmp_path):
         pytest.fail("the block must not run")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
-    with pytest.raises(InvalidArgumentError, match="is no dataset"), write_log(tmp_path / "other", overwrite=True):
+    with pytest.raises(InvalidArgumentError, match="but no dataset"), write_log(tmp_path / "other", overwrite=True):
         pytest.fail("the block must not run")
     with pytest.raises(InvalidArgumentError, match=r"save\(\) makes a zip file"), write_log(tmp_path / "a.zarr.zip"):
         pytest.fail("the block must not run")

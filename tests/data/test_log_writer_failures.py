@@ -57,11 +57,11 @@ def test_of_two_writers_of_one_log_the_first_to_end_wins(tmp_path):
 
 def test_a_folder_of_something_else_is_not_replaced_even_if_it_came_late(tmp_path):
     path = tmp_path / "a.zarr"
-    with pytest.raises(InvalidArgumentError, match="is no dataset"), write_log(path, overwrite=True):
+    with pytest.raises(InvalidArgumentError, match="but no dataset"), write_log(path, overwrite=True):
         put_precious(path)
     log = random_dataset(np.random.default_rng(0), 2)
     other = tmp_path / "b.zarr"
-    with pytest.raises(InvalidArgumentError, match="is no dataset"):
+    with pytest.raises(InvalidArgumentError, match="but no dataset"):
         log.save(other, overwrite=True, progress=lambda *_: put_precious(other))
     assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["a.zarr", "b.zarr", "precious.txt", "precious.txt"]
 
@@ -79,9 +79,9 @@ def test_a_saved_log_does_not_replace_what_has_come_to_its_place(name, tmp_path)
 def test_a_file_is_no_log_to_be_replaced(tmp_path):
     path = tmp_path / "a.zarr"
     path.write_text("precious")
-    with pytest.raises(InvalidArgumentError, match="is no dataset"), write_log(path, overwrite=True):
+    with pytest.raises(InvalidArgumentError, match="which is a file"), write_log(path, overwrite=True):
         pytest.fail("the block must not run")
-    with pytest.raises(InvalidArgumentError, match="is no dataset"):
+    with pytest.raises(InvalidArgumentError, match="which is a file"):
         random_dataset(np.random.default_rng(0), 1).save(path, overwrite=True)
     assert path.read_text() == "precious"
 

@@ -1,6 +1,7 @@
 """Options of environments: each observation with each kind of actions, rewards and objects of one's own, and errors."""
 
 import json
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E4
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.reward import Reward  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward  # noqa: E402
-from l5kit.environment.rewards.step_reward import StepWorth  # noqa: E402
+from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth  # noqa: E402
 from l5kit.environment.setup import ACTIONS, OBSERVATIONS  # noqa: E402
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError  # noqa: E402
 from l5kit.simulation.vehicle_models import PoseChange  # noqa: E402
@@ -387,6 +388,38 @@ def test_actions_and_rewards_may_be_ones_own(city, tmp_path, observation):
     assert failed[0] == [False, False]
     assert kinds[0][0].begun[0] == ([0, 1], 2)
     assert kinds[0][1].begun[0] == [0, 1]
+
+
+class MeddlingReward(Halves):
+    """Reward of a user that writes into what it is shown."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def of_step(self, slots, step):
+        array = slots if self.name == "slots" else getattr(step, self.name)
+        (array[0] if isinstance(array, tuple) else array)[...] = 0
+        return super().of_step(slots, step)
+
+
+class MeddlingActions(Sideways):
+    """Actions of a user that write into the AVs that they are shown."""
+
+    def move(self, slots, egos, actions, step_time_s):
+        egos.states.positions_m[:] = 0.0
+        return super().move(slots, egos, actions, step_time_s)
+
+
+def test_rewards_and_actions_of_ones_own_cannot_write_into_what_they_are_shown(city, tmp_path):
+    config = write_config(tmp_path)
+    arrays = [field.name for field in fields(DrivenStep) if field.name not in ("step_time_s", "driving_map")]
+    given = [(Sideways(), MeddlingReward(name)) for name in ("slots", *arrays)] + [(MeddlingActions(), Halves())]
+    for actions, reward in given:
+        env = make_many(city, config, 2, observation="compact", actions=actions, reward=reward)
+        env.reset(seed=4)
+        with pytest.raises(ValueError, match="read-only"):
+            env.step(np.zeros((2, 1), np.float32))
 
 
 class OfOneFive(Reward):

@@ -11,6 +11,7 @@ from l5kit import __version__
 from l5kit.configs.config import save_config_data
 from l5kit.data import ChunkedDataset
 from l5kit.data.digest import dataset_digest
+from l5kit.data.receipts import find_loss
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.evaluation import create_chopped_dataset
 from l5kit.openloop.run import OpenLoopOptions, evaluate
@@ -35,23 +36,27 @@ def files_of(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_an_evaluation_is_replaced_only_if_asked_for_and_other_files_stay(planner, city, tmp_path):
+def test_an_evaluation_is_replaced_only_if_asked_for_and_nothing_else_is(planner, city, tmp_path):
     first = evaluate(planner, tmp_path, data_folder=city, options=FEW)
     (picture,) = (tmp_path / "worst").iterdir()
-    assert files_of(tmp_path) == ["samples.csv", "scores.csv", "scores.json", f"worst/{picture.name}"]
+    assert files_of(tmp_path) == ["receipt.json", "samples.csv", "scores.csv", "scores.json", f"worst/{picture.name}"]
     scores = json.loads((tmp_path / "scores.json").read_text())
     log = city / "scenes" / "sample.zarr"
     num_scenes = len(ChunkedDataset(str(log)).open().scenes)
     assert scores["data"] == {"path": str(log), "digest": dataset_digest(log), "num_scenes": num_scenes}
     assert scores["l5kit"] == __version__
     assert scores["configuration"]["workflow"] == "vector_planner"
-    (tmp_path / "notes.txt").write_text("mine")
+    assert find_loss(tmp_path, reads_all=True) is None
     with pytest.raises(InvalidArgumentError, match="--overwrite"):
         evaluate(planner, tmp_path, data_folder=city, options=FEW)
 
     fewer = OpenLoopOptions(max_samples=2, num_worst=0, overwrite=True)
     assert evaluate(planner, tmp_path, data_folder=city, options=fewer).num_samples == first.num_samples - 1
-    assert files_of(tmp_path) == ["notes.txt", "samples.csv", "scores.csv", "scores.json"]
+    assert files_of(tmp_path) == ["receipt.json", "samples.csv", "scores.csv", "scores.json"]
+    assert json.loads((tmp_path / "scores.json").read_text())["num_samples"] == 2
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match=r"holds 'notes\.txt' beside an evaluation"):
+        evaluate(planner, tmp_path, data_folder=city, options=fewer)
     assert json.loads((tmp_path / "scores.json").read_text())["num_samples"] == 2
 
 

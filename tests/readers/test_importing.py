@@ -321,7 +321,7 @@ def test_parts_that_are_not_those_of_their_scene_are_read_again(tmp_path, monkey
     elif name == "another version":
         first.write_bytes(b"")
     elif name == "a folder":
-        first.rename(first.with_suffix(".bak"))
+        first.rename(tmp_path / "moved.npz")
         first.mkdir()
     else:
         content[directory + (8 if name == "a password" else 10)] |= 1 if name == "a password" else 77
@@ -559,7 +559,7 @@ def test_only_an_import_is_replaced_and_only_where_that_is_asked_for(tmp_path):
         import_dataset(reader, out)
     assert import_dataset(reader, out, overwrite=True, max_scenes=1).num_scenes == 1
     (out / "import.json").unlink()
-    with pytest.raises(InvalidArgumentError, match="holds files, but no import"):
+    with pytest.raises(InvalidArgumentError, match=r"holds 'meta\.json', but no import"):
         import_dataset(reader, out, overwrite=True)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InvalidArgumentError, match="which is a file"):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from l5kit._files import replaced_when_complete
 from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.configs.overrides import shipped_config_text
 from l5kit.configs.schema import json_schema
@@ -37,5 +38,7 @@ def config(
         print_line(text)
         return
     require_writable(out, option="--out")
-    out.write_text(f"{text}\n", "utf-8")
+    with replaced_when_complete(out, argument="--out") as temporary:
+        temporary.write_text(f"{text}
+", "utf-8")
     remark(f"{'schema' if name is None else name} written to {out}")

@@ -9,6 +9,7 @@ import typer
 from l5kit.cli.options import AerialOption, MapOption, MetaOption
 from l5kit.cli.output import print_facts, print_line, print_table, print_texts, remark
 from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -48,11 +49,13 @@ def demo(
         find_dataset_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before torch is imported
     from l5kit.dataset.mask_cache import load_or_compute_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
-    from l5kit.visualization.demo_folder import write_demo_folder
+    from l5kit.visualization.demo_folder import DEMO_FILES, write_demo_folder
     from l5kit.visualization.tour import measure_sampling
     from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, SPEED_COLUMNS, mask_rows, speed_rows
 
     out.mkdir(parents=True, exist_ok=True)
+    for name in DEMO_FILES:
+        require_own_file(out / name, argument="--out")
     if data is None:
         with show_progress("Making a city", visible=True) as progress:
             make_city(out / _CITY_FOLDER, seed=seed, num_scenes=scenes, overwrite=True, progress=progress)

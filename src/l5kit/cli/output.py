@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from l5kit.configs.texts import finite_values
+from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.stores.store import whole_path_of
 
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -62,6 +63,7 @@ def require_writable(out: Path, *, option: str) -> None:
         FileNotFoundError: Its folder does not exist.
         IsADirectoryError: It is a folder.
         PermissionError: Its folder may not be written to.
+        InvalidArgumentError: It is there, and l5kit has not written it.
     """
     if not out.parent.is_dir():
         raise FileNotFoundError(f"{option} {str(out)!r}: the folder {str(out.parent)!r} does not exist; make it first")
@@ -71,6 +73,7 @@ def require_writable(out: Path, *, option: str) -> None:
         raise PermissionError(
             f"{option} {str(out)!r}: the folder {str(out.parent)!r} may not be written to; name one that may"
         )
+    require_own_file(out, argument=option)
 
 
 def print_facts(title: str, facts: Mapping[str, object]) -> None:

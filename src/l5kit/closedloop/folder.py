@@ -1,7 +1,7 @@
 """Folder of a simulation: whose it is, what was run in it, and whether a run may go on there."""
 
 import json
-import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +11,11 @@ from l5kit._files import clear_leftovers, remove_whole, replaced_when_complete
 from l5kit._types import JsonObject
 from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import with_option
-from l5kit.closedloop.parts import PARTS_FOLDER
+from l5kit.closedloop.parts import PART_PATHS, PARTS_FOLDER
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.folder_lock import held_alone
-from l5kit.data.receipts import digest_of_json
+from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
+from l5kit.data.receipts import RECEIPT_FILE, digest_of_json, find_loss, write_receipt
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "SCORES_FILE",
     "claimed",
     "digest_of_run",
+    "finish_folder",
     "holds_scores",
     "is_complete",
     "read_json",
@@ -42,10 +44,12 @@ PLANS_FILE: Final = "plans.npz"
 RUN_FILE: Final = "run.json"
 
 _LOCK: Final = "owner.lock"
-_FILES: Final = (
+_FINISHED: Final = (
     *(SCORES_FILE, SCENES_TABLE, FRAMES_TABLE, "scenes.parquet", "frames.parquet", DRIVEN_LOG, PLANS_FILE),
-    RUN_FILE,
 )
+"""What is there at the end; the receipt is of these."""
+
+_FILES: Final = (RECEIPT_FILE, *_FINISHED, RUN_FILE)
 """What a simulation writes, in the order in which it is removed."""
 
 _COMPARED: Final = ("l5kit", "planner", "agents", "options", "digests")
@@ -53,32 +57,43 @@ _NOT_COMPARED: Final = "configuration"
 """A digest that others contain."""
 
 
+def _is_marked(folder: Path) -> bool:
+    """Return whether a folder says what is simulated in it, or a run was killed before it could."""
+    if holds_keys(folder / RUN_FILE, {"l5kit", "planner", "agents", "options"}):
+        return True
+    left = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{RUN_FILE}.")}
+    parts = folder / PARTS_FOLDER
+    return left <= {PARTS_FOLDER} and (not parts.is_dir() or all(each.name == _LOCK for each in parts.iterdir()))
+
+
+_SIMULATION: Final = OutputKind(
+    "a simulation",
+    _is_marked,
+    rf"{'|'.join(re.escape(name) for name in _FILES)}|{re.escape(DRIVEN_LOG)}/{LOG_FILES}"
+    rf"|{PARTS_FOLDER}/(?:{re.escape(_LOCK)}|{PART_PATHS})",
+)
+
+
 def require_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that is not for simulations.
 
     Raises:
-        InvalidArgumentError: It is a file, or a dataset, or holds files but no simulation; with ``overwrite`` it may
-            hold files of others, but none of the names that a simulation writes.
+        InvalidArgumentError: It is a file, or a dataset, or holds files but no simulation. With ``overwrite``, a
+            simulation with files of somebody else in it is refused, too, and so is one whose folder of parts, which
+            goes at the end, has such files.
     """
     if as_unicode(str(folder)) != str(folder):
         raise InvalidArgumentError(f"folder is {str(folder)!r}, a name with bytes that are no text; name another")
-    if folder.exists() and not folder.is_dir():
-        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a file; name a folder")
     if _is_dataset(folder):
         raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a dataset or a folder in one; name another")
-    holds_others = folder.is_dir() and any(folder.iterdir()) and not (folder / RUN_FILE).is_file()
-    if not holds_others or _is_just_begun(folder):
+    if overwrite or not folder.is_dir() or not _is_marked(folder):
+        require_own_folder(folder.resolve(), _SIMULATION, argument="folder")
         return
-    foreign = [name for name in _FILES if os.path.lexists(folder / name)]
-    if overwrite and foreign:
+    foreign = next(_SIMULATION.foreign_in(folder, within=PARTS_FOLDER), None)
+    if foreign is not None:
         raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, which holds {', '.join(foreign)}, but no simulation, as there is no "
-            f"{RUN_FILE}; name another folder, or move them away"
-        )
-    if not overwrite:
-        raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, which holds files, but no simulation; name another, or write into this one "
-            "(--overwrite)"
+            f"folder is {str(folder)!r}, whose {PARTS_FOLDER} goes when a simulation is complete, and which holds "
+            f"{foreign!r}; move that away, or name another folder"
         )
 
 
@@ -102,19 +117,22 @@ def require_apart(folder: Path, inputs: Iterable[Path | None]) -> None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether all files of a simulation are there, those for Parquet left aside."""
-    tables_are_there = all((folder / name).is_file() for name in (SCENES_TABLE, FRAMES_TABLE, PLANS_FILE))
-    if not tables_are_there or not (folder / DRIVEN_LOG).is_dir() or not (folder / SCORES_FILE).is_file():
-        return False
-    try:
-        return holds_scores(read_json(folder / SCORES_FILE))
-    except ConfigError:
-        return False
+    """Return whether the receipt of a simulation is there, and all its files as they were written."""
+    return find_loss(folder) is None and holds_scores(read_json(folder / SCORES_FILE))
+
+
+def finish_folder(folder: Path, scores: Mapping[str, object]) -> None:
+    """Write the scores, and then the receipt: where that is, the simulation is complete."""
+    write_json(folder / SCORES_FILE, scores)
+    write_receipt(folder, RECEIPT_FILE, {"command": "simulate", "l5kit": scores["l5kit"]}, of=_FINISHED)
 
 
 def holds_scores(scores: JsonObject) -> bool:
     """Return whether the content of ``scores.json`` is that of a simulation."""
-    return {"score", "scenes", "metrics", "totals", "scenes_failing", "failed", "files", "planner"} <= scores.keys()
+    files = scores.get("files")
+    has_files = isinstance(files, dict) and {"log", "map", "meta"} <= files.keys()
+    wanted = {"score", "scenes", "metrics", "totals", "scenes_failing", "failed", "agents", "planner"}
+    return has_files and wanted <= scores.keys()
 
 
 @contextmanager
@@ -174,18 +192,9 @@ def _is_dataset(folder: Path) -> bool:
     return is_in_group or ((path / "meta.json").is_file() and (path / "scenes").is_dir())
 
 
-def _is_just_begun(folder: Path) -> bool:
-    """Return whether a run was killed before it has said what it is."""
-    left = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{RUN_FILE}.")}
-    if left - {PARTS_FOLDER}:
-        return False
-    parts = folder / PARTS_FOLDER
-    return not parts.is_dir() or all(entry.name == _LOCK for entry in parts.iterdir())
-
-
 def _take_over(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> None:
     """Make sure that what is in the folder is of this run, and write what it is."""
-    for name in _FILES:
+    for name in (*_FILES, PARTS_FOLDER):
         clear_leftovers(folder / name)
     if overwrite:
         _remove_simulation(folder)

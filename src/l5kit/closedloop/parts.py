@@ -1,5 +1,6 @@
 """Parts of a simulation: finished blocks of scenes on disk, each written whole or not at all."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ from l5kit._types import Float64Array, FloatArray, JsonObject, RecordArray
 from l5kit.closedloop.columns import FRAME_DTYPE
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
+from l5kit.data.owned_outputs import LOG_FILES
 from l5kit.data.receipts import find_damage, read_receipt, write_receipt
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.engine.kept_plans import join_times, plans_at
 
-__all__ = ["PARTS_FOLDER", "FinishedScene", "Part", "drop_damaged", "find_parts", "write_part"]
+__all__ = ["PARTS_FOLDER", "PART_PATHS", "FinishedScene", "Part", "drop_damaged", "find_parts", "write_part"]
 
 PARTS_FOLDER: Final = "parts"
 
@@ -27,6 +29,12 @@ _ROWS_FILE: Final = "scenes.json"
 _FRAMES_FILE: Final = "frames.npy"
 _PLANS_FILE: Final = "plans.npy"
 _LOG_FOLDER: Final = "scenes.zarr"
+
+PART_PATHS: Final = (
+    rf"\d{{8,}}/(?:{re.escape(_ROWS_FILE)}|{re.escape(_FRAMES_FILE)}|{re.escape(_PLANS_FILE)}"
+    rf"|{re.escape(_LOG_FOLDER)}/{LOG_FILES})"
+)
+"""Pattern of the paths of parts in their folder."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,8 @@ from l5kit.closedloop.folder import (
     holds_scores,
     read_json,
 )
-from l5kit.errors import InvalidArgumentError
+from l5kit.data.receipts import RECEIPT_FILE, find_loss
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 __all__ = ["ClosedLoopResult", "read_result"]
 
@@ -83,16 +84,28 @@ class ClosedLoopResult:
                 yield {name: _TYPES[SCENE_COLUMNS[name].kind](text) if text else None for name, text in row.items()}
 
 
-def read_result(folder: str | os.PathLike[str]) -> ClosedLoopResult:
+def read_result(folder: str | os.PathLike[str], *, reads_all: bool = False) -> ClosedLoopResult:
     """Return the result of a simulation that was made before.
+
+    Args:
+        folder: Its folder.
+        reads_all: Compare the content of all files with the receipt; else sizes, and what is small.
 
     Raises:
         InvalidArgumentError: There is none, or it has not come to its end.
+        CorruptedDataError: A file is missing, or not as it was written; the message says which.
     """
     path = Path(folder)
     if not (path / SCORES_FILE).is_file():
         raise InvalidArgumentError(
             f"folder is {str(folder)!r}, which holds no simulation that has come to its end: there is no {SCORES_FILE}"
+        )
+    # simulations from before there were receipts open by their scores alone
+    loss = find_loss(path, reads_all=reads_all) if (path / RECEIPT_FILE).exists() else None
+    if loss is not None:
+        raise CorruptedDataError(
+            f"the simulation in {str(folder)!r} is damaged: {loss}; run it again, which makes what is missing, or take "
+            "another copy of it"
         )
     scores = read_json(path / SCORES_FILE)
     if not holds_scores(scores):

@@ -16,10 +16,10 @@ from l5kit.closedloop.folder import (
     SCORES_FILE,
     claimed,
     digest_of_run,
+    finish_folder,
     is_complete,
     require_apart,
     require_folder,
-    write_json,
 )
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, drop_damaged, find_parts
@@ -29,6 +29,7 @@ from l5kit.closedloop.scores_file import scores_of
 from l5kit.closedloop.setup import ClosedLoopSetup, set_up
 from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress
+from l5kit.data.receipts import RECEIPT_FILE
 from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.errors import EngineError
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
@@ -105,7 +106,8 @@ def simulate(
     with claimed(target, setup.facts, overwrite=options.overwrite) as parts:
         scenes_per_s = None
         if not is_complete(target):
-            (target / SCORES_FILE).unlink(missing_ok=True)
+            for name in (RECEIPT_FILE, SCORES_FILE):
+                (target / name).unlink(missing_ok=True)
             scenes_per_s = _simulate_missing(setup, parts)
             _write_files(setup, target, parts)
     result = read_result(target)
@@ -188,4 +190,4 @@ def _write_files(setup: ClosedLoopSetup, folder: Path, parts: Path) -> None:
             with_parquet=can_write_parquet(),
             progress=progress,
         )
-    write_json(folder / SCORES_FILE, scores_of(rows, setup.facts))
+    finish_folder(folder, scores_of(rows, setup.facts))

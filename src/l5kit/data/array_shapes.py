@@ -1,11 +1,10 @@
 """Shapes of arrays that travel together, which a dataclass of arrays checks once, and arrays nobody may write to."""
 
 from dataclasses import fields, is_dataclass
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
 
 
@@ -53,7 +52,10 @@ def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> No
         )
 
 
-def as_read_only(array: NumericArray) -> NumericArray:
+_Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
+
+
+def as_read_only(array: _Array) -> _Array:
     """Return a view that nobody may write to: of one kind for kernels, whether the array itself may be written to."""
     view = array.view()
     view.setflags(write=False)

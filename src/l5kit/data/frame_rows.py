@@ -1,9 +1,12 @@
 """Rows of many frames in one array with room for more: the agents, or the traffic light faces, of a record buffer."""
 
+from copy import copy
+
 import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit.data.array_shapes import as_read_only
 from l5kit.data.record_bytes import as_bytes
 
 __all__ = ["FrameRows", "expand_ranges", "move_rows"]
@@ -36,6 +39,12 @@ class FrameRows:
         if num_spare:
             self.array = np.zeros(len(rows) + num_spare, rows.dtype)  # pages that are not used take no memory
             self.array[: len(rows)].view(np.uint8)[:] = rows.view(np.uint8)
+
+    def as_read_only(self) -> "FrameRows":
+        """Return a view that may only be read from."""
+        view = copy(self)
+        view.array, view._slot_ends = as_read_only(self.array), as_read_only(self._slot_ends)
+        return view
 
     def take_frames(self, source: Int64Array, target: Int64Array, num_frames: int) -> None:
         """Number the frames anew: those of the rows ``source`` get the numbers ``target``, the others have no slot."""

@@ -1,29 +1,44 @@
-"""Receipts: what a folder was written with, so that damage is found before anybody takes it for whole."""
+"""Receipts: what a folder was written with, so that damage is found before anybody takes it for whole.
+
+A receipt is JSON with what the writer tells, and of each file its size and SHA-256. Parts of jobs are compared file by
+file, each read in whole; of a finished output sizes are looked at, which takes no time, and what is small is read.
+"""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
+from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
 
-__all__ = ["digest_of_json", "find_damage", "read_receipt", "write_receipt"]
+__all__ = ["RECEIPT_FILE", "digest_of_json", "find_damage", "find_loss", "read_receipt", "write_receipt"]
+
+RECEIPT_FILE: Final = "receipt.json"
+"""The receipt of a finished output: which command has written it, and of which files it is."""
 
 _SHA256 = "sha256"
+_BYTES = "bytes"
 _FILES = "files"
+_MOST_READ_BYTES = 2**20
+"""A file at the top of a finished output that is no larger is read whenever the output is."""
 
 
-def write_receipt(folder: Path, name: str, content: JsonObject) -> None:
-    """Write what is known of a folder as JSON into it, with the SHA-256 of each of its files and of the receipt.
+def write_receipt(folder: Path, name: str, content: JsonObject, *, of: Iterable[str] | None = None) -> None:
+    """Write what is known of a folder as JSON into it, with size and SHA-256 of its files and that of the receipt.
 
     Args:
         folder: The folder, which has all its other files.
         name: Name of the receipt.
         content: What else it tells.
+        of: Files and folders in it that the receipt is of; None for all, names that are not there are left out.
     """
-    whole: JsonObject = {**content, _FILES: _digests_in(folder, name)}
+    files = {path: _facts_of(folder / path) for path in _paths_in(folder, name, of)}
+    whole: JsonObject = {**content, _FILES: files}
     whole[_SHA256] = digest_of_json(whole)
-    (folder / name).write_text(json.dumps(whole, allow_nan=False), "utf-8")
+    with replaced_when_complete(folder / name, argument="folder") as temporary:
+        temporary.write_text(json.dumps(whole, allow_nan=False), "utf-8")
 
 
 def read_receipt(folder: Path, name: str) -> JsonObject:
@@ -41,12 +56,11 @@ def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | Non
         expected: What the receipt must tell, such as what the folder is of; a folder may be whole, but another one.
     """
     try:
-        content = read_receipt(folder, name)
-        if content.pop(_SHA256) != digest_of_json(content):
-            return f"{name} is not what was written"
-        written, found = content[_FILES], _digests_in(folder, name)
+        content = _checked(folder, name)
+        written = content[_FILES]
+        found = {path: _facts_of(folder / path) for path in _paths_in(folder, name, None)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return f"{name} cannot be read ({type(error).__name__})"
+        return _unreadable(name, error)
     for fact, value in (expected or {}).items():
         if content.get(fact) != value:
             return f"it is another part: {fact} is {content.get(fact)!r:.80} and not {value!r}"
@@ -54,14 +68,60 @@ def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | Non
     return f"{changed[0]} is not what was written" if changed else None
 
 
-def _digests_in(folder: Path, receipt: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a folder, but for the receipt, by its path in it."""
-    digests = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path != folder / receipt:
-            with path.open("rb") as file:
-                digests[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, _SHA256).hexdigest()
-    return digests
+def find_loss(folder: Path, name: str = RECEIPT_FILE, *, reads_all: bool = False) -> str | None:
+    """Return what a finished output has lost, or None where its files are there as they were written; others may be.
+
+    Args:
+        folder: The folder.
+        name: Name of the receipt.
+        reads_all: Compare the content of every file; else sizes, and the content of small files at the top.
+    """
+    try:
+        for path, facts in _checked(folder, name)[_FILES].items():
+            file = folder / path
+            if not file.is_file():
+                return f"{path} is missing"
+            size = file.stat().st_size
+            if size != facts[_BYTES]:
+                return f"{path} has {size:,} bytes, and {facts[_BYTES]:,} were written"
+            is_read = reads_all or ("/" not in path and size <= _MOST_READ_BYTES)
+            if is_read and _facts_of(file) != facts:
+                return f"{path} is not what was written"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return _unreadable(name, error)
+    return None
+
+
+def _checked(folder: Path, name: str) -> JsonObject:
+    """Return the content of a receipt that was not changed, without its own digest.
+
+    Raises:
+        ValueError: It was changed; other errors where it is none.
+    """
+    content = read_receipt(folder, name)
+    if content.pop(_SHA256) != digest_of_json(content):
+        raise ValueError(f"{name} is not what was written")
+    return content
+
+
+def _unreadable(name: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"there is no {name}"
+    return str(error) if type(error) is ValueError else f"{name} cannot be read ({type(error).__name__})"
+
+
+def _paths_in(folder: Path, receipt: str, of: Iterable[str] | None) -> Iterator[str]:
+    """Yield the paths of files in a folder, or of some of its entries, but for the receipt, sorted."""
+    entries = [folder] if of is None else [folder / each for each in sorted(of)]
+    for entry in entries:
+        for path in [entry] if entry.is_file() else sorted(entry.rglob("*")):
+            if path.is_file() and path != folder / receipt:
+                yield path.relative_to(folder).as_posix()
+
+
+def _facts_of(file: Path) -> JsonObject:
+    with file.open("rb") as opened:
+        return {_BYTES: file.stat().st_size, _SHA256: hashlib.file_digest(opened, _SHA256).hexdigest()}
 
 
 def digest_of_json(content: Mapping[str, object]) -> str:

@@ -1,9 +1,11 @@
 """Saving of a dataset to a new place, complete or not at all."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from zarr.abc.store import Store
@@ -13,6 +15,7 @@ from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import Int64Array, RecordArray, Records
 from l5kit.data.layout import create_array, create_group
 from l5kit.data.log_facts import LogFacts
+from l5kit.data.owned_outputs import DATASET, require_own_folder
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import TL_FACE_ARRAY_KEY
@@ -102,18 +105,26 @@ def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:
 
     Raises:
         FileExistsError: There is something, and ``overwrite`` is False.
-        InvalidArgumentError: What is there is no dataset.
+        InvalidArgumentError: What is there is no dataset, or more than that; the message names a file.
     """
     if not os.path.lexists(path):
         return
     if not overwrite:
         raise FileExistsError(f"{path} exists; choose another path or pass overwrite=True")
-    if as_zip:
-        is_replaceable = path.is_file()
-    else:
-        is_replaceable = path.is_dir() and ((path / ".zgroup").is_file() or not any(path.iterdir()))
-    if not is_replaceable:
-        raise InvalidArgumentError(f"{path} is no dataset, so it is not replaced; choose another path")
+    if not as_zip:
+        require_own_folder(path, DATASET, argument="path")
+    elif not _is_zipped_dataset(path):
+        raise InvalidArgumentError(f"{path} is no zip file of a dataset, so it is not replaced; choose another path")
+
+
+def _is_zipped_dataset(path: Path) -> bool:
+    """Return whether a file is a zip file with a log in it and nothing else, or is empty."""
+    try:
+        with ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+    except (OSError, BadZipFile):
+        return path.is_file() and path.stat().st_size == 0
+    return ".zgroup" in names and all(re.fullmatch(DATASET.paths, name) for name in names)
 
 
 def require_local(argument: str, path: str | os.PathLike[str]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.data.read_only_views import shown_to
 from l5kit.environment.action_kinds import ActionKind, EgosNow
 from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.episode_choice import FIRST_FRAME
@@ -118,8 +119,8 @@ class Episodes:
         speeds_mps = self.states.speeds_mps[slots]
         if seen is not None and "curr_speed" in seen:
             speeds_mps = np.asarray(seen["curr_speed"], np.float64)
-        self.parts.actions.begin(slots, speeds_mps)
-        self.parts.reward.begin(slots, self._step_of(slots, now, now))
+        self.parts.actions.begin(*shown_to(self.parts.actions, "begin", (slots, speeds_mps)))
+        self.parts.reward.begin(*shown_to(self.parts.reward, "begin", (slots, self._step_of(slots, now, now))))
         return seen
 
     def drive(self, slots: Int64Array, actions: NumericArray) -> StepWorth:
@@ -132,14 +133,15 @@ class Episodes:
         before = self._moments_of(slots)
         states = self.states.taken(slots)
         egos = EgosNow(states, self._world_from_agent[slots], self._yaws_rad[slots])
-        moved = parts.actions.move(slots, egos, actions, parts.step_time_s)
+        moved = parts.actions.move(*shown_to(parts.actions, "move", (slots, egos, actions)), parts.step_time_s)
         if roads is not None:
             roads.leave(slots, before.boxes, states.velocities_mps)
         self._set_states(slots, moved, states)
         self.frame_indices[slots] += 1
         if parts.log is not None:
             parts.log.set_ego(slots, self.frame_indices[slots], moved.positions_m, moved.yaws_rad)
-        return parts.reward.of_step(slots, self._step_of(slots, before, self._note(slots, begins=False)))
+        step = self._step_of(slots, before, self._note(slots, begins=False))
+        return parts.reward.of_step(*shown_to(parts.reward, "of_step", (slots, step)))
 
     def look(self, slots: Int64Array, *, frame: int | None = None) -> SampleColumns | None:
         """Write what slots (B,) see into the memory of the view, and return it where it is made of samples.

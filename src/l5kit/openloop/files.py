@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
@@ -12,9 +13,11 @@ from typing import Final
 import numpy as np
 
 from l5kit import __version__
-from l5kit._files import replaced_when_complete
+from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit._types import JsonObject, UInt8Array
 from l5kit.configs.texts import finite_values
+from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
+from l5kit.data.receipts import RECEIPT_FILE, write_receipt
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.metrics import MISS_THRESHOLD_M
 from l5kit.kinematic.baselines import BASELINES
@@ -31,6 +34,7 @@ _SCORES_FILE: Final = "scores.json"
 _SCORES_TABLE: Final = "scores.csv"
 _SAMPLES_TABLE: Final = "samples.csv"
 _WORST_FOLDER: Final = "worst"
+_FINISHED: Final = (_SCORES_FILE, _SCORES_TABLE, _SAMPLES_TABLE, PREDICTIONS_FILE, _WORST_FOLDER)
 
 _ROWS_AT_ONCE: Final = 10_000
 
@@ -40,14 +44,32 @@ _SAMPLE_COLUMNS: Final = (
 )
 
 
+def _is_marked(folder: Path) -> bool:
+    """Return whether an evaluation was begun in a folder, or written by a version that left no receipt."""
+    receipt = folder / RECEIPT_FILE
+    if receipt.is_file():
+        return holds_keys(receipt, {"command"}, command=_COMMAND)
+    return holds_keys(folder / _SCORES_FILE, {"checkpoint", "workflow", "num_samples", "scores"})
+
+
+_COMMAND: Final = "evaluate"
+_RECEIPT: Final = {"command": _COMMAND, "l5kit": __version__}
+_EVALUATION: Final = OutputKind(
+    "an evaluation",
+    _is_marked,
+    rf"{'|'.join(re.escape(name) for name in (RECEIPT_FILE, *_FINISHED))}"
+    rf"|{_WORST_FOLDER}/\d+_scene\d+_frame\d+_\w+\.png",
+)
+
+
 def require_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that cannot be written to.
 
     Raises:
-        InvalidArgumentError: It holds files and is not to be overwritten, or it is a file.
+        InvalidArgumentError: It is a file, or holds files and is not to be overwritten, or others than those of an
+            evaluation.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a file; name a folder")
+    require_own_folder(folder.resolve(), _EVALUATION, argument="folder")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
         raise InvalidArgumentError(
             f"folder is {str(folder)!r}, which holds files; name another, or replace the evaluation in it (--overwrite)"
@@ -55,8 +77,10 @@ def require_folder(folder: Path, *, overwrite: bool) -> None:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make a folder, and remove the files of an older evaluation from it; others stay."""
+    """Make a folder, mark it, and remove the files of an older evaluation from it."""
     folder.mkdir(parents=True, exist_ok=True)
+    clear_leftovers_in(folder)
+    write_receipt(folder, RECEIPT_FILE, _RECEIPT, of=())
     for name in (_SCORES_FILE, _SCORES_TABLE, _SAMPLES_TABLE, PREDICTIONS_FILE):
         (folder / name).unlink(missing_ok=True)
     for picture in (folder / _WORST_FOLDER).glob("[0-9]*_scene*_frame*_*.png"):
@@ -72,7 +96,7 @@ def write_pictures(folder: Path, pictures: Iterable[tuple[str, UInt8Array]]) -> 
 
 
 def write_scores(folder: Path, result: OpenLoopResult) -> None:
-    """Write the tables, and the scores as JSON at last: where that file is, an evaluation is complete."""
+    """Write the tables, the scores as JSON, and at last of all of them the receipt."""
     _write_table(folder / _SAMPLES_TABLE, _SAMPLE_COLUMNS, _sample_rows(result.rows))
     scores = scores_of(result)
     rows = [_flat(row) for row in scores["scores"]]
@@ -80,6 +104,7 @@ def write_scores(folder: Path, result: OpenLoopResult) -> None:
     _write_table(folder / _SCORES_TABLE, columns, ([row.get(name, "") for name in columns] for row in rows))
     with replaced_when_complete(folder / _SCORES_FILE, argument="folder") as temporary:
         temporary.write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    write_receipt(folder, RECEIPT_FILE, _RECEIPT, of=_FINISHED)
 
 
 def scores_of(result: OpenLoopResult) -> JsonObject:

@@ -17,6 +17,8 @@ from l5kit._types import Float64Array, JsonObject
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.map.builder import MapBuilder
+from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys
+from l5kit.data.receipts import RECEIPT_FILE
 from l5kit.errors import MapTooLargeError
 from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.map_writing import WORLD_TO_ECEF, add_map, areas_as_json
@@ -24,9 +26,17 @@ from l5kit.readers.parts import Part, PartHead
 from l5kit.readers.reader import SourceInfo
 from l5kit.readers.scene_conversion import with_lights_renamed
 
-__all__ = ["IMPORT_FILE", "ImportFiles", "offsets_of"]
+__all__ = ["IMPORT", "ImportFiles", "offsets_of"]
 
-IMPORT_FILE: Final = "import.json"
+_IMPORT_FILE: Final = "import.json"
+IMPORT: Final = OutputKind(
+    "an import",
+    lambda folder: holds_keys(folder / _IMPORT_FILE, {"l5kit_version", "dataset", "scenes"}),
+    rf"{_IMPORT_FILE}|{RECEIPT_FILE}|meta\.json|semantic_map/(?:semantic_map\.pb|areas\.json)|sources/[\w-]+\.jsonl"
+    rf"|scenes/[\w-]+\.zarr/{LOG_FILES}",
+)
+"""The folder of an import."""
+
 _TILE_M = 1000.0
 _APART_M = 500.0
 _FURTHEST_M = 2e7
@@ -59,7 +69,7 @@ class ImportFiles:
         map_remarks, renamed = self._write_maps(folder)
         num_remarks = len(map_remarks) + sum(self._write_split(folder, split, renamed) for split in self._by_split)
         _write_json(folder / "meta.json", {"world_to_ecef": WORLD_TO_ECEF.tolist()})
-        _write_json(folder / IMPORT_FILE, self._as_json(map_remarks))
+        _write_json(folder / _IMPORT_FILE, self._as_json(map_remarks))
         return num_remarks
 
     @cached_property

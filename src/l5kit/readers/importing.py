@@ -8,16 +8,19 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from l5kit._files import clear_leftovers, placed_when_complete, remove_whole
+from l5kit import __version__
+from l5kit._files import clear_leftovers, clear_leftovers_in, placed_when_complete, remove_whole
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
 from l5kit.data.job_folder import require_shared
 from l5kit.data.map.builder import MOST_MAP_BYTES
+from l5kit.data.owned_outputs import OutputKind, require_own_folder
 from l5kit.data.progress import Progress
+from l5kit.data.receipts import RECEIPT_FILE, find_loss, write_receipt
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError
-from l5kit.readers.import_files import IMPORT_FILE, ImportFiles
+from l5kit.readers.import_files import IMPORT, ImportFiles
 from l5kit.readers.parts import Part, naming_place, part_path, write_part
 from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.scene_conversion import to_records
@@ -27,6 +30,7 @@ __all__ = ["FailedImport", "ImportResult", "import_dataset"]
 
 _PARTS_SUFFIX = ".parts"
 _LOCK = "import.lock"
+_PARTS = OutputKind("an import", Path.is_dir, rf"{re.escape(_LOCK)}|[0-9a-f]{{2}}/[0-9a-f]{{30}}\.npz")
 _CHANGED = "the file was changed while it was imported; import it again"
 _SPLIT = re.compile(r"\w[\w-]{0,99}")
 _LONGEST_MESSAGE = 2_000
@@ -123,9 +127,12 @@ def import_dataset(
                 f"split must be a name of letters, digits, - and _, as it becomes that of a log, got {split!r}"
             )
     parts = target.with_name(target.name + _PARTS_SUFFIX)
+    clear_leftovers(parts)
+    _require_own_parts(parts)
     parts.mkdir(parents=True, exist_ok=True)
     busy = f"out is {str(target)!r}, into which another process is importing; name another folder"
     with _removed_if_empty(parts), held_alone(parts / _LOCK, busy):
+        clear_leftovers_in(parts)
         failed = _read_missing(reader, parts, refs, strict=strict, workers=workers, progress=progress)
         done = _parts_of(reader, parts, refs, failed)
         if not done:
@@ -136,6 +143,7 @@ def import_dataset(
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
             num_remarks = files.write(complete)
+            write_receipt(complete, RECEIPT_FILE, {"command": "import", "l5kit": __version__})
         _clear(parts)  # while it is held, as another import may begin at once
     scenes = {split: target / "scenes" / f"{split}.zarr" for split in files.splits}
     return ImportResult(target, scenes, len(done), reader.info, tuple(failed), num_remarks)
@@ -253,10 +261,26 @@ def _parts_of(reader: Reader, parts: Path, refs: Sequence[SceneRef], failed: lis
     return [Part(path) for path in paths.values() if path.exists()]
 
 
+def _require_own_parts(parts: Path) -> None:
+    """Refuse a folder of parts that holds anything else, as it goes with what is in it.
+
+    Raises:
+        InvalidArgumentError: It does; the message names the first file.
+    """
+    foreign = next(_PARTS.foreign_in(parts), None)
+    if foreign is not None or (os.path.lexists(parts) and not parts.is_dir()):
+        raise InvalidArgumentError(
+            f"out: scenes wait in {str(parts)!r} until an import is complete, and "
+            + (f"it holds {foreign!r}, which is no part of one" if foreign else "it is no folder")
+            + "; move that away, or name another folder"
+        )
+
+
 def _clear(parts: Path) -> None:
-    """Remove all parts, but not the lock."""
+    """Remove all parts, but not the lock; what somebody has put there meanwhile stays."""
+    foreign = set(_PARTS.foreign_in(parts))
     for entry in sorted(parts.iterdir()):
-        if entry.is_dir():
+        if entry.is_dir() and not any(path.startswith(f"{entry.name}/") for path in foreign):
             remove_whole(entry)
 
 
@@ -281,15 +305,14 @@ def _shifted(progress: Progress, start: int, total: int) -> Progress:
 
 def _require_free(target: Path, *, overwrite: bool) -> None:
     """Refuse to write where something is, but for an import that may be replaced."""
-    if target.exists() and not target.is_dir():
-        raise InvalidArgumentError(f"out is {str(target)!r}, which is a file; name a folder")
-    if not target.exists() or not any(target.iterdir()):
-        return
-    if not (target / IMPORT_FILE).is_file():
-        raise InvalidArgumentError(
-            f"out is {str(target)!r}, which holds files, but no import; name another folder, or move them away"
-        )
-    if not overwrite:
+    require_own_folder(target, IMPORT, argument="out")
+    if not overwrite and target.is_dir() and any(target.iterdir()):
+        loss = find_loss(target) if (target / RECEIPT_FILE).exists() else None
+        if loss is not None:
+            raise InvalidArgumentError(
+                f"out is {str(target)!r}, where an import is that was damaged: {loss}; import into another folder, or "
+                "replace it (--overwrite)"
+            )
         raise InvalidArgumentError(
             f"out is {str(target)!r}, where an import is; name another folder, or replace it (--overwrite)"
         )

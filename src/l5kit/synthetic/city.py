@@ -14,12 +14,13 @@ import numpy as np
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import Int64Array
 from l5kit.data.log_writer import write_log
+from l5kit.data.owned_outputs import LOG_FILES, OutputKind, require_own_folder
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.synthetic.aerial import draw_aerial
-from l5kit.synthetic.map_writer import build_map
+from l5kit.synthetic.map_writer import MAP_NAME, build_map
 from l5kit.synthetic.params import FRAME_PERIOD_NS, MADE_FACTS, CityParams
 from l5kit.synthetic.perception_noise import perceive
 from l5kit.synthetic.scene import GROUND_Z_M, Town, build_town, record_scene, simulate_scene
@@ -39,6 +40,23 @@ _FIRST_SCENE_NS = 1_600_000_000_000_000_000
 _SCENE_PAUSE_NS = 60_000_000_000
 _NUM_HOSTS = 20
 _SPLITS = ("sample", "train", "validate")
+
+
+def _is_made(folder: Path) -> bool:
+    """Return whether the semantic map in a folder is that of a made town, as its name tells."""
+    try:
+        with (folder / "semantic_map" / "semantic_map.pb").open("rb") as file:
+            return MAP_NAME.encode() in file.read(64)
+    except OSError:
+        return False
+
+
+_CITY = OutputKind(
+    "a made city",
+    _is_made,
+    rf"meta\.json|semantic_map/semantic_map\.pb|aerial_map/aerial_map\.png"
+    rf"|(?:scenes|truth)/(?:{'|'.join(_SPLITS)})\.zarr/{LOG_FILES}",
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +116,7 @@ def make_city(
         num_frames: frames per scene, 10 a second.
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
         noise: whether others are perceived with errors; the AV's pose and the lights stay true.
-        overwrite: whether a dataset folder that is there is replaced.
+        overwrite: whether a made city that is there is replaced; a folder with anything else in it is not.
         progress: called with (finished scenes, all scenes) after each scene.
         workers: number of threads that make scenes, or an executor; the files are the same. See
             :func:`~l5kit.data.scene_jobs.map_scenes`.
@@ -145,18 +163,12 @@ def _folder(path: Path, splits: list[str], *, has_truth: bool) -> CityFolder:
 def _require_free(target: Path, overwrite: bool) -> None:
     if target.exists() and not target.is_dir():
         raise InvalidArgumentError(f"path must be a folder to write, got the file {target}; choose another path")
-    if not target.exists() or not any(target.iterdir()):
-        return
-    if not overwrite:
+    if not overwrite and target.exists() and any(target.iterdir()):
         raise InvalidArgumentError(
             f"path must be a new or empty folder, got {target}, which holds files; choose another folder, or pass "
             "overwrite=True"
         )
-    if not (target / "meta.json").is_file() or not (target / "scenes").is_dir():
-        raise InvalidArgumentError(
-            f"overwrite replaces dataset folders only, and {target} holds files but not meta.json and scenes; "
-            "choose another path or empty it yourself"
-        )
+    require_own_folder(target, _CITY, argument="path")
 
 
 def _write_city(part: Path, params: CityParams, progress: Progress | None, workers: Workers) -> None:

@@ -8,6 +8,9 @@ from l5kit.synthetic.names import FACE_COLORS, crosswalk_id, face_id, junction_i
 from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, RoadNetwork, offset_line
 from l5kit.synthetic.town_plan import LANE_WIDTH_M, TownPlan
 
+MAP_NAME = "made town"
+"""The name of every such map, by which it is known."""
+
 _PIECE_LENGTH_M = 35.0
 _VERTEX_STEP = 3
 _HEAD_HEIGHT_M = 5.5
@@ -16,7 +19,7 @@ _TURN_TYPE = {LEFT: "LEFT", RIGHT: "RIGHT"}
 
 def build_map(plan: TownPlan, network: RoadNetwork, *, world_to_ecef: Float64Array, ground_z_m: float) -> MapBuilder:
     """Describe a town as a semantic map: lanes in pieces of up to 35 m, lights, crosswalks, roads, intersections."""
-    builder = MapBuilder(world_to_ecef, name="made town")
+    builder = MapBuilder(world_to_ecef, name=MAP_NAME)
     _add_lights(builder, network, ground_z_m)
     for lane in np.nonzero(network.lanes.kind == CAR_LANE)[0]:
         _add_road_lane(builder, plan, network, int(lane), ground_z_m)

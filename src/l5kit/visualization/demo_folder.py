@@ -17,7 +17,7 @@ from l5kit.visualization.showcase import draw_contact_sheet, draw_film
 from l5kit.visualization.tour import SamplingSpeed
 from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, SPEED_COLUMNS, mask_rows, speed_rows
 
-__all__ = ["DemoFolder", "write_demo_folder"]
+__all__ = ["DEMO_FILES", "DemoFolder", "write_demo_folder"]
 
 _COLOURS = (
     "The AV or agent of the sample is green, others are blue, and their trails show one second of their past. "
@@ -28,6 +28,10 @@ _COLOURS_OF_KIND = {
     "satellite": " The aerial picture is turned with the sample, and black where it ends.",
     "box": "",
 }
+
+
+DEMO_FILES = ("contact-sheet.png", "scene.gif", "index.html")
+"""Names of the files of a demo, as the fields of :class:`DemoFolder`."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def write_demo_folder(
         InvalidArgumentError: The dataset has no frame.
         SampleError: A sample cannot be made.
     """
-    written = DemoFolder(folder / "contact-sheet.png", folder / "scene.gif", folder / "index.html")
+    written = DemoFolder(*(folder / name for name in DEMO_FILES))
     write_png(written.contact_sheet, draw_contact_sheet(files, dataset))
     film = draw_film(files, dataset, progress=progress)
     height, width = film.pictures[0].shape[:2]

@@ -60,7 +60,7 @@ def write_gif(
     frames = _timed(rgb_frames(images, checked_resolution(resolution), interpolation), fps)
     with replaced_when_complete(output_filepath) as path:
         path.touch()  # a folder that may not be written to is found before pictures are drawn for nothing
-        next(frames).save(path, format="GIF", save_all=True, append_images=frames, loop=loop)
+        next(frames).save(path, format="GIF", save_all=True, append_images=frames, loop=loop, comment=b"l5kit")
 
 
 def _timed(frames: Iterable[UInt8Array], fps: float) -> Iterator[Image.Image]:

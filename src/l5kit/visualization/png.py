@@ -3,6 +3,7 @@
 import os
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray
@@ -22,6 +23,7 @@ def write_png(output_filepath: str | os.PathLike[str], image: NumericArray) -> N
         InvalidArgumentError: A picture that is not uint8 or of another shape.
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
     """
-    picture = Image.fromarray(as_rgb(image))
+    picture, mark = Image.fromarray(as_rgb(image)), PngInfo()
+    mark.add_text("Software", "l5kit")
     with replaced_when_complete(output_filepath) as path:
-        picture.save(path, format="PNG", compress_level=9)
+        picture.save(path, format="PNG", compress_level=9, pnginfo=mark)

@@ -119,6 +119,7 @@ def _write_h264(
         )
     options = {"movflags": "+faststart"} if path.suffix.lower() in _ENDINGS_WITH_FAST_START else {}
     with av.open(str(path), mode="w", options=options) as container:
+        container.metadata["comment"] = "l5kit"
         stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(100_000), options=_X264_OPTIONS)
         _open_encoder(stream.codec_context, resolution)
         for frame in frames:

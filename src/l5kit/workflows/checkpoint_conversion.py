@@ -11,6 +11,7 @@ import torch
 from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
+from l5kit.data.owned_outputs import require_own_file
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.checkpoint import CheckpointError, class_path_of, read_checkpoint, save_weights
 from l5kit.planning.weights_file import weights_of
@@ -106,7 +107,9 @@ def require_target(target: Path, *, overwrite: bool) -> None:
     """
     if target.suffix != _SUFFIX:
         raise InvalidArgumentError(f"target is {str(target)!r}; give the name of a file that ends in {_SUFFIX}")
-    if target.exists() and not overwrite:
+    if overwrite:
+        require_own_file(target, argument="target")
+    elif target.exists():
         raise FileExistsError(
             f"{target} exists; choose another path, or replace it (overwrite=True, --overwrite on the command line)"
         )

@@ -379,7 +379,7 @@ def test_what_is_there_stays_unless_it_is_told_otherwise(made, out):
 def test_other_folders_are_not_replaced(made, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("all of it")
-    with pytest.raises(InvalidArgumentError, match="no dataset and no export"):
+    with pytest.raises(InvalidArgumentError, match="but no export, so nothing in it is replaced"):
         export_columns(made, tmp_path / "thesis", overwrite=True)
     with pytest.raises(InvalidArgumentError, match="URL"):
         export_columns(made, "memory://out.zarr")

@@ -236,7 +236,7 @@ def test_a_folder_with_other_files_is_not_replaced(log, tmp_path, place, is_expo
         export_parquet(log, out, scenes=0)
     (out / place).parent.mkdir(parents=True, exist_ok=True)
     (out / place).write_text("years of work")
-    with pytest.raises(InvalidArgumentError, match="is no dataset and no export, so it is not replaced"):
+    with pytest.raises(InvalidArgumentError, match="so nothing in it is replaced"):
         export_parquet(log, out, overwrite=True)
     assert (out / place).read_text() == "years of work"
 

@@ -19,6 +19,7 @@ from l5kit.data.download.published_layout import FoundParts, PlacedPart, is_know
 from l5kit.data.download.tree_copy import copy_tree, list_patiently
 from l5kit.data.download.tree_source import ListedTree
 from l5kit.data.manifest import Manifest
+from l5kit.data.owned_outputs import DATASET, files_in
 from l5kit.data.progress import Progress, show_progress
 from l5kit.errors import CorruptedDataError, DownloadError, InvalidArgumentError
 
@@ -286,7 +287,19 @@ class _Download:
                 f"{self.out / part.place} is there and differs from what came; --overwrite replaces it, and another "
                 "folder takes both; what came is kept for that"
             )
+        self._require_no_others(part)
         return False
+
+    def _require_no_others(self, part: PlacedPart) -> None:
+        """Refuse to replace a folder that has files which did not come, but for stored masks."""
+        place = self.out / part.place
+        came = set(files_in(part.source))
+        others = (path for path in DATASET.foreign_in(place) if path not in came)  # none where it is a file
+        if (other := next(others, None)) is not None:
+            raise FileExistsError(
+                f"{place} holds {other!r}, which did not come, so it is not replaced; move that away, or name another "
+                "folder; what came is kept for that"
+            )
 
 
 @contextmanager

@@ -6,14 +6,31 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from l5kit._files import clear_leftovers, placed_when_complete
-from l5kit.data.log_names import is_group
+from l5kit.data.owned_outputs import DATASET, OutputKind, require_own_folder, tells_l5kit
 from l5kit.data.save import require_local
-from l5kit.errors import InvalidArgumentError
 
 __all__ = ["placed_export", "require_place"]
 
-_OF_PY123D = frozenset({"logs", "maps"})
-_OF_TABLES = frozenset({"scenes.parquet", "frames", "agents", "traffic_light_faces", "README.md"})
+
+_COLUMNS = OutputKind(
+    "an export",
+    lambda folder: tells_l5kit(folder / "zarr.json"),
+    r"(?:[^/]+/)*(?:zarr\.json|c(?:/\d+)*)",
+)
+_KINDS = (
+    _COLUMNS,
+    DATASET,
+    OutputKind(
+        "an export of tables",
+        lambda folder: tells_l5kit(folder / "scenes.parquet"),
+        r"scenes\.parquet|README\.md|(?:frames|agents|traffic_light_faces)/part-\d+\.parquet",
+    ),
+    OutputKind(
+        "an export for py123d",
+        lambda folder: any(folder.glob("logs/l5kit_*")),
+        r"logs/l5kit_\w+/scene-\d+/\w+(?:\.\w+)*\.arrow|maps/l5kit/l5kit_world\.arrow",
+    ),
+)
 
 
 @contextmanager
@@ -54,26 +71,4 @@ def _require_replaceable(target: Path, *, overwrite: bool) -> None:
         raise FileExistsError(
             f"{target} exists; choose another path, or replace it (overwrite=True, --overwrite on the command line)"
         )
-    if not target.is_dir() or (any(target.iterdir()) and not _is_export(target)):
-        raise InvalidArgumentError(f"{target} is no dataset and no export, so it is not replaced; choose another path")
-
-
-def _is_export(folder: Path) -> bool:
-    return is_group(folder) or _is_of_tables(folder) or _is_of_py123d(folder)
-
-
-def _is_of_py123d(folder: Path) -> bool:
-    """Return whether a folder is an export for py123d, and holds nothing else that would be lost with it."""
-    names = {entry.name for entry in folder.iterdir()}
-    if "logs" not in names or not names <= _OF_PY123D:
-        return False
-    return all(file.suffix == ".arrow" for file in folder.rglob("*") if not file.is_dir())
-
-
-def _is_of_tables(folder: Path) -> bool:
-    """Return whether a folder is an export of tables, and holds nothing else that would be lost with it."""
-    names = {entry.name for entry in folder.iterdir()}
-    if "scenes.parquet" not in names or not names <= _OF_TABLES:
-        return False
-    tables = (entry for entry in folder.iterdir() if entry.is_dir())
-    return all(file.suffix == ".parquet" and file.is_file() for table in tables for file in table.iterdir())
+    require_own_folder(target, next((kind for kind in _KINDS if kind.is_marked(target)), _COLUMNS), argument="out")

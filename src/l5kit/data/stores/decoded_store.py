@@ -36,6 +36,9 @@ MANIFEST_NAME = "store.json"
 
 _FOLDER_NAME = "decoded"
 _FORMAT_VERSION = 1
+_OWN = re.compile(r"(?:\.[0-9a-f]{32}\.[0-9a-f]+\.part|[0-9a-f]{32})")
+"""Names of the folders of stores, and of those that killed builders left; others are not removed."""
+
 _METADATA_FILES = (".zgroup", ".zattrs", *(f"{key}/.zarray" for key in ARRAYS))
 _COLUMNS_METADATA_FILES = ("zarr.json", *(f"{key}/zarr.json" for key in ARRAYS))
 _SPARE_BYTES = 16 * 2**20
@@ -228,7 +231,7 @@ def clear(place: Path, *, keep: Container[str] = ()) -> int:
     """
     num_bytes = 0
     for folder in list(place.iterdir()) if place.is_dir() else []:
-        if folder.name in keep:
+        if folder.name in keep or not _OWN.fullmatch(folder.name):
             continue
         store = read_store(folder)
         try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
+from l5kit.data.read_only_views import shown_to
 from l5kit.environment.action_kinds import ModelActions
 from l5kit.environment.actors.action_seat import ActionDriver, ControlsOrPoses
 from l5kit.environment.actors.logged_start import states_at_start
@@ -104,7 +105,7 @@ class ActorEpisode:
         self._own_rows: Int64Array = np.full(size, -1, np.int64)
         arrived = self._notice()
         self._motions[0, 2] = yaw_rates[0]
-        rules.reward.begin(arrived, self._step_of(arrived, self._moment()))
+        self._begin_rewards(arrived)
 
     @property
     def frame_index(self) -> int:
@@ -129,13 +130,19 @@ class ActorEpisode:
         self._driver.controls[actors], self._driver.acts = controls, self.is_acting.copy()
         self.simulation.step()
         arrived = self._notice()
-        worth = self._rules.reward.of_step(actors, self._step_of(actors, before))
+        reward = self._rules.reward
+        worth = reward.of_step(*shown_to(reward, "of_step", (actors, self._step_of(actors, before))))
         if len(arrived):
-            self._rules.reward.begin(arrived, self._step_of(arrived, self._moment()))
+            self._begin_rewards(arrived)
         is_failed = worth.is_failed
         is_at_end = (self._last_frames[actors] <= self.frame_index) & ~is_failed
         self.is_acting[actors[is_failed | is_at_end]] = False
         return ActorSteps(actors, worth, is_failed, is_at_end, arrived)
+
+    def _begin_rewards(self, arrived: Int64Array) -> None:
+        """Let the reward begin with actors (K,)."""
+        reward = self._rules.reward
+        reward.begin(*shown_to(reward, "begin", (arrived, self._step_of(arrived, self._moment()))))
 
     def take_out(self, actors: Int64Array) -> None:
         """Let actors (K,) leave the scene, once all others have seen them for the last time; the AV stays."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -75,6 +76,7 @@ class IntelligentDriver:
         Raises:
             InvalidArgumentError: An agent is on no lane in the log, or there is no map.
         """
+        state = behind_view(state)
         seat = state.memory.get(_MEMORY)
         if seat is None:
             seat = state.memory[_MEMORY] = _Seat.of_batch(state, self.unknown_limit_mps)

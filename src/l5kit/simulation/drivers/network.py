@@ -111,8 +111,10 @@ class NetworkDriver:
     def _plan(self, state: TrafficState, among: slice) -> Float64Array:
         """Return the plans for some of the actors."""
         columns = state.samples(self.dataset, among=among, missing="mask")
+        # copies, as a network may write into its batch, which says nothing of where the actors are
+        world_from_agent, yaws_rad = np.array(columns["world_from_agent"]), np.array(columns["yaw"])
         plans = read_plans(self._ask(columns), columns.num_samples, headings=self._headings)
-        poses = plans.in_world(np.asarray(columns["world_from_agent"]), np.asarray(columns["yaw"]))
+        poses = plans.in_world(world_from_agent, yaws_rad)
         if not columns.is_made.all():
             states = state.actor_states.taken(among).taken(~columns.is_made)
             times_s = self.step_time_s * np.arange(1, poses.shape[1] + 1)

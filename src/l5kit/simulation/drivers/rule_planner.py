@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.proposal_choice import Driving, plan_scene
 from l5kit.simulation.drivers.proposal_comfort import ComfortFilters, comfort_filters
@@ -95,6 +96,7 @@ class RulePlanner:
         Raises:
             InvalidArgumentError: It is asked to drive agents.
         """
+        state = behind_view(state)
         if state.actors is not None:
             raise InvalidArgumentError("RulePlanner drives AVs only; agents can have an IntelligentDriver")
         memory = state.memory.get(_MEMORY)

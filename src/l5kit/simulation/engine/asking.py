@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import BoolArray, Int64Array
+from l5kit.data.read_only_views import shown_to
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.actions import ActionModel, Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -146,7 +147,7 @@ def _copied(memory: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ask(driver: Driver, state: TrafficState) -> Actions:
-    actions = driver.drive(state)
+    actions = driver.drive(shown_to(driver, "drive", state))
     if not isinstance(actions, Actions):
         raise InvalidArgumentError(f"drive() must return Actions, got {type(actions).__name__}")
     if len(actions) != len(state):
@@ -163,7 +164,7 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     taken, states = actions, state.actor_states
     if refusals:
         taken, states = Actions(actions.values[kept], actions.times_s), states.taken(kept)
-    moved = model.move(states, taken, state.step_time_s) if len(kept) else states
+    moved = model.move(shown_to(model, "move", states), taken, state.step_time_s) if len(kept) else states
     ways_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
     is_thrown: BoolArray = np.zeros(len(state), np.bool_)
     is_thrown[kept] = ~(ways_m <= _LONGEST_STEP_M)

@@ -149,5 +149,6 @@ class Driver(Protocol):
         """Return what each of the K actors does next.
 
         Args:
-            state: The scenes now; nothing in it may be changed but ``memory``.
+            state: The scenes now. Its arrays are read-only for drivers of users, and what is written into one is an
+                error; only ``memory`` is for writing.
         """

@@ -1,0 +1,98 @@
+"""Read-only views of objects of arrays: what code of users is shown of a simulation, which it must not change.
+
+Nothing is copied. A view is of a subclass of the class of its object, so that it is one of these for whoever asks, and
+what the object computes on demand is computed by it and kept there. Kernels of l5kit get the objects themselves, as
+numba compiles anew for arrays that may not be written to.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from l5kit._overriding import overrides_package
+from l5kit.data.array_shapes import as_read_only
+from l5kit.data.record_buffer import RecordBuffer
+
+__all__ = ["behind_view", "read_only", "shown_to"]
+
+_T = TypeVar("_T")
+_SOURCE = "_behind_view"
+
+
+def shown_to(owner: object, method: str, value: _T) -> _T:
+    """Return a value as a method of an object may see it: itself for code of l5kit, for others a read-only view.
+
+    Args:
+        owner: Whose method it is.
+        method: The name of the method.
+        value: What it is called with.
+    """
+    return value if not overrides_package(owner, method, package="l5kit") else read_only(value)
+
+
+def read_only(value: _T) -> _T:
+    """Return a view of arrays, or of what holds some, that nobody may write to; of anything else the value itself.
+
+    Looked into are dataclasses of l5kit, the buffer of a simulation, tuples, lists and dictionaries. Whatever a
+    dataclass calls ``memory`` is for writing, and stays as it is.
+    """
+    if isinstance(value, np.ndarray):
+        return as_read_only(value) if value.flags.writeable else value
+    if isinstance(value, (tuple, list)):
+        shown = [read_only(each) for each in value]
+        return cast("_T", type(value)(*shown) if hasattr(value, "_fields") else type(value)(shown))
+    if isinstance(value, dict):
+        return cast("_T", {name: read_only(each) for name, each in value.items()})
+    if isinstance(value, RecordBuffer):
+        return cast("_T", value.as_read_only())
+    if isinstance(value, type) or not is_dataclass(value):
+        return value
+    return cast("_T", _view_of(value)) if type(value).__module__.startswith("l5kit.") else value
+
+
+def behind_view(value: _T) -> _T:
+    """Return what a view is of, for kernels of l5kit that write to nothing; the value itself if it is no view."""
+    return cast("_T", getattr(value, _SOURCE, value))
+
+
+def _view_of(value: Any) -> object:
+    if hasattr(value, _SOURCE):
+        return value
+    given = {field.name: getattr(value, field.name) for field in fields(value)}
+    given = {name: each if name == "memory" else read_only(each) for name, each in given.items()}
+    if not hasattr(value, "__dict__"):  # one with slots, which computes nothing on demand
+        return replace(value, **given)
+    view = object.__new__(_class_of_views(type(value)))
+    for name, each in (given | {_SOURCE: value}).items():
+        object.__setattr__(view, name, each)
+    return view
+
+
+@functools.cache
+def _class_of_views(value_class: type) -> type:
+    """Return the class of the views of objects of a class: what it computes on demand is that of the object."""
+    members: dict[str, object] = {"__module__": value_class.__module__, "__qualname__": value_class.__qualname__}
+    for name in dir(value_class):
+        member = inspect.getattr_static(value_class, name)
+        if isinstance(member, functools.cached_property):
+            kept: Any = functools.cached_property(_read_behind(name, member.func))
+            kept.__set_name__(value_class, name)
+            members[name] = kept
+        elif isinstance(member, property):
+            members[name] = property(_read_behind(name, member.fget))
+    return type(value_class.__name__, (value_class,), members)
+
+
+def _read_behind(name: str, compute: Any) -> Callable[[Any], object]:
+    """Return what takes something that is computed from the object behind a view, and shows it read-only."""
+
+    def read(view: Any) -> object:
+        source = behind_view(view)
+        # a view that dataclasses.replace has changed is an object of its own
+        return read_only(compute(view) if source is view else getattr(source, name))
+
+    return read
