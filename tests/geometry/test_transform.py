@@ -1,6 +1,7 @@
 """Poses, rotations and transforms of points."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -223,3 +224,9 @@ def test_geodetic_and_ecef_are_inverse(latitude, longitude, altitude):
 def test_shape_errors_name_the_argument(call, name):
     with pytest.raises(InvalidArgumentError, match=rf"^{name} has shape \("):
         call()
+
+
+@pytest.mark.parametrize("latitude", [90.1, -90.1, -122.1, 1e300, np.inf])
+def test_latitudes_beyond_the_poles_are_refused(latitude):
+    with pytest.raises(InvalidArgumentError, match=rf"latitude {re.escape(str(latitude))}, .*; allowed are -90 to 90"):
+        geodetic_to_ecef([latitude, 37.4])

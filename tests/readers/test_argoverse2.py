@@ -204,6 +204,30 @@ def test_the_av_is_as_high_as_the_lanes_and_so_are_their_centres(tmp_path):
     assert all((lane.centre_m[:, 2] == 22).all() for lane in scene.map.lanes)
 
 
+@pytest.mark.parametrize("is_null", [False, True], ids=["no key", "null"])
+@pytest.mark.parametrize("counts", [(40, 40), (40, 25), (25, 60)])
+def test_lanes_without_a_centre_line_have_the_middle_of_their_boundaries(tmp_path, counts, is_null):
+    """As in the maps of sensor logs: a quarter of a circle, whose boundaries have different numbers of points."""
+    elements = av2.made_map()
+    segment = elements["lane_segments"]["11"]
+    for side, radius_m, count in zip(("left", "right"), (48.0, 52.0), counts, strict=True):
+        turns_rad = np.linspace(0.0, np.pi / 2, count) ** 2 / (np.pi / 2)  # closer together at the start
+        corners = np.stack([90 + radius_m * np.sin(turns_rad), 50 - radius_m * np.cos(turns_rad)], axis=1)
+        segment[f"{side}_lane_boundary"] = av2.points(*((x, y, 22.0 + (side == "left")) for x, y in corners.tolist()))
+    if is_null:
+        segment["centerline"] = None
+    else:
+        del segment["centerline"]
+    scene = read_made(tmp_path, elements=elements)
+    centre_m = next(lane.centre_m for lane in scene.map.lanes if lane.lane_id == "11")
+    assert len(centre_m) == max(counts)
+    np.testing.assert_allclose(centre_m[[0, -1]], [[90, 0, 22.5], [140, 50, 22.5]], atol=1e-6)
+    np.testing.assert_allclose(np.hypot(*(centre_m[:, :2] - [90, 50]).T), 50.0, atol=0.15)
+    steps_m = np.linalg.norm(np.diff(centre_m, axis=0), axis=1)
+    np.testing.assert_allclose(steps_m, steps_m.mean(), rtol=0.01)
+    assert not scene.remarks
+
+
 def test_steps_without_the_av_are_left_out_and_told(tmp_path):
     shown = av2.MadeTrack("AV", steps=range(50))
     scene = read_made(tmp_path, rows=av2.scenario_rows([shown, *av2.TRACKS[1:]]))

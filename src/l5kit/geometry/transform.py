@@ -282,7 +282,7 @@ def geodetic_to_ecef(lla_point: ArrayLike) -> Float64Array:
         Earth-centred, Earth-fixed position in metres, shape (3,).
 
     Raises:
-        InvalidArgumentError: ``lla_point`` has another shape.
+        InvalidArgumentError: ``lla_point`` has another shape, or the latitude is beyond a pole.
     """
     lla = np.asarray(lla_point, dtype=np.float64)
     if lla.shape not in ((2,), (3,)):
@@ -290,6 +290,10 @@ def geodetic_to_ecef(lla_point: ArrayLike) -> Float64Array:
             f"lla_point has shape {lla.shape}; pass latitude, longitude and optionally altitude, shape (2,) or (3,)"
         )
     latitude_deg, longitude_deg, altitude_m = (*lla.tolist(), 0.0)[:3]
+    if abs(latitude_deg) > 90.0:  # which the formulas would take for a place on the other side of the pole
+        raise InvalidArgumentError(
+            f"lla_point has the latitude {latitude_deg}, its first number; allowed are -90 to 90 degrees"
+        )
     return np.array(geodetic2ecef(latitude_deg, longitude_deg, altitude_m), dtype=np.float64)
 
 

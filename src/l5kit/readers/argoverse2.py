@@ -14,6 +14,7 @@ import pyarrow.parquet
 from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
+from l5kit.data.map.geometry import resample_lanes
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.source_bounds import FURTHEST_M, MOST_STATES, as_times_ns, is_within
@@ -89,6 +90,7 @@ _INFO: Final = SourceInfo(
         "Sizes of boxes are usual ones of their class, that of the AV is 4.87 x 1.85 x 1.48 m.",
         "Times between the first and the last step are evenly spread, as its own readers have it.",
         "The AV is as high as the nearest lane boundary, centre lines as the boundaries of their lane.",
+        "Centre lines where the map has none, as those of sensor logs: the middle of the boundaries.",
         "Lanes may be changed where a neighbour in the same direction lies behind no solid marking.",
         "Solid things, construction and what is unknown have the class UNKNOWN.",
     ),
@@ -384,7 +386,9 @@ def _map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> S
     lines = {}
     for key, segment in segments.items():
         with naming_source(file, f"lane segment {key}"):
-            lines[key] = [_line_of(segment[name]) for name in ("centerline", *_BOUNDARIES)]
+            sides_m = [_line_of(segment[name]) for name in _BOUNDARIES]
+            told = segment.get("centerline")
+            lines[key] = [_middle_of(*sides_m) if told is None else _line_of(told), *sides_m]
     lanes = []
     for key in segments:
         if not all(is_line(line) for line in lines[key]):
@@ -440,6 +444,18 @@ def _change_of(key: str, side: str, segments: JsonObject) -> str | None:
     if other not in segments or str(segments[other][f"{back}_neighbor_id"]) != key:
         return None
     return None if segment[f"{side}_lane_mark_type"] in _NOT_CROSSED else other
+
+
+def _middle_of(left_m: Float64Array, right_m: Float64Array) -> Float64Array:
+    """Return the middle of two boundaries, which maps of sensor logs lack; no point where a boundary is no line.
+
+    The boundaries may have different numbers of points; what is in the middle lies as far along both.
+    """
+    if not (is_line(left_m) and is_line(right_m)):
+        return np.zeros((0, 3))
+    counts = len(left_m), len(right_m)
+    offsets = np.cumsum([0, *counts])
+    return resample_lanes(np.concatenate([left_m, right_m]), offsets, max(counts))[2][0]
 
 
 def _outline_of(element: JsonObject) -> Float64Array:

@@ -767,3 +767,16 @@ def test_from_cfg_names_what_is_no_data_manager(wrong: object) -> None:
 def test_a_number_of_points_counts_by_its_whole_part() -> None:
     line = np.array([[0.0, 0.0], [4.0, 0.0]])
     assert MapAPI.interpolate(line, 3.7, ENSURE_LEN).tolist() == [[0, 0], [2, 0], [4, 0]]
+
+
+@pytest.mark.parametrize("latitude_e7", [900_000_001, -1_221_565_407])
+def test_frames_beyond_the_poles_are_refused_by_name(tmp_path: Path, map_s: MapAPI, latitude_e7: int) -> None:
+    fragment = fixture_s()
+    lane_of(fragment, 1).geo_frame.origin.lat_e7 = latitude_e7
+    with pytest.raises(CorruptedDataError, match=rf"'L2'\) has its origin at latitude {latitude_e7 / 1e7}; allowed"):
+        _ = write(tmp_path / "map.pb", fragment).arrays
+    frame = GeoFrame(origin=GeoLocation(lat_e7=latitude_e7))
+    with pytest.raises(InvalidArgumentError, match=f"origin at latitude {latitude_e7 / 1e7}; allowed are -90 to 90"):
+        map_s.unpack_deltas_cm([0], [0], [0], frame)
+    at_a_pole = map_s.unpack_deltas_cm([0], [0], [0], GeoFrame(origin=GeoLocation(lat_e7=900_000_000)))
+    assert np.isfinite(at_a_pole).all()

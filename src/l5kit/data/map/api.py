@@ -283,7 +283,7 @@ class MapAPI:
             World coordinates in metres, float64 (n, 3).
 
         Raises:
-            InvalidArgumentError: The three differ in length.
+            InvalidArgumentError: The three differ in length, or the origin lies beyond a pole.
         """
         if not len(dx) == len(dy) == len(dz):
             raise InvalidArgumentError(f"dx, dy and dz must have one length, got {len(dx)}, {len(dy)}, {len(dz)}")

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from l5kit._types import BoolArray, Float64Array, Int64Array, UInt8Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.data.map.faces import face_colors
-from l5kit.data.map.geometry import decode_lines
+from l5kit.data.map.geometry import GREATEST_LATITUDE_E7, decode_lines
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.map.lane_network import LaneNetwork, read_network
 from l5kit.data.map.map_arrays import LaneControls, MapArrays, MapIds, MapLines
@@ -144,7 +144,8 @@ def share_map(
 
     Raises:
         MapDecodeError: ``data`` is not a serialized ``MapFragment``.
-        CorruptedDataError: An id is not UTF-8, or the axes of a line differ in their numbers of vertices.
+        CorruptedDataError: An id is not UTF-8, the axes of a line differ in their numbers of vertices, or a frame lies
+            beyond a pole.
     """
     key = file, ecef_to_world.tobytes()
     held = _SHARED.get(key)
@@ -165,7 +166,8 @@ def read_map(data: bytes, *, path: str, ecef_to_world: Float64Array) -> MapConte
 
     Raises:
         MapDecodeError: ``data`` is not a serialized ``MapFragment``.
-        CorruptedDataError: An id is not UTF-8, or the axes of a line differ in their numbers of vertices.
+        CorruptedDataError: An id is not UTF-8, the axes of a line differ in their numbers of vertices, or a frame lies
+            beyond a pole.
     """
     return _read_content(data, _parse(data, path), path, ecef_to_world)
 
@@ -319,8 +321,15 @@ class _LineDecoder:
         """Return the lines of the given elements, ``lines_per_element`` of each.
 
         Raises:
-            CorruptedDataError: The axes of a line differ in their numbers of vertices.
+            CorruptedDataError: The axes of a line differ in their numbers of vertices, or a frame lies beyond a pole.
         """
+        latitudes_e7 = self.scan.origins_e7[elements, 0]
+        if (beyond := np.flatnonzero(np.abs(latitudes_e7) > GREATEST_LATITUDE_E7)).size:
+            element = elements[beyond[0]]
+            raise CorruptedDataError(
+                f"map file {self.path}: element {element} ({self.ids[element]!r}) has its origin at latitude "
+                f"{latitudes_e7[beyond[0]] / 1e7}; allowed are -90 to 90 degrees, so the file is damaged"
+            )
         points, offsets, bounds_m = decode_lines(
             self.data,
             line_runs=self.scan.line_runs[elements, :lines_per_element].reshape(-1, 3, 2),

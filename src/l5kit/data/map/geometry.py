@@ -15,6 +15,9 @@ from l5kit._types import Float64Array, Int64Array, UInt8Array
 from l5kit.data.map.wire import read_varint
 from l5kit.errors import InvalidArgumentError
 
+GREATEST_LATITUDE_E7 = 900_000_000
+"""A pole, in 1e-7 degrees; beyond it the formulas give a place on its other side."""
+
 _EQUALLY = 0.0
 """In place of a step between the points of a resampled line: equally spaced, both ends included."""
 
@@ -57,7 +60,14 @@ def world_from_local(
 
     Returns:
         World points in metres, float64 (total, 3).
+
+    Raises:
+        InvalidArgumentError: A latitude is beyond a pole.
     """
+    if (beyond := np.flatnonzero(np.abs(origins_e7[:, 0]) > GREATEST_LATITUDE_E7)).size:
+        raise InvalidArgumentError(
+            f"a frame has its origin at latitude {origins_e7[beyond[0], 0] / 1e7}; allowed are -90 to 90 degrees"
+        )
     return _leave_frames(local_m, offsets, origins_e7, ecef_to_world)[0]
 
 
