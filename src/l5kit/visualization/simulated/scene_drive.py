@@ -69,7 +69,12 @@ class DriveReader:
             ghosts=find_ghosts(simulated, self._logged(result.scene)),
             plans=_plans_of(self._folder.plans(result.scene), simulated.num_frames),
             columns=columns,
-            failures=find_failures(columns, result.metrics, tracks=self._folder.frames.tracks_of(result.scene)),
+            failures=find_failures(
+                columns,
+                result.metrics,
+                tracks=self._folder.frames.tracks_of(result.scene),
+                appeared=self._folder.frames.tracks_of(result.scene, "appeared_track"),
+            ),
         )
 
     @cached_property
