@@ -39,6 +39,5 @@ def config(
         return
     require_writable(out, option="--out")
     with replaced_when_complete(out, argument="--out") as temporary:
-        temporary.write_text(f"{text}
-", "utf-8")
+        temporary.write_text(f"{text}\n", "utf-8")
     remark(f"{'schema' if name is None else name} written to {out}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from l5kit.closedloop.result import ClosedLoopResult
 
 _MOST_LISTED = 5
-"""Failed scenes that are told of; all are in scores.json."""
+"""Failed scenes, and scenes in which somebody appears close, that are told of; all are in scores.json."""
 
 
 def simulate(
@@ -207,6 +207,10 @@ def _print_scores(result: "ClosedLoopResult") -> None:
     }
     if result.num_scenes:
         facts["collisions at fault"] = f"{totals['collisions_at_fault']:,}"
+        if appeared := scores["appeared_close"]:
+            firsts = [f"track {each['track']} in frame {each['frame']} of scene {each['scene']}" for each in appeared]
+            more = ", ..." if len(firsts) > _MOST_LISTED else ""
+            facts["appeared close"] = f"{totals['appeared_close']:,}: {', '.join(firsts[:_MOST_LISTED])}{more}"
         facts["driven"] = f"{totals['way_m']:,.0f} m, the log {totals['expert_way_m']:,.0f} m"
     print_facts(f"Simulated {scores['planner']}", facts | {"written to": str(result.folder)})
     if not result.num_scenes:

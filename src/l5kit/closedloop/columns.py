@@ -60,6 +60,8 @@ FRAME_COLUMNS: Final[Mapping[str, Column]] = {
     "collision_track": _ID,
     "collision_kind": _TEXT,
     "collision_at_fault": _BOOL,
+    "appeared_close": _INT,
+    "appeared_track": _ID,
 }
 """``frames.csv``: one row for each frame of each scored scene; docs/closed_loop.md says what each column is."""
 
@@ -76,6 +78,7 @@ _COUNTED: Final = {
     "frames_too_fast": "speed_limit_compliance",
     "frames_uncomfortable": "comfort",
 }
+_APPEARED: Final = {"appeared_close": _INT, "first_appeared_frame": _INT, "first_appeared_track": _ID}
 
 SCENE_COLUMNS: Final[Mapping[str, Column]] = {
     "log": _TEXT,
@@ -93,6 +96,7 @@ SCENE_COLUMNS: Final[Mapping[str, Column]] = {
     "most_from_log_m": Column("float", 3),
     "driven_agents": _INT,
     **{f"first_{metric}_frame": _INT for metric in _COUNTED.values()},
+    **_APPEARED,
     "failed_frame": _INT,
     "failed_track": _ID,
     "message": _TEXT,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, RecordArray
+from l5kit.closedloop.appearances import find_gaps_at_appearance
 from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE, METRICS
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.data.scene_arrays import SceneArrays
@@ -15,6 +16,7 @@ from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_score import SceneDetails, detail_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
+from l5kit.simulation.lanes.av_paths import paths_of_avs
 
 __all__ = ["ScoredScene", "find_overflow", "score_driven"]
 
@@ -73,6 +75,9 @@ def _score_equally_long(
     frames = _frame_rows(driven, scenes, states, expert, details)
     track_ids = [np.unique(each.agents.track_ids) for each in arrays]
     _write_collisions(frames, details, road_users, track_ids)
+    paths = driven.batch.once(paths_of_avs)
+    gaps_m = find_gaps_at_appearance(states, road_users, paths, path_of_scene=scenes)
+    _write_appearances(frames, gaps_m, road_users, track_ids)
     rows = _scene_rows(driven, scenes, details, (states, expert), frames)
     return {scene: (rows[place], frames[place]) for place, scene in enumerate(scenes.tolist())}
 
@@ -125,6 +130,19 @@ def _write_collisions(
             by_frame["collision_track"][place] = ids[road_users.tracks[row]]
 
 
+def _write_appearances(
+    frames: RecordArray, gaps_m: Float64Array, road_users: RoadUsers, track_ids: list[Int64Array]
+) -> None:
+    """Write who appears close ahead: how many, and the nearest of them."""
+    appeared = np.flatnonzero(gaps_m < np.inf)
+    places = road_users.frames_of_rows[appeared]
+    by_frame = frames.reshape(-1)
+    np.add.at(by_frame["appeared_close"], places, 1)
+    for row in appeared[np.argsort(-gaps_m[appeared], kind="stable")].tolist():  # the nearest last, which stays
+        place = int(np.searchsorted(road_users.starts, row, side="right")) - 1
+        by_frame["appeared_track"][place] = track_ids[place // frames.shape[1]][road_users.tracks[row]]
+
+
 def _scene_rows(
     driven: DrivenScenes,
     scenes: Int64Array,
@@ -135,6 +153,8 @@ def _scene_rows(
     """Return the rows of scenes."""
     failures = details.failures
     counts = {name: np.count_nonzero(where, axis=1) for name, where in failures.items()}
+    appeared = frames["appeared_close"] > 0
+    first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
     of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
     states, expert = drives
     columns: dict[str, Float64Array | Int64Array] = {
@@ -159,6 +179,9 @@ def _scene_rows(
             f"first_{name}_frame": np.where(counts[name] > 0, frames["frame"][:, 0] + where.argmax(axis=1), -1)
             for name, where in failures.items()
         },
+        "appeared_close": frames["appeared_close"].sum(axis=1),
+        "first_appeared_frame": np.where(appeared.any(axis=1), first_appeared["frame"], -1),
+        "first_appeared_track": np.where(appeared.any(axis=1), first_appeared["appeared_track"].astype(object), -1),
     }
     values = {name: column.tolist() for name, column in columns.items()}
     return [{name: _known(name, column[row]) for name, column in values.items()} for row in range(len(scenes))]

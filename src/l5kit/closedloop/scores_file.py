@@ -11,7 +11,7 @@ __all__ = ["scores_of"]
 
 _TOTALS: Final = (
     *("frames", "way_m", "expert_way_m", "collisions", "collisions_at_fault", "frames_off_road", "frames_wrong_way"),
-    *("frames_near_collision", "frames_too_fast", "frames_uncomfortable"),
+    *("frames_near_collision", "frames_too_fast", "frames_uncomfortable", "appeared_close"),
 )
 
 
@@ -24,7 +24,8 @@ def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
 
     Returns:
         Means over the scenes for which a metric applies, None where there is none. Scenes that failed are listed in
-        ``failed`` and are in no mean.
+        ``failed`` and are in no mean. ``appeared_close`` lists the scenes in which the log lets road users appear where
+        the AV cannot stop before them, with their number and the first of them.
     """
     scored = [row for row in rows if row["message"] is None]
     failed = [row for row in rows if row["message"] is not None]
@@ -34,6 +35,16 @@ def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
         "metrics": {name: _mean(scored, name) for name in METRICS},
         "totals": {name: _total(scored, name) for name in _TOTALS},
         "scenes_failing": {name: sum(row[name] is not None and row[name] < 1 for row in scored) for name in METRICS},
+        "appeared_close": [
+            {
+                "scene": row["scene"],
+                "count": row["appeared_close"],
+                "frame": row["first_appeared_frame"],
+                "track": row["first_appeared_track"],
+            }
+            for row in scored
+            if row["appeared_close"]
+        ],
         "failed": [
             {
                 "scene": row["scene"],

@@ -3,15 +3,15 @@
 import csv
 import importlib.util
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import RecordArray
+from l5kit._types import BoolArray, RecordArray
 from l5kit.closedloop.columns import FRAME_COLUMNS, Column
 from l5kit.evaluation.driving.collisions import CollisionKind
 
@@ -22,6 +22,13 @@ __all__ = ["TableWriter", "can_write_parquet", "frame_columns", "write_table"]
 
 _ROWS_OF_GROUP = 65_536
 """Rows of a group of a Parquet file; they wait in memory."""
+
+_KNOWN_WHERE: Final[Mapping[str, Callable[[RecordArray], BoolArray]]] = {
+    "collision_track": lambda rows: rows["collision_at_fault"] >= 0,
+    "collision_at_fault": lambda rows: rows["collision_at_fault"] >= 0,
+    "appeared_track": lambda rows: rows["appeared_close"] > 0,
+}
+"""Where columns of whole numbers have a value."""
 
 _KINDS = np.array([None, *(kind.name.lower() for kind in list(CollisionKind)[1:])], object)
 
@@ -40,8 +47,8 @@ def frame_columns(rows: RecordArray) -> dict[str, list[Any]]:
             columns[name] = _KINDS[values].tolist()
         elif column.kind == "float":
             columns[name] = [None if value != value else value for value in values.tolist()]
-        elif name in ("collision_track", "collision_at_fault"):
-            is_known = (rows["collision_at_fault"] >= 0).tolist()
+        elif name in _KNOWN_WHERE:
+            is_known = _KNOWN_WHERE[name](rows).tolist()
             columns[name] = [value if known else None for value, known in zip(values.tolist(), is_known, strict=True)]
         else:
             columns[name] = values.tolist()

@@ -34,6 +34,10 @@ describe("a failure is described", () => {
       failure(43, 43, { kind: "collision_at_fault", track_id: "18446744073709551615" }),
       "Collision, at fault with track 18446744073709551615, 4.3 s",
     ],
+    [
+      failure(46, 46, { kind: "appeared_close", track_id: "31" }),
+      "Appears close ahead in the log: track 31, 4.6 s",
+    ],
     [failure(1, 1, { kind: "some_new_kind" }), "some new kind, 0.1 s"],
   ];
   for (const [given, text] of cases) test(text, () => assert.equal(describeFailure(given, TIME_S), text));
@@ -41,8 +45,8 @@ describe("a failure is described", () => {
 
 test("kinds have tones of their own", () => {
   const kinds = ["collision_at_fault", "collision", "off_road", "wrong_direction", "time_to_collision", "speeding"];
-  const tones = [...kinds, "comfort"].map((kind) => kindOf(failure(0, 0, { kind })).color);
-  assert.equal(new Set(tones).size, 7);
+  const tones = [...kinds, "appeared_close", "comfort"].map((kind) => kindOf(failure(0, 0, { kind })).color);
+  assert.equal(new Set(tones).size, 8);
 });
 
 test("metrics that are not met have a short name", () => {

@@ -33,6 +33,9 @@ def test_ids_of_tracks_keep_all_their_digits(tmp_path):
     assert frames.tracks_of(2) == []
     assert list(frames.columns_of(0)) == ["scene", "frame"]
     assert table(tmp_path, "scene,frame\n0,1\n").tracks_of(0) == [None]
+    appeared = table(tmp_path, f"scene,appeared_track\n0,{2**64 - 1}\n0,\n")
+    assert appeared.tracks_of(0, "appeared_track") == [2**64 - 1, None]
+    assert list(appeared.columns_of(0)) == ["scene"]
 
 
 def test_a_line_that_is_cut_off_has_no_values(tmp_path):

@@ -15,13 +15,14 @@ __all__ = ["FAILURE_KINDS", "Failure", "failed_metrics", "find_failures"]
 FAILURE_KINDS: Final = {
     "collision_at_fault": "no_at_fault_collisions",
     "collision": "no_at_fault_collisions",
+    "appeared_close": "no_at_fault_collisions",
     "off_road": "drivable_area_compliance",
     "wrong_direction": "driving_direction_compliance",
     "time_to_collision": "time_to_collision",
     "speeding": "speed_limit_compliance",
     "comfort": "comfort",
 }
-"""Kinds of failures, the worst first, and the metric that each belongs to."""
+"""Kinds of failures, the worst first, and the metric that each belongs to; who appears close is a fault of the log."""
 
 _FAILED_BELOW: Final = {
     "no_at_fault_collisions": 1.0,
@@ -45,7 +46,7 @@ class Failure:
         kind: One of ``FAILURE_KINDS``.
         first_frame: Counted in the scene.
         last_frame: Likewise.
-        track_id: With whom the AV collides; None for other kinds.
+        track_id: With whom the AV collides, or who appears close; None for other kinds.
     """
 
     kind: str
@@ -61,7 +62,12 @@ def failed_metrics(metrics: Mapping[str, float | None]) -> list[str]:
 
 
 def find_failures(
-    columns: FrameColumns, metrics: Mapping[str, float | None], *, tracks: Sequence[int | None], times_s: Float64Array
+    columns: FrameColumns,
+    metrics: Mapping[str, float | None],
+    *,
+    tracks: Sequence[int | None],
+    times_s: Float64Array,
+    appeared: Sequence[int | None] = (),
 ) -> list[Failure]:
     """Return the failures of a scene, by frame.
 
@@ -70,8 +76,10 @@ def find_failures(
         metrics: The metrics of the scene; those that do not apply give no failures.
         tracks: With whom the AV collides in each frame, where there are columns.
         times_s: When the frames are, seconds, (F,).
+        appeared: Who appears close ahead in each frame; none where that is not known.
     """
     failures = _collisions(columns, tracks)
+    failures += [Failure("appeared_close", at, at, track) for at, track in enumerate(appeared) if track is not None]
     for kind, is_failing in _failing_frames(columns).items():
         failures += [Failure(kind, first, last) for first, last in _spans(is_failing, times_s)]
     kinds = list(FAILURE_KINDS)

@@ -17,8 +17,8 @@ __all__ = ["FrameColumns", "FrameTable"]
 FrameColumns: TypeAlias = dict[str, Float64Array]
 """Columns of a scene of F frames by name, float64, shape (F,), NaN where a cell is empty or no number."""
 
-_TRACK = "collision_track"
-"""The column of track ids, of which floating numbers cannot hold all."""
+_TRACKS = ("collision_track", "appeared_track")
+"""Columns of track ids, of which floating numbers cannot hold all."""
 
 
 class FrameTable:
@@ -33,7 +33,7 @@ class FrameTable:
         self._lock = threading.Lock()
 
     def columns_of(self, scene: int) -> FrameColumns:
-        """Return the columns of a scene, but for that of tracks; without rows if the table does not have the scene.
+        """Return the columns of a scene, but for those of tracks; without rows if the table does not have the scene.
 
         Args:
             scene: Its number in the log.
@@ -43,21 +43,22 @@ class FrameTable:
             OSError: The file cannot be read.
         """
         rows = self._rows(scene)
-        names = {at: name for at, name in enumerate(self._names) if name != _TRACK}
+        names = {at: name for at, name in enumerate(self._names) if name not in _TRACKS}
         return {name: np.array([_number(row, at) for row in rows]) for at, name in names.items()}
 
-    def tracks_of(self, scene: int) -> list[int | None]:
+    def tracks_of(self, scene: int, column: str = "collision_track") -> list[int | None]:
         """Return with which track the AV collides in each frame of a scene; None where with none, or it is unknown.
 
         Args:
             scene: Its number in the log.
+            column: Another column of track ids: ``appeared_track``, who appears close ahead.
 
         Raises:
             CorruptedDataError: The table has no column ``scene`` of whole numbers.
             OSError: The file cannot be read.
         """
         rows = self._rows(scene)
-        at = self._names.index(_TRACK) if _TRACK in self._names else len(self._names)
+        at = self._names.index(column) if column in self._names else len(self._names)
         return [_whole(row, at) for row in rows]
 
     def _rows(self, scene: int) -> list[list[str]]:

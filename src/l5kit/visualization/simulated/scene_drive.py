@@ -74,6 +74,7 @@ class DriveReader:
                 result.metrics,
                 tracks=self._folder.frames.tracks_of(result.scene),
                 times_s=simulated.times_s,
+                appeared=self._folder.frames.tracks_of(result.scene, "appeared_track"),
             ),
         )
 

@@ -26,7 +26,7 @@ export const CURVES = [
     unit: "m/s",
     digits: 1,
     range: speedRange,
-    kinds: ["collision_at_fault", "collision", "comfort"],
+    kinds: ["collision_at_fault", "collision", "appeared_close", "comfort"],
   },
   {
     key: "log_distance",
@@ -44,7 +44,7 @@ export const CURVES = [
     unit: "s",
     digits: 1,
     range: closeRange,
-    kinds: ["time_to_collision", "collision_at_fault", "collision"],
+    kinds: ["time_to_collision", "collision_at_fault", "collision", "appeared_close"],
   },
   {
     key: "off_road",

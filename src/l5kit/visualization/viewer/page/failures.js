@@ -12,6 +12,7 @@ export const BEFORE_S = 2; // a failure is played from so long before it
 export const KINDS = {
   collision_at_fault: { name: "Collision, at fault", color: "#D8392F" },
   collision: { name: "Collision, not at fault", color: "#E58A1F" },
+  appeared_close: { name: "Appears close ahead in the log", color: "#00897B" },
   off_road: { name: "Off road", color: "#8E44AD" },
   wrong_direction: { name: "Wrong direction", color: "#C2398B" },
   time_to_collision: { name: "Too close (time to collision)", color: "#B59A00" },
@@ -44,8 +45,8 @@ export function kindOf({ kind }) {
 
 /** @param {Failure} failure @param {ArrayLike<number>} time_s (F,) @returns {string} such as "Off road, 4.3 to 5.0 s" */
 export function describe(failure, time_s) {
-  const { first_frame: first, last_frame: last, track_id: track } = failure;
-  const whom = track === null ? "" : ` with track ${track}`;
+  const { kind, first_frame: first, last_frame: last, track_id: track } = failure;
+  const whom = track === null ? "" : `${kind === "appeared_close" ? ":" : " with"} track ${track}`;
   const until = last > first ? ` to ${quantity(time_s[last], 1)}` : "";
   return `${kindOf(failure).name}${whom}, ${quantity(time_s[first], 1)}${until} s`;
 }

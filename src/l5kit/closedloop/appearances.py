@@ -1,0 +1,124 @@
+"""Road users that a log lets appear close ahead of the AV, where it cannot stop any more before them."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.evaluation.driving.driving_map import FARTHEST_LANE_M
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, X, place_vehicles
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
+from l5kit.simulation.lanes.path_places import line_at
+
+__all__ = ["find_gaps_at_appearance", "stopping_gap_m"]
+
+_BRAKING_MPS2 = 4.05
+"""How hard an AV brakes at most while its ride counts as comfortable."""
+
+_REACTION_S, _STANDING_GAP_M = 0.5, 2.0
+_BESIDE_M = 0.25
+"""The corridor ahead of the AV is wider than it by this on either side."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def stopping_gap_m(speed_mps: float) -> float:
+    """Return the gap in which the AV stops 2 m before what stands there: v^2 / 8.1 + 0.5 v + 2, metres."""
+    return speed_mps * speed_mps / (2.0 * _BRAKING_MPS2) + _REACTION_S * speed_mps + _STANDING_GAP_M
+
+
+def find_gaps_at_appearance(
+    states: EgoStates, road_users: RoadUsers, paths: LanePaths, *, path_of_scene: Int64Array
+) -> Float64Array:
+    """Return how far ahead road users appear that appear in the path of the AV, nearer than it can stop.
+
+    A road user appears in a frame if it was not there in the frame before; those of the first frame do not. The path
+    is a corridor half a metre wider than the AV. It follows a lane path where the AV is at most 2 m beside one and
+    turned by less than 45 degrees against it, else the heading of the AV.
+
+    Args:
+        states: The AV in S scenes.
+        road_users: The others in the same frames, N rows.
+        paths: Paths that AVs follow.
+        path_of_scene: Which of them that of each scene follows, (S,).
+
+    Returns:
+        Gaps from the front of the AV to the boxes along the path, metres, infinite for all rows but those that appear
+        in the path nearer than :func:`stopping_gap_m`, (N,).
+
+    Raises:
+        InvalidArgumentError: The road users are those of another number of frames.
+    """
+    road_users.require_frames_of(states.is_there.shape)
+    gaps_m = np.full(len(road_users), np.inf)
+    _write_gaps(
+        (states.boxes, states.speeds_mps, states.num_frames),
+        (road_users.starts, road_users.tracks, road_users.boxes, road_users.velocities_mps),
+        paths.arrays,
+        np.ascontiguousarray(path_of_scene, np.int64),
+        np.zeros(road_users.num_tracks, np.int64),
+        gaps_m,
+    )
+    return gaps_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_gaps(
+    egos: tuple[Float64Array, Float64Array, Int64Array],
+    others: tuple[Int64Array, Int64Array, Float64Array, Float64Array],
+    paths: PathArrays,
+    path_of_scene: Int64Array,
+    last_frames: Int64Array,
+    gaps_m: Float64Array,
+) -> None:
+    """Lower the gaps of rows that appear close; ``last_frames`` is room for a number of each track."""
+    boxes, speeds_mps, num_frames = egos
+    starts, tracks, other_boxes, velocities_mps = others
+    motions = np.zeros((len(paths[2]), NUM_COLUMNS))
+    objects, is_new = np.empty((1, OBJECT_FIELDS)), np.empty(1, np.bool_)
+    for scene in range(len(num_frames)):
+        last_frames[:] = -2
+        motion = motions[path_of_scene[scene]]
+        motion[X] = np.nan  # as nobody drives along the path here, the AV is never where its motion says
+        points_m = paths[1][paths[0][path_of_scene[scene]] : paths[0][path_of_scene[scene] + 1]]
+        for frame in range(num_frames[scene]):
+            ego, speed_mps = boxes[scene, frame], speeds_mps[scene, frame]
+            reach_m = stopping_gap_m(speed_mps)
+            # in every frame, as the search goes on from the place before
+            is_new[0] = frame == 0
+            one_path, one_box = path_of_scene[scene : scene + 1], boxes[scene, frame : frame + 1]
+            place_vehicles(paths, one_path, one_box, speeds_mps[scene, frame : frame + 1], is_new, motions)
+            place = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
+            line = line_at(points_m, motion[ARC])
+            is_on_path = math.hypot(ego[0] - line[0], ego[1] - line[1]) <= FARTHEST_LANE_M and abs(motion[SLOPE]) < 1.0
+
+            number = scene * boxes.shape[1] + frame
+            for row in range(starts[number], starts[number + 1]):
+                was_there = last_frames[tracks[row]] == frame - 1
+                last_frames[tracks[row]] = frame
+                apart_m = math.hypot(other_boxes[row, 0] - ego[0], other_boxes[row, 1] - ego[1])
+                radii_m = 0.5 * (math.hypot(ego[3], ego[4]) + math.hypot(other_boxes[row, 3], other_boxes[row, 4]))
+                if frame == 0 or was_there or apart_m > reach_m + radii_m + _BESIDE_M:
+                    continue
+                write_object(objects, 0, other_boxes[row], velocities_mps[row])
+                size = (0.5 * ego[3], 0.5 * ego[4] + _BESIDE_M)
+                if is_on_path:
+                    gap_m = find_leader(points_m, place, size, reach_m, objects, -1)[0]
+                else:
+                    ahead_m = _points_ahead(ego, size[0] + reach_m)
+                    gap_m = find_leader(ahead_m, (0.0, 0.0, 0.0, 0.0), size, reach_m, objects, -1)[0]
+                if gap_m < reach_m:
+                    gaps_m[row] = gap_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _points_ahead(pose: Float64Array, length_m: float) -> Float64Array:
+    """Return points of a straight path from x, y and yaw on, at least as long, (p, 2)."""
+    points_m = np.empty((int(length_m / PATH_STEP_M) + 3, 2))
+    for point in range(len(points_m)):
+        points_m[point, 0] = pose[0] + point * PATH_STEP_M * math.cos(pose[2])
+        points_m[point, 1] = pose[1] + point * PATH_STEP_M * math.sin(pose[2])
+    return points_m
