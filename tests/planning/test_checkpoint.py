@@ -364,6 +364,17 @@ def test_pickled_code_does_not_run_unless_asked_for(tmp_path, monkeypatch):
     assert (tmp_path / "made-by-a-pickle").exists()
 
 
+def test_archives_that_would_be_many_times_their_size_are_refused(tmp_path):
+    file = tmp_path / "weights.pt"
+    torch.save({"weight": torch.zeros(20 << 20)}, file)
+    with zipfile.ZipFile(file) as stored, zipfile.ZipFile(tmp_path / "packed.pt", "w", zipfile.ZIP_DEFLATED) as packed:
+        for part in stored.infolist():
+            packed.writestr(part.filename, stored.read(part), compresslevel=1)
+    assert list(read_checkpoint(file).state_dict) == ["weight"]
+    with pytest.raises(CheckpointError, match=r"unpacked; at most 67,108,864 are read"):
+        read_checkpoint(tmp_path / "packed.pt")
+
+
 def test_a_whole_module_needs_permission(tmp_path):
     torch.save(small(), tmp_path / "a.pt")
     with pytest.raises(CheckpointError, match=r"run any code.*allow_pickle=True"):
