@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset
+from l5kit.data.unpack_limits import UnpackLimits
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.evaluation import (
     Selection,
@@ -157,6 +158,13 @@ def test_a_folder_that_is_no_test_set_says_what_is_missing(test_set, tmp_path):
 def test_a_mask_that_cannot_be_read_is_named(test_set, tmp_path, write, message):
     write(tmp_path / "x_chopped_10" / "mask.npz")
     with pytest.raises(InvalidArgumentError, match=message):
+        check_selection_parity(test_set[1], Selection())
+
+
+def test_a_mask_that_would_be_many_times_its_size_is_refused(test_set, tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.evaluation.selection_parity._MASK_LIMITS", UnpackLimits(free_bytes=1 << 16))
+    np.savez_compressed(tmp_path / "x_chopped_10" / "mask.npz", np.zeros(1 << 17, bool))
+    with pytest.raises(InvalidArgumentError, match=r"cannot be read as a mask .*at most 65,536 are read"):
         check_selection_parity(test_set[1], Selection())
 
 

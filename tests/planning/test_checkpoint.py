@@ -12,11 +12,14 @@ import zipfile
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning import checkpoint_files
 from l5kit.planning.checkpoint import (
+    Checkpoint,
     CheckpointError,
     CheckpointMismatchError,
     export_torchscript,
@@ -233,6 +236,74 @@ def test_weights_of_a_compiled_model_are_loaded_by_their_own_names(tmp_path):
 # --- what does not fit ---
 
 
+class Nested(nn.Module):
+    """A network with attributes that are named like those of wrappers."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+        self.head = nn.ModuleDict({"module": nn.Linear(1, 1)})
+        self.register_buffer("scale", torch.ones(2))
+
+
+def wrapped_part(model, path):
+    """Wrap the part of a model at a path, as ``torch.compile`` (``_orig_mod``) or others do."""
+    *parents, name = path.split(".")
+    parent = model.get_submodule(".".join(parents))
+    setattr(parent, name, compiled(parent.get_submodule(name)))
+
+
+NETWORKS = {"nested": Nested, "raster": small, "flat": lambda: nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))}
+PARTS = {"nested": ["model", "model.2", "head.module"], "raster": ["model", "model.0", "model.4"], "flat": ["0", "1"]}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_wrappers_in_any_nesting_are_seen_through(network, data):
+    """Of the whole model or of its parts, in the file and in the model that is loaded into."""
+    ours, theirs = NETWORKS[network](), NETWORKS[network]()
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter)
+    for model in (ours, theirs):
+        for path in data.draw(st.lists(st.sampled_from(PARTS[network]), unique=True, max_size=2)):
+            if "_orig_mod" not in path and path in dict(model.named_modules()):
+                wrapped_part(model, path)
+    prefixes = st.sampled_from(["_orig_mod.", "module.", "model.", "_forward_module.", "_fsdp_wrapped_module."])
+    prefix = "".join(data.draw(st.lists(prefixes, max_size=3)))
+    stored = {f"{prefix}{name}": value for name, value in theirs.state_dict().items()}
+    checkpoint = Checkpoint(path=None, kind="state dict", state_dict=stored)
+    assert not checkpoint.mismatch_with(ours)
+    assert not checkpoint.load_into(ours)
+    for mine, other in zip(ours.state_dict().values(), theirs.state_dict().values(), strict=True):
+        assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize("prefix", ["", "module.", "model._orig_mod.", "_orig_mod.module."])
+@pytest.mark.parametrize("part", ["model", "model.4"])
+def test_parts_for_several_devices_are_seen_through(prefix, part):
+    ours, theirs = small(), other()
+    weights = theirs.state_dict().items()
+    stored = {prefix + name.replace(f"{part}.", f"{part}.module.", 1): value for name, value in weights}
+    assert not Checkpoint(path=None, kind="state dict", state_dict=stored).load_into(ours)
+    assert_equal_weights(ours, theirs)
+
+
+def test_a_backbone_alone_fits_with_any_prefix():
+    weights = {name.removeprefix("model."): value for name, value in small().state_dict().items() if "." in name}
+    for prefix in ("", "module.", "model._orig_mod."):
+        stored = {prefix + name: value for name, value in weights.items()}
+        mismatch = Checkpoint(path=None, kind="state dict", state_dict=stored).mismatch_with(small())
+        assert mismatch.missing == ("weights_scaling",)
+        assert not mismatch.unexpected
+
+
+def test_names_of_other_networks_stay_as_they_are():
+    stored = {f"module.{name}": value for name, value in nn.LSTM(2, 2).state_dict().items()}
+    mismatch = Checkpoint(path=None, kind="state dict", state_dict=stored).mismatch_with(small())
+    assert set(mismatch.unexpected) == set(stored)
+
+
 def test_other_shapes_are_listed_and_nothing_is_loaded(tmp_path):
     save_checkpoint(tmp_path / "a.safetensors", small(num_channels=5))
     ours = other()
@@ -291,6 +362,17 @@ def test_pickled_code_does_not_run_unless_asked_for(tmp_path, monkeypatch):
     assert not (tmp_path / "made-by-a-pickle").exists()
     assert set(read_checkpoint("a.pt", allow_pickle=True).state_dict) == set(small().state_dict())
     assert (tmp_path / "made-by-a-pickle").exists()
+
+
+def test_archives_that_would_be_many_times_their_size_are_refused(tmp_path):
+    file = tmp_path / "weights.pt"
+    torch.save({"weight": torch.zeros(20 << 20)}, file)
+    with zipfile.ZipFile(file) as stored, zipfile.ZipFile(tmp_path / "packed.pt", "w", zipfile.ZIP_DEFLATED) as packed:
+        for part in stored.infolist():
+            packed.writestr(part.filename, stored.read(part), compresslevel=1)
+    assert list(read_checkpoint(file).state_dict) == ["weight"]
+    with pytest.raises(CheckpointError, match=r"unpacked; at most 67,108,864 are read"):
+        read_checkpoint(tmp_path / "packed.pt")
 
 
 def test_a_whole_module_needs_permission(tmp_path):

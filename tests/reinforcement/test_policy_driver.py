@@ -290,6 +290,7 @@ def test_policies_of_other_kinds_are_refused(policy, tmp_path, change, error, me
         pytest.param(torch.zeros(2, 9), "layer 1 has weights", id="more inputs than the layer before gives"),
         pytest.param(torch.zeros(3, 8), "layer 1 has weights", id="other outputs than offsets"),
         pytest.param(torch.zeros(2), "layer 1 has weights", id="one axis"),
+        pytest.param(torch.zeros(1, 1).expand(10**6, 10**6), "is broken", id="one number that is said to be many"),
     ],
 )
 def test_weights_that_cannot_be_are_refused(policy, tmp_path, weights, message):
@@ -324,6 +325,20 @@ def test_files_that_are_no_policies_are_refused(policy, tmp_path):
         archive.writestr("policy.pth", pickle.dumps(Path, protocol=2))
     with pytest.raises(InvalidArgumentError, match="is broken"):
         PolicyDriver.load(other)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "in its weights"])
+def test_files_that_would_be_many_times_their_size_are_refused(policy, tmp_path, inside):
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("weights", bytes(80 << 20))
+    with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+        archive.writestr("data", zipfile.ZipFile(policy).read("data"))
+        archive.writestr("policy.pth", bomb.getvalue())
+    if not inside:
+        (tmp_path / "p.zip").write_bytes(bomb.getvalue())
+    with pytest.raises(InvalidArgumentError, match=r"would be 83,886,080 unpacked; at most 67,108,864 are read"):
+        PolicyDriver.load(tmp_path / "p.zip")
 
 
 def test_nothing_that_a_file_has_pickled_is_loaded(policy, tmp_path):

@@ -112,6 +112,13 @@ def test_a_packed_file_is_read_like_the_plain_one(csv_file):
         Predictions.open(packed)
 
 
+def test_a_packed_file_that_would_be_many_times_its_size_is_refused(csv_file):
+    packed = csv_file.with_name("pred.csv.gz")
+    packed.write_bytes(gzip.compress(csv_file.read_bytes() + bytes(1 << 26), compresslevel=1))
+    with pytest.raises(InvalidArgumentError, match=r"pred\.csv\.gz.*many times its size"):
+        Predictions.open(packed)
+
+
 HEADER = "timestamp,track_id,conf_0,coord_x00,coord_y00"
 
 

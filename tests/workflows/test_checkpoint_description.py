@@ -95,7 +95,7 @@ def on_meta(name):
         ),
     ],
 )
-@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.model."])
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.model.", "model._orig_mod.module."])
 def test_networks_of_1_5_are_told_by_names_and_shapes(make, name, workflows, settings, prefix):
     with torch.device("meta"):
         shapes = shapes_of(make())

@@ -16,7 +16,7 @@ from zarr.abc.store import Store
 from zarr.errors import ContainsArrayError, ContainsGroupError
 
 from l5kit._compiling import log_compilation
-from l5kit._types import NumericArray, RecordArray, Records
+from l5kit._types import DType, NumericArray, RecordArray, Records
 from l5kit.data import layout
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.checks.finding import Finding
@@ -669,10 +669,10 @@ def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> R
     """Return a view over arrays that are all the same attribute of their datasets."""
     key = next(key for key, (name, _, _) in layout.ARRAYS.items() if name == attribute)
     dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}
-    widened = {layout.standard_with_others(dtype, key) for dtype in dtypes}
-    if len(dtypes) == 1 or len(widened) == 1:
-        return RecordView(sources, segments, dtype=(dtypes if len(dtypes) == 1 else widened).pop())
-    return RecordView(sources, segments, dtype=np.dtype(layout.ARRAYS[key][1]))
+    if len(dtypes) > 1:  # narrow fields of old sets are widened; other fields stay if all have them
+        dtypes = {layout.standard_with_others(dtype, key) for dtype in dtypes}
+    standard: DType = np.dtype(layout.ARRAYS[key][1])
+    return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else standard)
 
 
 def _as_datasets(datasets: Iterable[ChunkedDataset]) -> list[ChunkedDataset]:

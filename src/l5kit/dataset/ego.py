@@ -10,11 +10,11 @@ from l5kit.dataset.base import BaseEgoDataset, require_method
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, EgoDatasetVectorized
 from l5kit.dataset.sample_places import ego_extent_of
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.rasterization.pictures import channels_first
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.window_rasterizer import WindowRasterizer
 from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.sample_columns import channels_first
 
 
 class EgoDataset(BaseEgoDataset):

@@ -51,8 +51,11 @@ def convert_str_to_fixed_length_tensor(string: str, max_length: int = kMaxStrLen
 
 
 def move_to_device(data: "dict[str, torch.Tensor]", device: "torch.device") -> "dict[str, torch.Tensor]":
-    """Return a new dict with every tensor on ``device``."""
-    return {key: value.to(device) for key, value in data.items()}
+    """Return a new dict with every tensor on ``device``, those of dictionaries within it too."""
+    return {
+        key: move_to_device(value, device) if isinstance(value, dict) else value.to(device)
+        for key, value in data.items()
+    }
 
 
 def move_to_numpy(data: "dict[str, torch.Tensor]") -> dict[str, NumericArray]:

@@ -15,6 +15,7 @@ import torch
 
 from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
+from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
 
@@ -104,11 +105,15 @@ def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]
     """Return what a file says in plain words, and its weights."""
     try:
         with zipfile.ZipFile(file) as archive:
+            USUAL_LIMITS.require_readable(archive)
             damaged = archive.testzip()
             if damaged is not None:
                 raise zipfile.BadZipFile(damaged)
             is_whole = set(_ENTRIES) <= set(archive.namelist())
             texts = [archive.read(name) for name in _ENTRIES] if is_whole else []
+        if is_whole:
+            with zipfile.ZipFile(io.BytesIO(texts[1])) as archive:  # torch unpacks it, too
+                USUAL_LIMITS.require_readable(archive)
         content = json.loads(texts[0]) if is_whole else None
         weights = torch.load(io.BytesIO(texts[1]), map_location="cpu", weights_only=True) if is_whole else None
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
@@ -132,8 +137,11 @@ def _options_of(file: Path, content: Mapping[str, Any]) -> PolicyOptions:
 
 def _array_of(values: object) -> Float32Array:
     """Return weights as an array; NaN for what is none."""
+    none: Float32Array = np.full((1, 1), np.nan, np.float32)
     if not isinstance(values, torch.Tensor) or values.layout != torch.strided or values.dtype != torch.float32:
-        return np.full((1, 1), np.nan, np.float32)
+        return none
+    if values.numel() * values.element_size() > values.untyped_storage().nbytes():
+        return none  # a few numbers that are said to be many
     array: Float32Array = values.detach().numpy()
     return array
 

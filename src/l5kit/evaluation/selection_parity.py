@@ -18,6 +18,7 @@ import numpy as np
 from l5kit._types import NumericArray, UInt32Array
 from l5kit.data.filter import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.data.scene_jobs import Workers
+from l5kit.data.unpack_limits import UnpackLimits
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.evaluation.csv_utils import read_gt_csv
@@ -34,6 +35,9 @@ GROUND_TRUTH_FILE = "gt.csv"
 
 MASK_KEY = "arr_0"
 """Array of the mask file that holds the mask, bool (N,)."""
+
+_MASK_LIMITS = UnpackLimits(free_bytes=1 << 29)
+"""A mask is a byte for each agent, hardly any of which differ: it may be packed a thousand times smaller."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +261,7 @@ def _load_mask(file: Path) -> tuple[NumericArray, Selection | None]:
     """Return the mask of a file, and how its agents were selected if the file tells."""
     try:
         with np.load(file) as arrays:
+            _MASK_LIMITS.require_readable(arrays.zip)
             mask, others = arrays[MASK_KEY], set(arrays.files)
             tells = {"min_frame_history", "min_frame_future"} <= others
             minima = [int(arrays[name]) for name in ("min_frame_history", "min_frame_future") if tells]

@@ -48,10 +48,14 @@ __all__ = [
     "read_checkpoint",
     "save_checkpoint",
     "save_weights",
+    "without_wrappers",
 ]
 
-_WRAPPER_PREFIXES = ("_orig_mod.", "module.", "model.")
-"""What ``torch.compile``, ``DistributedDataParallel`` and Lightning put before the names of a model's weights."""
+_WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module")
+"""What ``torch.compile`` and others that wrap modules put between the names of attributes, and nobody else."""
+
+_HOLDERS = ("module.", "model.")
+"""What ``DistributedDataParallel`` and Lightning put before the names; networks may have such attributes too."""
 
 _BACKBONE_PREFIX = "model."
 """What networks on rasters put before the names of their backbone, which 1.5 trained on its own to predict agents."""
@@ -347,25 +351,56 @@ def _as_json(value: Mapping[str, object], argument: str) -> str:
         ) from error
 
 
+def without_wrappers(name: str, *others: str) -> str:
+    """Return the name of a weight without the parts that ``torch.compile`` and other wrappers put into it.
+
+    Args:
+        name: The name, its parts separated by dots.
+        others: Further parts that are left out.
+    """
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS and part not in others)
+
+
 def _named_as(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
-    """Return the weights under the names of a model, where they only have another prefix."""
-    named = _without_prefixes(weights, wanted)
-    longer = {f"{_BACKBONE_PREFIX}{name}": value for name, value in named.items()}
-    return longer if longer.keys() & wanted.keys() and not named.keys() & wanted.keys() else named
+    """Return the weights under the names of a model, where they only differ by what wrappers put before or into them.
+
+    A ``module`` inside of names (of a part for several devices) is taken for a wrapper's where more weights fit then.
+    """
+    named, num_fitting = _fitting_names(weights, wanted)
+    if num_fitting < len(wanted):
+        others, num_others = _fitting_names(weights, wanted, _HOLDERS[0].rstrip("."))
+        named = others if num_others > num_fitting else named
+    return named
 
 
-def _without_prefixes(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
-    """Return the weights without prefixes of wrappers, where names without them fit better."""
-    named = dict(weights)
-    while True:
-        for prefix in _WRAPPER_PREFIXES:
-            if named and all(name.startswith(prefix) for name in named):
-                shorter = {name.removeprefix(prefix): value for name, value in named.items()}
-                if len(shorter.keys() & wanted.keys()) >= max(1, len(named.keys() & wanted.keys())):
-                    named = shorter
-                    break
-        else:
-            return named
+def _fitting_names(
+    weights: Mapping[str, torch.Tensor], wanted: Mapping[str, object], *wrappers: str
+) -> tuple[dict[str, torch.Tensor], int]:
+    """Return the weights under other names, with or without prefixes, and how many of them a model has.
+
+    The prefixes that are taken off are those under which most names fit, of several the longest.
+    """
+    own_names = {without_wrappers(name, *wrappers): name for name in wanted}
+    named = {without_wrappers(name, *wrappers): value for name, value in weights.items()}
+    if len(named) < len(weights) or len(own_names) < len(wanted):  # names that are the same without wrappers
+        named, own_names = dict(weights), {name: name for name in wanted}
+    candidates = [named]
+    while (prefix := _common_holder(candidates[-1])) is not None:
+        candidates.append({name.removeprefix(prefix): value for name, value in candidates[-1].items()})
+    # a backbone that was trained alone fits where none of the others does
+    backbones = [{f"{_BACKBONE_PREFIX}{name}": value for name, value in each.items()} for each in candidates]
+    best, num_best = named, 0
+    for each in (*candidates, *([] if any(each.keys() & own_names.keys() for each in candidates) else backbones)):
+        num_fitting = len(each.keys() & own_names.keys())
+        if num_fitting >= max(1, num_best):
+            best, num_best = each, num_fitting
+    return {own_names.get(name, name): value for name, value in best.items()}, num_best
+
+
+def _common_holder(names: Iterable[str]) -> str | None:
+    """Return the prefix of a wrapper with which all names start, and there is one; None without any."""
+    listed = list(names)
+    return next((prefix for prefix in _HOLDERS if listed and all(name.startswith(prefix) for name in listed)), None)
 
 
 def _compare(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> WeightMismatch:

@@ -18,6 +18,7 @@ from safetensors import safe_open
 from torch import nn
 
 from l5kit._types import JsonObject
+from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import L5KitError
 
 CONFIG_KEY = "l5kit_config"
@@ -93,6 +94,7 @@ def check_archive(path: Path) -> list[str]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            USUAL_LIMITS.require_readable(archive)
             broken = archive.testzip()
             names = archive.namelist()
             short = None if broken else _short_storage(archive)

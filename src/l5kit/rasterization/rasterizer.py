@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import NumericArray, RecordArray, UInt8Array
 from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+from l5kit.rasterization.pictures import Pictures, channels_first
 
 __all__ = ["EGO_EXTENT_HEIGHT", "EGO_EXTENT_LENGTH", "EGO_EXTENT_WIDTH", "Rasterizer"]
 
@@ -24,7 +25,7 @@ class Rasterizer(ABC):
         history_agents: Sequence[RecordArray],
         history_tl_faces: Sequence[RecordArray],
         agent: np.void | None = None,
-    ) -> NumericArray:
+    ) -> Pictures:
         """Return the raster of a window of a log, channels last.
 
         Args:
@@ -34,7 +35,8 @@ class Rasterizer(ABC):
             agent: The agent of interest, a row of the newest frame's agents; None for the AV.
 
         Returns:
-            Shape (height, width, channels), float32 from 0 to 1.
+            Shape (height, width, channels), float32 from 0 to 1; or several such pictures by name, which samples then
+            have as a dictionary under ``image``.
         """
 
     @abstractmethod
@@ -59,13 +61,17 @@ class Rasterizer(ABC):
         history_agents: Sequence[RecordArray],
         history_tl_faces: Sequence[RecordArray],
         agent: np.void | None = None,
-    ) -> NumericArray:
+    ) -> Pictures:
         """Return the raster of :meth:`rasterize` with channels first, as datasets hand it out.
 
         Arguments as in :meth:`rasterize`.
 
         Returns:
-            C-contiguous, shape (channels, height, width), the dtype of :meth:`rasterize`.
+            C-contiguous, shape (channels, height, width), the dtype of :meth:`rasterize`; several by name, if it
+            returns several.
+
+        Raises:
+            InvalidArgumentError: :meth:`rasterize` returns something else than pictures.
         """
-        raster = self.rasterize(history_frames, history_agents, history_tl_faces, agent)
-        return np.ascontiguousarray(raster.transpose(2, 0, 1))
+        planes: Pictures = channels_first(self.rasterize(history_frames, history_agents, history_tl_faces, agent))
+        return planes

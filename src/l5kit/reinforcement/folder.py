@@ -21,6 +21,7 @@ from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import load_config_data, save_config_data
 from l5kit.data.folder_lock import LOCK_FILE, held_alone, require_unused
+from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 __all__ = ["RunFolder", "require_whole", "save_model"]
@@ -185,6 +186,7 @@ def require_whole(path: Path) -> Path:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            USUAL_LIMITS.require_readable(archive)
             missing = [name for name in _ENTRIES if name not in archive.namelist()]
             broken = f"it has no {missing[0]}" if missing else archive.testzip()
     except (zipfile.BadZipFile, OSError) as error:

@@ -13,11 +13,12 @@ from l5kit.data.window_cutting import CurrentFrames
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.rasterization.pictures import Pictures, channels_first, channels_last
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.window_rasterizer import WindowRasterizer
 from l5kit.sampling.poses import Trajectories, trajectories
-from l5kit.sampling.sample_columns import ColumnMemory, channels_last, sample_of
+from l5kit.sampling.sample_columns import ColumnMemory, sample_of
 from l5kit.sampling.targets import trace_targets
 from l5kit.sampling.window_sampler import WindowSampler
 
@@ -120,8 +121,8 @@ class AgentSampler(WindowSampler):
             "extent": targets.extents_m,
         }
 
-    def _draw_single(self, windows: Windows, targets: Targets) -> NumericArray:
-        """Return the picture of one window by a rasterizer of any kind, channels last."""
+    def _draw_single(self, windows: Windows, targets: Targets) -> Pictures:
+        """Return the picture of one window, or several by name, by a rasterizer of any kind, channels last."""
         rasterizer: Any = self.rasterizer
         frames = windows.history(0)
         window = (
@@ -131,9 +132,11 @@ class AgentSampler(WindowSampler):
             None if targets.rows is None else windows.agents.take(targets.rows)[0],
         )
         if hasattr(rasterizer, "rasterize_planar"):
-            picture: NumericArray = rasterizer.rasterize_planar(*window).transpose(1, 2, 0)
-            return picture
-        return np.asarray(rasterizer.rasterize(*window))  # a user's own, not derived from Rasterizer
+            planes = rasterizer.rasterize_planar(*window)
+        else:  # a user's own, not derived from Rasterizer
+            planes = channels_first(rasterizer.rasterize(*window))
+        pictures: Pictures = channels_last(planes)
+        return pictures
 
 
 def trajectory_columns(found: "Trajectories | DeviceTrajectories") -> dict[str, Any]:

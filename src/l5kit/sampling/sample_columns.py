@@ -231,19 +231,3 @@ def _scattered(column: Column, is_made: BoolArray) -> Column:
     of_device: DeviceArray = column.new_zeros(shape)
     of_device[np.flatnonzero(is_made)] = column
     return of_device
-
-
-def channels_last(image: Column) -> Column:
-    """Return a view of a picture (channels, height, width), array or tensor, as (height, width, channels)."""
-    return image.transpose(1, 2, 0) if isinstance(image, np.ndarray) else image.permute((1, 2, 0))
-
-
-def channels_first(image: Column) -> Column:
-    """Return a picture (height, width, channels), array or tensor, as (channels, height, width).
-
-    An array is C-contiguous then; of what :func:`channels_last` made, both are the memory that it was made of.
-    """
-    if isinstance(image, np.ndarray):
-        return np.ascontiguousarray(image.transpose(2, 0, 1))
-    tensor: DeviceArray = image.permute((2, 0, 1))
-    return tensor

@@ -14,6 +14,7 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.progress import show_progress
 from l5kit.data.records import AGENT_DTYPE
+from l5kit.dataset.utils import move_to_device
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
 from l5kit.geometry.transform import rotations33_as_yaws, round_world, transform_points
@@ -296,7 +297,7 @@ class ClosedLoopSimulator:
     def _ask(self, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a batch and what a model says of it, as arrays."""
         if self.device.type != "cpu":
-            batch = {key: value.to(self.device) for key, value in batch.items()}
+            batch = move_to_device(batch, self.device)
         outputs = model(batch)
         return _as_arrays(batch), _as_arrays(outputs)
 

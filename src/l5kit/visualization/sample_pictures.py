@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.geometry.transform import transform_points
+from l5kit.rasterization.pictures import one_picture
 from l5kit.visualization.text import draw_text
 from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 
@@ -52,7 +53,7 @@ def sample_picture(
     Returns:
         RGB ``[H, W, 3]``, the caller's to change.
     """
-    picture = np.array(rasterizer.to_rgb(np.asarray(sample["image"]).transpose(1, 2, 0)))
+    picture = np.array(rasterizer.to_rgb(np.asarray(one_picture(sample["image"])).transpose(1, 2, 0)))
     picture = picture.repeat(zoom, axis=0).repeat(zoom, axis=1)
     if with_trajectories:
         past_px = _known_points_px(sample, "history")

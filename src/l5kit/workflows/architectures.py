@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from l5kit._types import JsonObject
+from l5kit.planning.checkpoint import without_wrappers
 
 __all__ = ["Architecture", "architecture_of", "is_buffer"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_PREFIXES = ("_orig_mod.", "module.", "model.", "network.", "residual.")
+_PREFIXES = ("model.", "network.", "residual.")
 """What wrappers put before the names of weights; the last is that of :class:`KinematicResidual`."""
 
 _BUFFERS = (
@@ -100,7 +101,7 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
 
 def _without_prefixes(shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], bool]:
     """Return the shapes without prefixes that all names have, and whether one was that of a residual."""
-    stripped, is_residual = dict(shapes), False
+    stripped, is_residual = {without_wrappers(name, "module"): shape for name, shape in shapes.items()}, False
     while stripped:
         prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in stripped)), None)
         if prefix is None:

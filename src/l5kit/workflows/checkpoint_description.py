@@ -13,6 +13,7 @@ import torch
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.overrides import load_training_config, shipped_config_names
+from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import Checkpoint, CheckpointError, WeightMismatch, read_checkpoint
 from l5kit.planning.checkpoint_files import (
@@ -36,7 +37,6 @@ _LIGHTNING = "pytorch-lightning_version"
 _DRIVER_WEIGHTS = "policy.pth"
 _DRIVER_VERSION = "_stable_baselines3_version"
 _DRIVER_PARTS = frozenset({_DRIVER_WEIGHTS, _DRIVER_VERSION})
-_LARGEST_DRIVER_PART = 2**31
 
 
 @dataclass(frozen=True)
@@ -217,10 +217,12 @@ def _describe_driver(file: Path) -> CheckpointDescription:
     try:
         with zipfile.ZipFile(file) as archive:
             part = archive.getinfo(_DRIVER_WEIGHTS)
-            if part.file_size > _LARGEST_DRIVER_PART:
-                raise ValueError(f"{_DRIVER_WEIGHTS} has {part.file_size} bytes")
+            USUAL_LIMITS.require_readable(archive)
             version = archive.read(_DRIVER_VERSION)[:40].decode("ascii", "replace").strip()
-            weights = torch.load(BytesIO(archive.read(part)), map_location="cpu", weights_only=True)
+            content = archive.read(part)
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            USUAL_LIMITS.require_readable(archive)
+        weights = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
         weights = {str(name): value for name, value in weights.items() if isinstance(value, torch.Tensor)}
     except Exception as error:  # torch raises what its parser stumbles over
         raise CheckpointError(f"{file} is a broken driver of stable-baselines3: {one_line(error)}") from error

@@ -83,6 +83,14 @@ def test_plans_that_cannot_be_read_are_an_error(copy, content):
         SimulationFolder(copy).plans(0)
 
 
+def test_plans_that_would_be_many_times_their_size_are_refused(copy):
+    np.savez_compressed(
+        copy / "plans.npz", times_s=0.1 * np.arange(1, 5), scene_0=np.zeros((95, 74_000, 3), np.float32)
+    )
+    with pytest.raises(CorruptedDataError, match=r"unpacked; at most 67,108,864 are read"):
+        SimulationFolder(copy).plans(0)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

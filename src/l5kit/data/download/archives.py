@@ -19,6 +19,7 @@ from typing import IO, Protocol
 from l5kit.data.download.entry_names import EntryNames
 from l5kit.data.download.fetching import require_space
 from l5kit.data.progress import Progress
+from l5kit.data.unpack_limits import USUAL_LIMITS, UnpackLimits
 from l5kit.errors import CorruptedDataError, DownloadError, L5KitError
 
 __all__ = ["UnpackLimits", "archive_kind", "unpack"]
@@ -51,25 +52,6 @@ class _Bytes(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-@dataclass(frozen=True)
-class UnpackLimits:
-    """How much an archive may hold.
-
-    Attributes:
-        max_ratio: Unpacked bytes for each byte of the archive.
-        free_bytes: Unpacked bytes that any archive may have, however small it is.
-        max_entries: Files and folders.
-    """
-
-    max_ratio: float = 50.0
-    free_bytes: int = 1 << 26
-    max_entries: int = 5_000_000
-
-    def most_bytes(self, archive: Path) -> int:
-        """Return how many bytes an archive may have unpacked."""
-        return max(self.free_bytes, int(self.max_ratio * archive.stat().st_size))
-
-
 def archive_kind(path: Path, *, called: str) -> str | None:
     """Return ``zip``, ``tar`` or ``packed tar`` by the first bytes of a file; None if it is no archive.
 
@@ -98,7 +80,7 @@ def unpack(
     folder: Path,
     *,
     called: str,
-    limits: UnpackLimits = UnpackLimits(),
+    limits: UnpackLimits = USUAL_LIMITS,
     progress: Progress | None = None,
 ) -> None:
     """Unpack a tar (plain, gz, bz2, xz) or zip file.

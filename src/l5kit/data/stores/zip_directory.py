@@ -33,6 +33,7 @@ class ZipMember:
         num_stored_bytes: Size as stored.
         is_deflated: Whether it is compressed; else its bytes stand there as they are.
         crc: Checksum of its content.
+        num_bytes: Size of its content.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ZipMember:
     num_stored_bytes: int
     is_deflated: bool
     crc: int
+    num_bytes: int
 
     def content_of(self, stored: bytes, *, url: str) -> bytes:
         """Return the content of the file.
@@ -58,7 +60,8 @@ class ZipMember:
             start = _HEADER_NUM_BYTES + name_length + extra_length
             content = stored[start : start + self.num_stored_bytes]
             try:
-                content = zlib.decompress(content, wbits=-zlib.MAX_WBITS) if self.is_deflated else content
+                if self.is_deflated:  # into no more than the directory tells
+                    content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, self.num_bytes + 1)
             except zlib.error:
                 content = b""
         if zlib.crc32(content) != self.crc:
@@ -133,7 +136,7 @@ def read_members(end: ZipEnd, tail: bytes, *, url: str) -> dict[str, ZipMember]:
         stop = min(next_start, info.header_offset + _MAX_HEADER_NUM_BYTES + info.compress_size)
         is_deflated = info.compress_type == zipfile.ZIP_DEFLATED
         members[info.filename] = ZipMember(
-            info.filename, info.header_offset, stop, info.compress_size, is_deflated, info.CRC
+            info.filename, info.header_offset, stop, info.compress_size, is_deflated, info.CRC, info.file_size
         )
     return members
 

@@ -26,6 +26,7 @@ from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measur
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+from l5kit.rasterization.pictures import one_picture
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.unroll import UnrollInputOutput
@@ -339,7 +340,7 @@ class L5Env(gymnasium.Env[Any, Any]):
         if "image" not in seen:
             frame = np.array([self.frame_index])
             seen = _arrays_of(self._scene_slot.look(np.zeros(1, np.int64), frame, dataset=self.dataset))
-        picture: UInt8Array = self.rasterizer.to_rgb(seen["image"][0].transpose(1, 2, 0))
+        picture: UInt8Array = self.rasterizer.to_rgb(one_picture(seen["image"])[0].transpose(1, 2, 0))
         return picture
 
     def _draw(self, asked: Mapping[str, int]) -> EpisodeStart:

@@ -26,6 +26,7 @@ from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+from l5kit.rasterization.pictures import one_picture
 from l5kit.simulation.dataset import SimulationConfig
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -240,7 +241,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         if self.episode is None:
             raise EpisodeEndedError("there is nothing to be seen yet; call reset() before render()")
         samples = self.episode.simulation.state(_ONE_SCENE).samples(self._parts.dataset)
-        image = np.asarray(samples["image"])[0].transpose(1, 2, 0)
+        image = np.asarray(one_picture(samples["image"]))[0].transpose(1, 2, 0)
         picture: UInt8Array = self._parts.rasterizer.to_rgb(image)
         return picture
 

@@ -9,6 +9,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.planning.losses import mean_over_steps, missing_criterion
 from l5kit.planning.motion_embedding import DIM_IMAGE, MotionHead
 from l5kit.planning.rasterized.backbones import build_backbone
+from l5kit.rasterization.pictures import one_picture
 
 _VALUES_PER_STEP = 3
 """x, y and yaw."""
@@ -111,7 +112,13 @@ class RasterizedPlanningModel(nn.Module):
 
 
 def as_float(image: torch.Tensor) -> torch.Tensor:
-    """Return rasters as floats from 0 to 1, also those that are made with ``raster_params.image_dtype: uint8``."""
+    """Return rasters as floats from 0 to 1, also those that are made with ``raster_params.image_dtype: uint8``.
+
+    Raises:
+        InvalidArgumentError: There are several pictures.
+    """
+    if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+        one_picture(image)
     if image.dtype == torch.uint8:
         return image.float() / 255.0
     return image

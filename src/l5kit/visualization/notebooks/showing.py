@@ -12,6 +12,7 @@ from l5kit.data.display import html_table
 from l5kit.data.map.api import MapAPI
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
+from l5kit.rasterization.pictures import one_picture
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.sample_keys import KEYS_BY_DATASET, SampleKey
@@ -125,7 +126,7 @@ def describe(subject: Mapping[str, Any], *, title: str = "") -> Table:
 def _show_sample(sample: Mapping[str, Any], rasterizer: Rasterizer | None, style: _SampleStyle) -> Picture:
     sample = {key: value.numpy(force=True) if hasattr(value, "numpy") else value for key, value in sample.items()}
     if "image" in sample:
-        _require_single(sample["image"], 3)
+        _require_single(one_picture(sample["image"]), 3)
         from l5kit.visualization.sample_pictures import sample_picture
 
         return Picture.of_image(sample_picture(sample, rasterizer or _BoxesOverMap(), **style))

@@ -13,6 +13,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, FloatArray, JsonObject
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.visualization.simulated.failures import failed_metrics
 from l5kit.visualization.simulated.frame_table import FrameTable
@@ -181,6 +182,7 @@ class SimulationFolder:
             return None
         try:
             with np.load(path) as plans:
+                USUAL_LIMITS.require_readable(plans.zip)
                 name = f"scene_{scene}"
                 return _plans_of(plans["times_s"], plans[name]) if name in plans else None
         except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:

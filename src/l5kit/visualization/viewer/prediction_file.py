@@ -4,7 +4,6 @@ import contextlib
 import csv
 import gzip
 import os
-import shutil
 import tempfile
 import weakref
 import zlib
@@ -15,6 +14,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import DataChangedError, InvalidArgumentError
 from l5kit.evaluation.csv_utils import prediction_columns
 
@@ -84,8 +84,13 @@ class PredictionFile:
         handle, name = tempfile.mkstemp(prefix="l5kit-predictions-", suffix=".csv")
         weakref.finalize(self, _remove, name)
         try:
+            left = USUAL_LIMITS.most_bytes(Path(self._name))
             with gzip.open(self._name, "rb") as packed, open(handle, "wb") as unpacked:
-                shutil.copyfileobj(packed, unpacked, _BUFFER_BYTES)
+                while left > 0 and (block := packed.read(min(_BUFFER_BYTES, left))):
+                    unpacked.write(block)
+                    left -= len(block)
+                if packed.read(1):
+                    raise gzip.BadGzipFile("it would be many times its size, as no predictions are")
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise InvalidArgumentError(
                 f"{self._name!r} is packed by gzip and damaged or cut off ({error}); write it again"

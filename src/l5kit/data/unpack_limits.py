@@ -1,0 +1,54 @@
+"""How much packed files may hold: a few megabytes can say that they are terabytes."""
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["USUAL_LIMITS", "UnpackLimits"]
+
+
+@dataclass(frozen=True)
+class UnpackLimits:
+    """How much an archive, or another packed file, may hold.
+
+    Attributes:
+        max_ratio: Unpacked bytes for each byte of the archive.
+        free_bytes: Unpacked bytes that any archive may have, however small it is.
+        max_entries: Files and folders.
+    """
+
+    max_ratio: float = 50.0
+    free_bytes: int = 1 << 26
+    max_entries: int = 5_000_000
+
+    def most_bytes(self, archive: Path) -> int:
+        """Return how many bytes an archive may have unpacked."""
+        return self._most_of(archive.stat().st_size)
+
+    def require_readable(self, archive: zipfile.ZipFile) -> None:
+        """Refuse a zip file before anything of it is read, if it says that it would be many times its size.
+
+        Entries never give more than they say. The size is that of the file, as entries may share their bytes.
+
+        Raises:
+            zipfile.BadZipFile: It holds too much.
+        """
+        file = archive.fp
+        if file is None:
+            raise ValueError("archive is closed; open it")
+        place = file.tell()
+        size = file.seek(0, os.SEEK_END)
+        file.seek(place)
+        unpacked = sum(info.file_size for info in archive.infolist())
+        if unpacked > self._most_of(size):
+            raise zipfile.BadZipFile(
+                f"its {size:,} bytes would be {unpacked:,} unpacked; at most {self._most_of(size):,} are read"
+            )
+
+    def _most_of(self, num_bytes: int) -> int:
+        return max(self.free_bytes, int(self.max_ratio * num_bytes))
+
+
+USUAL_LIMITS = UnpackLimits()
+"""Limits that datasets, checkpoints, policies and simulations stay far below."""
