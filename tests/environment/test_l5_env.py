@@ -19,6 +19,7 @@ from l5kit.environment.envs.l5_env import (  # noqa: E402
     SimulationConfigGym,
 )
 from l5kit.environment.reward import L2DisplacementYawReward, Reward  # noqa: E402
+from l5kit.errors import InvalidArgumentError  # noqa: E402
 from support.environments import NUM_FRAMES, SIDE_PX, data_of, write_config  # noqa: E402
 
 AHEAD = np.array([1.0, 0.0, 0.0], np.float32)
@@ -152,10 +153,16 @@ def test_overfitting_stays_on_its_scene(make_env):
 
 @pytest.mark.parametrize(
     ("in_file", "argument", "train", "expected"),
-    [(None, None, True, True), (False, None, True, False), (False, True, True, True), (True, None, False, False)],
+    [
+        (None, None, True, True),
+        (False, "config", True, False),
+        (False, False, True, False),
+        (False, True, True, True),
+        (True, None, False, False),
+        (False, None, False, False),
+    ],
 )
 def test_who_says_where_episodes_start(make_env, in_file, argument, train, expected):
-    """Row G5 of the defects: 1.5 ignored the configuration."""
     env = make_env({} if in_file is None else {"randomize_start_frame": in_file}, randomize_start=argument, train=train)
     assert env.randomize_start_frame is expected
     starts = set()
@@ -163,6 +170,23 @@ def test_who_says_where_episodes_start(make_env, in_file, argument, train, expec
         env.reset(seed=seed)
         starts.add(env.sim_cfg.start_frame_index)
     assert (len(starts) > 1) is expected
+
+
+def test_the_key_of_1_5_has_no_effect_as_there_and_a_warning_names_it(make_env):
+    """Row G5 of the defects: scripts of 1.5 train anywhere in the scenes though their gym_config.yaml says false."""
+    with pytest.warns(RuntimeWarning, match=r"gym_params\.randomize_start_frame is false") as told:
+        env = make_env({"randomize_start_frame": False})
+    assert len(told) == 1
+    assert env.randomize_start_frame is True
+
+
+def test_environments_that_1_5_did_not_have_obey_the_key(make_env):
+    assert make_env({"randomize_start_frame": False, "others": "idm"}).randomize_start_frame is False
+
+
+def test_another_start_than_there_is_is_refused(make_env):
+    with pytest.raises(InvalidArgumentError, match="randomize_start is 'first'"):
+        make_env(randomize_start="first")
 
 
 def test_a_configuration_of_a_simulation_is_not_changed(make_env):

@@ -12,6 +12,7 @@ from l5kit.prediction.vectorized.motion_tokens_layers import RelativeAttention
 from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes
 from l5kit.prediction.vectorized.motion_tokens_sampling import choose_tokens, draw_uniforms
+from support.models import with_lanes_reversed
 
 TIMES = TokenTimes(num_steps=2, num_past_steps=2, num_past_tokens=2, num_future_tokens=3)
 SAME = 1e-4
@@ -153,6 +154,10 @@ def test_what_is_not_there_does_not_matter(model, batch):
     assert finite(logits_of(model, nothing)).isfinite().all()
     learned = make_model().train()
     np.testing.assert_allclose(learned(padded)["loss"].item(), learned(batch)["loss"].item(), atol=SAME)
+
+
+def test_the_order_of_lanes_does_not_matter(model, batch):
+    torch.testing.assert_close(logits_of(model, with_lanes_reversed(batch)), logits_of(model, batch))
 
 
 def test_map_and_other_agents_can_be_left_out(batch):

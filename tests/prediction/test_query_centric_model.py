@@ -9,7 +9,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.planning.network_plans import read_plans
 from l5kit.prediction.vectorized.query_centric_losses import mixture_nll, mode_surprise, winners
 from l5kit.prediction.vectorized.query_centric_model import QueryCentricModel
-from support.models import copied, vector_batch
+from support.models import copied, vector_batch, with_lanes_reversed
 from support.tolerances import FLOAT32
 
 MAP_KEYS = ("lanes_mid", "crosswalks", "lanes")
@@ -60,6 +60,13 @@ def padded(batch):
     for key in elements:
         batch[key] = torch.cat((batch[key], torch.zeros_like(batch[key][:, :1])), dim=1)
     return batch
+
+
+def test_the_order_of_lanes_does_not_matter():
+    model, batch = make().eval(), vector_batch()
+    found, expected = model(with_lanes_reversed(batch)), model(batch)
+    for key, value in expected.items():
+        torch.testing.assert_close(found[key], value, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("joint", [False, True])

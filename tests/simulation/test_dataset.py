@@ -114,7 +114,7 @@ def test_the_passed_datasets_are_cut(near_and_far: EgoDataset) -> None:
 
 def test_there_is_no_past_before_the_first_frame(near_and_far: EgoDataset) -> None:
     sim = simulated(near_and_far, config=SimulationConfig(start_frame_index=3, num_simulation_steps=5))
-    (first,), (last,) = sim.rasterise_frame_batch(0), sim.rasterise_frame_batch(4)
+    (first,), (last,) = sim.rasterise_frame_batch(0), sim.rasterise_frame_batch(-1)
     assert first["history_availabilities"].tolist() == [1, 0, 0]
     assert first["curr_speed"] == pytest.approx(0, abs=1e-6)
     assert first["target_availabilities"].tolist() == [1, 1, 1]

@@ -2,8 +2,10 @@
 
 ``surface.json`` lists the public modules and names of 1.5, ``parameters.json`` the parameters of all that is called,
 in order: ``name``, ``name=`` for one with a default, ``name=0.5`` where it is documented which, ``*`` and ``**``.
+``kinds.json`` lists bases of its classes, fields of its named tuples and dataclasses, and members of its enumerations.
 """
 
+import dataclasses
 import importlib
 import inspect
 import json
@@ -14,6 +16,7 @@ import pytest
 HERE = Path(__file__).parent
 SURFACE = json.loads((HERE / "surface.json").read_text("utf-8"))["surface"]
 PARAMETERS = json.loads((HERE / "parameters.json").read_text("utf-8"))["parameters"]
+KINDS = json.loads((HERE / "kinds.json").read_text("utf-8"))["kinds"]
 
 
 @pytest.mark.parametrize("module", sorted(SURFACE))
@@ -84,6 +87,65 @@ def test_every_call_of_1_5_fits(call):
     assert call_violations(ours, [spelled for spelled in theirs if spelled != "self"]) == []
     if "self" not in theirs and method is not None:
         assert not is_of_object, f"{method} must be callable on the class"
+
+
+def class_of(qualified_name):
+    module, _, name = qualified_name.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def kind_violations(ours, theirs):
+    """Why a class may not stand for one of 1.5 of a kind, as a row of ``kinds.json`` spells it."""
+    found = [f"it must derive from {base}" for base in theirs["bases"] if class_of(base) not in ours.__mro__]
+    if "fields" in theirs and list(getattr(ours, "_fields", ())) != theirs["fields"]:
+        found.append(f"it must be a named tuple of {theirs['fields']}")
+    if "members" in theirs and {name: int(each) for name, each in ours.__members__.items()} != theirs["members"]:
+        found.append(f"its members must be {theirs['members']}")
+    if "dataclass_fields" in theirs:
+        names = [each.name for each in dataclasses.fields(ours)] if dataclasses.is_dataclass(ours) else []
+        if names[: len(theirs["dataclass_fields"])] != theirs["dataclass_fields"]:
+            found.append(f"it must be a dataclass whose first fields are {theirs['dataclass_fields']}")
+    return found
+
+
+@pytest.mark.parametrize("qualified_name", sorted(KINDS))
+def test_every_class_is_of_its_kind(qualified_name):
+    assert kind_violations(class_of(qualified_name), KINDS[qualified_name]) == []
+
+
+def test_the_kinds_of_all_classes_of_the_surface_are_listed():
+    """But for those that stand alone: they derive from nothing that a caller could count on."""
+    alone = {
+        "ChunkedDataset", "ClosedLoopEvaluator", "ClosedLoopSimulator", "EvaluationPlan", "MapAPI", "RenderContext",
+        "SimulationDataset", "SimulationOutputCLE", "Vectorizer",
+    }  # fmt: skip
+    listed = {name.rpartition(".")[2] for name in KINDS} | alone
+    missing = {
+        f"{module}.{name}"
+        for module, names in SURFACE.items()
+        for name in names
+        if inspect.isclass(getattr(importlib.import_module(module), name)) and name not in listed
+    }
+    assert missing == set()
+
+
+@dataclasses.dataclass
+class Pair:
+    first: int
+    second: int
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        pytest.param(Pair, {"bases": ["builtins.tuple"]}, id="another base"),
+        pytest.param(Pair, {"bases": [], "fields": ["first", "second"]}, id="no named tuple"),
+        pytest.param(Pair, {"bases": [], "dataclass_fields": ["second", "first"]}, id="another order"),
+        pytest.param(inspect._ParameterKind, {"bases": ["enum.IntEnum"], "members": {"SUM": 0}}, id="other members"),
+    ],
+)
+def test_the_checker_of_kinds_finds(ours, theirs):
+    assert len(kind_violations(ours, theirs)) == 1
 
 
 def is_enum_or_named_tuple(found):

@@ -107,6 +107,34 @@ def make_road_map(folder: Path) -> DrivingMap:
     return build_driving_map(MapAPI(str(folder / "road.pb"), WORLD_TO_ECEF))
 
 
+def make_ring_map(folder: Path, *, radius_m: float, num_lanes: int, is_one_junction: bool) -> DrivingMap:
+    """Return a roundabout around the origin, driven to the left, of lanes of one junction or of a segment each.
+
+    The lanes are 4 m wide; the first one begins on the x axis.
+    """
+    builder = MapBuilder(WORLD_TO_ECEF)
+    names = [f"ring-{lane}" for lane in range(num_lanes)]
+    ends_rad = np.linspace(0, 2 * np.pi, num_lanes + 1)
+    for lane, name in enumerate(names):
+        turns = np.linspace(ends_rad[lane], ends_rad[lane + 1], 400 // num_lanes)
+        around = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)
+        parent = "ring" if is_one_junction else f"segment-{lane}"
+        boundaries_m = (radius_m - 2) * around, (radius_m + 2) * around
+        builder.add_lane(name, *boundaries_m, lanes_ahead=[names[(lane + 1) % num_lanes]], parent=parent)
+        if not is_one_junction:
+            builder.add_segment(parent, radius_m * around[[0, -1]])
+    if is_one_junction:
+        builder.add_junction("ring", lanes=names)
+    builder.save(folder / "ring.pb")
+    return build_driving_map(MapAPI(str(folder / "ring.pb"), WORLD_TO_ECEF))
+
+
+def drive_around(laps: float, *, radius_m: float, step_m: float = 1.0) -> EgoStates:
+    """Return a drive around the origin to the left that begins a metre behind the x axis."""
+    turns = np.arange(1.0, 1.0 + laps * 2 * np.pi * radius_m, step_m) / radius_m
+    return drive_along(radius_m * np.stack([np.cos(turns), np.sin(turns)], axis=-1), turns + np.pi / 2)
+
+
 def _lane(start: Sequence[float], end: Sequence[float]) -> tuple[Any, Any]:
     """Return left and right boundary of a straight lane 4 m wide."""
     ends = np.array([(*start, 0.0), (*end, 0.0)], float)

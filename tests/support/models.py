@@ -121,3 +121,14 @@ def copied(batch):
 def rows(batch, selection):
     """The samples of a batch that ``selection`` (an index, a slice or a list) names."""
     return {key: value[selection] for key, value in batch.items()}
+
+
+def with_lanes_reversed(batch):
+    """The same batch with its lanes in the opposite order; left and right boundary of each stay in turn."""
+    other = copied(batch)
+    for key in ("lanes_mid", "lanes_mid_availabilities"):
+        other[key] = batch[key].flip(1)
+    for key in ("lanes", "lanes_availabilities"):
+        pairs = batch[key].unflatten(1, (-1, 2))
+        other[key] = pairs.flip(1).flatten(1, 2)
+    return other

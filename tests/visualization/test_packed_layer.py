@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from l5kit.visualization.visualizer.common import AgentVisualization, LaneVisualization
+from l5kit.visualization.visualizer.common import AgentVisualization, LaneVisualization, MovingAgentVisualization
 from l5kit.visualization.visualizer.packed_layer import pack_layer
 from l5kit.visualization.visualizer.visualizer import _visualization_list_to_dict
 
@@ -70,12 +70,14 @@ def test_a_shape_of_many_frames_is_stored_once():
     assert layer.columns["color"].values == ["gray"]
 
 
-def test_unknown_speeds_stay_unknown():
-    agents = [AgentVisualization(*SQUARE, "gray", 1, "", 0.5), AgentVisualization(*SQUARE, "gray", 2, "", 0.5, 7.0)]
-    speeds = pack_layer([agents], NULL, origin_m=(0.0, 0.0)).columns["speed_mps"]
-    first, second = (speeds.values[code] for code in speeds.codes)
-    assert math.isnan(first)
-    assert second == 7.0
+def test_agents_are_tuples_of_six_as_in_1_5_beside_which_stands_their_speed():
+    agent = MovingAgentVisualization(*SQUARE, "gray", 2, "", 0.5)
+    assert math.isnan(agent.speed_mps)
+    agent.speed_mps = 7.0
+    _, _, color, track_id, agent_type, prob = agent._replace(color="red")
+    assert (color, track_id, agent_type, prob) == ("red", 2, "", 0.5)
+    assert agent._replace(color="red").speed_mps == 7.0
+    assert agent._fields == AgentVisualization._fields
 
 
 def test_as_many_xs_as_ys_are_needed():

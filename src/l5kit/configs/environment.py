@@ -25,7 +25,12 @@ class EnvironmentParams(Params, section="gym_params"):
     overfit: Annotated[Flag, Key("whether all episodes are of one scene, of the data to train with", default=False)]
     overfit_id: Annotated[Count, Key("that scene", default=0)]
     randomize_start_frame: Annotated[
-        Flag, Key("whether episodes of training start anywhere in a scene; arguments of environments win", default=True)
+        Flag,
+        Key(
+            "whether episodes of training start anywhere in a scene; arguments of environments win, and `L5-CLE-v0` as "
+            "in 1.5 ignores it",
+            default=True,
+        ),
     ]
     observation: Annotated[
         Literal["raster", "vectors", "compact"],

@@ -119,6 +119,12 @@ class EnvironmentOptions:
         if isinstance(ends_at, str) or not isinstance(ends_at, Collection) or not all(each in ENDS for each in ends_at):
             raise InvalidArgumentError(f"ends_at is {self.ends_at!r}; pass a list of some of {', '.join(ENDS)}")
 
+    @property
+    def is_legacy(self) -> bool:
+        """Whether these, completed, are the environment of L5Kit 1.5, which had nothing to choose but the actions."""
+        is_usual = (self.observation, self.reward, self.others) == ("raster", "displacement", "log")
+        return is_usual and self.actions in ("poses", "kinematic")
+
     def of_params(self, params: EnvironmentParams) -> "EnvironmentOptions":
         """Return these options, completed by what a configuration says.
 

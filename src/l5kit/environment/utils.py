@@ -1,9 +1,8 @@
 """Scales of actions, and pictures of what a policy sees."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,8 +20,7 @@ __all__ = [
 ]
 
 
-@dataclass
-class NonKinematicActionRescaleParams:
+class NonKinematicActionRescaleParams(NamedTuple):
     """What the actions -1 and 1 stand for where they are the next pose: a mean and, each way, ten deviations.
 
     Attributes:
@@ -42,8 +40,7 @@ class NonKinematicActionRescaleParams:
     yaw_scale: float
 
 
-@dataclass
-class KinematicActionRescaleParams:
+class KinematicActionRescaleParams(NamedTuple):
     """What the actions -1 and 1 stand for where they are steering and acceleration.
 
     Attributes:

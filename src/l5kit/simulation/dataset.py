@@ -169,10 +169,14 @@ class SimulationDataset:
     def rasterise_frame_batch(self, state_index: int) -> list[Sample]:
         """Return the sample of the AV in a frame of each scene, in the order of the scenes.
 
+        Args:
+            state_index: The frame; a negative one is counted from the end.
+
         Raises:
             IndexOutOfRangeError: There is no such frame.
             SampleError: A dataset that makes its samples one by one cannot make one.
         """
+        state_index += len(self) if state_index < 0 else 0
         columns = self._ego_columns(state_index)
         if columns is not None:
             return SampleBatch(columns)

@@ -426,7 +426,7 @@ def test_progress_of_the_log_is_that_of_the_score(wild_drives):
     steps = list(steps_of(expert, road_users, driving_map, expert))
     worths = drive_through(DrivingReward(far), steps, np.arange(expert.num_scenes))
     places = find_lane_places(expert, driving_map)
-    routes = find_routes(places, driving_map)
+    routes = find_routes(places, driving_map, expert=expert)
     progress_m = find_progress(expert, places, routes=routes, driving_map=driving_map).sum(axis=1)
     assert progress_m.min() > 5
     assert_allclose(np.sum([worth.terms[:, 0] for worth in worths], axis=0), progress_m, rtol=0.03)

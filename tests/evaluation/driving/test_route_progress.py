@@ -12,7 +12,7 @@ from l5kit.evaluation.driving.route_progress import (
     find_routes,
     making_progress,
 )
-from support.driving import ROAD_LANES, drive_along, stacked, straight_drive
+from support.driving import ROAD_LANES, drive_along, drive_around, make_ring_map, stacked, straight_drive
 
 ROUNDED_M = 0.05
 RIGHT, LEFT, STRAIGHT, TURN, EAST, NORTH = range(len(ROAD_LANES))
@@ -23,18 +23,20 @@ EXPERT = straight_drive(101, start_m=(50, 0))
 
 def progress_m(states, expert, road_map):
     places, expert_places = find_lane_places(states, road_map), find_lane_places(expert, road_map)
-    return find_progress(states, places, routes=find_routes(expert_places, road_map), driving_map=road_map)
+    return find_progress(
+        states, places, routes=find_routes(expert_places, road_map, expert=expert), driving_map=road_map
+    )
 
 
 def test_parts_of_a_route(road_map):
-    routes = find_routes(find_lane_places(EXPERT, road_map), road_map)
+    routes = find_routes(find_lane_places(EXPERT, road_map), road_map, expert=EXPERT)
     assert_array_equal(routes.parents, road_map.parents[[RIGHT, STRAIGHT, EAST]])
     assert_allclose(routes.arc_lengths_m[[0, -1]], [0, 220], atol=ROUNDED_M)
 
 
 def test_a_change_of_lanes_within_a_road_stays_in_one_part(road_map):
     changes = drive_along([[10, 0], [20, 4], [30, 0], [110, 0]], [0] * 4)
-    routes = find_routes(find_lane_places(changes, road_map), road_map)
+    routes = find_routes(find_lane_places(changes, road_map), road_map, expert=changes)
     assert_array_equal(routes.parents, road_map.parents[[RIGHT, STRAIGHT]])
     assert_allclose(progress_m(changes, changes, road_map)[0], [0, 10, 10, 80], atol=ROUNDED_M)
 
@@ -89,6 +91,23 @@ def test_a_batch_has_the_progress_of_its_scenes(road_map):
         num_frames = drive.is_there.shape[1]
         assert_allclose(batch_m[scene, :num_frames], progress_m(drive, expert, road_map)[0], atol=1e-9)
         assert not batch_m[scene, num_frames:].any()
+
+
+@pytest.mark.parametrize("radius_m", [4.5, 7.5, 20.0])
+@pytest.mark.parametrize(
+    ("num_lanes", "is_one_junction"), [(1, True), (2, True), (4, True), (4, False)], ids=["1", "2", "4", "4 segments"]
+)
+@pytest.mark.parametrize("laps", [0.9, 1.4, 3.0])
+def test_every_lap_of_a_roundabout_counts(tmp_path, radius_m, num_lanes, is_one_junction, laps):
+    """The AV drives ``laps``, the expert three; a centre line has fewer points than the boundaries."""
+    ring = make_ring_map(tmp_path, radius_m=radius_m, num_lanes=num_lanes, is_one_junction=is_one_junction)
+    expert, drive = (drive_around(each, radius_m=radius_m) for each in (3.0, laps))
+    found_m, expert_m = progress_m(drive, expert, ring), progress_m(expert, expert, ring)
+    lap_m = 2 * np.pi * radius_m
+    assert_allclose(expert_m.sum(), 3 * lap_m, rtol=0.03, atol=1.0)
+    assert_allclose(found_m.sum(), laps * lap_m, rtol=0.03, atol=1.0)
+    assert_allclose(expert_progress_ratio(found_m, expert_m), laps / 3, rtol=0.05)
+    assert found_m.min() > -0.05
 
 
 def test_routes_of_other_scenes_are_refused(road_map):

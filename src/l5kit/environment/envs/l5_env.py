@@ -1,9 +1,10 @@
 """Environment of one scene: actions drive the AV, and steps are worth more the nearer it stays to the log."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -88,7 +89,9 @@ class L5Env(gymnasium.Env[Any, Any]):
         kin_model: What moves the AV by them; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
         reset_scene_id: Scene of the next episode, from which on the scenes come in their order; None for random ones.
         return_info: Whether ``info`` has the output of the episode at its end, as evaluation callbacks need it.
-        randomize_start: Whether episodes of training start anywhere; None for ``gym_params.randomize_start_frame``.
+        randomize_start: Whether episodes of training start anywhere. ``config`` for what
+            ``gym_params.randomize_start_frame`` says. None for the same, but where all else is as in L5Kit 1.5: there
+            they do, whatever the key says, as 1.5 read none; a ``RuntimeWarning`` tells of a key that has no effect.
         simnet_model_path: TorchScript file that moves agents; needed where ``sim_cfg.use_agents_gt`` is False.
         render_mode: ``rgb_array``, or None.
         legacy_done: Whether the end of the log is ``terminated``, with the first frame as the last observation, as in
@@ -141,7 +144,7 @@ class L5Env(gymnasium.Env[Any, Any]):
         kin_model: KinematicModel | None = None,
         reset_scene_id: int | None = None,
         return_info: bool = False,
-        randomize_start: bool | None = None,
+        randomize_start: bool | Literal["config"] | None = None,
         simnet_model_path: str | None = None,
         *,
         render_mode: str | None = None,
@@ -175,7 +178,21 @@ class L5Env(gymnasium.Env[Any, Any]):
         self.metadata = {**self.metadata, "render_fps": max(round(1 / self.step_time), 1)}
         self.device = torch.device("cpu")
         self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
-        self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
+        if randomize_start not in (True, False, None, "config"):
+            raise InvalidArgumentError(
+                f"randomize_start is {randomize_start!r}; it must be True, False, 'config' or None"
+            )
+        if randomize_start is None and self.options.is_legacy and not params.randomize_start_frame:
+            randomize_start = True
+            if train:
+                warnings.warn(
+                    "gym_params.randomize_start_frame is false, but has no effect in an environment of L5Kit 1.5: its "
+                    "episodes start anywhere; pass randomize_start=False or 'config' to start them at the first frame",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        starts_anywhere = None if randomize_start == "config" else randomize_start
+        self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=starts_anywhere, strict=strict)
         self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
         self.rasterizer, self.dataset = parts.rasterizer, parts.dataset
         self.simulator = parts.simulator(self.sim_cfg, simnet_model_path)

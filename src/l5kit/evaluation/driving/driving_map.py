@@ -16,7 +16,7 @@ from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 
-__all__ = ["DrivingMap", "build_driving_map", "project_on_line"]
+__all__ = ["DrivingMap", "build_driving_map", "project_on_line", "project_onward"]
 
 REACH_M = 0.5
 """Distance from a drivable surface from which on points are only known to be far away, metres."""
@@ -272,6 +272,32 @@ def project_on_line(line: Float64Array, point: Float64Array) -> tuple[int, float
         if squared < best:
             best, best_edge, best_part = squared, edge, part
     return best_edge, best_part
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def project_onward(
+    line: Float64Array, lengths_m: Float64Array, point: Float64Array, before_m: float, reach_m: float
+) -> float:
+    """Return the length of a line (P, 2) up to the place nearest to a point, no farther than a reach from one before.
+
+    A line may lie over itself, as laps of a roundabout do: the nearest of all its places may be that of another lap.
+
+    Args:
+        line: Its points.
+        lengths_m: The length up to each point, rising, (P,).
+        point: World x and y.
+        before_m: The place before; NaN for none, and the whole line is looked at.
+        reach_m: How far along the line from there is looked, at least 0.
+    """
+    first, stop = 0, len(line)
+    if before_m >= lengths_m[0] - reach_m and before_m <= lengths_m[-1] + reach_m:
+        while first < stop - 2 and lengths_m[first + 1] < before_m - reach_m:
+            first += 1
+        while stop > first + 2 and lengths_m[stop - 2] > before_m + reach_m:
+            stop -= 1
+    edge, share = project_on_line(line[first:stop], point)
+    start_m, end_m = lengths_m[first + edge], lengths_m[first + edge + 1]
+    return start_m + share * (end_m - start_m)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -8,7 +8,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_starts
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
+from l5kit.evaluation.driving.driving_map import DrivingMap, project_onward
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces
 
@@ -16,6 +16,8 @@ __all__ = ["ExpertRoutes", "expert_progress_ratio", "find_progress", "find_route
 
 _LEAST_PROGRESS_M = 2.0
 _LEAST_RATIO = 0.2
+_REACH_M = 10.0
+_REACH_PER_M = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,20 +52,29 @@ class ExpertRoutes(ReadOnlyArrays):
             )
 
 
-def find_routes(places: LanePlaces, driving_map: DrivingMap) -> ExpertRoutes:
+def find_routes(places: LanePlaces, driving_map: DrivingMap, *, expert: EgoStates) -> ExpertRoutes:
     """Return the routes of the expert.
 
     Lanes of one parent that the expert drove after each other are one part. Its line is the centre line of the first of
-    them, and of those that follow without a lane change.
+    them, and of those that follow without a lane change; a lane that leads into itself is there once for each lap.
 
     Args:
         places: Where on the lanes the expert was.
         driving_map: The map of these lanes.
+        expert: The expert in the same frames.
+
+    Raises:
+        InvalidArgumentError: The places are those of another number of frames.
     """
+    places.require_shape(expert.is_there.shape)
+    along_m = driving_map.places_on_lanes_m(expert.positions_m.reshape(-1, 2), places.lanes.reshape(-1))
     parts: list[list[int]] = []
     counts = [0]
-    for lanes in places.lanes.tolist():
-        found = _parts_of(_without_repetition(lanes), driving_map)
+    for lanes, along_of_scene_m in zip(places.lanes, along_m.reshape(places.lanes.shape), strict=True):
+        driven, driven_m = lanes[lanes >= 0], along_of_scene_m[lanes >= 0]
+        # a lane begins where it is another one, and again where the expert is back by more than half of it
+        is_back = -np.diff(driven_m, prepend=np.nan) > driving_map.arc_lengths_m[driven, -1] / 2
+        found = _parts_of(driven[(np.diff(driven, prepend=-1) != 0) | is_back].tolist(), driving_map)
         parts += found
         counts.append(len(found))
     lines_m = [driving_map.centre_lines_m[part].reshape(-1, 2) for part in parts]
@@ -84,7 +95,8 @@ def find_progress(
     """Return how far the centre of the AV has come along the route since the frame before.
 
     It is on the part of the route in which its lane is. When it leaves a part the later ones are tried in order, and
-    those that it skips count; it never gets back to an earlier part.
+    those that it skips count; it never gets back to an earlier part. Within a part it is looked for near the place
+    before, as far as it may have come since, so that each lap of a roundabout counts.
 
     Args:
         states: The AV.
@@ -143,15 +155,6 @@ def making_progress(ratios: Float64Array) -> Float64Array:
     return np.where(np.isnan(ratios), np.nan, (ratios >= _LEAST_RATIO).astype(np.float64))
 
 
-def _without_repetition(lanes: list[int]) -> list[int]:
-    """Return the lanes of a scene in the order in which they were driven, without -1."""
-    driven: list[int] = []
-    for lane in lanes:
-        if lane >= 0 and (not driven or driven[-1] != lane):
-            driven.append(lane)
-    return driven
-
-
 def _parts_of(driven: list[int], driving_map: DrivingMap) -> list[list[int]]:
     """Return for each part of a route the lanes that make its line."""
     parts: list[list[int]] = []
@@ -188,6 +191,7 @@ def _write_places_on_routes(
     points_m, arc_lengths_m = lines
     for scene in range(len(num_frames)):
         present, end = part_starts[scene], part_starts[scene + 1]
+        last_part, last_frame = -1, 0
         for frame in range(num_frames[scene]):
             part = present
             while part < end and part_parents[part] != parents[scene, frame]:
@@ -195,7 +199,9 @@ def _write_places_on_routes(
             if part == end:
                 continue
             present = part
-            first = line_starts[part]
-            edge, share = project_on_line(points_m[first : line_starts[part + 1]], positions_m[scene, frame])
-            before_m, after_m = arc_lengths_m[first + edge], arc_lengths_m[first + edge + 1]
-            along_m[scene, frame] = before_m + share * (after_m - before_m)
+            here, there = positions_m[scene, frame], positions_m[scene, last_frame]
+            reach_m = _REACH_M + _REACH_PER_M * np.hypot(here[0] - there[0], here[1] - there[1])
+            before_m = along_m[scene, last_frame] if part == last_part else np.nan
+            line = slice(line_starts[part], line_starts[part + 1])
+            along_m[scene, frame] = project_onward(points_m[line], arc_lengths_m[line], here, before_m, reach_m)
+            last_part, last_frame = part, frame

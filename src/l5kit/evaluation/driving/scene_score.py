@@ -209,7 +209,7 @@ def _values_of_map(
         unknown = np.full(states.is_there.shape, np.nan)
         return dict.fromkeys(_OF_MAP, unknown) | {"expert_progress_m": np.full(expert.is_there.shape, np.nan)}
     expert_places = find_lane_places(expert, driving_map)
-    routes = find_routes(expert_places, driving_map)
+    routes = find_routes(expert_places, driving_map, expert=expert)
     limits_mps = limits_of_lanes(driving_map, places.lanes)
     return {
         "distances_off_road_m": find_distances_off_road(states, driving_map),

@@ -15,6 +15,7 @@ __all__ = [
     "FrameVisualization",
     "LaneVisualization",
     "MapLaneVisualization",
+    "MovingAgentVisualization",
     "TrajectoryVisualization",
 ]
 
@@ -90,7 +91,6 @@ class AgentVisualization(NamedTuple):
         track_id: Its track.
         agent_type: Its most probable class, such as ``"PERCEPTION_LABEL_CAR"``.
         prob: Probability of that class, 0 to 1.
-        speed_mps: Its speed, NaN where it is not known. L5Kit 1.5 had no such field.
     """
 
     xs: Float64Array
@@ -99,7 +99,21 @@ class AgentVisualization(NamedTuple):
     track_id: int
     agent_type: str
     prob: float
+
+
+class MovingAgentVisualization(AgentVisualization):
+    """An agent whose speed may be known; a tuple of six as well.
+
+    Attributes:
+        speed_mps: Its speed, NaN where it is not known.
+    """
+
     speed_mps: float = math.nan
+
+    def _replace(self, /, **fields: Any) -> "MovingAgentVisualization":
+        agent: MovingAgentVisualization = super()._replace(**fields)
+        agent.speed_mps = self.speed_mps
+        return agent
 
 
 class EgoVisualization(NamedTuple):

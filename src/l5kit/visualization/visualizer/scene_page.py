@@ -1,5 +1,6 @@
 """The figure, slider and scripts of a page that shows a scene."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -55,11 +56,28 @@ class _Line(NamedTuple):
     ys: Float64Array
 
 
+class _Agent(NamedTuple):
+    """An agent with its speed, NaN where it is not known."""
+
+    xs: Float64Array
+    ys: Float64Array
+    color: str
+    track_id: int
+    agent_type: str
+    prob: float
+    speed_mps: float
+
+    @classmethod
+    def of(cls, agent: AgentVisualization) -> "_Agent":
+        """Return one of any kind."""
+        return cls(*agent, getattr(agent, "speed_mps", math.nan))
+
+
 _NOTHING = np.empty(0)
 _ID = "track_id"
 _NULL_LANE = LaneVisualization(_NOTHING, _NOTHING, "gray")
 _NULL_CROSSWALK = CWVisualization(_NOTHING, _NOTHING, "gray")
-_NULL_AGENT = AgentVisualization(_NOTHING, _NOTHING, "gray", -2, "", 0.0)
+_NULL_AGENT = _Agent(_NOTHING, _NOTHING, "gray", -2, "", 0.0, math.nan)
 _NULL_LINE = _Line(_NOTHING, _NOTHING)
 _NULL_TRAJECTORY = TrajectoryVisualization(_NOTHING, _NOTHING, "gray", "none", -2)
 """What stands in layers without elements, which would lose their columns otherwise."""
@@ -188,7 +206,7 @@ def _draw_layers(plot: figure, frames: Sequence[FrameVisualization]) -> list[_La
     plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name="crosswalks", source=crosswalks.source)
     ego = _make_layer([[frame.ego] for frame in frames], frames[0].ego, origin_m)
     plot.patches("xs", "ys", color="color", line_width=2, name="ego", source=ego.source)
-    agents = _make_layer([frame.agents for frame in frames], _NULL_AGENT, origin_m)
+    agents = _make_layer([list(map(_Agent.of, frame.agents)) for frame in frames], _NULL_AGENT, origin_m)
     boxes = plot.patches("xs", "ys", color="color", line_width=2, name="agents", source=agents.source)
     plot.add_tools(_hover_over(boxes))
     return [lanes, *boundaries, crosswalks, ego, agents, *_draw_trajectories(plot, frames)]

@@ -24,6 +24,7 @@ from l5kit.visualization.visualizer.common import (
     AgentVisualization,
     EgoVisualization,
     FrameVisualization,
+    MovingAgentVisualization,
     TrajectoryVisualization,
 )
 from l5kit.visualization.visualizer.map_layers import LIGHT_TONES, MapLayers
@@ -360,18 +361,19 @@ def _agent_boxes(agents: RecordArray, moved: Collection[int]) -> list[AgentVisua
         np.linalg.norm(agents["velocity"], axis=1).tolist(),
         strict=True,
     )
-    return [
-        AgentVisualization(
+    shown: list[AgentVisualization] = []
+    for corners, track_id, label, prob, speed_mps in columns:
+        agent = MovingAgentVisualization(
             xs=corners[:, 0],
             ys=corners[:, 1],
             color=COLORS.get(PERCEPTION_LABELS[label], COLORS["PERCEPTION_LABEL_CAR"]),
             track_id=track_id,
             agent_type=PERCEPTION_LABELS[label],
             prob=prob,
-            speed_mps=math.nan if track_id in moved else speed_mps,
         )
-        for corners, track_id, label, prob, speed_mps in columns
-    ]
+        agent.speed_mps = math.nan if track_id in moved else speed_mps
+        shown.append(agent)
+    return shown
 
 
 def _agent_trajectories(in_outs: Sequence[InOut]) -> list[TrajectoryVisualization]:
