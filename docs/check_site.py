@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Checks of the built site: nothing is fetched from elsewhere, and every public name has its place in the reference.
+"""Checks of the built site: nothing is fetched from elsewhere, no Markdown is left, the reference has all public names.
 
 Usage: python docs/check_site.py site
 """
 
+import functools
 import re
 import sys
 from collections.abc import Iterator
@@ -23,40 +24,101 @@ _FETCHING = {
 _NOT_FETCHED = {"canonical", "alternate", "prev", "next", "edit", "license"}
 _ELSEWHERE = re.compile(r"^\s*(?:https?:)?//")
 _ELSEWHERE_IN_STYLE = re.compile(r"(?:url\(|@import)\s*['\"]?((?:https?:)?//[^'\")\s]+)")
+_BLOCKS = {"p", "td", "th", "li", "dd", "dt", "div", "blockquote", "section", "article", "body"}
+_CELLS = {"td", "th"}
+_AS_IT_IS = {"pre", "code", "script", "style", "svg", "math", "textarea", "title"}
+_LEFT = {
+    "a heading": re.compile(r"^#{1,6} \S", re.MULTILINE),
+    "a table": re.compile(r"^\|.*\|$", re.MULTILINE),
+    "a block of code": re.compile(r"^```", re.MULTILINE),
+    "bold": re.compile(r"(?<![\w*])\*\*[^\s*][^*]*\*\*(?!\w)"),
+    "a link": re.compile(r"\[[^\]]*\]\(\S+\)"),
+    "a list": re.compile(r"\n(?:[-*+]|\d{1,2}\.) \S"),
+}
+"""Markdown in the text of a block; a list behind other lines, as it would have become one at the start of a block."""
 
 
-class _Assets(HTMLParser):
-    """Addresses that a browser fetches for a page, and the ids of its elements."""
+class _Page(HTMLParser):
+    """What a browser fetches for a page, the ids of its elements, and the text of each of its blocks with its tag.
+
+    In texts a letter stands in the place of a piece of code.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.addresses: list[str] = []
         self.ids: set[str] = set()
+        self.blocks: list[tuple[str, str]] = []
+        self._text: list[str] = []
+        self._tag = "body"
+        self._kept: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
         self.ids.add(values.get("id", ""))
         if not set(values.get("rel", "").split()) & _NOT_FETCHED:
             self.addresses += [values[name] for name in _FETCHING.get(tag, ()) if name in values]
+        if tag in _AS_IT_IS:
+            self._kept.append(tag)
+            self._text.append("x")
+        elif tag in _BLOCKS:
+            self._end_block(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._kept and tag == self._kept[-1]:
+            self._kept.pop()
+        elif tag in _BLOCKS:
+            self._end_block("body")
+
+    def handle_data(self, data: str) -> None:
+        if not self._kept:
+            self._text.append(data)
+
+    def _end_block(self, tag: str) -> None:
+        """Keep the text of the block so far, and begin another one."""
+        text = "".join(self._text)
+        if text.strip():
+            self.blocks.append((text, self._tag))
+        self._text, self._tag = [], tag
+
+
+@functools.lru_cache(maxsize=1)
+def _read(text: str) -> _Page:
+    page = _Page()
+    page.feed(text)
+    page.close()
+    return page
 
 
 def fetched_elsewhere(text: str, *, is_style: bool = False) -> list[str]:
     """Return the addresses on other servers that a browser fetches by itself to show a page or a style sheet."""
     if is_style:
         return _ELSEWHERE_IN_STYLE.findall(text)
-    page = _Assets()
-    page.feed(text)
-    return [address for address in page.addresses if _ELSEWHERE.match(address)]
+    return [address for address in _read(text).addresses if _ELSEWHERE.match(address)]
+
+
+def left_as_markdown(text: str) -> list[str]:
+    """Return what was to become a heading, table, list, link and the like on a page and has not, with its line."""
+    found = []
+    for block, tag in _read(text).blocks:
+        lines = "\n".join(line.strip() for line in block.strip().splitlines())
+        for kind, pattern in _LEFT.items():
+            if (left := pattern.search(lines)) and not (kind == "a list" and tag in _CELLS):
+                line = lines[left.start() :].strip().split("\n", 1)[0]
+                found.append(f"{kind} did not become one: {line}")
+    return found
 
 
 def faults(site: Path) -> Iterator[str]:
     """Yield what is wrong with a built site, one line each."""
     for path in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
-        for address in fetched_elsewhere(path.read_text("utf-8"), is_style=path.suffix == ".css"):
+        text, is_style = path.read_text("utf-8"), path.suffix == ".css"
+        for address in fetched_elsewhere(text, is_style=is_style):
             yield f"{path}: fetches {address}"
+        for line in [] if is_style else left_as_markdown(text):
+            yield f"{path}: {line}"
     for module in public_modules().values():
-        page = _Assets()
-        page.feed((site / "reference" / module.name / "index.html").read_text("utf-8"))
+        page = _read((site / "reference" / module.name / "index.html").read_text("utf-8"))
         for name in module.defined:
             if f"{module.name}.{name}" not in page.ids:
                 yield f"{module.name}.{name}: has no entry in the reference"
@@ -64,5 +126,5 @@ def faults(site: Path) -> Iterator[str]:
 
 if __name__ == "__main__":
     found = list(faults(Path(sys.argv[1])))
-    print("\n".join(found) or f"{sys.argv[1]} fetches nothing from elsewhere and has every public name")
+    print("\n".join(found) or f"{sys.argv[1]} fetches nothing, shows no Markdown and has every public name")
     sys.exit(1 if found else 0)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from support.maps import FIXTURE_S_MAP
+from support.processes.interrupts import take_back_ctrl_c
 
 settings.register_profile("l5kit", deadline=None, derandomize=True)
 settings.load_profile("l5kit")
@@ -21,6 +22,11 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 if os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the other workers have the other cores
+
+
+def pytest_configure() -> None:
+    """Let tests that send Ctrl-C do so in the background, too."""
+    take_back_ctrl_c()
 
 
 @pytest.hookimpl(optionalhook=True)

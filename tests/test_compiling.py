@@ -161,6 +161,37 @@ def test_a_handler_of_the_program_stays(kernel):
     assert came == [1]
 
 
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no such signals")
+@pytest.mark.parametrize("takes_back", [False, True])
+def test_ctrl_c_stays_ignored_but_in_tests_and_what_they_start(takes_back):
+    script = """
+import os, signal, subprocess, sys
+from l5kit._compiling import interrupted_after_compiling
+from support.processes.interrupts import take_back_ctrl_c
+if {takes_back}:
+    take_back_ctrl_c()
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+else:
+    with interrupted_after_compiling():
+        os.kill(os.getpid(), signal.SIGINT)
+    print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
+child = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('goes on')"
+print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stdout.strip() or "ended")
+"""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does that starts something in the background
+    try:
+        told = subprocess.run(
+            [sys.executable, "-c", script.replace("{takes_back}", str(takes_back))],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert told.stdout.split("\n")[:2] == ["True", "ended" if takes_back else "goes on"], told.stderr
+
+
 def test_nothing_is_held_for_other_threads(kernel):
     """Only the main thread gets Ctrl-C: what others compile, or do in such a block, is none of its business."""
 

@@ -88,8 +88,6 @@ def test_a_command_that_is_ended_by_a_signal_has_its_status_and_can_go_on(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # where tests run in the background, processes of theirs would ignore Ctrl-C
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         until = time.monotonic() + PATIENCE_S

@@ -300,3 +300,30 @@ def test_what_a_style_sheet_fetches_from_elsewhere():
 
     style = '@import "https://a/b.css"; .x { background: url(//c/d.png) } .y { mask: url(data:image/svg+xml;x) }'
     assert fetched_elsewhere(style, is_style=True) == ["https://a/b.css", "//c/d.png"]
+
+
+TABLE = "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"{TABLE}### From Python\n\nText", ["a heading did not become one: ### From Python"]),
+        (f"Before\n{TABLE}", ["a table did not become one: | a | b |"]),
+        ("Before\n- one\n- two", ["a list did not become one: - one"]),
+        ("Before `code`\n1. one", ["a list did not become one: 1. one"]),
+        ("a ** b** and **this**", []),
+        ("<div>**this**</div>", ["bold did not become one: **this**"]),
+        ("<div>\n[this](that.md)\n</div>", ["a link did not become one: [this](that.md)"]),
+        ("<p>\n```python\nx\n</p>", ["a block of code did not become one: ```python"]),
+        (f"# A\n\nText\n\n{TABLE}\n### B\n\n- one\n- two\n\n    ### code", []),
+        ("| a | b |\n| --- | --- |\n| - w n | `**x**` |\n", []),
+        ("Of 2**63 - 1 and 2**62, `### x`, f(**options), f(**others)", []),
+        ("`- x`\n`- y` from 1\n2 to 5. Or -1", []),
+    ],
+)
+def test_markdown_that_is_left_on_a_page_is_found(text, left):
+    markdown = pytest.importorskip("markdown").markdown
+    from check_site import left_as_markdown
+
+    assert left_as_markdown(markdown(text, extensions=["tables"])) == left
