@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch, interrupted_after_compiling
+from l5kit.cli.plain_words import in_plain_words
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import L5KitError
@@ -133,7 +134,8 @@ class ReportingCommand(TyperCommand):
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
-            _print_line(f"error: {_in_one_line(error, ctx.command_path)}")
+            params = {param.name: param for param in ctx.command.params}
+            _print_line(f"error: {in_plain_words(_in_one_line(error, ctx.command_path), params)}")
             raise typer.Exit(1) from None
         finally:
             watch.stop()

@@ -107,9 +107,7 @@ def require_target(target: Path, *, overwrite: bool) -> None:
     if target.suffix != _SUFFIX:
         raise InvalidArgumentError(f"target is {str(target)!r}; give the name of a file that ends in {_SUFFIX}")
     if target.exists() and not overwrite:
-        raise FileExistsError(
-            f"{target} exists; choose another path, or replace it (overwrite=True, --overwrite on the command line)"
-        )
+        raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
 
 
 def _given_or_found(file: Path, cfg: Config | None, *, allow_pickle: bool) -> JsonObject:

@@ -51,9 +51,7 @@ def _require_replaceable(target: Path, *, overwrite: bool) -> None:
     if not os.path.lexists(target):
         return
     if not overwrite:
-        raise FileExistsError(
-            f"{target} exists; choose another path, or replace it (overwrite=True, --overwrite on the command line)"
-        )
+        raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
     if not target.is_dir() or (any(target.iterdir()) and not _is_export(target)):
         raise InvalidArgumentError(f"{target} is no dataset and no export, so it is not replaced; choose another path")
 
