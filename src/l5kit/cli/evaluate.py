@@ -18,7 +18,7 @@ from l5kit.cli.options import (
     JobOption,
     JsonOption,
 )
-from l5kit.cli.output import print_facts, print_json, print_table
+from l5kit.cli.output import print_facts, print_json, print_table, require_writable_folder
 from l5kit.cli.workers import AskedWorkers
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
@@ -114,6 +114,7 @@ def evaluate(
     scores.csv, samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set.
     A warning tells when the training took other agents than there are here. Needs no Lightning.
     """
+    require_writable_folder(out)
     _check(checkpoint, config, workflow, changes, data=data, key=key)
     from l5kit.openloop.files import scores_of
     from l5kit.openloop.options import OpenLoopOptions

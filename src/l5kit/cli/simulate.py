@@ -18,7 +18,7 @@ from l5kit.cli.options import (
     WorkersOption,
     parse_slice,
 )
-from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut
+from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut, require_writable_folder
 from l5kit.engines.opening import open_workers
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def simulate(
     Scenes that fail, and those in which neither planner nor log moves, are listed, and are in no mean. The status is 1
     if none could be scored, or with --strict one fails.
     """
+    require_writable_folder(out)
     from l5kit.closedloop.options import ClosedLoopOptions
     from l5kit.closedloop.run import simulate as simulate_log
     from l5kit.closedloop.tables import can_write_parquet

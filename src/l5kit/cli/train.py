@@ -9,7 +9,7 @@ import typer
 from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
-from l5kit.cli.output import print_facts, print_json, print_table, remark
+from l5kit.cli.output import print_facts, print_json, print_table, remark, require_writable_folder
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.sweeps import parse_sweep, plan_sweep
@@ -104,6 +104,7 @@ def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | Non
         for loader in (params.train_loader, params.val_loader):
             for key in [] if loader is None else loader.log_keys:
                 data_manager.require(key)
+    require_writable_folder(out)
     if not resume and is_main_process():
         require_unused(out)
 
