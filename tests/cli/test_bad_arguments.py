@@ -1,6 +1,8 @@
 """What is wrong with a call is told before anything is imported for which one waits."""
 
+import errno
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -147,3 +149,41 @@ def test_what_was_meant_is_named(l5kit, city, tmp_path, call, meant):
     done = l5kit(*(_filled(word, names) for word in call.split()))
     assert done.exit_code in (1, 2)
     assert f"did you mean '{meant}'" in done.stderr.lower()
+
+
+_FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+_IN_RUST = RuntimeError("Error while serializing: No space left on device (os error 28)")
+_READ_ONLY = OSError(errno.EROFS, os.strerror(errno.EROFS), "somewhere/file")
+
+
+@pytest.mark.parametrize(
+    ("call", "target", "error", "told"),
+    [
+        ("synth OUT", "l5kit.cli.synth.make_city", _FULL, "cannot write 'OUT': No space left on device"),
+        ("simulate CITY --out OUT", "l5kit.closedloop.run.simulate", _FULL, "cannot write 'OUT': No space left"),
+        ("export CITY OUT", "l5kit.cli.export.export_columns", _READ_ONLY, "cannot write 'somewhere/file': Read-only"),
+        ("chop CITY --out OUT", "l5kit.evaluation.chop_dataset.chopping.create_chopped_dataset", _IN_RUST, "'OUT': No"),
+    ],
+)
+def test_a_full_disk_is_named(l5kit, city, tmp_path, monkeypatch, call, target, error, told):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(target, fail)
+    names = {"CITY": city, "OUT": tmp_path / "out"}
+    done = l5kit(*(_filled(word, names) for word in call.split()))
+    assert done.exit_code == 1
+    assert f"error: {told}".replace("error: '", "'").replace("OUT", str(tmp_path / "out")) in done.stderr
+
+
+@pytest.mark.parametrize(
+    "call", ["synth OUT", "simulate CITY --out OUT", "train vector_planner --data CITY --out OUT", "train-rl --out OUT"]
+)
+def test_a_folder_that_may_not_be_written_to_is_named_before_any_work(l5kit, city, tmp_path, monkeypatch, call):
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
+    names = {"CITY": city, "OUT": tmp_path / "out"}
+    keys = "--set train_data_loader.key=scenes/sample.zarr --set val_data_loader.key=scenes/sample.zarr"
+    words = f"{call} {keys}" if call.startswith("train ") else call
+    done = l5kit(*(_filled(word, names) for word in words.split()))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"the folder '{tmp_path}' may not be written to; name one that may" in done.stderr

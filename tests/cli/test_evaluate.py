@@ -137,4 +137,4 @@ def test_a_folder_of_a_simulation_is_told_from_one_of_a_training(l5kit, drives, 
     assert f"checkpoint {str(drives)!r} is a folder of l5kit simulate" in done.stderr
     assert f"l5kit view {drives} shows them" in done.stderr
     other = l5kit("evaluate", city, "--data", city, "--out", tmp_path / "out")
-    assert "is no folder of l5kit train: it has no config.yaml; name a file of weights" in other.stderr
+    assert "is a dataset, which l5kit info" in other.stderr

@@ -136,6 +136,6 @@ def test_a_missing_lightning_is_told_with_its_extra(l5kit, config, city, monkeyp
     for module in [name for name in sys.modules if name.startswith("l5kit.training")]:
         monkeypatch.delitem(sys.modules, module)  # so that it is imported anew
     monkeypatch.setitem(sys.modules, "lightning", None)
-    done = l5kit("train", config, "--data", city)
+    done = l5kit("train", config, "--data", city, "--workflow", "vector_planner")
     assert done.exit_code == 1
     assert "pip install 'l5kit2[train]'" in done.stderr

@@ -18,6 +18,7 @@ from l5kit.closedloop import ClosedLoopOptions, read_result, simulate
 from l5kit.closedloop.columns import FRAME_COLUMNS, METRICS, SCENE_COLUMNS
 from l5kit.data import ChunkedDataset
 from l5kit.data.digest import dataset_digest
+from l5kit.data.log_writer import write_log
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.simple import ConstantVelocity
@@ -46,7 +47,7 @@ def test_a_folder_has_scores_tables_scenes_and_plans(straight_on, mixed_city):
     scores = json.loads((straight_on / "scores.json").read_text())
     assert list(scores)[:3] == ["score", "scenes", "metrics"]
     assert list(scores["metrics"]) == list(METRICS)
-    assert (scores["scenes"], scores["failed"]) == (5, [])
+    assert (scores["scenes"], scores["failed"], scores["without_map"]) == (4, [], False)
     assert (scores["planner"], scores["agents"]) == ("constant-velocity", "constant-velocity")
     log = mixed_city / "scenes" / "mixed.zarr"
     assert scores["data"] == {"path": str(log), "digest": dataset_digest(log), "num_scenes": 5}
@@ -62,13 +63,34 @@ def test_means_are_those_of_the_table(straight_on):
     assert list(rows[0]) == list(SCENE_COLUMNS)
     assert [row["position"] for row in rows] == ["0", "1", "2", "3", "4"]
     for name in ("score", *METRICS):
-        values = [float(row[name]) for row in rows if row[name]]
+        values = [float(row[name]) for row in rows if row[name]]  # the scene of one frame has none
         assert_allclose(scores["score"] if name == "score" else scores["metrics"][name], np.mean(values), atol=1e-6)
     assert rows[1]["comfort"] == rows[1]["progress"] == ""  # one frame: no comfort, no route
-    assert scores["totals"]["frames"] == 60 + 1 + 35 + 60 + 20
+    assert scores["totals"]["frames"] == 60 + 35 + 60 + 20
     result = read_result(straight_on)
-    assert [row["score"] for row in result.scenes()] == [float(row["score"]) for row in rows]
+    assert [row["score"] for row in result.scenes()] == [float(row["score"]) if row["score"] else None for row in rows]
+    assert rows[1]["score"] == ""
+    assert result.unscored == {1: "one frame, in which nothing is driven"}
     assert next(result.scenes())["message"] is None
+
+
+def test_scenes_in_which_nobody_moves_have_no_score(mixed_city, scenes, tmp_path):
+    """Standing where the log stands would get all points, and so would one frame."""
+    one = simulate(mixed_city, tmp_path / "one", options=options(num_frames=1))
+    assert (one.score, one.num_scenes, len(one.unscored), one.failed) == (None, 0, 5, ())
+    assert set(one.metrics.values()) == {None}
+    still, creeping = (scenes[0].cut(0, 30) for _ in range(2))
+    for scene, way_m in ((still, 0.0), (creeping, 0.2)):
+        start_m = scene.frames["ego_translation"][0]
+        scene.frames["ego_translation"][:] = start_m + np.linspace(0, 1, 30)[:, None] * (way_m, 0, 0)
+    with write_log(tmp_path / "still.zarr") as writer:
+        writer.append(still)
+        writer.append(creeping)
+    stood = simulate(tmp_path / "still.zarr", tmp_path / "stood", planner="standing", options=options())
+    assert (stood.num_scenes, list(stood.unscored)) == (1, [0])
+    assert "neither the planner (0.00 m) nor the log (0.00 m) moves" in stood.unscored[0]
+    assert stood.is_without_map
+    assert stood.metrics["progress"] is None
 
 
 def test_frames_follow_scenes_and_their_poses_are_those_of_the_driven_log(straight_on):

@@ -17,7 +17,7 @@ from l5kit.evaluation import create_chopped_dataset
 from l5kit.openloop.run import OpenLoopOptions, evaluate
 from l5kit.openloop.setup import set_up
 from l5kit.planning.checkpoint import CheckpointError, CheckpointMismatchError, export_torchscript
-from l5kit.workflows.trained_network import weights_of
+from l5kit.planning.weights_file import weights_of
 from support.networks import save_network
 from support.workflows import small_config
 

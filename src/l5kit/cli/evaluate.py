@@ -18,7 +18,7 @@ from l5kit.cli.options import (
     JobOption,
     JsonOption,
 )
-from l5kit.cli.output import print_facts, print_json, print_table
+from l5kit.cli.output import print_facts, print_json, print_table, require_writable_folder
 from l5kit.cli.workers import AskedWorkers
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
@@ -26,7 +26,7 @@ from l5kit.configs.training import read_workflow
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_jobs import count_workers
 from l5kit.data.stores.store import whole_path_of
-from l5kit.planning.weights_file import weights_of
+from l5kit.planning.weights_file import network_of
 
 if TYPE_CHECKING:
     from l5kit.openloop.options import OpenLoopOptions
@@ -114,6 +114,7 @@ def evaluate(
     scores.csv, samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set.
     A warning tells when the training took other agents than there are here. Needs no Lightning.
     """
+    require_writable_folder(out)
     _check(checkpoint, config, workflow, changes, data=data, key=key)
     from l5kit.openloop.files import scores_of
     from l5kit.openloop.options import OpenLoopOptions
@@ -158,7 +159,7 @@ def _check(
     key: str | None,
 ) -> None:
     """Refuse what is wrong with a call before torch is imported, for which one waits."""
-    weights_of(checkpoint)
+    network_of(checkpoint)
     check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
     if workflow is not None:
         read_workflow({"workflow": workflow})
@@ -169,7 +170,7 @@ def _check(
 
 def _facts_of(checkpoint: Path, cfg: Config, options: "OpenLoopOptions", data: Path | None) -> list[object]:
     """Return what decides on an evaluation: weights, configuration, samples, and the files that they are from."""
-    weights = hashlib.sha256(weights_of(checkpoint).read_bytes()).hexdigest()
+    weights = hashlib.sha256(network_of(checkpoint).read_bytes()).hexdigest()
     samples = [options.key, options.max_samples, options.batch_size, options.device]
     return [
         weights,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
-from l5kit.cli.output import print_facts, print_json, remark
+from l5kit.cli.output import print_facts, print_json, remark, require_writable_folder
 from l5kit.cli.workers import AskedWorkers
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
@@ -47,6 +47,7 @@ def import_dataset(
     Scenes that cannot be read are listed, and the others go on; the status is 1 if none can be read, or with --strict
     one cannot. What was read waits in OUT.parts, with which an import that was stopped goes on.
     """
+    require_writable_folder(out, option="OUT")
     from l5kit.readers.formats import guess_format, open_reader
     from l5kit.readers.importing import import_dataset as import_source
 
@@ -99,6 +100,7 @@ def resample(
     Positions, headings and sizes between two frames are interpolated where a track is in both; gaps stay gaps. Classes
     and lights are those of the frame before. Map, meta.json, aerial picture and sources are copied.
     """
+    require_writable_folder(out, option="OUT")
     from l5kit.readers.resampling import resample_dataset
 
     with (

@@ -69,9 +69,27 @@ def require_writable(out: Path, *, option: str) -> None:
         raise FileNotFoundError(f"{option} {str(out)!r}: the folder {str(out.parent)!r} does not exist; make it first")
     if out.is_dir():
         raise IsADirectoryError(f"{option} {str(out)!r} is a folder; give the name of a file in it")
-    if not os.access(out.parent, os.W_OK | os.X_OK):
+    _require_access(out.parent, out, option=option)
+
+
+def require_writable_folder(out: Path, *, option: str = "--out") -> None:
+    """Find out before any work is done that nothing could be written to a folder, which need not be there.
+
+    Raises:
+        NotADirectoryError: It lies in a file.
+        PermissionError: It, or the folder that it would be made in, may not be written to.
+    """
+    there = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if there != out and not there.is_dir():
+        raise NotADirectoryError(f"{option} {str(out)!r}: {str(there)!r} is a file; name a folder in another place")
+    if there.is_dir():
+        _require_access(there, out, option=option)
+
+
+def _require_access(folder: Path, out: Path, *, option: str) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(
-            f"{option} {str(out)!r}: the folder {str(out.parent)!r} may not be written to; name one that may"
+            f"{option} {str(out)!r}: the folder {str(folder)!r} may not be written to; name one that may"
         )
     require_own_file(out, argument=option)
 

@@ -4,6 +4,8 @@
 SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is told in one line as well.
 """
 
+import errno
+import os
 import re
 import signal
 import sys
@@ -17,6 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch, interrupted_after_compiling
+from l5kit.cli.plain_words import in_plain_words
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import L5KitError
@@ -45,6 +48,9 @@ _PLAINER = {
 
 _CHOICE: Final = re.compile(r"'(?P<given>[^']+)' is not one of (?P<known>'.+')")
 """What typer says of a value that is none of those of an option."""
+
+_NOT_WRITABLE: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS)))
+"""What the system says of disks, mostly without the name of a file."""
 
 _MAY_BE_URLS = frozenset({"path", "paths", "map_path", "meta", "aerial", "data", "eval_data"})
 """Parameters that name what is read from a dataset folder."""
@@ -133,7 +139,9 @@ class ReportingCommand(TyperCommand):
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
-            _print_line(f"error: {_in_one_line(error, ctx.command_path)}")
+            params = {param.name: param for param in ctx.command.params}
+            told = _told_of_disk(error, ctx.params) or _in_one_line(error, ctx.command_path)
+            _print_line(f"error: {in_plain_words(told, params)}")
             raise typer.Exit(1) from None
         finally:
             watch.stop()
@@ -177,6 +185,18 @@ def _print_wrong_call(error: Any) -> None:
     place = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
     end = "" if message.endswith("?") else ";"
     _print_line(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")
+
+
+def _told_of_disk(error: BaseException | None, params: dict[str, Any]) -> str:
+    """Return what is wrong where a disk is full or may not be written to, and which one; empty for other errors."""
+    while error is not None:
+        # libraries in other languages tell of it in a text only
+        reason = next((text for text in _NOT_WRITABLE if text in str(error)), None)
+        if reason is not None:
+            place = getattr(error, "filename", None) or params.get("out") or "the output"
+            return f"cannot write {str(place)!r}: {reason}; make room, or name another place"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _in_one_line(error: Exception, command: str) -> str:

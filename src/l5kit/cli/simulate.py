@@ -18,7 +18,7 @@ from l5kit.cli.options import (
     WorkersOption,
     parse_slice,
 )
-from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut
+from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut, require_writable_folder
 from l5kit.engines.opening import open_workers
 
 if TYPE_CHECKING:
@@ -114,9 +114,10 @@ def simulate(
     the driven scenes, and plans.npz. It is the same for any number of workers and any batch size. A run that was
     killed goes on when it is called again in the same way.
 
-    Scenes that fail are listed, and are in no mean; the status is 1 if none could be scored, or with --strict one
-    fails.
+    Scenes that fail, and those in which neither planner nor log moves, are listed, and are in no mean. The status is 1
+    if none could be scored, or with --strict one fails.
     """
+    require_writable_folder(out)
     from l5kit.closedloop.options import ClosedLoopOptions
     from l5kit.closedloop.run import simulate as simulate_log
     from l5kit.closedloop.tables import can_write_parquet
@@ -148,9 +149,11 @@ def simulate(
             truth=truth,
             options=replace(options, workers=carriers),
         )
-    remark_cut("--scenes", scenes, result.num_scenes + len(result.failed), owner="the log")
+    num_driven = result.num_scenes + len(result.unscored)
+    remark_cut("--scenes", scenes, num_driven + len(result.failed), owner="the log")
     if result.scores["files"]["map"] is None or result.scores["files"]["meta"] is None:
-        remark("note: scored without a map, whose metrics do not apply; they need a semantic map and a meta.json")
+        missing = ", ".join(name.replace("_", " ") for name, value in result.metrics.items() if value is None)
+        remark(f"note: scored without a map, so without {missing}; they need a semantic map and a meta.json")
     if not can_write_parquet():
         remark("note: tables are CSV only; Parquet needs pyarrow: pip install 'l5kit2[arrow]'")
     _tell_failed(result)
@@ -195,15 +198,22 @@ def _tell_failed(result: "ClosedLoopResult") -> None:
         remark(f"failed: {' '.join(str(each).split())}")
     if len(failed) > _MOST_LISTED:
         remark(f"failed: {len(failed) - _MOST_LISTED} more, listed in {result.folder / 'scores.json'} (failed)")
+    for scene, reason in list(result.unscored.items())[:_MOST_LISTED]:
+        remark(f"no score: scene {scene}: {reason}")
+    if len(result.unscored) > _MOST_LISTED:
+        remark(f"no score: {len(result.unscored) - _MOST_LISTED} more, listed in scores.json (unscored)")
 
 
 def _print_scores(result: "ClosedLoopResult") -> None:
+    from l5kit.closedloop.columns import NEED_MAP
+
     scores, totals = result.scores, result.scores["totals"]
     rate = "" if result.scenes_per_s is None else f", {_rate(result.scenes_per_s)} scenes/s"
+    unscored = f"{len(result.unscored):,} without a score, " if result.unscored else ""
     facts = {
         "log": scores["files"]["log"],
         "agents": scores["agents"],
-        "scenes": f"{result.num_scenes:,} scored, {len(result.failed):,} failed{rate}",
+        "scenes": f"{result.num_scenes:,} scored, {unscored}{len(result.failed):,} failed{rate}",
     }
     if result.num_scenes:
         facts["collisions at fault"] = f"{totals['collisions_at_fault']:,}"
@@ -215,9 +225,11 @@ def _print_scores(result: "ClosedLoopResult") -> None:
     print_facts(f"Simulated {scores['planner']}", facts | {"written to": str(result.folder)})
     if not result.num_scenes:
         return
-    rows = [["score", _number(result.score), ""]]
+    rows = [["score without a map" if result.is_without_map else "score", _number(result.score), ""]]
     for name, value in result.metrics.items():
-        rows.append([name.replace("_", " "), _number(value), str(scores["scenes_failing"][name])])
+        lacks_map = result.is_without_map and name in NEED_MAP
+        below = "needs a map" if lacks_map else str(scores["scenes_failing"][name])
+        rows.append([name.replace("_", " "), _number(value), below])
     print_table("Means over the scenes, 0 to 1", ("metric", "mean", "scenes below 1"), rows)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, WorkersOption
-from l5kit.cli.output import print_facts
+from l5kit.cli.output import print_facts, require_writable_folder
 from l5kit.cli.workers import AskedWorkers
 from l5kit.data.progress import show_progress
 from l5kit.synthetic.city import make_city
@@ -50,6 +50,7 @@ def synth(
     job: JobOption = None,
 ) -> None:
     """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture."""
+    require_writable_folder(out, option="OUT")
     params = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
     with (
         AskedWorkers(engine, address, workers, job).opened("synth", [], params=params) as carriers,

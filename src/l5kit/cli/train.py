@@ -9,7 +9,8 @@ import typer
 from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
-from l5kit.cli.output import print_facts, print_json, print_table, remark
+from l5kit.cli.output import print_facts, print_json, print_table, remark, require_writable_folder
+from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.sweeps import parse_sweep, plan_sweep
 from l5kit.configs.training import TrainingParams
@@ -67,11 +68,12 @@ def train(
     cfg = with_overrides(load_training_config(config), changes or [])
     if workflow is not None:
         cfg["workflow"] = workflow
+    is_swept = bool(sweep) or seeds is not None
+    if is_swept and artifact is not None:
+        raise typer.BadParameter("it links one training; leave it out of a sweep", param_hint="--artifact")
     values = parse_sweep(sweep or [])
     _check(cfg, values, data=data, out=out, resume=resume)
-    if sweep or seeds is not None:
-        if artifact is not None:
-            raise typer.BadParameter("it links one training; leave it out of a sweep", param_hint="--artifact")
+    if is_swept:
         _train_all(cfg, values, seeds, data=data, out=out, resume=resume, as_json=as_json)
         return
     from l5kit.training.run import train as train_network
@@ -95,11 +97,14 @@ def train(
 
 def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | None, out: Path, resume: bool) -> None:
     """Refuse what is wrong with a call before torch and Lightning are imported, for which one waits."""
-    params = TrainingParams.from_cfg(plan_sweep(cfg, values)[0].cfg)
-    data_manager = LocalDataManager(data)
-    for loader in (params.train_loader, params.val_loader):
-        for key in [] if loader is None else loader.log_keys:
-            data_manager.require(key)
+    if values:  # what is wrong with some of the values is told in their rows of the table
+        check_known_keys(plan_sweep(cfg, values)[0].cfg)
+    else:
+        params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
+        for loader in (params.train_loader, params.val_loader):
+            for key in [] if loader is None else loader.log_keys:
+                data_manager.require(key)
+    require_writable_folder(out)
     if not resume and is_main_process():
         require_unused(out)
 

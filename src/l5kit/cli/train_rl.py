@@ -10,7 +10,7 @@ from l5kit import __version__
 from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
-from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark
+from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark, require_writable_folder
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_driver_config, with_overrides
@@ -93,6 +93,7 @@ def _check(cfg: JsonObject, out: Path, *, resume: bool) -> LogKeys:
     check_known_keys(cfg)
     ReinforcementParams.from_cfg(cfg)
     EnvironmentParams.from_cfg(cfg)
+    require_writable_folder(out)
     if not resume:
         require_unused(out)
     return LogKeys.from_cfg(cfg)

@@ -7,8 +7,9 @@ from typing import Final, Literal
 import numpy as np
 
 from l5kit._types import DType
+from l5kit.evaluation.driving.scene_score import MAP_METRICS
 
-__all__ = ["FRAME_COLUMNS", "FRAME_DTYPE", "METRICS", "SCENE_COLUMNS", "Column"]
+__all__ = ["FRAME_COLUMNS", "FRAME_DTYPE", "METRICS", "NEED_MAP", "SCENE_COLUMNS", "Column"]
 
 METRICS: Final = {
     "no_at_fault_collisions": "no_at_fault_collisions",
@@ -21,6 +22,9 @@ METRICS: Final = {
     "comfort": "comfort",
 }
 """The metrics by their names in files, and what they are called in :class:`SceneScores`."""
+
+NEED_MAP: Final = tuple(name for name, of in METRICS.items() if of in MAP_METRICS)
+"""Those that need a map."""
 
 
 @dataclass(frozen=True)

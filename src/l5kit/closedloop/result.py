@@ -63,6 +63,16 @@ class ClosedLoopResult:
         return tuple(FailedScene(**each) for each in self.scores["failed"])
 
     @property
+    def unscored(self) -> Mapping[int, str]:
+        """Scenes that were driven and have no score, and why: in them nobody moves."""
+        return {each["scene"]: each["message"] for each in self.scores.get("unscored", [])}
+
+    @property
+    def is_without_map(self) -> bool:
+        """Whether the scores lack the metrics that need a map."""
+        return bool(self.scores.get("without_map", False))
+
+    @property
     def driven_log(self) -> Path:
         """The driven scenes, a dataset."""
         return self.folder / DRIVEN_LOG

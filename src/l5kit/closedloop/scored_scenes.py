@@ -23,6 +23,9 @@ __all__ = ["ScoredScene", "find_overflow", "score_driven"]
 ScoredScene = tuple[JsonObject, RecordArray]
 """The row of a scene, without log and position, and the rows of its frames, ``FRAME_DTYPE``."""
 
+_LEAST_WAY_M = 0.1
+"""A scene in which neither the planner nor the log comes so far has no score."""
+
 _FARTHEST_M = 0.5
 """Distances from the road are not measured beyond."""
 
@@ -157,11 +160,14 @@ def _scene_rows(
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
     of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
     states, expert = drives
+    ways_m, expert_ways_m = _ways(states), _ways(expert)
+    # where nobody has driven there is nothing to score: whoever stands would get all points
+    is_drive = (states.num_frames > 1) & (np.maximum(ways_m, expert_ways_m) >= _LEAST_WAY_M)
+    scores = {"score": details.scores.score} | {name: getattr(details.scores, of) for name, of in METRICS.items()}
     columns: dict[str, Float64Array | Int64Array] = {
         "scene": driven.batch.scene_indices[scenes],
         "frames": states.num_frames,
-        "score": details.scores.score,
-        **{name: getattr(details.scores, field) for name, field in METRICS.items()},
+        **{name: np.where(is_drive, values, np.nan) for name, values in scores.items()},
         "collisions": frames["collisions"].sum(axis=1),
         "collisions_at_fault": details.counts_at_fault.sum(axis=(1, 2)),
         "frames_off_road": counts["drivable_area_compliance"],
@@ -169,8 +175,8 @@ def _scene_rows(
         "frames_near_collision": counts["time_to_collision"],
         "frames_too_fast": counts["speed_limit_compliance"],
         "frames_uncomfortable": counts["comfort"],
-        "way_m": _ways(states),
-        "expert_way_m": _ways(expert),
+        "way_m": ways_m,
+        "expert_way_m": expert_ways_m,
         "route_m": details.progress_m.sum(axis=1),
         "expert_route_m": details.expert_progress_m.sum(axis=1),
         "most_from_log_m": frames["distance_to_log_m"].max(axis=1),

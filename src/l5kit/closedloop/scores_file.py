@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from l5kit._types import JsonObject
-from l5kit.closedloop.columns import METRICS
+from l5kit.closedloop.columns import METRICS, NEED_MAP
 
 __all__ = ["scores_of"]
 
@@ -24,10 +24,12 @@ def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
 
     Returns:
         Means over the scenes for which a metric applies, None where there is none. Scenes that failed are listed in
-        ``failed`` and are in no mean. ``appeared_close`` lists the scenes in which the log lets road users appear where
-        the AV cannot stop before them, with their number and the first of them.
+        ``failed``, those in which nobody drives in ``unscored``; both are in no mean. ``appeared_close`` lists the
+        scenes in which the log lets road users appear where the AV cannot stop before them, with their number and the
+        first of them.
     """
-    scored = [row for row in rows if row["message"] is None]
+    driven = [row for row in rows if row["message"] is None]
+    scored = [row for row in driven if row["score"] is not None]
     failed = [row for row in rows if row["message"] is not None]
     return {
         "score": _mean(scored, "score"),
@@ -42,9 +44,20 @@ def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
                 "frame": row["first_appeared_frame"],
                 "track": row["first_appeared_track"],
             }
-            for row in scored
+            for row in driven
             if row["appeared_close"]
         ],
+        "unscored": [
+            {
+                "scene": row["scene"],
+                "message": "one frame, in which nothing is driven"
+                if row["frames"] < 2
+                else f"neither the planner ({row['way_m']:.2f} m) nor the log ({row['expert_way_m']:.2f} m) moves",
+            }
+            for row in driven
+            if row["score"] is None
+        ],
+        "without_map": bool(scored) and all(row[name] is None for row in scored for name in NEED_MAP),
         "failed": [
             {
                 "scene": row["scene"],

@@ -21,7 +21,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError, EngineError, InvalidArgumentError
 from l5kit.openloop.chopped_set import ChoppedSet, is_chopped_set
 from l5kit.openloop.options import OpenLoopOptions
-from l5kit.planning.weights_file import weights_of
+from l5kit.planning.weights_file import network_of
 from l5kit.workflows.samples import rasters_of_test_agents
 from l5kit.workflows.trained_network import load_network
 from l5kit.workflows.workflow import TrainingConfig, open_log_samples
@@ -127,7 +127,7 @@ def set_up(
         CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
         CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
     """
-    file = weights_of(checkpoint)
+    file = network_of(checkpoint)
     device = _device_of(options.device)
     data_manager = LocalDataManager(data_folder)
     config = TrainingConfig.from_cfg(_with_evaluation(cfg, options))

@@ -110,9 +110,7 @@ def require_target(target: Path, *, overwrite: bool) -> None:
     if overwrite:
         require_own_file(target, argument="target")
     elif target.exists():
-        raise FileExistsError(
-            f"{target} exists; choose another path, or replace it (overwrite=True, --overwrite on the command line)"
-        )
+        raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
 
 
 def _given_or_found(file: Path, cfg: Config | None, *, allow_pickle: bool) -> JsonObject:

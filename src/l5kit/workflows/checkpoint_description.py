@@ -26,7 +26,7 @@ from l5kit.planning.checkpoint_files import (
     one_line,
 )
 from l5kit.planning.checkpoint_outline import outline_of
-from l5kit.planning.weights_file import weights_of
+from l5kit.planning.weights_file import POLICY_PARTS, weights_of
 from l5kit.workflows.architectures import Architecture, architecture_of, is_buffer
 from l5kit.workflows.trained_network import WITHOUT_TRAINING
 from l5kit.workflows.workflow import TrainingConfig, make_model
@@ -141,7 +141,7 @@ def is_driver(file: Path) -> bool:
     Raises:
         CheckpointError: It is a zip archive, and broken.
     """
-    return is_archive(file) and set(check_archive(file)) >= _DRIVER_PARTS
+    return is_archive(file) and set(check_archive(file)) >= POLICY_PARTS
 
 
 def mismatch_with_config(description: CheckpointDescription, cfg: Config) -> WeightMismatch:

@@ -12,7 +12,7 @@ from l5kit.configs.config import load_config_data
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
-from l5kit.planning.weights_file import CONFIG_FILE, weights_of
+from l5kit.planning.weights_file import CONFIG_FILE, network_of
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
 __all__ = ["WITHOUT_TRAINING", "configuration_of", "load_network"]
@@ -36,7 +36,7 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
         ConfigError: The file does not hold its configuration, and there is none beside it.
         CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
     """
-    file = weights_of(checkpoint)
+    file = network_of(checkpoint)
     config = read_checkpoint(file, allow_pickle=allow_pickle).config
     beside = file.parent / CONFIG_FILE
     if not config and beside.is_file():

@@ -68,7 +68,5 @@ def _require_replaceable(target: Path, *, overwrite: bool) -> None:
     if not os.path.lexists(target):
         return
     if not overwrite:
-        raise FileExistsError(
-            f"{target} exists; choose another path, or replace it (overwrite=True, --overwrite on the command line)"
-        )
+        raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
     require_own_folder(target, next((kind for kind in _KINDS if kind.is_marked(target)), _COLUMNS), argument="out")

@@ -129,7 +129,7 @@ def _require_free(folder: Path, name: str, *, overwrite: bool) -> None:
         return
     if not overwrite:
         raise FileExistsError(
-            f"{folder} exists; use it, remove it, choose another output_folder, or pass overwrite=True (--overwrite)"
+            f"{folder} exists; use it, remove it, choose another output_folder, or pass overwrite=True"
         )
     known = {name, MASK_FILE, GROUND_TRUTH_FILE}
     others = sorted({entry.name for entry in folder.iterdir()} - known) if folder.is_dir() else []

@@ -33,7 +33,15 @@ from l5kit.evaluation.driving.route_progress import (
 )
 from l5kit.evaluation.driving.time_to_collision import LookAhead, find_times_to_collision, time_to_collision
 
-__all__ = ["METRIC_WEIGHTS", "MULTIPLIERS", "SceneDetails", "SceneScores", "detail_scenes", "score_scenes"]
+__all__ = [
+    "MAP_METRICS",
+    "METRIC_WEIGHTS",
+    "MULTIPLIERS",
+    "SceneDetails",
+    "SceneScores",
+    "detail_scenes",
+    "score_scenes",
+]
 
 MULTIPLIERS = (
     "no_at_fault_collisions",
@@ -50,6 +58,12 @@ METRIC_WEIGHTS = {
     "comfort": 2.0,
 }
 """The metrics whose weighted mean is multiplied, and their weights."""
+
+MAP_METRICS = (
+    *("drivable_area_compliance", "driving_direction_compliance", "speed_limit_compliance"),
+    *("expert_progress_ratio", "making_progress"),
+)
+"""The metrics that need a map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,8 +238,7 @@ def _values_of_map(
 def _scores_of_map(values: dict[str, Float64Array], states: EgoStates, *, has_map: bool) -> dict[str, Float64Array]:
     """Return the metrics that need a map, NaN without one."""
     if not has_map:
-        names = ("drivable_area_compliance", "driving_direction_compliance", "speed_limit_compliance")
-        return dict.fromkeys((*names, "expert_progress_ratio", "making_progress"), np.full(states.num_scenes, np.nan))
+        return dict.fromkeys(MAP_METRICS, np.full(states.num_scenes, np.nan))
     ratios = expert_progress_ratio(values["progress_m"], values["expert_progress_m"])
     return {
         "drivable_area_compliance": drivable_area_compliance(values["distances_off_road_m"]),

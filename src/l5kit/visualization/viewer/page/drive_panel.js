@@ -3,7 +3,7 @@
 
 import { byId, make, onPress, setText } from "l5kit/dom";
 import { describe, kindOf } from "l5kit/failures";
-import { quantity } from "l5kit/format";
+import { quantity, withoutMap } from "l5kit/format";
 
 /** @typedef {import("l5kit/drive_model").DriveModel} DriveModel */
 
@@ -46,7 +46,7 @@ export class DrivePanel {
     this.section.hidden = drive === null;
     if (!drive) return;
     const { facts, failures } = drive;
-    setText(this.title, `Score ${quantity(facts.score, 2)}`);
+    setText(this.title, `Score ${quantity(facts.score, 2)}${withoutMap(facts.metrics)}`);
     setText(this.about, `Scene ${facts.log_scene} of ${facts.log}${facts.has_log ? "" : ", whose log is not there"}`);
     METRICS.forEach(([key], at) => {
       setText(this.values[at], quantity(facts.metrics[key], 2));

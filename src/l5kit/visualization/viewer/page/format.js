@@ -27,6 +27,15 @@ export function quantity(value, digits, unit = "") {
   return unit ? `${number} ${unit}` : number;
 }
 
+/**
+ * @param {Record<string, number | null> | null | undefined} metrics of a drive, or their means
+ * @returns {string} what stands behind a score that lacks the metrics that need a map
+ */
+export function withoutMap(metrics) {
+  const isKnown = metrics && metrics.time_to_collision !== null; // as it is for each scene that has a score
+  return isKnown && metrics.drivable_area_compliance === null ? " without a map" : "";
+}
+
 /** @param {number} radians @returns {string} such as "-90.0°", within (-180, 180] */
 export function angle(radians) {
   if (!Number.isFinite(radians)) return NOT_KNOWN;

@@ -2,7 +2,7 @@
 /** Names and figures at the head of the page and of the player: of the dataset, and of the scene. */
 
 import { byId, setText } from "l5kit/dom";
-import { clockTime, counted, quantity } from "l5kit/format";
+import { clockTime, counted, quantity, withoutMap } from "l5kit/format";
 
 /** @param {import("l5kit/source").Dataset} dataset @param {boolean} exported whether the page holds one scene of it */
 export function showDataset(dataset, exported) {
@@ -13,9 +13,9 @@ export function showDataset(dataset, exported) {
   const scenes = counted(dataset.num_scenes, "scene");
   const facts = `${scenes}, ${counted(dataset.num_frames, "frame")}, ${counted(dataset.num_agents, "agent")}`;
   if (dataset.run) {
-    const { planner, agents, score, num_failed: failed } = dataset.run;
+    const { planner, agents, score, metrics, num_failed: failed } = dataset.run;
     const undriven = failed ? `, ${failed} not driven to the end` : "";
-    const run = `${planner} among ${agents}: score ${quantity(score, 3)}, ${scenes}${undriven}`;
+    const run = `${planner} among ${agents}: score ${quantity(score, 3)}${withoutMap(metrics)}, ${scenes}${undriven}`;
     setText(byId("dataset-facts"), exported ? `one of ${scenes}, exported` : run);
     return;
   }
