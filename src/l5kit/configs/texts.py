@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from l5kit._files import require_regular_file
 from l5kit.errors import ConfigError
 
 __all__ = ["MAX_DEPTH", "finite_values", "parse_json", "parse_yaml", "read_text", "unshared"]
@@ -37,9 +38,13 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     Raises:
         FileNotFoundError: There is no such file.
         ConfigError: It is a folder, or no UTF-8.
+        InvalidArgumentError: It is a pipe or a device.
     """
     if os.path.isdir(path):
         raise ConfigError(f"{called} {os.fspath(path)} is a folder; name a file in it")
+    # `<(command)` of a shell, and standard input, are pipes that are open already, and whoever writes to them ends
+    if not os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/")):
+        require_regular_file(path, called=called)
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError as error:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from l5kit._files import require_regular_file
 from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
@@ -102,6 +103,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
 
 def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:
     """Return what a file says in plain words, and its weights."""
+    require_regular_file(file, called="policy file")
     try:
         with zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()

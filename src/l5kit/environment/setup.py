@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from l5kit._files import require_regular_file
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
@@ -301,6 +302,7 @@ class EnvironmentParts:
                 raise InvalidArgumentError(
                     "simnet_model_path is None, but agents are simulated; pass a TorchScript file"
                 )
+            require_regular_file(simnet_model_path, called="TorchScript file")
             model = torch.jit.load(simnet_model_path, map_location=device).eval()  # type: ignore[no-untyped-call]
         return ClosedLoopSimulator(sim_cfg, self.dataset, device, model_agents=model, mode=ClosedLoopSimulatorModes.GYM)
 

@@ -13,6 +13,7 @@ from typing import Protocol, SupportsIndex, TypedDict
 
 import numpy as np
 
+from l5kit._files import require_regular_file
 from l5kit._types import Config, Float64Array, Int64Array, NumericArray, PickledState, RecordArray
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
@@ -102,6 +103,7 @@ class MapAPI:
         self._content = self._read()
 
     def _read(self) -> MapContent:
+        require_regular_file(self._absolute_path, called="map file")
         with open(self._absolute_path, "rb") as file:
             data = file.read()
         checksum = zlib.crc32(data)
