@@ -13,14 +13,11 @@ import platform
 import re
 import secrets
 import shutil
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from l5kit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -32,7 +29,6 @@ __all__ = [
     "put_in_place",
     "remove_whole",
     "replaced_when_complete",
-    "require_regular_file",
     "scratch_beside",
     "sync_folder",
 ]
@@ -44,27 +40,6 @@ _REPLACED = "replaced"
 _OTHERS_LEFT_ALONE_S = 24 * 3600.0
 _SCRATCH = re.compile(rf"\.(?P<target>.+)\.[^.]+{re.escape(_SUFFIX)}", re.DOTALL)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def require_regular_file(path: str | os.PathLike[str], *, called: str) -> None:
-    """Refuse pipes, sockets and devices: to open or read one may wait for ever, or never come to an end.
-
-    Whether there is a file at all, and not a folder, is for the caller to say.
-
-    Args:
-        path: The file.
-        called: What it is, for the error, such as ``map file``.
-
-    Raises:
-        InvalidArgumentError: It is none that one can read from start to end.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # of which opening it tells
-        return
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise InvalidArgumentError(f"{called} {os.fspath(path)} is {what}; save what it gives to a file, and name that")
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 import csv
 from pathlib import Path
 
-from l5kit._files import require_regular_file
 from l5kit.cle.metric_set import L5MetricSet
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 
 __all__ = ["compute_cle_scene_type_aggregations", "read_scene_types"]

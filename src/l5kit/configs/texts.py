@@ -5,16 +5,16 @@ import json
 import math
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from l5kit._files import require_regular_file
-from l5kit.errors import ConfigError
+from l5kit.errors import ConfigError, InvalidArgumentError
 
-__all__ = ["MAX_DEPTH", "finite_values", "parse_json", "parse_yaml", "read_text", "unshared"]
+__all__ = ["MAX_DEPTH", "finite_values", "parse_json", "parse_yaml", "read_text", "require_regular_file", "unshared"]
 
 MAX_DEPTH = 100
 """Lists and mappings in each other, many times what a configuration needs and few enough for any recursion."""
@@ -26,6 +26,27 @@ _MAX_NODES = 1_000_000
 
 _PARSING_ERRORS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What PyYAML raises for texts that are not what they seem, such as a date that is none or a number of 5,000 digits."""
+
+
+def require_regular_file(path: str | os.PathLike[str], *, called: str) -> None:
+    """Refuse pipes, sockets and devices: to open or read one may wait for ever, or never come to an end.
+
+    Whether there is a file at all, and not a folder, is for the caller to say.
+
+    Args:
+        path: The file.
+        called: What it is, for the error, such as ``map file``.
+
+    Raises:
+        InvalidArgumentError: It is none that one can read from start to end.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # of which opening it tells
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise InvalidArgumentError(f"{called} {os.fspath(path)} is {what}; save what it gives to a file, and name that")
 
 
 def read_text(path: str | os.PathLike[str], *, called: str) -> str:

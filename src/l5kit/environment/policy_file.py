@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from l5kit._files import require_regular_file
 from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
+from l5kit.configs.texts import require_regular_file
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
 

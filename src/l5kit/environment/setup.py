@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from l5kit._files import require_regular_file
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset

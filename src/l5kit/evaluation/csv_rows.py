@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._files import require_regular_file
 from l5kit._types import Float64Array
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import InvalidArgumentError
 
 KEY_COLUMNS = ("timestamp", "track_id")

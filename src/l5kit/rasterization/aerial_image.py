@@ -3,8 +3,8 @@
 import cv2
 import numpy as np
 
-from l5kit._files import require_regular_file
 from l5kit._types import UInt8Array
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 

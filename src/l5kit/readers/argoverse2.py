@@ -13,8 +13,8 @@ import pyarrow.compute
 import pyarrow.parquet
 from scipy.spatial import cKDTree
 
-from l5kit._files import require_regular_file
 from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.map.geometry import resample_lanes
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from l5kit._files import require_regular_file
 from l5kit._types import BoolArray, Float64Array
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.geometry.polygon import distance_to_polygon
 from l5kit.readers.nuscenes_arclines import ArclinePath, discretize_lane

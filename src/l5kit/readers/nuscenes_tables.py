@@ -7,7 +7,7 @@ from typing import Annotated, BinaryIO, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from l5kit._files import require_regular_file
+from l5kit.configs.texts import require_regular_file
 from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_bounds import LONGEST_TEXT
 

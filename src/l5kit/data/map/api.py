@@ -13,10 +13,10 @@ from typing import Protocol, SupportsIndex, TypedDict
 
 import numpy as np
 
-from l5kit._files import require_regular_file
 from l5kit._types import Config, Float64Array, Int64Array, NumericArray, PickledState, RecordArray
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.display import html_card
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.local_data_manager import require_data_manager

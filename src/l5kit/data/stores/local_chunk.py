@@ -9,8 +9,8 @@ import os
 import numpy as np
 from zarr.storage import LocalStore
 
-from l5kit._files import require_regular_file
 from l5kit._types import NumericArray
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.stores.checked_blosc import CheckedBlosc
 from l5kit.data.stores.store import ZarrArray
 

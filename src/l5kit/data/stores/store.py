@@ -17,7 +17,7 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 
-from l5kit._files import require_regular_file
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.stores.remote_files import RemoteFiles
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.data.stores.remote_store import RemoteStore

@@ -14,8 +14,8 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
-from l5kit._files import require_regular_file
 from l5kit._types import Float64Array, Int64Array
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import DataChangedError, InvalidArgumentError
 from l5kit.evaluation.csv_utils import prediction_columns
 
