@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 from l5kit.cle.metric_set import L5MetricSet
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 
 __all__ = ["compute_cle_scene_type_aggregations", "read_scene_types"]
@@ -50,6 +51,7 @@ def read_scene_types(path: str | Path) -> list[list[str]]:
         InvalidArgumentError: A line is not an id from 0 on and a type.
     """
     types: dict[int, list[str]] = {}
+    require_regular_file(path, called="csv file")
     with Path(path).open(encoding="utf-8", newline="") as file:
         for line, row in enumerate(csv.reader(file), start=1):
             if not row:

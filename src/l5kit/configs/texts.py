@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,9 +13,18 @@ from typing import Any
 
 import yaml
 
-from l5kit.errors import ConfigError
+from l5kit.errors import ConfigError, InvalidArgumentError
 
-__all__ = ["MAX_DEPTH", "did_you_mean", "finite_values", "parse_json", "parse_yaml", "read_text", "unshared"]
+__all__ = [
+    "MAX_DEPTH",
+    "did_you_mean",
+    "finite_values",
+    "parse_json",
+    "parse_yaml",
+    "read_text",
+    "require_regular_file",
+    "unshared",
+]
 
 MAX_DEPTH = 100
 """Lists and mappings in each other, many times what a configuration needs and few enough for any recursion."""
@@ -44,6 +54,27 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
+def require_regular_file(path: str | os.PathLike[str], *, called: str) -> None:
+    """Refuse pipes, sockets and devices: to open or read one may wait for ever, or never come to an end.
+
+    Whether there is a file at all, and not a folder, is for the caller to say.
+
+    Args:
+        path: The file.
+        called: What it is, for the error, such as ``map file``.
+
+    Raises:
+        InvalidArgumentError: It is none that one can read from start to end.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # of which opening it tells
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise InvalidArgumentError(f"{called} {os.fspath(path)} is {what}; save what it gives to a file, and name that")
+
+
 def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     """Return a text file that should be UTF-8, without a byte order mark.
 
@@ -54,9 +85,13 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     Raises:
         FileNotFoundError: There is no such file.
         ConfigError: It is a folder, or no UTF-8.
+        InvalidArgumentError: It is a pipe or a device.
     """
     if os.path.isdir(path):
         raise ConfigError(f"{called} {os.fspath(path)} is a folder; name a file in it")
+    # `<(command)` of a shell, and standard input, are pipes that are open already, and whoever writes to them ends
+    if not os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/")):
+        require_regular_file(path, called=called)
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError as error:

@@ -15,6 +15,7 @@ import torch
 
 from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
@@ -103,6 +104,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
 
 def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:
     """Return what a file says in plain words, and its weights."""
+    require_regular_file(file, called="policy file")
     try:
         with zipfile.ZipFile(file) as archive:
             USUAL_LIMITS.require_readable(archive)

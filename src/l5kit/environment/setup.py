@@ -13,7 +13,7 @@ from gymnasium import spaces
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.configs.texts import did_you_mean
+from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -310,6 +310,7 @@ class EnvironmentParts:
                 raise InvalidArgumentError(
                     "simnet_model_path is None, but agents are simulated; pass a TorchScript file"
                 )
+            require_regular_file(simnet_model_path, called="TorchScript file")
             model = torch.jit.load(simnet_model_path, map_location=device).eval()  # type: ignore[no-untyped-call]
         return ClosedLoopSimulator(sim_cfg, self.dataset, device, model_agents=model, mode=ClosedLoopSimulatorModes.GYM)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import Float64Array
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import InvalidArgumentError
 
 KEY_COLUMNS = ("timestamp", "track_id")
@@ -49,6 +50,7 @@ def read_rows(
         InvalidArgumentError: The header is another one, or rows have too few columns or hold something else than
             numbers.
     """
+    require_regular_file(csv_path, called="csv file")
     with open(csv_path, encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
         try:

@@ -4,6 +4,7 @@ import cv2
 import numpy as np
 
 from l5kit._types import UInt8Array
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 
@@ -41,6 +42,7 @@ def read_aerial_pixels(path: str) -> UInt8Array:
         FileNotFoundError: There is no such file.
         CorruptedDataError: OpenCV cannot read the file as a picture.
     """
+    require_regular_file(path, called="picture file")
     with open(path, "rb") as file:
         content = np.frombuffer(file.read(), np.uint8)
     try:

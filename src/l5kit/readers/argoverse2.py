@@ -14,6 +14,7 @@ import pyarrow.parquet
 from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.map.geometry import resample_lanes
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
@@ -202,6 +203,7 @@ class Argoverse2Reader:
 
     def _read_elements(self, file: str) -> JsonObject:
         try:
+            require_regular_file(self._source / file, called="map file")
             content = json.loads((self._source / file).read_bytes(), object_pairs_hook=_object_of)
         except FileNotFoundError as error:
             raise SourceDataError(file, "", "there is no such file, the map of the scenario beside it") from error

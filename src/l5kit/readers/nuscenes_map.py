@@ -8,11 +8,12 @@ import msgspec
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array
+from l5kit.configs.texts import require_regular_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.geometry.polygon import distance_to_polygon
 from l5kit.readers.nuscenes_arclines import ArclinePath, discretize_lane
 from l5kit.readers.nuscenes_lane_sides import sides_of_lane
-from l5kit.readers.reader import SourceDataError
+from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 
 __all__ = ["CityMap", "read_city_map"]
@@ -131,6 +132,8 @@ def read_city_map(file: Path, city: str) -> CityMap:
         SourceDataError: The file is missing, damaged, or of a version before 1.3.
     """
     name = f"maps/expansion/{file.name}"
+    with naming_source(name):
+        require_regular_file(file, called="map file")
     try:
         text = file.read_bytes()
     except FileNotFoundError as error:

@@ -7,7 +7,8 @@ from typing import Annotated, BinaryIO, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from l5kit.readers.reader import SourceDataError
+from l5kit.configs.texts import require_regular_file
+from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_bounds import LONGEST_TEXT
 
 __all__ = [
@@ -186,6 +187,8 @@ def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[in
         SourceDataError: The file is missing or damaged, or a record lacks a field.
     """
     path = folder / f"{name}.json"
+    with naming_source(file_name(folder, name)):
+        require_regular_file(path, called="table")
     try:
         file = path.open("rb")
     except FileNotFoundError as error:

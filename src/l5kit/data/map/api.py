@@ -16,6 +16,7 @@ import numpy as np
 from l5kit._types import Config, Float64Array, Int64Array, NumericArray, PickledState, RecordArray
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.display import html_card
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.local_data_manager import require_data_manager
@@ -102,6 +103,7 @@ class MapAPI:
         self._content = self._read()
 
     def _read(self) -> MapContent:
+        require_regular_file(self._absolute_path, called="map file")
         with open(self._absolute_path, "rb") as file:
             data = file.read()
         checksum = zlib.crc32(data)

@@ -4,14 +4,22 @@ zarr hands each chunk to a thread of its own and from there to others; for the f
 than decoding does, and keeps several threads from reading at the same time.
 """
 
+import os
+
 import numpy as np
 from zarr.storage import LocalStore
 
 from l5kit._types import NumericArray
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.stores.checked_blosc import CheckedBlosc
 from l5kit.data.stores.store import ZarrArray
 
 __all__ = ["decode_local_chunk"]
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe in its place is empty, and not waited for until somebody writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
@@ -31,10 +39,12 @@ def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     codec = getattr(metadata, "compressor", None)
     if type(store) is not LocalStore or not isinstance(codec, CheckedBlosc) or getattr(metadata, "filters", None):
         return None
+    file_path = store.root / array.store_path.path / key
     try:
-        with open(store.root / array.store_path.path / key, "rb") as file:
+        with open(file_path, "rb", opener=_open_without_waiting) as file:
             decoded = codec.decode(file.read())
         rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype).reshape(-1, *array.chunks[1:])
     except Exception:  # whatever the file system and the codec make of damaged files: zarr meets it again, and says so
+        require_regular_file(file_path, called="chunk file")  # for a pipe zarr would wait
         return None
     return rows if len(rows) == array.chunks[0] else None

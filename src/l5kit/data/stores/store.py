@@ -17,6 +17,7 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.stores.remote_files import RemoteFiles
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.data.stores.remote_store import RemoteStore
@@ -28,6 +29,7 @@ StoreLocation = str | os.PathLike[str] | Store
 ZarrArray: TypeAlias = "zarr.Array[Any]"
 """An array of zarr, whatever the version of its metadata."""
 
+_METADATA_FILES = (".zgroup", ".zattrs", ".zarray", "zarr.json")
 _FILE_URL = "file://"
 _URL_AS_PATH = re.compile(r"(?:[a-z]+::)?[A-Za-z][A-Za-z0-9+.-]+:/(?=[^/])")
 """What a URL begins with that was made a path: pathlib takes one of its slashes away."""
@@ -126,7 +128,17 @@ def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess 
     whole = os.path.abspath(path)  # so that a process with another working directory finds it
     if os.path.isfile(path):
         return _open_zip(whole, writable=writable)
+    _require_regular_metadata(whole)
     return LocalStore(whole, read_only=not writable)
+
+
+def _require_regular_metadata(folder: str) -> None:
+    """Refuse a group whose metadata are pipes or devices, for which zarr would wait; chunks are looked at when read."""
+    with os.scandir(folder) as entries:
+        parts = [entry.path for entry in entries if entry.is_dir()]
+    for place in (folder, *parts):
+        for name in _METADATA_FILES:
+            require_regular_file(os.path.join(place, name), called="metadata file")
 
 
 def create_store(location: StoreLocation, *, remote: RemoteAccess | None = None) -> Store:

@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.configs.texts import require_regular_file
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import DataChangedError, InvalidArgumentError
 from l5kit.evaluation.csv_utils import prediction_columns
@@ -48,6 +49,7 @@ class PredictionFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._name = os.fspath(path)
+        require_regular_file(path, called="file of predictions")
         with open(path, "rb") as file:
             is_packed = file.read(len(_GZIP)) == _GZIP
         self._path = Path(path) if not is_packed else self._unpacked()
