@@ -66,7 +66,7 @@ def keep_kernels_somewhere() -> None:
     if folder is None:
         from numba.core.dispatcher import Dispatcher
 
-        Dispatcher.enable_caching = lambda _: None  # type: ignore[method-assign]
+        Dispatcher.enable_caching = lambda _: None  # type: ignore[assignment, method-assign]
         return
     os.environ[KERNELS_ENV_KEY] = str(folder / "kernels")
     if "numba" in sys.modules:  # which has read the environment already

@@ -191,19 +191,67 @@ def test_e6_a_mask_that_the_source_holds_is_used(lone_scene):
     assert np.flatnonzero(mask_of(chop(lone_scene, 0.5, 10, 4, 3))).tolist() == [row]
 
 
-def test_e6_what_is_there_is_not_overwritten_unless_asked_for(lone_scene):
+def test_e6_a_test_set_of_ones_own_is_replaced_unless_that_is_refused(lone_scene):
+    """A notebook that is run again works, as with 1.5."""
     folder = chop(lone_scene, 0.5, 10, 4, 3)
     before = files_of(folder)
     with pytest.raises(FileExistsError, match="overwrite=True"):
-        create_chopped_dataset(str(lone_scene), 0.5, 10, 4, 11)
+        create_chopped_dataset(str(lone_scene), 0.5, 10, 4, 11, overwrite=False)
     assert files_of(folder) == before
-    assert chop(lone_scene, 0.5, 10, 4, 11, overwrite=True) == folder
+    assert chop(lone_scene, 0.5, 10, 4, 3) == folder
+    assert files_of(folder) == before
+    assert chop(lone_scene, 0.5, 10, 4, 11) == folder
     assert not mask_of(folder).any()
     assert sorted(os.listdir(folder.parent)) == ["lone.zarr", "lone_chopped_10"]
 
 
+def test_e6_a_test_set_of_1_5_is_replaced_only_when_asked_for(lone_scene):
+    folder = chop(lone_scene, 0.5, 10, 4, 3)
+    np.savez(folder / "mask.npz", mask_of(folder))
+    before = files_of(folder)
+    with pytest.raises(FileExistsError, match=r"does not tell how agents were selected.*overwrite=True"):
+        create_chopped_dataset(str(lone_scene), 0.5, 10, 4, 11)
+    assert files_of(folder) == before
+    chop(lone_scene, 0.5, 10, 4, 11, overwrite=True)
+    assert not mask_of(folder).any()
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_e6_a_test_set_with_other_files_is_kept(lone_scene, monkeypatch, when):
+    from l5kit.evaluation.chop_dataset import chopping
+
+    folder = chop(lone_scene, 0.5, 10, 4, 3)
+    export = chopping.export_zarr_to_csv
+
+    def note(*arguments, **options):
+        export(*arguments, **options)
+        (folder / "notes.txt").write_text("precious")
+
+    if when == "before":
+        (folder / "notes.txt").write_text("precious")
+    else:
+        monkeypatch.setattr(chopping, "export_zarr_to_csv", note)
+    before = files_of(folder) | {"notes.txt": b"precious"}
+    with pytest.raises(InvalidArgumentError, match=r"not replaced.*notes\.txt"):
+        create_chopped_dataset(str(lone_scene), 0.5, 10, 4, 11)
+    assert files_of(folder) == before
+    assert sorted(os.listdir(folder.parent)) == ["lone.zarr", "lone_chopped_10"]
+
+
+def test_e6_a_failure_leaves_the_test_set_that_is_there(lone_scene, monkeypatch):
+    from l5kit.evaluation.chop_dataset import chopping
+
+    folder = chop(lone_scene, 0.5, 10, 4, 3)
+    before = files_of(folder)
+    monkeypatch.delattr(chopping, "export_zarr_to_csv")
+    with pytest.raises(NameError):
+        create_chopped_dataset(str(lone_scene), 0.5, 10, 4, 11)
+    assert files_of(folder) == before
+
+
 @pytest.mark.parametrize("kind", ["other files", "a file", "a link"])
-def test_e6_only_test_sets_are_replaced(lone_scene, tmp_path, kind):
+@pytest.mark.parametrize("overwrite", [None, True])
+def test_e6_only_test_sets_are_replaced(lone_scene, tmp_path, kind, overwrite):
     target = tmp_path / "lone_chopped_10"
     if kind == "other files":
         target.mkdir()
@@ -214,7 +262,7 @@ def test_e6_only_test_sets_are_replaced(lone_scene, tmp_path, kind):
         (tmp_path / "elsewhere").mkdir()
         target.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InvalidArgumentError, match="not replaced"):
-        create_chopped_dataset(str(lone_scene), 0.5, 10, 4, 3, overwrite=True)
+        create_chopped_dataset(str(lone_scene), 0.5, 10, 4, 3, overwrite=overwrite)
     assert target.is_symlink() or "precious" in [
         file.read_text() for file in [target, *target.rglob("*")] if file.is_file()
     ]
@@ -310,7 +358,9 @@ def test_the_module_runs_with_the_options_of_1_5(lone_scene, tmp_path, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         assert command.main(["--zarr_paths", str(lone_scene), str(other), *options]) == 0
-        assert command.main(["--zarr_paths", str(lone_scene), *options]) == 1
+        assert command.main(["--zarr_paths", str(lone_scene), *options]) == 0  # and runs again
+        (tmp_path / "other_chopped_9" / "notes.txt").touch()
+        assert command.main(["--zarr_paths", str(other), *options]) == 1
     assert "error: " in capsys.readouterr().err
     for name in ("lone", "other"):
         (row,) = read_gt_csv(tmp_path / f"{name}_chopped_9" / "gt.csv")  # of the three only track 1 stays for 10 more

@@ -124,19 +124,20 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
         return base64.standard_b64encode(record.tobytes()).decode("ascii")
 
 
-def _leave_sub_arrays_to_us(other: Any) -> None:
+def _leave_sub_arrays_to_us(other: type[Structured]) -> None:
     """Let another type of zarr decline records with sub-array fields, as zarr chooses none where two take a dtype.
 
     Its structured type takes such fields for raw bytes, and then fails to create an array of them.
     """
-    take = other.from_native_dtype.__func__
+    take = other.from_native_dtype.__func__  # type: ignore[attr-defined]
 
-    def from_native_dtype(cls: type[Any], dtype: DType) -> object:
+    def from_native_dtype(cls: type[Structured], dtype: DType) -> Structured:
         if any(dtype[name].shape for name in getattr(dtype, "names", None) or ()):
             raise DataTypeValidationError(f"expected a NumPy dtype without sub-array fields, got {dtype}")
-        return take(cls, dtype)
+        taken: Structured = take(cls, dtype)
+        return taken
 
-    other.from_native_dtype = classmethod(from_native_dtype)
+    other.from_native_dtype = classmethod(from_native_dtype)  # type: ignore[assignment, method-assign]
 
 
 _leave_sub_arrays_to_us(Structured)

@@ -1,27 +1,33 @@
-"""Pictures of samples: one, or several by name where a rasterizer of one's own returns several."""
+"""RasterPictures of samples: one, or several by name where a rasterizer of one's own returns several."""
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from l5kit._types import Column, DeviceArray
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["Pictures", "channels_first", "channels_last", "one_picture"]
+__all__ = ["RasterPictures", "channels_first", "channels_last", "one_picture"]
 
-Pictures: TypeAlias = "Column | Mapping[str, Column]"
+RasterPictures: TypeAlias = "Column | Mapping[str, Column]"
 """A picture, an array or a tensor of a device, or several by name."""
 
+_Picture = TypeVar("_Picture")
 
-def channels_last(image: Pictures) -> Any:
+
+def channels_last(image: RasterPictures) -> RasterPictures:
     """Return views of pictures (channels, height, width) as (height, width, channels)."""
     if isinstance(image, Mapping):
-        return {name: channels_last(picture) for name, picture in image.items()}
+        return {name: _last(picture) for name, picture in image.items()}
+    return _last(image)
+
+
+def _last(image: Column) -> Column:
     return image.transpose(1, 2, 0) if isinstance(image, np.ndarray) else image.permute((1, 2, 0))
 
 
-def channels_first(image: Pictures) -> Any:
+def channels_first(image: RasterPictures) -> RasterPictures:
     """Return pictures (height, width, channels) as (channels, height, width).
 
     Arrays are C-contiguous then; of what :func:`channels_last` made, both are the memory that it was made of.
@@ -30,7 +36,11 @@ def channels_first(image: Pictures) -> Any:
         InvalidArgumentError: One of them has not three axes.
     """
     if isinstance(image, Mapping):
-        return {name: channels_first(picture) for name, picture in image.items()}
+        return {name: _first(picture) for name, picture in image.items()}
+    return _first(image)
+
+
+def _first(image: Column) -> Column:
     if not hasattr(image, "shape") or len(image.shape) != 3:
         got = f"shape {tuple(image.shape)}" if hasattr(image, "shape") else f"{type(image).__name__} {image!r}"
         raise InvalidArgumentError(
@@ -42,7 +52,7 @@ def channels_first(image: Pictures) -> Any:
     return tensor
 
 
-def one_picture(image: Any) -> Any:
+def one_picture(image: _Picture | Mapping[str, _Picture]) -> _Picture:
     """Return the picture of a sample or a batch, for whatever takes but one.
 
     Args:

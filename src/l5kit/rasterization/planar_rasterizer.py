@@ -17,7 +17,7 @@ from l5kit.rasterization.log_window import LogWindow
 from l5kit.rasterization.numba_painter import NumbaPainter
 from l5kit.rasterization.painter import Painter
 from l5kit.rasterization.picture_memory import recycled_memory
-from l5kit.rasterization.pictures import Pictures
+from l5kit.rasterization.pictures import RasterPictures
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 
@@ -93,7 +93,7 @@ class PlanarRasterizer(Rasterizer):
         history_agents: Sequence[RecordArray],
         history_tl_faces: Sequence[RecordArray],
         agent: np.void | None = None,
-    ) -> Pictures:
+    ) -> RasterPictures:
         """Return the raster of :meth:`rasterize` with channels first, without a copy.
 
         Arguments as in :meth:`rasterize`.

@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import NumericArray, RecordArray, UInt8Array
 from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
-from l5kit.rasterization.pictures import Pictures, channels_first
+from l5kit.rasterization.pictures import RasterPictures, channels_first
 
 __all__ = ["EGO_EXTENT_HEIGHT", "EGO_EXTENT_LENGTH", "EGO_EXTENT_WIDTH", "Rasterizer"]
 
@@ -25,7 +25,7 @@ class Rasterizer(ABC):
         history_agents: Sequence[RecordArray],
         history_tl_faces: Sequence[RecordArray],
         agent: np.void | None = None,
-    ) -> Pictures:
+    ) -> RasterPictures:
         """Return the raster of a window of a log, channels last.
 
         Args:
@@ -61,7 +61,7 @@ class Rasterizer(ABC):
         history_agents: Sequence[RecordArray],
         history_tl_faces: Sequence[RecordArray],
         agent: np.void | None = None,
-    ) -> Pictures:
+    ) -> RasterPictures:
         """Return the raster of :meth:`rasterize` with channels first, as datasets hand it out.
 
         Arguments as in :meth:`rasterize`.
@@ -73,5 +73,4 @@ class Rasterizer(ABC):
         Raises:
             InvalidArgumentError: :meth:`rasterize` returns something else than pictures.
         """
-        planes: Pictures = channels_first(self.rasterize(history_frames, history_agents, history_tl_faces, agent))
-        return planes
+        return channels_first(self.rasterize(history_frames, history_agents, history_tl_faces, agent))

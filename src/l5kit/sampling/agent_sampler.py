@@ -13,7 +13,7 @@ from l5kit.data.window_cutting import CurrentFrames
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.rasterization.pictures import Pictures, channels_first, channels_last
+from l5kit.rasterization.pictures import RasterPictures, channels_first, channels_last
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.window_rasterizer import WindowRasterizer
@@ -121,7 +121,7 @@ class AgentSampler(WindowSampler):
             "extent": targets.extents_m,
         }
 
-    def _draw_single(self, windows: Windows, targets: Targets) -> Pictures:
+    def _draw_single(self, windows: Windows, targets: Targets) -> RasterPictures:
         """Return the picture of one window, or several by name, by a rasterizer of any kind, channels last."""
         rasterizer: Any = self.rasterizer
         frames = windows.history(0)
@@ -135,8 +135,7 @@ class AgentSampler(WindowSampler):
             planes = rasterizer.rasterize_planar(*window)
         else:  # a user's own, not derived from Rasterizer
             planes = channels_first(rasterizer.rasterize(*window))
-        pictures: Pictures = channels_last(planes)
-        return pictures
+        return channels_last(planes)
 
 
 def trajectory_columns(found: "Trajectories | DeviceTrajectories") -> dict[str, Any]:

@@ -93,7 +93,7 @@ def _read_json(store: Store, key: str) -> Any:
     return None if content is None else json.loads(content.to_bytes())
 
 
-def _essence(key: str, content: Any) -> object:
+def _essence(key: str, content: object) -> object:
     """Return what of a file of metadata has to be the same in its copy."""
     if key.endswith(".zattrs"):
         return content or {}  # a missing file says the same as an empty one

@@ -28,6 +28,7 @@ from l5kit.evaluation.selection_parity import (
     compare_selections,
     load_agent_counts,
     mask_arrays,
+    told_selection,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def create_chopped_dataset(
     min_frame_future: int,
     *,
     output_folder: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
+    overwrite: bool | None = None,
     verbose: bool = True,
     workers: Workers = 1,
 ) -> str:
@@ -64,7 +65,8 @@ def create_chopped_dataset(
         num_frames_gt: Steps of the true positions.
         min_frame_future: Valid frames that an agent must have after.
         output_folder: The folder; None for ``{name}_chopped_{num_frames_to_copy}`` beside the dataset.
-        overwrite: Replace the folder if it is a test set.
+        overwrite: Replace the folder if it is a test set; None to replace one that l5kit has written, as a notebook
+            that is run again does, but none of L5Kit 1.5; False to replace nothing.
         verbose: Show progress bars on a terminal.
         workers: Number of threads, or an executor; the files are the same. See
             :func:`~l5kit.data.scene_jobs.map_scenes`.
@@ -74,9 +76,9 @@ def create_chopped_dataset(
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        FileExistsError: There is something at the place of the folder, and ``overwrite`` is False.
+        FileExistsError: There is something at the place of the folder, and ``overwrite`` does not allow to replace it.
         InvalidArgumentError: A scene has too few frames, a number is not allowed, or what is to be replaced is no test
-            set or holds the dataset.
+            set, holds other files too or holds the dataset. It stays as it is.
         CorruptedDataError: The records of the dataset do not belong together.
     """
     name = Path(path_of(zarr_path)).name
@@ -110,6 +112,7 @@ def create_chopped_dataset(
                 progress=progress,
                 workers=workers,
             )
+        _require_free(folder, name, overwrite=overwrite)  # once more, as somebody may have put something there
     _tell_about_selection(folder, counts[mask], min_frame_future)
     return str(folder)
 
@@ -123,11 +126,11 @@ def _folder_for(path: str, num_frames: int) -> Path:
     return source.with_name(f"{Path(stem).stem}_chopped_{num_frames}")
 
 
-def _require_free(folder: Path, name: str, *, overwrite: bool) -> None:
-    """Refuse a place where something is; with ``overwrite``, where something else than a test set is."""
+def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:
+    """Refuse a place where something is that may not be replaced; see :func:`create_chopped_dataset`."""
     if not os.path.lexists(folder):
         return
-    if not overwrite:
+    if overwrite is False:
         raise FileExistsError(
             f"{folder} exists; use it, remove it, choose another output_folder, or pass overwrite=True"
         )
@@ -138,6 +141,12 @@ def _require_free(folder: Path, name: str, *, overwrite: bool) -> None:
             f"{folder} is not replaced, because it is more than a test set of {name}: it "
             + (f"holds {listed(others)}" if others else "is no folder")
             + "; remove it yourself or choose another output_folder"
+        )
+    # the mask of a test set of l5kit tells how its agents were selected, that of 1.5 does not
+    if overwrite is None and any(folder.iterdir()) and told_selection(folder) is None:
+        raise FileExistsError(
+            f"{folder} exists, and is no test set that l5kit has written: its {MASK_FILE} does not tell how agents "
+            "were selected; use it, remove it, choose another output_folder, or pass overwrite=True"
         )
 
 
