@@ -37,7 +37,7 @@ class SimulationCase:
     ego_ins_outs: list = field(default_factory=list)
     agents_ins_outs: list = field(default_factory=list)
     agents_th: float = 0.5
-    facts: LogFacts | None = None
+    facts: LogFacts = field(default_factory=LogFacts)
 
     @property
     def simulated_dataset(self):

@@ -68,7 +68,8 @@ def test_agents_are_their_boxes_with_class_probability_and_speed():
     content = frame_data(None, car)
     (agent,) = content.agents
     assert corners_of(agent) == {(1.0, 3.0), (1.0, 5.0), (5.0, 5.0), (5.0, 3.0)}
-    assert agent[2:] == ("#1F77B4", 7, "PERCEPTION_LABEL_CAR", 0.75, 5.0)
+    assert agent[2:] == ("#1F77B4", 7, "PERCEPTION_LABEL_CAR", 0.75)
+    assert agent.speed_mps == 5.0
     assert content.trajectories == []
 
 

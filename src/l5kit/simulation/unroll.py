@@ -130,10 +130,11 @@ class SimulationOutputCLE:
         return self._speeds_mps(self.recorded_ego)
 
     def _speeds_mps(self, frames: RecordArray) -> Float64Array:
-        times_s = self.facts.step_time_s * np.arange(len(frames))
+        times_s = np.arange(len(frames), dtype=np.float64) * self.facts.step_time_s
         yaws_rad = rotations33_as_yaws(frames["ego_rotation"])
-        positions_m = frames["ego_translation"][None, :, :2]
-        return ego_states_of_poses(positions_m, yaws_rad[None], timestamps_s=times_s[None]).speeds_mps[0]
+        states = ego_states_of_poses(frames["ego_translation"][None, :, :2], yaws_rad[None], timestamps_s=times_s[None])
+        speeds_mps: Float64Array = states.speeds_mps[0]
+        return speeds_mps
 
     @staticmethod
     def build_trajectory_states(frames: RecordArray, *, step_time_s: float = LogFacts.step_time_s) -> torch.Tensor:

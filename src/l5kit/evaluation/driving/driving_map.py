@@ -297,7 +297,8 @@ def project_onward(
             stop -= 1
     edge, share = project_on_line(line[first:stop], point)
     start_m, end_m = lengths_m[first + edge], lengths_m[first + edge + 1]
-    return start_m + share * (end_m - start_m)
+    place_m: float = start_m + share * (end_m - start_m)
+    return place_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

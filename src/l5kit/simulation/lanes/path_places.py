@@ -16,7 +16,7 @@ FADE_M = 20.0
 """Length along which a vehicle that is beside its path comes onto it."""
 
 _STEEPEST = 1.0
-_SAME_LINE_M = 0.25
+_SAME_LINE_M, _SAME_WAY = 0.25, 0.5
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -66,20 +66,10 @@ def pose_at(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _squared_m(points_m: Float64Array, point: int, x: float, y: float) -> float:
-    """Return the squared distance of a point of a path."""
-    return (points_m[point, 0] - x) ** 2 + (points_m[point, 1] - y) ** 2
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _lies_along(points_m: Float64Array, point: int, other: int, x: float, y: float) -> bool:
-    """Return whether a path is as far beside a place near one of its points as near another, up to rounded bends."""
-    line_x, line_y, along_x, along_y = line_at(points_m, point * PATH_STEP_M)
-    other_x, other_y, other_along_x, other_along_y = line_at(points_m, other * PATH_STEP_M)
-    aside_m = (y - line_y) * along_x - (x - line_x) * along_y
-    other_aside_m = (y - other_y) * other_along_x - (x - other_x) * other_along_y
-    is_same_way = along_x * other_along_x + along_y * other_along_y > 0.5
-    return is_same_way and abs(aside_m - other_aside_m) < _SAME_LINE_M
+def _squared_m(point_m: Float64Array, x: float, y: float) -> float:
+    """Return the squared distance of a point (2,) of a path."""
+    far_m2: float = (point_m[0] - x) ** 2 + (point_m[1] - y) ** 2
+    return far_m2
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -99,17 +89,22 @@ def find_place(
     x, y, yaw = pose
     nearest, nearest_m2 = first, np.inf
     for point in range(first, stop):
-        far_m2 = _squared_m(points_m, point, x, y)
+        far_m2 = _squared_m(points_m[point], x, y)
         if far_m2 < nearest_m2:
             nearest, nearest_m2 = point, far_m2
-    # points of laps do not coincide: an earlier one is as near to the line if it is nearest there, and half a step off
+    # points of laps do not coincide: an earlier one is as good if it is nearest around, at most half a step farther,
+    # and the path there goes the same way and is as far aside, up to rounded bends
     most_m2 = (math.sqrt(nearest_m2) + PATH_STEP_M / 2) ** 2
+    line_x, line_y, along_x, along_y = line_at(points_m, nearest * PATH_STEP_M)
+    aside_m = (y - line_y) * along_x - (x - line_x) * along_y
     for point in range(first, nearest - 1):
-        far_m2 = _squared_m(points_m, point, x, y)
-        is_dip = far_m2 <= _squared_m(points_m, point + 1, x, y) and (
-            point == first or far_m2 <= _squared_m(points_m, point - 1, x, y)
-        )
-        if is_dip and far_m2 <= most_m2 and _lies_along(points_m, point, nearest, x, y):
+        far_m2 = _squared_m(points_m[point], x, y)
+        is_after_dip = point > first and _squared_m(points_m[point - 1], x, y) < far_m2
+        if far_m2 > most_m2 or is_after_dip or _squared_m(points_m[point + 1], x, y) < far_m2:
+            continue
+        line_x, line_y, other_x, other_y = line_at(points_m, point * PATH_STEP_M)
+        other_m = (y - line_y) * other_x - (x - line_x) * other_y
+        if other_x * along_x + other_y * along_y > _SAME_WAY and abs(other_m - aside_m) < _SAME_LINE_M:
             nearest = point
             break
     arc_m = nearest * PATH_STEP_M
