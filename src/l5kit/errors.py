@@ -4,9 +4,12 @@ Every error of l5kit is an :class:`L5KitError`. Where scripts written for L5Kit 
 inherits that built-in too, so that old ``except`` clauses keep working.
 """
 
+import signal
 from concurrent.futures import BrokenExecutor
+from typing import Final
 
 __all__ = [
+    "TERMINATED",
     "ConfigError",
     "CorruptedDataError",
     "DataChangedError",
@@ -31,7 +34,11 @@ __all__ = [
     "UnsupportedConfigError",
     "UnsupportedValueError",
     "WorkerDiedError",
+    "is_termination",
 ]
+
+TERMINATED: Final = 128 + signal.SIGTERM
+"""Exit status of a process that SIGTERM has ended."""
 
 
 class L5KitError(Exception):
@@ -143,3 +150,11 @@ class WorkerDiedError(L5KitError, BrokenExecutor):
 
 class DuplicateTrackError(InvalidArgumentError, AssertionError):
     """A frame has a track more than once (an ``AssertionError`` in L5Kit 1.x)."""
+
+
+def is_termination(error: BaseException) -> bool:
+    """Return whether an error is the end of the process by SIGTERM, which nothing holds up.
+
+    Any other ``SystemExit`` is one of code of users, as no command of l5kit ends in this way: it is their error.
+    """
+    return isinstance(error, SystemExit) and error.code == TERMINATED
