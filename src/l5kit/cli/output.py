@@ -16,6 +16,7 @@ from l5kit.configs.texts import finite_values
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import tell
 from l5kit.data.stores.store import whole_path_of
+from l5kit.errors import without_secrets
 
 _WIDTH_WITHOUT_TERMINAL = 120
 
@@ -23,10 +24,10 @@ _WIDTH_WITHOUT_TERMINAL = 120
 def print_json(content: object) -> None:
     """Print JSON on standard output, which must hold nothing else then.
 
-    Numbers that are not finite become null, paths absolute.
+    Numbers that are not finite become null, paths absolute, and addresses have no secrets.
     """
     text = json.dumps(finite_values(content), indent=2, default=_as_text, allow_nan=False)
-    print(text, file=getattr(sys.stdout, "behind", sys.stdout))
+    print(without_secrets(text), file=getattr(sys.stdout, "behind", sys.stdout))
 
 
 class _Aside(io.TextIOBase):
@@ -162,7 +163,7 @@ def print_facts(title: str, facts: Mapping[str, object]) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, str(value))
+        table.add_row(name, without_secrets(str(value)))
     _print_titled(title, table)
 
 
@@ -187,6 +188,6 @@ def print_texts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def _print_titled(title: str, table: Table) -> None:
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     console = Console(markup=False, highlight=False, width=width)
-    console.print(title, style="bold", soft_wrap=True)
+    console.print(without_secrets(title), style="bold", soft_wrap=True)
     console.print(table)
     console.print()

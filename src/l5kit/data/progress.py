@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from html import escape
 
+from l5kit.errors import without_secrets
+
 __all__ = ["NotebookBar", "Progress", "in_notebook", "on_terminal", "show_progress", "tell"]
 
 Progress = Callable[[int, int], None]
@@ -57,10 +59,10 @@ def on_terminal() -> bool:
 
 
 def tell(text: str) -> None:
-    """Print a line for people on standard error, and nowhere where there is none."""
+    """Print a line for people on standard error, without secrets of addresses, and nowhere where there is none."""
     if sys.stderr is not None:  # print would take standard output in its place
         with suppress(ValueError, OSError):  # it was closed
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{without_secrets(text)}\n")
 
 
 def in_notebook() -> bool:
