@@ -12,7 +12,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.table import Table
 
-from l5kit.configs.texts import finite_values
+from l5kit.configs.texts import told_values
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import tell
 from l5kit.data.stores.store import whole_path_of
@@ -26,8 +26,8 @@ def print_json(content: object) -> None:
 
     Numbers that are not finite become null, paths absolute, and addresses have no secrets.
     """
-    text = json.dumps(finite_values(content), indent=2, default=_as_text, allow_nan=False)
-    print(without_secrets(text), file=getattr(sys.stdout, "behind", sys.stdout))
+    text = json.dumps(told_values(content), indent=2, default=_as_text, allow_nan=False)
+    print(text, file=getattr(sys.stdout, "behind", sys.stdout))
 
 
 class _Aside(io.TextIOBase):
@@ -106,7 +106,7 @@ def streams_in_place() -> Iterator[None]:
 
 
 def _as_text(value: object) -> str:
-    return whole_path_of(value) if isinstance(value, Path) else str(value)
+    return without_secrets(whole_path_of(value) if isinstance(value, Path) else str(value))
 
 
 def print_line(text: str) -> None:

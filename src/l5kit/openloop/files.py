@@ -15,10 +15,10 @@ import numpy as np
 from l5kit import __version__
 from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit._types import JsonObject, UInt8Array
-from l5kit.configs.texts import finite_values
+from l5kit.configs.texts import told_values
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, write_receipt
-from l5kit.errors import InvalidArgumentError, without_secrets
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.metrics import MISS_THRESHOLD_M
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.result import OpenLoopResult
@@ -103,7 +103,7 @@ def write_scores(folder: Path, result: OpenLoopResult) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     _write_table(folder / _SCORES_TABLE, columns, ([row.get(name, "") for name in columns] for row in rows))
     with replaced_when_complete(folder / _SCORES_FILE, argument="folder") as temporary:
-        temporary.write_text(without_secrets(json.dumps(scores, indent=2, allow_nan=False)) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     write_receipt(folder, RECEIPT_FILE, _RECEIPT, of=_FINISHED)
 
 
@@ -140,7 +140,7 @@ def scores_of(result: OpenLoopResult) -> JsonObject:
         "competition": result.competition,
         "configuration": result.configuration,
     }
-    known: JsonObject = finite_values(facts)
+    known: JsonObject = told_values(facts)
     return known
 
 
