@@ -4,9 +4,13 @@ Every error of l5kit is an :class:`L5KitError`. Where scripts written for L5Kit 
 inherits that built-in too, so that old ``except`` clauses keep working.
 """
 
+import re
+import signal
 from concurrent.futures import BrokenExecutor
+from typing import Final
 
 __all__ = [
+    "TERMINATED",
     "ConfigError",
     "CorruptedDataError",
     "DataChangedError",
@@ -31,15 +35,32 @@ __all__ = [
     "UnsupportedConfigError",
     "UnsupportedValueError",
     "WorkerDiedError",
+    "is_termination",
+    "without_secrets",
 ]
+
+TERMINATED: Final = 128 + signal.SIGTERM
+"""Exit status of a process that SIGTERM has ended."""
+
+_SCHEME: Final = r"\b[A-Za-z][A-Za-z0-9+.-]+:/{1,2}"
+_UNTIL: Final = r"\s\"'<>\\"
+_USER: Final = re.compile(rf"((?!\b(?:abfs|wasb)s?:){_SCHEME})[^/?#{_UNTIL}]*@")
+"""Name and password before the server of a URL; those of Azure have the container there."""
+
+_QUERY: Final = re.compile(rf"({_SCHEME}[^?#{_UNTIL}]*)\?[^#{_UNTIL}]*")
+"""What stands behind the question mark of a URL; signed ones have there who may read the file, and until when."""
+
+_FRAGMENT: Final = re.compile(
+    rf"({_SCHEME}[^#{_UNTIL}]*)#[^{_UNTIL}]*(?:token|sig|signature|secret|password|key)=[^{_UNTIL}]*", re.IGNORECASE
+)
 
 
 class L5KitError(Exception):
     """Base class of all errors that l5kit raises on purpose."""
 
     def __str__(self) -> str:
-        """Return the message itself, also for the classes that inherit ``KeyError`` (which would quote it)."""
-        return Exception.__str__(self)
+        """Return the message without secrets of addresses, also of the classes that inherit ``KeyError`` unquoted."""
+        return without_secrets(Exception.__str__(self))
 
 
 class ConfigError(L5KitError, KeyError, ValueError):
@@ -143,3 +164,21 @@ class WorkerDiedError(L5KitError, BrokenExecutor):
 
 class DuplicateTrackError(InvalidArgumentError, AssertionError):
     """A frame has a track more than once (an ``AssertionError`` in L5Kit 1.x)."""
+
+
+def is_termination(error: BaseException) -> bool:
+    """Return whether an error is the end of the process by SIGTERM, which nothing holds up.
+
+    Any other ``SystemExit`` is one of code of users, as no command of l5kit ends in this way: it is their error.
+    """
+    return isinstance(error, SystemExit) and error.code == TERMINATED
+
+
+def without_secrets(text: str) -> str:
+    """Return a URL, or a text with some in it, without users, passwords and queries.
+
+    What is left of a URL names the file: scheme, server and path, in any chain of file systems of fsspec.
+    """
+    if ":/" not in text:
+        return text
+    return _FRAGMENT.sub(r"\1", _QUERY.sub(r"\1", _USER.sub(r"\1", text)))

@@ -27,7 +27,7 @@ from l5kit.data.digest import dataset_digest
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import Progress
 from l5kit.data.user_cache import cache_folder, hold_lock
-from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError, without_secrets
 
 __all__ = ["DATASET_TYPE", "DATA_FOLDER", "MANIFEST_FILE", "MODEL_TYPE", "FileStore", "NewVersion"]
 
@@ -103,7 +103,7 @@ class FileStore(ArtifactStore, ABC):
                 content=content,
                 aliases=tuple(dict.fromkeys((LATEST, *aliases))),
                 description=description or content.description,
-                reference=reference.rstrip("/"),
+                reference=without_secrets(reference.rstrip("/")),
             )
         )
 

@@ -10,7 +10,8 @@ def start() -> None:
 
         run()
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        if sys.stderr is not None:
+            print("interrupted", file=sys.stderr)
         sys.exit(130)
 
 

@@ -1,7 +1,6 @@
 """``l5kit bench``: how fast data is loaded here, and what memory and time it takes."""
 
 import json
-import sys
 import tempfile
 from dataclasses import asdict, replace
 from functools import partial
@@ -14,7 +13,7 @@ from l5kit._types import JsonObject
 from l5kit.cli.options import AerialOption, MapOption, MetaOption
 from l5kit.cli.output import print_facts, print_line, print_table, remark
 from l5kit.data.dataset_files import DatasetFiles
-from l5kit.data.progress import show_progress
+from l5kit.data.progress import on_terminal, show_progress
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.synthetic.city import make_city
 
@@ -170,7 +169,7 @@ def _show_rates(plan: "BenchPlan", files: DatasetFiles, title: str) -> "BenchRep
     from l5kit.bench.report import COLUMNS
     from l5kit.bench.run import run_benchmark
 
-    if sys.stderr.isatty():  # no bar, whose thread would take part in what is measured
+    if on_terminal():  # no bar, whose thread would take part in what is measured
         remark(f"measuring {len(plan.rows)} rows in {plan.num_passes} passes")
     report = run_benchmark(plan, files, data=title)
     print_facts(f"Rates on {title}", report.facts())

@@ -35,7 +35,12 @@ _WorkflowOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="What was trained, where the configuration does not say.")
 ]
 _PickleOption = Annotated[
-    bool, typer.Option("--allow-pickle", help="Load whole pickled modules, which can run any code in them.")
+    bool,
+    typer.Option(
+        "--allow-pickle",
+        help="Load whole pickled modules, which can run any code. Without it, convert still runs that of classes which "
+        "the configuration names by class_path.",
+    ),
 ]
 
 

@@ -104,7 +104,12 @@ def evaluate(
     worst: Annotated[int, typer.Option(min=0, help="Pictures of the worst cases.")] = 6,
     worst_by: Annotated[Literal["fde", "ade"], typer.Option(help="The error that makes them the worst.")] = "fde",
     allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read whole pickled modules too, which can run any code in them.")
+        bool,
+        typer.Option(
+            "--allow-pickle",
+            help="Read whole pickled modules too, which can run any code. Without it, code still runs where the "
+            "configuration names classes by class_path: take files from those you trust.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

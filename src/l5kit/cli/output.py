@@ -1,17 +1,22 @@
 """What commands give: tables for people on standard output, JSON for machines, remarks on standard error, files."""
 
+import io
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
 
-from l5kit.configs.texts import finite_values
+from l5kit.configs.texts import told_values
 from l5kit.data.owned_outputs import require_own_file
+from l5kit.data.progress import tell
 from l5kit.data.stores.store import whole_path_of
+from l5kit.errors import without_secrets
 
 _WIDTH_WITHOUT_TERMINAL = 120
 
@@ -19,13 +24,89 @@ _WIDTH_WITHOUT_TERMINAL = 120
 def print_json(content: object) -> None:
     """Print JSON on standard output, which must hold nothing else then.
 
-    Numbers that are not finite become null, paths absolute.
+    Numbers that are not finite become null, paths absolute, and addresses have no secrets.
     """
-    print(json.dumps(finite_values(content), indent=2, default=_as_text, allow_nan=False))
+    text = json.dumps(told_values(content), indent=2, default=_as_text, allow_nan=False)
+    print(text, file=getattr(sys.stdout, "behind", sys.stdout))
+
+
+class _Aside(io.TextIOBase):
+    """Standard output while a command gives JSON: what code of users prints goes to standard error.
+
+    Attributes:
+        behind: The stream that JSON is printed on.
+    """
+
+    def __init__(self, behind: TextIO) -> None:
+        self.behind = behind
+
+    def write(self, text: str, /) -> int:
+        """Write to standard error, where there is one."""
+        if sys.stderr is not None:
+            with suppress(ValueError, OSError):
+                sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush both streams."""
+        self.behind.flush()
+
+
+@contextmanager
+def only_json() -> Iterator[None]:
+    """Let standard output hold in the block what :func:`print_json` prints, and nothing else.
+
+    What processes and libraries print that this one starts or calls goes to standard error, too, as the file behind
+    standard output is another one meanwhile.
+    """
+    stream = sys.stdout
+    number = _file_of(stream)
+    kept = None if number is None else os.dup(number)
+    behind = stream if kept is None else os.fdopen(kept, "w", encoding=stream.encoding, errors=stream.errors)
+    if number is not None:
+        error_file = _file_of(sys.stderr)
+        stream.flush()
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+            os.dup2(nowhere.fileno() if error_file is None else error_file, number)
+    sys.stdout = _Aside(behind)
+    try:
+        yield
+    finally:
+        sys.stdout = stream
+        if kept is not None and number is not None:
+            with suppress(OSError):  # whoever reads it has gone, which is told where it is printed
+                behind.flush()
+            os.dup2(kept, number)
+            with suppress(OSError):
+                behind.close()
+
+
+def _file_of(stream: TextIO | None) -> int | None:
+    """Return the number of the file of a standard stream of this process; None where it has been put in its place."""
+    if stream is None or stream not in (sys.__stdout__, sys.__stderr__):
+        return None
+    try:
+        return stream.fileno()
+    except (OSError, ValueError):
+        return None
+
+
+@contextmanager
+def streams_in_place() -> Iterator[None]:
+    """Let there be a standard output and error in the block, which print nowhere if the process has none.
+
+    A process that was started without them, as by ``2>&-`` or ``pythonw``, would open its own files in their place.
+    """
+    lacking = [name for name in ("stdout", "stderr") if getattr(sys, name) is None]
+    with ExitStack() as stack:
+        for name in lacking:
+            setattr(sys, name, stack.enter_context(open(os.devnull, "w", encoding="utf-8")))
+            stack.callback(setattr, sys, name, None)
+        yield
 
 
 def _as_text(value: object) -> str:
-    return whole_path_of(value) if isinstance(value, Path) else str(value)
+    return without_secrets(whole_path_of(value) if isinstance(value, Path) else str(value))
 
 
 def print_line(text: str) -> None:
@@ -35,7 +116,7 @@ def print_line(text: str) -> None:
 
 def remark(text: str) -> None:
     """Print a line on standard error, so that standard output stays what was asked for."""
-    print(text, file=sys.stderr)
+    tell(text)
 
 
 def remark_cut(option: str, asked: slice | None, num_there: int, *, owner: str) -> None:
@@ -100,7 +181,7 @@ def print_facts(title: str, facts: Mapping[str, object]) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, str(value))
+        table.add_row(name, without_secrets(str(value)))
     _print_titled(title, table)
 
 
@@ -125,6 +206,6 @@ def print_texts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def _print_titled(title: str, table: Table) -> None:
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     console = Console(markup=False, highlight=False, width=width)
-    console.print(title, style="bold", soft_wrap=True)
+    console.print(without_secrets(title), style="bold", soft_wrap=True)
     console.print(table)
     console.print()

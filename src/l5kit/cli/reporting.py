@@ -11,6 +11,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -19,14 +20,16 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch, interrupted_after_compiling
+from l5kit.cli.output import only_json, streams_in_place
 from l5kit.cli.plain_words import in_plain_words
+from l5kit.configs.class_path import told_of
 from l5kit.configs.texts import did_you_mean
+from l5kit.data.progress import tell
 from l5kit.data.stores.store import is_url, path_of
-from l5kit.errors import L5KitError
+from l5kit.errors import L5KitError, is_termination
 
 DEBUG_OPTION = "--debug"
 INTERRUPTED = 128 + signal.SIGINT
-_TERMINATED = 128 + signal.SIGTERM
 
 _EXPECTED = (L5KitError, OSError)
 
@@ -88,6 +91,10 @@ class ReportingGroup(TyperGroup):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command, and end the process unless ``standalone_mode`` is False."""
+        with streams_in_place():
+            return self._main(*args, **kwargs)
+
+    def _main(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.pop("standalone_mode", True):
             return super().main(*args, **kwargs, standalone_mode=False)  # type: ignore[misc]
         try:
@@ -120,28 +127,32 @@ class ReportingCommand(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; see the module for how it ends."""
         note = COMPILING if ctx.info_name == _AHEAD_OF_TIME else f"{COMPILING}, {ADVICE}"
-        watch = CompilationWatch(lambda: _print_line(f"note: {note}"))
+        watch = CompilationWatch(lambda: tell(f"note: {note}"))
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _print_warning
                 watch.start()
                 _refuse_urls(ctx)
-                with interrupted_after_compiling():
+                as_json = only_json() if ctx.params.get("as_json") else nullcontext()
+                with interrupted_after_compiling(), as_json:
                     return super().invoke(ctx)
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except SystemExit as error:
-            if error.code == _TERMINATED:
-                _print_line("terminated")
-            raise
+            if is_termination(error):
+                tell("terminated")
+                raise
+            # no code of l5kit ends a command in this way, so that it would end as if it had done its work
+            tell(f"error: code that the command has loaded ends the process: {told_of(error)}; nothing is done")
+            raise typer.Exit(1) from None
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
             params = {param.name: param for param in ctx.command.params}
             told = _told_of_disk(error, ctx.params) or _in_one_line(error, ctx.command_path)
-            _print_line(f"error: {in_plain_words(told, params)}")
+            tell(f"error: {in_plain_words(told, params)}")
             raise typer.Exit(1) from None
         finally:
             watch.stop()
@@ -168,7 +179,7 @@ def request_traceback(ctx: typer.Context) -> None:
 
 def print_interrupted() -> None:
     """Say that the keyboard ended the command."""
-    _print_line("interrupted")
+    tell("interrupted")
 
 
 def _print_wrong_call(error: Any) -> None:
@@ -184,7 +195,7 @@ def _print_wrong_call(error: Any) -> None:
         message += did_you_mean(choice["given"], re.findall("'([^']+)'", choice["known"]))
     place = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
     end = "" if message.endswith("?") else ";"
-    _print_line(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")
+    tell(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")
 
 
 def _told_of_disk(error: BaseException | None, params: dict[str, Any]) -> str:
@@ -214,8 +225,4 @@ def _joined(text: str) -> str:
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _print_line(f"warning: {_joined(str(message))}")
-
-
-def _print_line(text: str) -> None:
-    print(text, file=sys.stderr)
+    tell(f"warning: {_joined(str(message))}")

@@ -96,7 +96,12 @@ def simulate(
     ] = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What networks run on.")] = "auto",
     allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read whole pickled modules too, which can run any code in them.")
+        bool,
+        typer.Option(
+            "--allow-pickle",
+            help="Read whole pickled modules too, which can run any code. Without it, code still runs where the "
+            "configuration names classes by class_path: take files from those you trust.",
+        ),
     ] = False,
     truth: Annotated[
         Path | None,

@@ -14,7 +14,7 @@ from l5kit.closedloop.scored_scenes import find_overflow, score_driven
 from l5kit.closedloop.setup import ClosedLoopSetup
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
-from l5kit.errors import L5KitError
+from l5kit.errors import L5KitError, is_termination
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
@@ -99,8 +99,8 @@ class SimulateBlock:
             return self._finish(self._run(recorded), truth)
         except (MemoryError, FailedSceneError):
             raise
-        except Exception as error:  # whatever is wrong with a scene must not end the others
-            if self.setup.options.strict:
+        except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
+            if self.setup.options.strict or is_termination(error):
                 raise
             if len(recorded) == 1:
                 (scene,) = recorded

@@ -1,11 +1,10 @@
 """A bar that shows how far a simulation is, and how many scenes are done in a second."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from l5kit.data.progress import Progress, in_notebook, show_progress
+from l5kit.data.progress import Progress, in_notebook, on_terminal, show_progress
 
 __all__ = ["show_scenes"]
 
@@ -18,7 +17,7 @@ def show_scenes(title: str, *, visible: bool) -> Iterator[Progress]:
         title: Text before the bar.
         visible: Show it, if standard error is a terminal or this is a notebook.
     """
-    if in_notebook() or not (visible and sys.stderr.isatty()):
+    if in_notebook() or not (visible and on_terminal()):
         with show_progress(title, visible=visible) as progress:
             yield progress
         return

@@ -31,6 +31,7 @@ from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress
 from l5kit.data.receipts import RECEIPT_FILE
 from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
+from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import EngineError
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
@@ -86,7 +87,7 @@ def simulate(
         FailedSceneError: A scene fails, and ``options.strict``.
         L5KitError: A checkpoint cannot be used; the message says why.
     """
-    target = Path(folder)
+    target, path = Path(os.path.abspath(folder)), whole_path_of(path)  # code of users may change the directory
     require_folder(target, overwrite=options.overwrite)
     with show_progress("Reading", visible=options.show_bar) as progress:
         setup = set_up(

@@ -23,7 +23,7 @@ from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import path_of, whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import EngineError, InvalidArgumentError
+from l5kit.errors import EngineError, InvalidArgumentError, without_secrets
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
@@ -92,7 +92,7 @@ class ClosedLoopSetup:
         return {
             "l5kit": __version__,
             "data": self.data.as_dict(),
-            "files": {name: None if file is None else whole_path_of(file) for name, file in files.items()},
+            "files": {name: file and without_secrets(whole_path_of(file)) for name, file in files.items()},
             "planner": self.planner.name,
             "agents": self.agents.name,
             "options": self.options.as_facts(self.scenes),
@@ -187,7 +187,7 @@ def _open(asked: Asked) -> ClosedLoopSetup:
     road = None if map_api is None else RoadMap(map_api)
     if road is not None:
         _ = road.driving  # read once, before threads ask for it
-    unknown = DataRecord(whole_path_of(files.dataset), None, len(log.scenes))
+    unknown = DataRecord(without_secrets(whole_path_of(files.dataset)), None, len(log.scenes))
     return ClosedLoopSetup(files, log, road, scenes, ego, others, options, unknown, {}, true_log)
 
 

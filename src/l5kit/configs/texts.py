@@ -13,16 +13,16 @@ from typing import Any
 
 import yaml
 
-from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.errors import ConfigError, InvalidArgumentError, without_secrets
 
 __all__ = [
     "MAX_DEPTH",
     "did_you_mean",
-    "finite_values",
     "parse_json",
     "parse_yaml",
     "read_text",
     "require_regular_file",
+    "told_values",
     "unshared",
 ]
 
@@ -163,12 +163,14 @@ def parse_json(text: str, *, called: str) -> object:
         raise ConfigError(f"{called} {_TOO_DEEP}") from error
 
 
-def finite_values(content: object) -> Any:
-    """Return values as JSON holds them: None for numbers that are not finite, lists for tuples; others stay."""
+def told_values(content: object) -> Any:
+    """Return values as JSON tells them: no numbers that are not finite, lists for tuples, addresses without secrets."""
     if isinstance(content, Mapping):
-        return {name: finite_values(value) for name, value in content.items()}
+        return {name: told_values(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
-        return [finite_values(value) for value in content]
+        return [told_values(value) for value in content]
+    if isinstance(content, str):
+        return without_secrets(content)
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 

@@ -10,7 +10,7 @@ from l5kit.data.digest import dataset_digest
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import L5KitError
+from l5kit.errors import L5KitError, without_secrets
 
 __all__ = ["DataRecord"]
 
@@ -20,7 +20,7 @@ class DataRecord:
     """The data that something was made of.
 
     Attributes:
-        path: Where it lay: an absolute path or a URL, or the key of a configuration.
+        path: Where it lay: an absolute path, or a URL without its secrets, or the key of a configuration.
         digest: Its digest, from :func:`~l5kit.data.digest.dataset_digest`; None where that is not known.
         num_scenes: Scenes that it has.
     """
@@ -51,7 +51,7 @@ class DataRecord:
         """
         path = path_of(place)
         where = path if is_url(path) else os.path.abspath(path)
-        return cls(key or where, None if is_url(path) else _digest_of(path, progress), num_scenes)
+        return cls(without_secrets(key or where), None if is_url(path) else _digest_of(path, progress), num_scenes)
 
     @classmethod
     def of_log(cls, path: str | os.PathLike[str], *, key: str | None = None, progress: Progress | None = None) -> Self:

@@ -3,10 +3,12 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 
-__all__ = ["NotebookBar", "Progress", "in_notebook", "show_progress"]
+from l5kit.errors import without_secrets
+
+__all__ = ["NotebookBar", "Progress", "in_notebook", "on_terminal", "show_progress", "tell"]
 
 Progress = Callable[[int, int], None]
 """Called with the number of steps that are done and their total."""
@@ -35,7 +37,7 @@ def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Itera
         finally:
             notebook_bar.close()
         return
-    if not (visible and sys.stderr.isatty()):
+    if not (visible and on_terminal()):
         yield _show_nothing
         return
     from rich.console import Console  # here, so that opening a dataset does not load it
@@ -46,6 +48,21 @@ def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Itera
     with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def on_terminal() -> bool:
+    """Return whether standard error is a terminal, where bars are shown; there may be none, as with ``pythonw``."""
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # it was closed
+        return False
+
+
+def tell(text: str) -> None:
+    """Print a line for people on standard error, without secrets of addresses, and nowhere where there is none."""
+    if sys.stderr is not None:  # print would take standard output in its place
+        with suppress(ValueError, OSError):  # it was closed
+            sys.stderr.write(f"{without_secrets(text)}\n")
 
 
 def in_notebook() -> bool:

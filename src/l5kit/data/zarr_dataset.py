@@ -73,6 +73,7 @@ from l5kit.errors import (
     MissingArrayError,
     ReadOnlyDatasetError,
     UnreachableDataError,
+    without_secrets,
 )
 
 __all__ = [
@@ -448,7 +449,7 @@ class ChunkedDataset:
     def __repr__(self) -> str:
         """Return path and counts."""
         counts = ", ".join(f"{len(getattr(self, name))} {name}" for name, _, _ in layout.ARRAYS.values())
-        return f"<{type(self).__name__} {self.path or 'in memory'!r}: {counts}>"
+        return f"<{type(self).__name__} {without_secrets(self.path) or 'in memory'!r}: {counts}>"
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks; little of the dataset is read for it."""

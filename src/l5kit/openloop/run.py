@@ -63,7 +63,7 @@ def evaluate(
         CheckpointMismatchError: The weights do not fit the configuration; the message lists what does not.
     """
     start_s = time.perf_counter()
-    target = Path(folder)
+    target = Path(os.path.abspath(folder))  # code of users may change the directory
     require_folder(target, overwrite=options.overwrite)
     if cfg is None:
         cfg = configuration_of(checkpoint, allow_pickle=options.allow_pickle)

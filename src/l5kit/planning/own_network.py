@@ -80,7 +80,7 @@ class OwnNetwork(nn.Module):
             return module(*inputs)
         try:
             return module(*inputs)
-        except Exception as error:  # whatever a class of a user raises
+        except (Exception, SystemExit) as error:  # whatever a class of a user raises
             key = _KEY if module is self.model else _KEY_OF_LOSS
             mode, hint = ("train", "") if self.training else ("eval", "; it gets nothing of the future there")
             raise ConfigError(f"{key}: forward fails in {mode} mode: {told_of(error)}{hint}") from error

@@ -19,7 +19,7 @@ from l5kit.data.progress import Progress
 from l5kit.data.receipts import RECEIPT_FILE, find_loss, write_receipt
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
-from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError
+from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError, is_termination
 from l5kit.readers.import_files import IMPORT, ImportFiles
 from l5kit.readers.parts import Part, naming_place, part_path, write_part
 from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
@@ -175,8 +175,8 @@ class _ReadScenes:
                 scene, records = self._read_source(ref)
             except MemoryError:
                 raise
-            except Exception as error:  # whatever is wrong with a scene must not end the others
-                if self.strict:
+            except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
+                if self.strict or is_termination(error):
                     raise
                 return _ReadScene(number, _as_written(str(error)), path, "", 0)
             head = write_part(path, ref, scene, records)
@@ -192,7 +192,9 @@ class _ReadScenes:
                 return scene, to_records(scene, self.reader.info)
         except (L5KitError, MemoryError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # readers may be of users
+            if is_termination(error):
+                raise
             text = " ".join(str(error).split())
             raise SourceDataError(ref.file, ref.record, f"{type(error).__name__}: {text}") from error
 

@@ -1,6 +1,5 @@
 """Progress of a training of a driver: a bar on a terminal, lines elsewhere."""
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from l5kit.data.progress import NotebookBar, in_notebook
+from l5kit.data.progress import NotebookBar, in_notebook, on_terminal
 
 __all__ = ["DriverProgress", "Pace"]
 
@@ -59,7 +58,7 @@ class DriverProgress:
         """Show the bar."""
         if self._visible and in_notebook():
             self._notebook_bar = NotebookBar("Training")
-        elif self._visible and sys.stderr.isatty():
+        elif self._visible and on_terminal():
             self._bar = Progress(
                 TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[pace]}"),
                 console=Console(stderr=True), transient=True,

@@ -24,6 +24,7 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
+from l5kit.errors import TERMINATED
 from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
 from l5kit.reinforcement.environments import make_environments, scenes_to_evaluate, share_scales
 from l5kit.reinforcement.folder import RunFolder
@@ -100,7 +101,7 @@ def train_driver(
     check_known_keys(cfg)
     params = ReinforcementParams.from_cfg(cfg)
     has_one_scene = EnvironmentParams.from_cfg(cfg).overfit
-    target = RunFolder(Path(folder))
+    target = RunFolder(Path(os.path.abspath(folder)))  # code of users may change the directory
     target.prepare(cfg, resume=resume)
     data = LocalDataManager(data_folder)
     eval_data = data if eval_data_folder is None or has_one_scene else LocalDataManager(eval_data_folder)
@@ -242,8 +243,8 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
         return
 
-    def end(number: int, _: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+    def end(_: int, __: FrameType | None) -> None:
+        raise SystemExit(TERMINATED)
 
     before = signal.signal(signal.SIGTERM, end)
     try:

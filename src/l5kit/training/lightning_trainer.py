@@ -8,18 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final
 
+from l5kit.errors import TERMINATED
 from l5kit.training.curves import make_logger
 from l5kit.training.lightning_parts import pl
 from l5kit.training.setup import TrainingSetup
 from l5kit.training.state_file import ResumePoint, StateFiles
 from l5kit.training.strategies import make_strategy
 
-__all__ = ["TERMINATED", "make_trainer", "quiet_lightning", "told_endings"]
-
-TERMINATED: Final = 128 + signal.SIGTERM
-"""Exit status of a process that SIGTERM has ended."""
+__all__ = ["make_trainer", "quiet_lightning", "told_endings"]
 
 
 def make_trainer(

@@ -1,7 +1,6 @@
 """Progress of a training: its speed is logged, and people are told how it goes."""
 
 import math
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -11,7 +10,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from l5kit.data.progress import NotebookBar, in_notebook
+from l5kit.data.progress import NotebookBar, in_notebook, on_terminal
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import LearningRateMonitor, pl
 from l5kit.training.setup import TrainingSetup
@@ -69,7 +68,7 @@ class TrainingProgress(pl.Callback):
         self._waited_s = self._batches.waited_s
         if self._visible and trainer.is_global_zero and in_notebook():
             self._notebook_bar = NotebookBar("Training")
-        elif self._visible and trainer.is_global_zero and sys.stderr.isatty():
+        elif self._visible and trainer.is_global_zero and on_terminal():
             columns = ("{task.description}", "loss {task.fields[loss]}", "{task.fields[speed]}")
             texts = [TextColumn(column) for column in columns]
             self._bar = Progress(

@@ -104,7 +104,7 @@ def train(
     config = TrainingConfig.from_cfg(cfg)
     _warn_of_ineffective(cfg)
     require_node(config.params.scaling.num_nodes)
-    target = Path(folder)
+    target = Path(os.path.abspath(folder))  # code of users may change the directory
     with hold_folder(target, may_make=not resume) if is_main_process() else nullcontext():
         return _train_in(target, config, data_folder, resume=resume, tell=tell, show_bar=show_bar, callbacks=callbacks)
 

@@ -17,7 +17,7 @@ from l5kit.configs.sweeps import SEED, SweepRun, plan_sweep, seeds_from
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.configs.training import TrainingParams
 from l5kit.data.folder_lock import require_unused
-from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError
+from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError, is_termination
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE
 from l5kit.training.folder_lock import hold_folder
 from l5kit.training.run import train
@@ -88,7 +88,7 @@ def sweep(
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("a sweep starts its trainings itself, one after the other; call it once, without torchrun")
-    target = Path(folder)
+    target = Path(os.path.abspath(folder))  # code of users may change the directory
     runs = plan_sweep(cfg, _with_seeds(cfg, values, num_seeds))
     check_known_keys(runs[0].cfg)
     with hold_folder(target, may_make=not resume):
@@ -168,7 +168,9 @@ def _done(
             else:
                 resume = (folder / CONFIG_FILE).is_file()
                 train(run.cfg, folder, data_folder=data_folder, resume=resume, tell=tell, show_bar=show_bar)
-        except Exception as error:  # whatever one of them raises, the others are not lost
+        except (Exception, SystemExit) as error:  # whatever one of them raises, the others are not lost
+            if is_termination(error):
+                raise
             lines = str(error).strip().splitlines() or ["no message"]
             return SweepRow(run.name, "failed", run.values, error=f"{type(error).__name__}: {lines[0]}")
         result = _result_of(folder)

@@ -9,6 +9,7 @@ from l5kit import __version__
 from l5kit._types import UInt32Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import without_secrets
 from l5kit.visualization.demo_page import PageFigure, PageTable, write_page
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
@@ -85,7 +86,7 @@ def write_demo_folder(
     write_page(
         written.page,
         title="What l5kit sees",
-        subtitle=str(dataset.path),
+        subtitle=without_secrets(str(dataset.path)),
         facts=dict(facts),
         figures=[
             PageFigure(written.film, f"Film of {film.title}", _COLOURS + _COLOURS_OF_KIND[kinds[0]]),

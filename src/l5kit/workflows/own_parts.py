@@ -32,7 +32,7 @@ def _require_errors_of_values(criterion: nn.Module, named: ClassPath) -> None:
     try:
         with torch.no_grad():
             errors = criterion(values, values.flip(0))
-    except Exception as error:  # whatever a class of a user raises, the key that named it is told
+    except (Exception, SystemExit) as error:  # whatever a class of a user raises, the key that named it is told
         raise ConfigError(f"{named.key}: {named.class_path} fails for two tensors (2, 3): {told_of(error)}") from error
     if not isinstance(errors, torch.Tensor) or errors.shape != values.shape:
         got = tuple(errors.shape) if isinstance(errors, torch.Tensor) else type(errors).__name__

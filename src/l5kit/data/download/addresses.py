@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from urllib.request import url2pathname
 
 from l5kit.data.download.fetching import Expected
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, without_secrets
 
 __all__ = ["Address", "parse_address", "parse_addresses"]
 
@@ -79,10 +79,9 @@ def parse_address(text: str) -> Address:
     try:
         parts = urlsplit(address)
     except ValueError as error:  # half of an IPv6 address
-        name = re.sub(r"//.*@|\?.*", "", address)
-        raise InvalidArgumentError(f"{name[:80]!r} is no address: {error}") from error
+        raise InvalidArgumentError(f"{without_secrets(address)[:80]!r} is no address: {error}") from error
     host = parts.netloc.rpartition("@")[2]
-    name = f"{parts.scheme}://{host}{parts.path}"
+    name = without_secrets(address.partition("#")[0])
     if parts.scheme.lower() in _WEB:
         if not host:
             raise InvalidArgumentError(f"{name!r} names no server; give https://SERVER/FILE")

@@ -25,7 +25,7 @@ from l5kit.data.records import SCENE_ARRAY_KEY
 from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, without_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -210,7 +210,7 @@ def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonO
     """Return what is told of a table in its files."""
     return {
         "array": key,
-        "source": dataset.path or "memory",
+        "source": without_secrets(dataset.path) or "memory",
         "digest": digest,
         "num_scenes": len(dataset),
         "l5kit_version": __version__,

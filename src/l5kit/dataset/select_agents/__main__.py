@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from l5kit.data.progress import tell
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.selection import select_agents
 from l5kit.dataset.select_agents.thresholds import TH_DISTANCE_AV, TH_EXTENT_RATIO, TH_YAW_DEGREE
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.th_distance_av,
             )
     except (L5KitError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        tell(f"error: {error}")
         return 1
     return 0
 

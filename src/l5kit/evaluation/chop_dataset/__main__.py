@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from l5kit.data.progress import tell
 from l5kit.errors import L5KitError
 from l5kit.evaluation.chop_dataset.chopping import MIN_FUTURE_STEPS, create_chopped_dataset
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.min_future_steps,
             )
     except (L5KitError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        tell(f"error: {error}")
         return 1
     return 0
 

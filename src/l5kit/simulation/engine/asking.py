@@ -11,7 +11,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Int64Array
 from l5kit.data.read_only_views import shown_to
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, is_termination
 from l5kit.simulation.engine.actions import ActionModel, Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
@@ -37,7 +37,7 @@ class Refusal:
     scene: int
     actor: int | None
     message: str
-    cause: Exception | None = None
+    cause: Exception | SystemExit | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,9 @@ def decide(
         before = _copied(state.memory) if len(state.scenes) > 1 else {}
         try:
             return _carry_out(_ask(driver, state), model, state)
-        except Exception as error:  # whatever a driver of somebody else raises must not end the other scenes
+        except (Exception, SystemExit) as error:  # whatever a driver of somebody else raises must not end the others
+            if is_termination(error):
+                raise
             if len(state.scenes) == 1:
                 return _nobody(state), [_refusal_of(error, driver, 0)]
         apart.update({scene: OwnMemory(None, _copied(before)) for scene in state.scenes.tolist()})
@@ -121,7 +123,9 @@ def _decide_apart(
         try:
             view = apart[scene].view(state.only(place))
             decision, refused = _carry_out(_ask(driver, view), model, view)
-        except Exception as error:  # the same for this one
+        except (Exception, SystemExit) as error:  # the same for this one
+            if is_termination(error):
+                raise
             refusals.append(_refusal_of(error, driver, place))
             continue
         refusals += [replace(each, scene=place, actor=_member(members, each.actor)) for each in refused]
@@ -134,7 +138,7 @@ def _member(members: Int64Array, actor: int | None) -> int | None:
     return None if actor is None else int(members[actor])
 
 
-def _refusal_of(error: Exception, driver: Driver, scene: int) -> Refusal:
+def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Refusal:
     return Refusal(scene, None, f"{type(driver).__name__}: {_text_of(error)}{_place_of(error)}", error)
 
 
@@ -219,11 +223,11 @@ def _nobody(state: TrafficState) -> Decision:
     return Decision(none, state.actor_states.taken(none))
 
 
-def _text_of(error: Exception) -> str:
+def _text_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _place_of(error: Exception) -> str:
+def _place_of(error: BaseException) -> str:
     """Return the last line of a driver's own file that led to an error; nothing for drivers of l5kit."""
     called = [(frame.f_code, frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
     of_driver = list(dropwhile(lambda each: each[0] is not _ask.__code__, called))[1:]

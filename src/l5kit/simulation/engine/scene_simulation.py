@@ -399,7 +399,7 @@ class SceneSimulation:
             track_id = None if track_row < 0 else int(self.batch.tracks.track_ids[track_row])
             self._note_fault(int(state.scenes[each.scene]), track_id, each.message, each.cause)
 
-    def _note_fault(self, scene: int, track_id: int | None, message: str, cause: Exception | None) -> None:
+    def _note_fault(self, scene: int, track_id: int | None, message: str, cause: Exception | SystemExit | None) -> None:
         frame = int(self.frame_indices[scene])
         fault = SceneFault(int(self.batch.scene_indices[scene]), frame, track_id, message)
         if self._strict:

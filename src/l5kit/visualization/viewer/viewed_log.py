@@ -17,7 +17,7 @@ from l5kit.data.records import FRAME_DTYPE, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import L5KitError
+from l5kit.errors import L5KitError, without_secrets
 from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.map_shapes import MapShapes, read_map_shapes
 from l5kit.visualization.sample_config import available_map_kinds
@@ -92,7 +92,7 @@ class ViewedLog:
         """Return what the page says of the dataset."""
         return {
             "name": self._files.dataset.name,
-            "path": path_of(self._files.dataset),
+            "path": without_secrets(path_of(self._files.dataset)),
             "num_scenes": self.num_scenes,
             "num_frames": len(self._dataset.frames),
             "num_agents": len(self._dataset.agents),

@@ -1,6 +1,7 @@
 """A simulation as the page of the viewer asks for it: driven scenes, failed ones, and the log beside them."""
 
 import contextlib
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -51,6 +52,8 @@ class ViewedSimulation(ViewedLog):
         """Return what the page says of the simulation."""
         scores = self._folder.scores
         run = {name: scores.get(name, self._folder.run.get(name)) for name in ("planner", "agents", "score", "metrics")}
+        # pages are passed on: of a file they have the name, not the folders that lead to it
+        run |= {name: re.split(r"[/\\]", run[name])[-1] for name in ("planner", "agents") if isinstance(run[name], str)}
         run["num_scored"] = scores.get("scenes")
         run["num_failed"] = self.num_scenes - self._num_driven
         return super().facts() | {"name": Path(self._folder.path).resolve().name, "run": run}
