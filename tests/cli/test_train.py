@@ -48,6 +48,11 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     longer = l5kit(*call, "--set", "train_params.max_num_steps=3", "--resume")
     assert longer.exit_code == 0
     assert "Trained vector_planner" in longer.stdout
+    assert [line.split()[:5] for line in longer.stdout.splitlines() if line.startswith("next: ")] == [
+        ["next:", "l5kit", "evaluate", str(tmp_path / "out"), "--data"],
+        ["next:", "l5kit", "simulate", str(city), "--planner"],
+    ]
+    assert "CTRA FDE" in longer.stdout
     assert "step 3" in longer.stderr
 
 
