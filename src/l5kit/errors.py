@@ -4,7 +4,11 @@ Every error of l5kit is an :class:`L5KitError`. Where scripts written for L5Kit 
 inherits that built-in too, so that old ``except`` clauses keep working.
 """
 
+import json
 from concurrent.futures import BrokenExecutor
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 __all__ = [
     "ConfigError",
@@ -31,6 +35,7 @@ __all__ = [
     "UnsupportedConfigError",
     "UnsupportedValueError",
     "WorkerDiedError",
+    "install_command",
 ]
 
 
@@ -143,3 +148,29 @@ class WorkerDiedError(L5KitError, BrokenExecutor):
 
 class DuplicateTrackError(InvalidArgumentError, AssertionError):
     """A frame has a track more than once (an ``AssertionError`` in L5Kit 1.x)."""
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs extras of l5kit, as it was installed here: from a clone, or from an index.
+
+    Args:
+        extras: Names of extras, such as ``viz``.
+    """
+    names = ",".join(extras)
+    clone = _clone()
+    if clone is None:
+        return f"pip install 'l5kit2[{names}]'"
+    return f"pip install -e '{'.' if clone == Path.cwd() else clone}[{names}]'"
+
+
+def _clone() -> Path | None:
+    """Return the clone that l5kit runs from or was installed from; None where it came from an index."""
+    places = [Path(__file__).resolve().parents[2]]
+    try:
+        told = json.loads(distribution("l5kit2").read_text("direct_url.json") or "{}")  # PEP 610
+        address = urlsplit(str(told.get("url", "")))
+        places += [Path(unquote(address.path))] if address.scheme == "file" else []
+    except (PackageNotFoundError, ValueError, AttributeError):
+        pass
+    parts = ("pyproject.toml", "src/l5kit")
+    return next((place for place in places if all((place / part).exists() for part in parts)), None)
