@@ -58,6 +58,20 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     assert "step 3" in longer.stderr
 
 
+def test_a_training_that_fails_before_its_first_step_leaves_its_folder_free(l5kit, config, city, tmp_path, monkeypatch):
+    call = ("train", config, "--data", city, "--out", tmp_path / "out", "--workflow", "vector_planner", *FEW)
+
+    def fail(*_, **__):
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lightning.pytorch.Trainer.fit", fail)
+        failed = l5kit(*call)
+    assert (failed.exit_code, "out of memory" in failed.stderr) == (1, True)
+    assert list((tmp_path / "out").iterdir()) == []
+    assert l5kit(*call).exit_code == 0
+
+
 def test_several_values_make_trainings_with_one_table(l5kit, config, city, tmp_path):
     call = ("train", config, "--data", city, "--out", tmp_path / "out", "--workflow", "vector_planner", *FEW)
     some = (*call, "--sweep", "train_params.learning_rate=[1e-3, -1]", "--seeds", 1)
