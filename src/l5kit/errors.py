@@ -4,10 +4,14 @@ Every error of l5kit is an :class:`L5KitError`. Where scripts written for L5Kit 
 inherits that built-in too, so that old ``except`` clauses keep working.
 """
 
+import json
 import re
 import signal
 from concurrent.futures import BrokenExecutor
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 __all__ = [
     "TERMINATED",
@@ -35,6 +39,7 @@ __all__ = [
     "UnsupportedConfigError",
     "UnsupportedValueError",
     "WorkerDiedError",
+    "install_command",
     "is_termination",
     "without_secrets",
 ]
@@ -182,3 +187,29 @@ def without_secrets(text: str) -> str:
     if ":/" not in text:
         return text
     return _FRAGMENT.sub(r"\1", _QUERY.sub(r"\1", _USER.sub(r"\1", text)))
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs extras of l5kit, as it was installed here: from a clone, or from an index.
+
+    Args:
+        extras: Names of extras, such as ``viz``.
+    """
+    names = ",".join(extras)
+    clone = _clone()
+    if clone is None:
+        return f"pip install 'l5kit2[{names}]'"
+    return f"pip install -e '{'.' if clone == Path.cwd() else clone}[{names}]'"
+
+
+def _clone() -> Path | None:
+    """Return the clone that l5kit runs from or was installed from; None where it came from an index."""
+    places = [Path(__file__).resolve().parents[2]]
+    try:
+        told = json.loads(distribution("l5kit2").read_text("direct_url.json") or "{}")  # PEP 610
+        address = urlsplit(str(told.get("url", "")))
+        places += [Path(unquote(address.path))] if address.scheme == "file" else []
+    except (PackageNotFoundError, ValueError, AttributeError):
+        pass
+    parts = ("pyproject.toml", "src/l5kit")
+    return next((place for place in places if all((place / part).exists() for part in parts)), None)

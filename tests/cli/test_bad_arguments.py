@@ -187,3 +187,17 @@ def test_a_folder_that_may_not_be_written_to_is_named_before_any_work(l5kit, cit
     done = l5kit(*(_filled(word, names) for word in words.split()))
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"the folder '{tmp_path}' may not be written to; name one that may" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--steps", "2000"), "note: 2,000 steps become 16,384, as each update takes 16,384: "),
+        (("--steps", "16385"), "note: 16,385 steps become 32,768, "),
+        (("--steps", "16384"), ""),
+        (("--minutes", "3"), ""),
+    ],
+)
+def test_that_steps_are_rounded_up_to_whole_updates_is_told_before_it_starts(l5kit, tmp_path, words, told):
+    done = l5kit("train-rl", "--data", tmp_path / "nowhere", "--out", tmp_path / "out", *words)
+    assert done.stderr.startswith(told or "error: ")

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from l5kit.errors import install_command
 from support.simulated_folders import rows_of, write_planner
 
 FEW = ("--frames", 12, "--planner", "constant-velocity")
@@ -136,7 +137,7 @@ def test_what_is_missing_is_told_in_a_line(l5kit, city, tmp_path, monkeypatch):
     assert done.exit_code == 0, done.stderr
     (no_map, no_parquet) = done.stderr.splitlines()
     assert no_map.startswith("note: scored without a map")
-    assert "pip install 'l5kit2[arrow]'" in no_parquet
+    assert install_command("arrow") in no_parquet
     assert not list((tmp_path / "out").glob("*.parquet"))
 
 

@@ -9,6 +9,8 @@ import time
 import pytest
 import yaml
 
+from l5kit.errors import install_command
+
 pytest.importorskip("torch")
 
 from l5kit.configs.config import save_config_data
@@ -48,7 +50,26 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     longer = l5kit(*call, "--set", "train_params.max_num_steps=3", "--resume")
     assert longer.exit_code == 0
     assert "Trained vector_planner" in longer.stdout
+    assert [line.split()[:5] for line in longer.stdout.splitlines() if line.startswith("next: ")] == [
+        ["next:", "l5kit", "evaluate", str(tmp_path / "out"), "--data"],
+        ["next:", "l5kit", "simulate", str(city), "--planner"],
+    ]
+    assert "CTRA FDE" in longer.stdout
     assert "step 3" in longer.stderr
+
+
+def test_a_training_that_fails_before_its_first_step_leaves_its_folder_free(l5kit, config, city, tmp_path, monkeypatch):
+    call = ("train", config, "--data", city, "--out", tmp_path / "out", "--workflow", "vector_planner", *FEW)
+
+    def fail(*_, **__):
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lightning.pytorch.Trainer.fit", fail)
+        failed = l5kit(*call)
+    assert (failed.exit_code, "out of memory" in failed.stderr) == (1, True)
+    assert list((tmp_path / "out").iterdir()) == []
+    assert l5kit(*call).exit_code == 0
 
 
 def test_several_values_make_trainings_with_one_table(l5kit, config, city, tmp_path):
@@ -138,4 +159,4 @@ def test_a_missing_lightning_is_told_with_its_extra(l5kit, config, city, monkeyp
     monkeypatch.setitem(sys.modules, "lightning", None)
     done = l5kit("train", config, "--data", city, "--workflow", "vector_planner")
     assert done.exit_code == 1
-    assert "pip install 'l5kit2[train]'" in done.stderr
+    assert install_command("train") in done.stderr

@@ -15,6 +15,8 @@ import webbrowser
 import numpy as np
 import pytest
 
+from l5kit.errors import install_command
+
 pytest.importorskip("torch")
 pytest.importorskip("tornado")
 
@@ -242,7 +244,7 @@ def test_tornado_is_asked_for_where_it_is_missing(l5kit, city, opened, monkeypat
     monkeypatch.setattr(builtins, "__import__", import_without_tornado)
     done = l5kit("view", city)
     assert (done.exit_code, done.stdout, opened) == (1, "", [])
-    assert done.stderr == ("error: l5kit view needs Tornado, which the extra viz brings: pip install 'l5kit2[viz]'\n")
+    assert done.stderr == f"error: l5kit view needs Tornado, which the extra viz brings: {install_command('viz')}\n"
     assert l5kit("view", city, "--export", tmp_path / "a.html").exit_code == 0, "files need no server"
 
 

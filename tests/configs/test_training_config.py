@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from l5kit.configs.known_keys import check_known_keys
+from l5kit.configs.known_keys import check_known_keys, warn_of_misspelt_keys
 from l5kit.configs.overrides import load_training_config, shipped_config_names, with_overrides
 from l5kit.configs.training import (
     WORKFLOWS,
@@ -333,3 +333,13 @@ def test_the_configurations_that_ship_are_right(workflow):
 def test_the_examples_are_right(workflow):
     path = Path(__file__).resolve().parents[2] / "examples" / f"{workflow}_config.yaml"
     assert TrainingParams.from_cfg(load_training_config(str(path))).workflow == workflow
+
+
+def test_a_misspelt_key_of_rasters_is_told_and_one_of_ones_own_is_not():
+    cfg = {"raster_params": {"raster_size": [10, 10], "pixle_size": [0.5, 0.5], "weather": "fine"}}
+    with pytest.warns(
+        UserWarning, match=r"raster_params.pixle_size is no known key .did you mean 'pixel_size'"
+    ) as told:
+        warn_of_misspelt_keys(cfg, "raster_params")
+    assert len(told) == 1
+    warn_of_misspelt_keys({}, "raster_params")

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+gymnasium = pytest.importorskip("gymnasium")
 
+from l5kit.environment import ENVIRONMENT_ID  # noqa: E402
 from l5kit.environment.kinematic_model import UnicycleModel  # noqa: E402
 from l5kit.environment.reward import L2DisplacementYawReward  # noqa: E402
 from l5kit.environment.utils import save_input_raster  # noqa: E402
+from l5kit.errors import UnsupportedValueError  # noqa: E402
 from support.scored_scenes import SceneStandIn  # noqa: E402
 
 
@@ -96,3 +99,11 @@ def test_pictures_are_written_until_there_are_enough(tmp_path):
     for _ in range(3):
         save_input_raster(Gray(), torch.ones(2, 4, 6), num_images=2, output_folder=str(folder))
     assert sorted(file.name for file in folder.iterdir()) == ["input0.png", "input1.png"]
+
+
+@pytest.mark.parametrize("making", ["make", "make_vec"])
+@pytest.mark.parametrize(("name", "value"), [("device", "cuda"), ("autoreset_mode", "SameStep")])
+def test_what_only_environments_that_step_together_have_is_told(making, name, value):
+    how = {"num_envs": 2, "vectorization_mode": "sync"} if making == "make_vec" else {}
+    with pytest.raises(UnsupportedValueError, match=rf"{name} is '{value}'.*num_envs=N, {name}='{value}'"):
+        getattr(gymnasium, making)(ENVIRONMENT_ID, **how, **{name: value})

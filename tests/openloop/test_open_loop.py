@@ -252,4 +252,4 @@ def test_evaluation_does_without_lightning():
         "except ImportError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
-    assert (done.returncode, "l5kit2[train]" in done.stdout) == (0, True), done.stderr
+    assert (done.returncode, "[train]" in done.stdout) == (0, True), done.stderr

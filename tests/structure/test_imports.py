@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from l5kit.errors import install_command
+
 pytestmark = [pytest.mark.timeout(300), pytest.mark.process]
 
 # What nobody who opens a dataset should have to load, or even to install.
@@ -109,7 +111,7 @@ def test_training_without_lightning_names_the_extra():
     source = "import sys; sys.modules['lightning'] = None\nimport l5kit.training"
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith("training needs Lightning: pip install 'l5kit2[train]'")
+    assert done.stderr.splitlines()[-1].endswith(f"training needs Lightning: {install_command('train')}")
 
 
 @pytest.mark.parametrize(

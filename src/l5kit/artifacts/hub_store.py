@@ -24,7 +24,7 @@ from l5kit.data.artifact import (
     read_metadata,
     require_word,
 )
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import MissingDependencyError, install_command
 
 try:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, DatasetInfo, HfApi
@@ -38,7 +38,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "huggingface_hub":
         raise
-    raise MissingDependencyError("this store needs huggingface-hub: pip install 'l5kit2[hub]'") from error
+    raise MissingDependencyError(f"this store needs huggingface-hub: {install_command('hub')}") from error
 
 __all__ = ["HubStore"]
 

@@ -22,7 +22,7 @@ from l5kit.data.artifact import (
     read_metadata,
     require_word,
 )
-from l5kit.errors import InvalidArgumentError, L5KitError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, L5KitError, MissingDependencyError, install_command
 
 try:
     from mlflow import MlflowClient
@@ -31,7 +31,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "mlflow":
         raise
-    raise MissingDependencyError("this store needs MLflow: pip install 'l5kit2[mlflow]'") from error
+    raise MissingDependencyError(f"this store needs MLflow: {install_command('mlflow')}") from error
 
 __all__ = ["MLflowStore"]
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from l5kit.data.artifact import ArtifactStoreError
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import path_of
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 __all__ = ["fetch_files"]
 
@@ -36,7 +36,7 @@ def fetch_files(url: str, paths: Sequence[str], folder: Path, *, progress: Progr
         file_system, root = fsspec.core.url_to_fs(path_of(url))  # fsspec leaves %20 in file:// URLs as it is
     except ImportError as error:
         raise MissingDependencyError(
-            f"{url!r} needs a library that is not installed ({error}): pip install 'l5kit2[remote]'"
+            f"{url!r} needs a library that is not installed ({error}): {install_command('remote')}"
         ) from error
     except ValueError as error:
         raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error

@@ -21,14 +21,14 @@ from l5kit.data.artifact import (
     DatasetContent,
     require_word,
 )
-from l5kit.errors import L5KitError, MissingDependencyError
+from l5kit.errors import L5KitError, MissingDependencyError, install_command
 
 try:
     import wandb
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "wandb":
         raise
-    raise MissingDependencyError("this store needs the wandb library: pip install 'l5kit2[wandb]'") from error
+    raise MissingDependencyError(f"this store needs the wandb library: {install_command('wandb')}") from error
 
 __all__ = ["WandbStore"]
 

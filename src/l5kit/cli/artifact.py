@@ -12,6 +12,7 @@ from l5kit.cli.output import print_facts, print_json, print_line, print_texts, r
 from l5kit.cli.reporting import ReportingCommand
 from l5kit.data.artifact import DatasetArtifact, DatasetContent, describe_dataset
 from l5kit.data.progress import show_progress
+from l5kit.data.texts import duration_text
 from l5kit.errors import L5KitError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def show_list(
     if not artifacts:
         print_line(f"No datasets in {project}" + (f" of the name {name}" if name else ""))
         return
-    columns = ("Version", "Aliases", "Digest", "Scenes", "Hours", "Size", "Created", "Description")
+    columns = ("Version", "Aliases", "Digest", "Scenes", "Recorded", "Size", "Created", "Description")
     print_texts(f"Datasets of {project}", columns, [_cells(artifact) for artifact in artifacts])
 
 
@@ -242,7 +243,7 @@ def _facts_of(artifact: DatasetArtifact) -> dict[str, object]:
         "Scenes": f"{artifact.num_scenes:,}",
         "Frames": f"{artifact.num_frames:,}",
         "Agents": f"{artifact.num_agents:,}",
-        "Hours": f"{artifact.hours:,.2f}",
+        "Recorded time": duration_text(3600 * artifact.hours),
         "By reference" if artifact.is_reference else "Place": artifact.location,
     }
 
@@ -253,7 +254,7 @@ def _cells(artifact: DatasetArtifact) -> list[str]:
         ", ".join(artifact.aliases),
         artifact.digest[:_DIGITS_SHOWN],
         f"{artifact.num_scenes:,}",
-        f"{artifact.hours:,.2f}",
+        duration_text(3600 * artifact.hours),
         f"{artifact.num_bytes / 1e6:,.1f} MB",
         artifact.created[:19],
         artifact.description,

@@ -26,6 +26,7 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_table import driving_statistics, read_scene_table
 from l5kit.data.stores.store import path_of
+from l5kit.data.texts import duration_text
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.facts import map_counts, summary_facts
 
@@ -70,7 +71,9 @@ def info(
     map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
     print_facts(path_of(files.dataset), summary_facts(summary, dataset.facts) | map_facts)
     if statistics:
-        print_facts("Driving", driving)
+        hours, kilometres = driving.pop("hours"), driving.pop("kilometres")
+        ways = {"recorded time": duration_text(3600 * hours), "distance": f"{kilometres:,.2f} km"}
+        print_facts("Driving", ways | driving)
     places = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
     print_facts("Files", {name: "not found" if place is None else path_of(place) for name, place in places.items()})
     for note in files.notes:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -176,13 +177,21 @@ def _require_access(folder: Path, out: Path, *, option: str) -> None:
 
 
 def print_facts(title: str, facts: Mapping[str, object]) -> None:
-    """Print names and values, one a line."""
+    """Print names and values, one a line; numbers as people read them."""
     table = Table(show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, without_secrets(str(value)))
+        table.add_row(name, without_secrets(_for_people(value)))
     _print_titled(title, table)
+
+
+def _for_people(value: object) -> str:
+    """Return a value as text: thousands apart, and four digits of what is no whole number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    is_large = isinstance(value, int) or abs(value) >= 1e4
+    return f"{value:,.0f}" if is_large and math.isfinite(value) else f"{value:.4g}"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -26,7 +26,7 @@ from l5kit.configs.class_path import told_of
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import tell
 from l5kit.data.stores.store import is_url, path_of
-from l5kit.errors import L5KitError, is_termination
+from l5kit.errors import L5KitError, install_command, is_termination
 
 DEBUG_OPTION = "--debug"
 INTERRUPTED = 128 + signal.SIGINT
@@ -36,8 +36,8 @@ _EXPECTED = (L5KitError, OSError)
 _WRONG_CALL: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """What a wrong call raises; newer releases of typer have it from a copy of click of their own."""
 
-_EXTRAS = {"lightning": "'l5kit2[train]'", "gymnasium": "'l5kit2[rl]'", "stable_baselines3": "'l5kit2[rl]'"}
-"""What brings a library, where it is not called as the library is."""
+_EXTRAS = {"lightning": "train", "gymnasium": "rl", "stable_baselines3": "rl"}
+"""The extra that brings a library."""
 
 _PLAINER = {
     "Value error, ": "",
@@ -216,7 +216,9 @@ def _in_one_line(error: Exception, command: str) -> str:
         return message or type(error).__name__
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("l5kit"):
         library = error.name.partition(".")[0]
-        return f"{command} needs {library}, which is not installed: pip install {_EXTRAS.get(library, library)}"
+        extra = _EXTRAS.get(library)
+        how = f"pip install {library}" if extra is None else install_command(extra)
+        return f"{command} needs {library}, which is not installed: {how}"
     return f"{type(error).__name__}: {message} (unexpected; {DEBUG_OPTION} shows where it happened)"
 
 

@@ -20,6 +20,7 @@ from l5kit.cli.options import (
 )
 from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut, require_writable_folder
 from l5kit.engines.opening import open_workers
+from l5kit.errors import install_command
 
 if TYPE_CHECKING:
     from l5kit.closedloop.result import ClosedLoopResult
@@ -160,7 +161,7 @@ def simulate(
         missing = ", ".join(name.replace("_", " ") for name, value in result.metrics.items() if value is None)
         remark(f"note: scored without a map, so without {missing}; they need a semantic map and a meta.json")
     if not can_write_parquet():
-        remark("note: tables are CSV only; Parquet needs pyarrow: pip install 'l5kit2[arrow]'")
+        remark(f"note: tables are CSV only; Parquet needs pyarrow: {install_command('arrow')}")
     _tell_failed(result)
     if as_json:
         print_json({"folder": out, **result.scores})

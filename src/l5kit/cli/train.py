@@ -1,5 +1,6 @@
 """``l5kit train``: train a network."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,19 +10,24 @@ import typer
 from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
-from l5kit.cli.output import print_facts, print_json, print_table, remark, require_writable_folder
+from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark, require_writable_folder
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.sweeps import parse_sweep, plan_sweep
 from l5kit.configs.training import TrainingParams
 from l5kit.data.folder_lock import is_main_process, require_unused
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.texts import duration_text
 
 if TYPE_CHECKING:
+    from l5kit.training.run import TrainingResult
     from l5kit.training.sweep_table import SweepRow
 
 _SCORES = {"val/ade_m": "ADE", "val/fde_m": "FDE", "ctra/ade_m": "CTRA ADE", "ctra/fde_m": "CTRA FDE"}
-"""Scores that are printed of a sweep, at the last time ahead."""
+"""Scores that are printed: of a training at each time ahead, of a sweep at the last."""
+
+_OF_AGENTS = ("simnet", "agent_motion", "agent_motion_multimodal")
+"""Workflows whose networks drive the others in simulations."""
 
 
 def train(
@@ -92,7 +98,28 @@ def train(
     if as_json:
         print_json(facts)
     else:
-        print_facts(f"Trained {cfg['workflow']}", facts)
+        _print_trained(result, cfg["workflow"], data=data)
+
+
+def _print_trained(result: "TrainingResult", workflow: str, *, data: Path | None) -> None:
+    """Print what was trained, its scores at each time ahead, and the commands that go on with it."""
+    where = ["--data", str(data)] if data is not None else []
+    facts: dict[str, object] = {
+        "weights": str(result.weights),
+        "steps": result.num_steps,
+        "time": duration_text(60 * result.minutes),
+    }
+    if result.best_weights is not None:
+        facts["best weights"] = f"{result.best_weights}, of step {result.best_step}"
+    print_facts(f"Trained {workflow}", facts)
+    times = dict.fromkeys(name.rpartition("/")[2] for name in result.scores if name.startswith(tuple(_SCORES)))
+    rows = [[time, *(_cell(result.scores.get(f"{name}/{time}")) for name in _SCORES)] for time in times]
+    if rows:
+        print_table("Mean errors in metres", ("ahead", *_SCORES.values()), rows)
+    print_line(f"next: {shlex.join(['l5kit', 'evaluate', str(result.folder), *where])}")
+    option = "--agents" if workflow in _OF_AGENTS else "--planner"
+    log = "DATASET" if data is None else str(data)
+    print_line(f"next: {shlex.join(['l5kit', 'simulate', log, option, str(result.folder)])}")
 
 
 def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | None, out: Path, resume: bool) -> None:

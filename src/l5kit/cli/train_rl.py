@@ -91,11 +91,17 @@ def train_rl(
 def _check(cfg: JsonObject, out: Path, *, resume: bool) -> LogKeys:
     """Refuse what is wrong with a call before torch is imported, for which one waits; return the keys of the logs."""
     check_known_keys(cfg)
-    ReinforcementParams.from_cfg(cfg)
+    params = ReinforcementParams.from_cfg(cfg)
     EnvironmentParams.from_cfg(cfg)
     require_writable_folder(out)
     if not resume:
         require_unused(out)
+    total, of_update = params.total_steps or 0, params.steps_per_update
+    if total % of_update:
+        remark(
+            f"note: {total:,} steps become {-(-total // of_update) * of_update:,}, as each update takes {of_update:,}: "
+            f"rl_params.num_envs {params.num_envs} x n_steps {params.n_steps}"
+        )
     return LogKeys.from_cfg(cfg)
 
 

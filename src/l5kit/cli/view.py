@@ -11,7 +11,7 @@ import typer
 
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.visualization.simulated.simulation_folder import find_scene_files
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
 
@@ -158,6 +158,6 @@ def _server_class() -> "type[ViewerServer]":
         from l5kit.visualization.viewer.server import ViewerServer
     except ImportError as error:
         raise MissingDependencyError(
-            "l5kit view needs Tornado, which the extra viz brings: pip install 'l5kit2[viz]'"
+            f"l5kit view needs Tornado, which the extra viz brings: {install_command('viz')}"
         ) from error
     return ViewerServer

@@ -2,16 +2,18 @@
 
 import difflib
 import functools
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from l5kit._types import Config
 from l5kit.configs.reading import keys_of
 from l5kit.configs.schema import sections
+from l5kit.configs.texts import did_you_mean
 from l5kit.configs.unread import IdleKeys
 from l5kit.errors import ConfigError
 
-__all__ = ["LEGACY_KEYS", "check_known_keys"]
+__all__ = ["LEGACY_KEYS", "check_known_keys", "warn_of_misspelt_keys"]
 
 LEGACY_KEYS: Final = tuple(key.path for key in keys_of(IdleKeys))
 """Keys of configurations of L5Kit 1.x that its own trainings did not read either, and that have no effect."""
@@ -30,6 +32,19 @@ def check_known_keys(cfg: Config) -> None:
     unknown = list(_unknown_keys(cfg, ""))
     if unknown:
         raise ConfigError("; ".join(_describe(section, key) for section, key in unknown))
+
+
+def warn_of_misspelt_keys(cfg: Config, section: str) -> None:
+    """Warn of keys of a section that are nearly known ones, where keys of others are allowed to stand.
+
+    Args:
+        cfg: The configuration.
+        section: A section of it, such as ``raster_params``; nothing is said where there is none.
+    """
+    for key in cfg.get(section) or ():
+        hint = "" if key in _names()[section] else did_you_mean(key, _names()[section])
+        if hint:
+            warnings.warn(f"{_joined(section, str(key))} is no known key{hint} and has no effect", stacklevel=4)
 
 
 def _unknown_keys(values: object, section: str) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from l5kit.data.log_names import is_group, logs_in
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import is_url, path_of
+from l5kit.data.texts import duration_text
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, DatasetNotFoundError, InvalidArgumentError, L5KitError
 
@@ -146,7 +147,8 @@ class DatasetContent:
         """One sentence for people, for when they give none."""
         return (
             f"{self.path.name}: {self.num_scenes:,} scenes, {self.num_frames:,} frames, {self.num_agents:,} agents, "
-            f"{self.hours:.2f} hours, in {len(self.manifest.files):,} files of {self.manifest.num_bytes / 1e6:,.1f} MB"
+            f"{duration_text(3600 * self.hours)}, in {len(self.manifest.files):,} files of "
+            f"{self.manifest.num_bytes / 1e6:,.1f} MB"
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, NumericArray, UInt32Array
 
-__all__ = ["code_points", "decoded_text", "is_text", "shown_texts"]
+__all__ = ["code_points", "decoded_text", "duration_text", "is_text", "shown_texts"]
 
 _ENCODING = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
 
@@ -48,3 +48,10 @@ def decoded_text(content: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text
+
+
+def duration_text(seconds: float) -> str:
+    """Return a time for people: below two minutes in seconds, below two hours in minutes, else in hours."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

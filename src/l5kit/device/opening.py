@@ -4,7 +4,7 @@ import functools
 
 from l5kit.device.backend import Backend
 from l5kit.device.processor import ProcessorBackend
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 __all__ = ["open_backend"]
 
@@ -28,9 +28,7 @@ def open_backend(device: object) -> Backend:
     try:
         from l5kit.device.cuda import CudaBackend
     except ImportError as error:
-        raise MissingDependencyError(
-            f"device is {name!r}, which needs numba-cuda: pip install 'l5kit2[gpu]'"
-        ) from error
+        raise MissingDependencyError(f"device is {name!r}, which needs numba-cuda: {install_command('gpu')}") from error
     return CudaBackend(name)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from l5kit import __version__
 from l5kit.engines import answering
 from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
-from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError
+from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
 __all__ = ["DaskTasks"]
 
@@ -138,5 +138,5 @@ def _import_distributed() -> Any:
         import distributed
         import distributed.comm
     except ModuleNotFoundError as error:
-        raise MissingDependencyError("the engine dask needs Dask's distributed: pip install 'l5kit2[dask]'") from error
+        raise MissingDependencyError(f"the engine dask needs Dask's distributed: {install_command('dask')}") from error
     return distributed

@@ -10,7 +10,7 @@ from typing import Any, Final
 from l5kit import __version__
 from l5kit.engines.answering import await_port
 from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
-from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError
+from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
 __all__ = ["RayTasks"]
 
@@ -129,7 +129,7 @@ def _import_ray() -> Any:
         import ray
         import ray.exceptions
     except ModuleNotFoundError as error:
-        raise MissingDependencyError("the engine ray needs Ray: pip install 'l5kit2[ray]'") from error
+        raise MissingDependencyError(f"the engine ray needs Ray: {install_command('ray')}") from error
     return ray
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, FloatArray
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import MissingDependencyError, install_command
 from l5kit.geometry import box
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def _shapely() -> "tuple[type[Polygon], type[LineString]]":
         from shapely import LineString, Polygon
     except ImportError as error:
         raise MissingDependencyError(
-            "boxes as polygons need Shapely, which is not installed; install it with the extra collision of l5kit2"
-            " (`pip install '.[collision]'` in a clone)"
+            f"boxes as polygons need Shapely, which the extra collision brings: {install_command('collision')}"
         ) from error
     return Polygon, LineString
 

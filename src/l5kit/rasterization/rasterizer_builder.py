@@ -8,6 +8,7 @@ import numpy as np
 
 from l5kit._types import Config, Float64Array, UInt8Array
 from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.configs.known_keys import warn_of_misspelt_keys
 from l5kit.configs.parameters import (
     BoxesAlone,
     BoxParams,
@@ -79,6 +80,8 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
         cfg: Sections ``raster_params`` and ``model_params``; only the keys that the map type needs are read.
         data_manager: Finds the map, the aerial picture and meta.json.
 
+    Warns of keys that are nearly those of ``raster_params``.
+
     Raises:
         ConfigError: A needed key, or a matrix of meta.json, is missing or of the wrong type; a raster would take less
             than a pixel of the aerial picture, or far more than it has, or more memory than anyone wants.
@@ -87,7 +90,9 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
         CorruptedDataError: The aerial picture cannot be read.
         TypeError: A file is needed, and ``data_manager`` is something else, such as the path of a folder.
     """
-    return read_variant(cfg, "raster_params.map_type", MAP_TYPES).read_and_build(cfg, data_manager)
+    kind = read_variant(cfg, "raster_params.map_type", MAP_TYPES)
+    warn_of_misspelt_keys(cfg, "raster_params")
+    return kind.read_and_build(cfg, data_manager)
 
 
 def count_channels(cfg: Config) -> int:

@@ -4,7 +4,7 @@ import os
 from enum import StrEnum
 from pathlib import Path
 
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import MissingDependencyError, install_command
 from l5kit.readers.reader import Reader
 
 __all__ = ["SourceFormat", "guess_format", "open_reader"]
@@ -35,7 +35,7 @@ def open_reader(source_format: SourceFormat | str, source: str | os.PathLike[str
         if error.name is None or error.name.startswith("l5kit"):
             raise
         raise MissingDependencyError(
-            f"reading {source_format} needs {error.name}, which is not installed: pip install 'l5kit2[import]'"
+            f"reading {source_format} needs {error.name}, which is not installed: {install_command('import')}"
         ) from error
 
 

@@ -12,13 +12,13 @@ from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.folder_lock import is_main_process
 from l5kit.errors import MissingDependencyError
 from l5kit.training.curve_table import CurveTable
+from l5kit.training.folder import CURVES
 from l5kit.training.lightning_parts import Logger, TensorBoardLogger, WandbLogger
 from l5kit.training.state_file import ResumePoint
 from l5kit.training.uploading import OnceMLFlowLogger, OnceWandbLogger, SentPoints
 
 __all__ = ["close_logger", "make_logger"]
 
-_CURVES = "curves"
 _TABLE = "metrics.csv"
 _RUNS = "runs.json"
 
@@ -53,7 +53,7 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
     options: dict[str, Callable[[], Logger]] = {
         "csv": lambda: CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed),
         "tensorboard": lambda: TensorBoardLogger(
-            folder, name=_CURVES, version=_folder_of_curves(folder).name, purge_step=resumed.step if resumed else None
+            folder, name=CURVES, version=_folder_of_curves(folder).name, purge_step=resumed.step if resumed else None
         ),
         "wandb": lambda: _wandb_logger(folder, name, runs),
         "mlflow": lambda: _mlflow_logger(folder, name, runs),
@@ -63,12 +63,12 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
 
 def _wandb_logger(folder: Path, name: str, runs: "_Runs") -> Logger:
     run = runs.of("wandb") or runs.note("wandb", uuid.uuid4().hex[:12])
-    sent = SentPoints(folder / _CURVES / "wandb.json")
+    sent = SentPoints(folder / CURVES / "wandb.json")
     return OnceWandbLogger(sent=sent, name=name, project="l5kit", save_dir=folder, id=run, resume="allow")
 
 
 def _mlflow_logger(folder: Path, name: str, runs: "_Runs") -> Logger:
-    sent = SentPoints(folder / _CURVES / "mlflow.json")
+    sent = SentPoints(folder / CURVES / "mlflow.json")
     uri, run = _mlflow_uri(folder), runs.of("mlflow")
     logger = OnceMLFlowLogger(sent=sent, experiment_name="l5kit", run_name=name, tracking_uri=uri, run_id=run)
     if is_main_process() and runs.of("mlflow") is None and logger.run_id is not None:  # the service makes it now
@@ -80,7 +80,7 @@ class _Runs:
     """The runs of services that show the curves of a training, by name of the service; a file in its folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / _CURVES / _RUNS
+        self._path = folder / CURVES / _RUNS
         self._runs: dict[str, str] = {}
         if self._path.is_file():
             stored = parse_json(read_text(self._path, called=_RUNS), called=str(self._path))
@@ -103,8 +103,8 @@ class _Runs:
 
 def _folder_of_curves(folder: Path) -> Path:
     """Return the folder of the curves of a training; earlier versions of l5kit made one more at each resume."""
-    texts = [path.name.removeprefix("version_") for path in (folder / _CURVES).glob("version_*")]
-    return folder / _CURVES / f"version_{max((int(text) for text in texts if text.isdecimal()), default=0)}"
+    texts = [path.name.removeprefix("version_") for path in (folder / CURVES).glob("version_*")]
+    return folder / CURVES / f"version_{max((int(text) for text in texts if text.isdecimal()), default=0)}"
 
 
 def _mlflow_service() -> str | None:

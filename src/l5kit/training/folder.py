@@ -3,11 +3,12 @@
 import glob
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from l5kit._files import clear_leftovers_in
+from l5kit._files import clear_leftovers_in, remove_whole
 from l5kit._types import Config
 from l5kit.configs.config import load_config_data
 from l5kit.data.folder_lock import is_main_process, require_unused
@@ -17,10 +18,13 @@ from l5kit.training.optimizing import length_of_course
 from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, read_resume_point
 from l5kit.workflows.workflow import TrainingConfig
 
-__all__ = ["CONFIG_FILE", "RESULT_FILE", "prepare_folder", "training_digest"]
+__all__ = ["CONFIG_FILE", "CURVES", "RESULT_FILE", "freed_by_errors", "prepare_folder", "training_digest"]
 
 CONFIG_FILE: Final = "config.yaml"
 """The configuration, as it was given."""
+
+CURVES: Final = "curves"
+"""Folder of the curves."""
 
 RESULT_FILE: Final = "result.json"
 """Steps and scores at the end; where it is, a training had come to its end."""
@@ -77,6 +81,24 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
     if is_main_process():
         folder.mkdir(parents=True, exist_ok=True)
     return resumed
+
+
+@contextmanager
+def freed_by_errors(folder: Path, *, has_begun: Callable[[], bool]) -> Iterator[None]:
+    """Take back what a training has written where an error comes before its first step, so that its folder is free.
+
+    Args:
+        folder: The folder of a new training.
+        has_begun: Tells whether a step was made.
+    """
+    try:
+        yield
+    except Exception:
+        if not has_begun() and is_main_process():
+            (folder / CONFIG_FILE).unlink(missing_ok=True)
+            if (folder / CURVES).is_dir():
+                remove_whole(folder / CURVES)
+        raise
 
 
 def _require_files_to_go_on(folder: Path, name: str) -> None:

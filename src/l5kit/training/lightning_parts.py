@@ -1,6 +1,6 @@
 """Parts of Lightning that trainings are built on; the error where it is missing names the extra that brings it."""
 
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import MissingDependencyError, install_command
 
 try:
     import lightning.pytorch as pl
@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "lightning":
         raise
-    raise MissingDependencyError("training needs Lightning: pip install 'l5kit2[train]'") from error
+    raise MissingDependencyError(f"training needs Lightning: {install_command('train')}") from error
 
 __all__ = [
     "Checkpoint",

@@ -23,7 +23,7 @@ from l5kit.training.best import BestScore
 from l5kit.training.checkpoint_writer import CheckpointWriter
 from l5kit.training.clock import TrainingClock
 from l5kit.training.curves import close_logger
-from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, prepare_folder
+from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, freed_by_errors, prepare_folder
 from l5kit.training.folder_lock import hold_folder
 from l5kit.training.lightning_parts import pl
 from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, told_endings
@@ -135,14 +135,15 @@ def _train_in(
         progress = TrainingProgress(setup, tell=tell, visible=show_bar)
         watching = [*named, *callbacks, progress, RateCurve("step"), writer]
         trainer = make_trainer(setup, target, callbacks=watching, resumed=resumed)
-        try:
-            checkpoint = target / LAST_CHECKPOINT if resumed and resumed.step else None
-            trainer.fit(setup.module, setup.batches, setup.evaluation, ckpt_path=checkpoint)
-            if setup.evaluation is not None and writer.evaluated_step != trainer.global_step:
-                trainer.validate(setup.module, setup.evaluation, verbose=False)
-        finally:
-            for logger in trainer.loggers:
-                close_logger(logger)
+        with freed_by_errors(target, has_begun=lambda: resumed is not None or trainer.global_step > 0):
+            try:
+                checkpoint = target / LAST_CHECKPOINT if resumed and resumed.step else None
+                trainer.fit(setup.module, setup.batches, setup.evaluation, ckpt_path=checkpoint)
+                if setup.evaluation is not None and writer.evaluated_step != trainer.global_step:
+                    trainer.validate(setup.module, setup.evaluation, verbose=False)
+            finally:
+                for logger in trainer.loggers:
+                    close_logger(logger)
         weights = writer.save_final_weights(trainer, setup.module)
     has_best = writer.best != BestScore()
     result = TrainingResult(

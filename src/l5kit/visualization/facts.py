@@ -4,6 +4,7 @@ from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import DatasetSummary
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.opened import open_map
+from l5kit.data.texts import duration_text
 
 __all__ = ["map_counts", "summary_facts"]
 
@@ -16,7 +17,7 @@ def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
         "Frames": f"{summary.num_frames:,}",
         "Agent rows": f"{summary.num_agents:,}",
         "Traffic light rows": f"{summary.num_tl_faces:,}",
-        "Recorded time": _duration(3600 * summary.total_time_h),
+        "Recorded time": duration_text(3600 * summary.total_time_h),
         "Frames per scene": f"{summary.frames_per_scene:.1f}",
         "Agents per frame": f"{summary.agents_per_frame:.1f}",
         "Frame rate": f"{summary.frequency_hz:.2f} Hz",
@@ -37,9 +38,3 @@ def map_counts(files: DatasetFiles) -> dict[str, int]:
         return {}
     bounds = map_api.bounds_info
     return {kind: len(bounds[kind]["ids"]) for kind in ("lanes", "crosswalks")}
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -11,7 +11,7 @@ import numpy as np
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray, UInt8Array
-from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError, install_command
 from l5kit.visualization.images import checked_resolution, rgb_frames
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _write_h264(
         import av
     except ImportError as error:
         raise MissingDependencyError(
-            f"codec={codec!r} needs PyAV, which the extra viz brings: pip install 'l5kit2[viz]'"
+            f"codec={codec!r} needs PyAV, which the extra viz brings: {install_command('viz')}"
         ) from error
     if path.suffix.lower() not in _H264_ENDINGS:
         raise UnsupportedValueError(

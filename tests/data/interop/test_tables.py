@@ -1,6 +1,7 @@
 """Arrays of records and scenes as tables of Arrow, pandas and polars, with the values of the dataset."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +13,13 @@ import pytest
 
 from l5kit.data import AGENT_DTYPE, PERCEPTION_LABELS, ChunkedDataset
 from l5kit.data.interop import export_columns, to_arrow, to_arrow_batches, to_pandas, to_polars
-from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, MissingDependencyError
+from l5kit.errors import (
+    CorruptedDataError,
+    IndexOutOfRangeError,
+    InvalidArgumentError,
+    MissingDependencyError,
+    install_command,
+)
 from support.logs import write_with_chunks
 from support.random_logs import random_dataset, write_three_arrays
 
@@ -353,7 +360,7 @@ def test_libraries_that_take_arrow_take_an_array(opened, log):
 )
 def test_a_library_that_is_missing_is_named_with_its_extra(log, monkeypatch, kind, library, extra):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingDependencyError, match=rf"needs {library}: pip install 'l5kit2\[{extra}\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(f"needs {library}: {install_command(extra)}")):
         TO_TABLE[kind](log.agents)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 
 import dask
 import numpy as np
@@ -17,6 +18,7 @@ from l5kit.errors import (
     IndexOutOfRangeError,
     InvalidArgumentError,
     MissingDependencyError,
+    install_command,
 )
 from support.random_logs import random_dataset, write_three_arrays
 
@@ -197,5 +199,5 @@ def test_what_is_no_dataset(stored):
 
 def test_without_xarray_the_extra_is_named(stored, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "xarray", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'l5kit2\[xarray\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("xarray"))):
         to_xarray(stored)

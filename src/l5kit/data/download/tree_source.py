@@ -13,7 +13,7 @@ from l5kit._types import JsonObject
 from l5kit.data.download.addresses import Address
 from l5kit.data.download.replies import InterruptedReplyError, Reply
 from l5kit.data.stores.file_listing import find_files
-from l5kit.errors import DownloadError, L5KitError, MissingDependencyError
+from l5kit.errors import DownloadError, L5KitError, MissingDependencyError, install_command
 
 __all__ = ["ListedTree", "TreeFile", "list_tree"]
 
@@ -115,7 +115,7 @@ def _file_system_of(address: Address) -> tuple[Any, str]:
     try:
         file_system, root = fsspec.core.url_to_fs(address.text)
     except ImportError as error:
-        raise MissingDependencyError(f"{address.name}: {error}; pip install 'l5kit2[remote]'") from error
+        raise MissingDependencyError(f"{address.name}: {error}; {install_command('remote')}") from error
     except (ValueError, OSError) as error:
         raise DownloadError(f"{address.name} cannot be reached: {error}") from error
     return file_system, str(root)

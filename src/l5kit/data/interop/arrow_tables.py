@@ -17,7 +17,7 @@ from l5kit.data.record_sequence import ROWS_PER_BLOCK
 from l5kit.data.scene_selection import SceneSelection
 from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +130,7 @@ def require_pyarrow(what: str) -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise MissingDependencyError(f"{what} needs pyarrow: pip install 'l5kit2[arrow]'") from error
+        raise MissingDependencyError(f"{what} needs pyarrow: {install_command('arrow')}") from error
 
 
 class ArrowColumns:

@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import Records
 from l5kit.data.interop.chunk_bounds import PartsOfRecords
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -38,7 +38,7 @@ def to_dask_array(records: Records, field: str | None = None, *, chunks_at_once:
     try:
         import dask.array as da
     except ImportError as error:
-        raise MissingDependencyError("Dask arrays need Dask: pip install 'l5kit2[xarray]'") from error
+        raise MissingDependencyError(f"Dask arrays need Dask: {install_command('xarray')}") from error
     parts = PartsOfRecords(records, chunks_at_once=chunks_at_once)
     names = parts.dtype.names or ()
     if field is not None and field not in names:

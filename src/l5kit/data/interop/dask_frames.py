@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from l5kit._types import DType, NumericArray, Records
 from l5kit.data.interop.chunk_bounds import PartsOfRecords
 from l5kit.data.interop.fields import column_names
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *,
         import dask.dataframe as dd
     except ImportError as error:
         raise MissingDependencyError(
-            "Dask dataframes need Dask and pandas: pip install 'dask[dataframe]' 'l5kit2[xarray,pandas]'"
+            f"Dask dataframes need Dask and pandas: {install_command('xarray', 'pandas')} 'dask[dataframe]'"
         ) from error
     parts = PartsOfRecords(records, chunks_at_once=chunks_at_once)
     read = _ReadPart(parts, _chosen_columns(parts.dtype, columns))

@@ -9,7 +9,7 @@ from l5kit.data.interop.table_parts import tables_of
 from l5kit.data.scene_selection import SceneSelection
 from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def to_pandas(
     try:
         import pandas  # noqa: F401
     except ImportError as error:
-        raise MissingDependencyError("to_pandas needs pandas: pip install 'l5kit2[pandas]'") from error
+        raise MissingDependencyError(f"to_pandas needs pandas: {install_command('pandas')}") from error
     make_builder = make_numpy_columns(columns, nested=False, label_names=label_names, frame_of=_frame_of)
     return tables_of(data, scenes, columns, make_builder)
 

@@ -11,7 +11,7 @@ from l5kit.data.interop.table_parts import tables_of
 from l5kit.data.scene_selection import SceneSelection
 from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,7 +64,7 @@ def to_polars(
     try:
         import polars  # noqa: F401
     except ImportError as error:
-        raise MissingDependencyError("to_polars needs polars: pip install 'l5kit2[polars]'") from error
+        raise MissingDependencyError(f"to_polars needs polars: {install_command('polars')}") from error
     make_builder = make_numpy_columns(columns, nested=nested, label_names=label_names, frame_of=_frame_of)
     return tables_of(data, scenes, columns, make_builder)
 

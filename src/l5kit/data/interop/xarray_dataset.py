@@ -10,7 +10,7 @@ from l5kit.data.layout import ARRAYS
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,7 +45,7 @@ def to_xarray(dataset: ChunkedDataset, scenes: SceneSelection = None, *, chunks_
     try:
         import xarray as xr
     except ImportError as error:
-        raise MissingDependencyError("to_xarray needs xarray and Dask: pip install 'l5kit2[xarray]'") from error
+        raise MissingDependencyError(f"to_xarray needs xarray and Dask: {install_command('xarray')}") from error
     if not isinstance(dataset, ChunkedDataset):
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
     if scenes is not None:

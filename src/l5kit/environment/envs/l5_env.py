@@ -26,7 +26,7 @@ from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measure_scales, named_actions
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.step_infos import StepInfos, of_one
-from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.pictures import one_picture
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
@@ -105,6 +105,8 @@ class L5Env(gymnasium.Env[Any, Any]):
         ends_at: What ends an episode early, of ``collision`` and ``off_road``, which needs the reward ``driving``; None
             for what the configuration says.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
+        device: None; ``gymnasium.make_vec`` makes environments on a device.
+        autoreset_mode: None; it is of environments that step together.
 
     Attributes:
         cfg: The configuration.
@@ -155,7 +157,16 @@ class L5Env(gymnasium.Env[Any, Any]):
         others: str | None = None,
         ends_at: Collection[str] | None = None,
         strict: bool = False,
+        device: object = None,
+        autoreset_mode: object = None,
     ) -> None:
+        for name, value in (("device", device), ("autoreset_mode", autoreset_mode)):
+            if value is not None:
+                raise UnsupportedValueError(
+                    f"{name} is {value!r}, which environments that are made one by one do not have, as by "
+                    "gymnasium.make and by make_vec with a vectorization_mode of its own; "
+                    f"gymnasium.make_vec('L5-CLE-v0', num_envs=N, {name}={value!r}) takes it"
+                )
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
         options = EnvironmentOptions(

@@ -6,7 +6,7 @@ import os
 from l5kit._files import replaced_when_complete
 from l5kit.data.map.api import MapAPI
 from l5kit.data.progress import Progress
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import MissingDependencyError, install_command
 from l5kit.visualization.recording.form import USUAL_FORM, RecordingForm
 from l5kit.visualization.recording.scene_elements import collect_elements
 from l5kit.visualization.scene_content import SceneContent
@@ -61,7 +61,7 @@ def write_mcap(
         from l5kit.visualization.recording.mcap_messages import write_messages
     except ImportError as error:
         raise MissingDependencyError(
-            "an MCAP file needs foxglove-sdk, which the extra mcap brings: pip install 'l5kit2[mcap]'"
+            f"an MCAP file needs foxglove-sdk, which the extra mcap brings: {install_command('mcap')}"
         ) from error
     with replaced_when_complete(output_filepath) as path:
         content = io.BytesIO()  # the library only logs what goes wrong when it writes to a disk

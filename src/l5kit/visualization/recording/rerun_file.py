@@ -5,7 +5,7 @@ import os
 from l5kit._files import replaced_when_complete
 from l5kit.data.map.api import MapAPI
 from l5kit.data.progress import Progress
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import MissingDependencyError, install_command
 from l5kit.visualization.recording.form import USUAL_FORM, RecordingForm
 from l5kit.visualization.recording.scene_elements import collect_elements
 from l5kit.visualization.scene_content import SceneContent
@@ -58,7 +58,7 @@ def write_rerun(
         from l5kit.visualization.recording.rerun_columns import encode_recording
     except ImportError as error:
         raise MissingDependencyError(
-            "a Rerun recording needs rerun-sdk, which the extra rerun brings: pip install 'l5kit2[rerun]'"
+            f"a Rerun recording needs rerun-sdk, which the extra rerun brings: {install_command('rerun')}"
         ) from error
     with replaced_when_complete(output_filepath) as path:
         # the library waits for ever when it cannot write to a disk

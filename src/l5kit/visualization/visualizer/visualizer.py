@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from l5kit._files import replaced_when_complete
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.visualization.visualizer.common import FrameVisualization
 from l5kit.visualization.visualizer.packed_layer import list_to_columns as _visualization_list_to_dict  # noqa: F401
 
@@ -87,4 +87,4 @@ def _layout(
 
 
 def _bokeh_is_missing() -> MissingDependencyError:
-    return MissingDependencyError("pages of scenes need Bokeh, which the extra viz brings: pip install 'l5kit2[viz]'")
+    return MissingDependencyError(f"pages of scenes need Bokeh, which the extra viz brings: {install_command('viz')}")
