@@ -85,8 +85,9 @@ def make_city(
     """Make a town, let an AV drive through it, and write everything as a dataset folder.
 
     The folder holds ``scenes/sample.zarr`` (and ``train.zarr``, ``validate.zarr`` if asked for),
-    ``semantic_map/semantic_map.pb``, ``aerial_map/aerial_map.png``, ``meta.json``, and ``city.json`` with the arguments.
-    It appears under its name only once it is complete. The same arguments give the same bytes, and a scene does not depend on how many there are.
+    ``semantic_map/semantic_map.pb``, ``aerial_map/aerial_map.png``, ``meta.json``, and ``city.json`` with the
+    arguments. It appears under its name only once it is complete. The same arguments give the same bytes, and a scene
+    does not depend on how many there are.
 
     With ``noise`` the scenes hold what a tracker would perceive (:mod:`l5kit.synthetic.perception_noise`), and
     ``truth/sample.zarr`` and so on hold what the same arguments give without.
