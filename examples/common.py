@@ -71,7 +71,7 @@ def set_up(workflow: str, options: argparse.Namespace, *, num_steps: int) -> tup
         data_folder, steps = options.out / "city", steps or num_steps
         if not data_folder.exists():
             print(f"making a city in {data_folder}")
-            make_city(data_folder, num_train_scenes=40, num_scenes=8)
+        make_city(data_folder, num_train_scenes=40, num_scenes=8, reuse=True)
     cfg = load_training_config(workflow if options.data is None else str(HERE / f"{workflow}_config.yaml"))
     if steps is not None:
         cfg["train_params"].pop("num_epochs", None)

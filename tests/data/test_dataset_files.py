@@ -6,6 +6,7 @@ import pytest
 
 from l5kit.data import ChunkedDataset, LocalDataManager, find_dataset_files, remote_dataset_files
 from l5kit.data.artifact import describe_dataset, find_logs
+from l5kit.data.dataset_files import find_all_logs, find_dataset
 from l5kit.data.interop import export_columns
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.stores.store import path_of
@@ -57,10 +58,27 @@ def test_finds_flat_folders(shared_data):
 
 
 def test_a_zip_file_is_a_dataset(published):
-    sample = published / "scenes" / "sample.zarr"
     random_dataset(np.random.default_rng(0), 1).save(published / "scenes" / "other.zarr.zip")
     assert find_dataset_files(published / "scenes" / "other.zarr.zip").meta == published / "meta.json"
-    with pytest.raises(InvalidArgumentError, match=rf"other\.zarr\.zip, {sample}"):
+
+
+def test_of_several_logs_it_is_the_one_that_is_named_else_sample_and_a_warning_says_so(published):
+    scenes = published / "scenes"
+    assert find_all_logs(published) == [scenes / "sample.zarr"] == find_all_logs(scenes / "sample.zarr")
+    random_dataset(np.random.default_rng(0), 1).save(scenes / "train.zarr.zip")
+    assert find_all_logs(published) == [scenes / "sample.zarr", scenes / "train.zarr.zip"]
+    with pytest.warns(UserWarning, match=r"has several logs; sample\.zarr is taken, and not train\.zarr\.zip"):
+        assert find_dataset(published) == scenes / "sample.zarr"
+    assert find_dataset(published, name="train") == scenes / "train.zarr.zip"
+    with pytest.raises(InvalidArgumentError, match=r"has the logs sample, train, not one named 'trian'"):
+        find_dataset(published, name="trian")
+
+
+def test_several_logs_without_a_sample_are_refused(published):
+    scenes = published / "scenes"
+    (scenes / "sample.zarr").rename(scenes / "validate.zarr")
+    random_dataset(np.random.default_rng(0), 1).save(scenes / "train.zarr.zip")
+    with pytest.raises(InvalidArgumentError, match=rf"{scenes / 'train.zarr.zip'}, {scenes / 'validate.zarr'}"):
         find_dataset_files(published)
 
 
@@ -93,13 +111,6 @@ def test_several_candidates_are_listed_with_the_option_to_pass(published):
 def test_one_file_that_is_found_twice_is_one_candidate(published):
     (published / "semantic_map.pb").symlink_to(published / "semantic_map" / "semantic_map.pb")
     assert find_dataset_files(published).semantic_map == published / "semantic_map" / "semantic_map.pb"
-
-
-def test_several_datasets_are_listed(published):
-    random_dataset(np.random.default_rng(0), 1).save(published / "scenes" / "train.zarr")
-    with pytest.raises(InvalidArgumentError, match=r"sample\.zarr.*train\.zarr"):
-        find_dataset_files(published)
-    assert find_dataset_files(published / "scenes" / "train.zarr").meta == published / "meta.json"
 
 
 def test_a_link_to_a_dataset_finds_what_lies_beside_the_link(published, tmp_path):

@@ -1,6 +1,9 @@
 """The notebooks: stored with outputs that the site can show, and running from a clean kernel."""
 
+import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -37,6 +40,36 @@ def run(path, folder):
         cell.outputs, cell.execution_count = [], None
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}}).execute()
     return notebook
+
+
+def first_cell(path):
+    """The first cell with code as a script."""
+    return code_cells(read(path))[0].source
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_first_cell_takes_the_city_that_is_there(path):
+    """So that a notebook can be run again; what else stands in the folder of the city makes no difference."""
+    calls = [
+        call
+        for call in ast.walk(ast.parse(first_cell(path)))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", None) == "make_city"
+    ]
+    assert [{keyword.arg for keyword in call.keywords} >= {"seed", "reuse"} for call in calls] == [True]
+
+
+@pytest.mark.process
+def test_a_first_cell_runs_twice_and_side_by_side(tmp_path):
+    (path,) = [path for path in NOTEBOOKS if path.stem == QUICK]
+    command = [sys.executable, "-c", first_cell(path)]
+    side_by_side = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    errors = [process.communicate(timeout=300)[1] for process in side_by_side]
+    assert [process.returncode for process in side_by_side] == [0, 0], errors
+    made = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert again.returncode == 0, again.stderr
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == made
+    assert [entry.name for entry in tmp_path.iterdir()] == ["city"]
 
 
 def test_there_are_notebooks_for_all_that_people_know():

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,9 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def test_folder_has_the_published_layout(city: CityFolder) -> None:
-    assert sorted(path.name for path in city.path.iterdir()) == ["aerial_map", "meta.json", "scenes", "semantic_map"]
+    assert sorted(path.name for path in city.path.iterdir()) == [
+        *("aerial_map", "city.json", "meta.json", "scenes", "semantic_map")
+    ]
     assert city.scenes == {"sample": city.path / "scenes" / "sample.zarr"}
     assert city.semantic_map == city.path / "semantic_map" / "semantic_map.pb"
     assert city.aerial_map == city.path / "aerial_map" / "aerial_map.png"
@@ -148,6 +151,35 @@ def test_overwrite_replaces_a_dataset_folder(tmp_path: Path) -> None:
     city = make_city(tmp_path / "c", **{**SMALL, "num_scenes": 1}, overwrite=True)
     assert len(ChunkedDataset(str(city.scenes["sample"])).open().scenes) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_city_of_the_same_arguments_is_taken_as_it_is(tmp_path: Path) -> None:
+    made = make_city(tmp_path / "c", **SMALL)
+    before = {path: path.stat().st_mtime_ns for path in made.path.rglob("*")}
+    again = make_city(tmp_path / "c", **SMALL | {"town_size": np.float64(250.0), "seed": np.int64(5)}, reuse=True)
+    assert again == made
+    assert {path: path.stat().st_mtime_ns for path in made.path.rglob("*")} == before
+    with pytest.raises(InvalidArgumentError, match=r"holds another city: it has num_scenes 2 in place of 1; choose"):
+        make_city(tmp_path / "c", **SMALL | {"num_scenes": 1}, reuse=True)
+    other = make_city(tmp_path / "c", **SMALL | {"num_scenes": 1}, reuse=True, overwrite=True)
+    assert len(ChunkedDataset(str(other.scenes["sample"])).open().scenes) == 1
+
+
+def test_a_city_that_another_process_has_made_in_the_meantime_is_taken_or_refused(tmp_path: Path) -> None:
+    def make_meanwhile(done: int, total: int) -> None:
+        if done == total:
+            make_city(tmp_path / "c", **others)
+
+    others = SMALL
+    city = make_city(tmp_path / "c", **SMALL, reuse=True, progress=make_meanwhile)
+    assert ChunkedDataset(str(city.scenes["sample"])).open().validate() == []
+    shutil.rmtree(city.path)
+    for others, reuse in ((SMALL, False), (SMALL | {"num_frames": 3}, True)):
+        with pytest.raises(FileExistsError, match="another process has just written it"):
+            make_city(tmp_path / "c", **SMALL, reuse=reuse, progress=make_meanwhile)
+        assert make_city(tmp_path / "c", **others, reuse=True).path == city.path
+        shutil.rmtree(city.path)
+    assert not any(tmp_path.iterdir())
 
 
 def test_failure_leaves_nothing_and_loses_nothing(tmp_path: Path) -> None:

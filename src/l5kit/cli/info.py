@@ -1,12 +1,14 @@
 """``l5kit info``: what a dataset holds."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from l5kit.cli.logs import for_each_log, require_one_log
 from l5kit.cli.options import (
     AddressOption,
     AerialOption,
@@ -22,7 +24,7 @@ from l5kit.cli.options import (
 from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.cli.workers import AskedWorkers
 from l5kit.data.checks.checksums import compute_checksums
-from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.dataset_files import DatasetFiles, find_all_logs, find_dataset_files
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_table import driving_statistics, read_scene_table
 from l5kit.data.stores.store import path_of
@@ -48,32 +50,46 @@ def info(
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Show what a dataset holds, and where its map, aerial picture and meta.json are."""
-    files = find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
-    dataset = ChunkedDataset(files.dataset).open()
+    """Show what a dataset holds, each of its logs, and where its map, aerial picture and meta.json are."""
+    logs = find_all_logs(path)
+    all_files = [find_dataset_files(log, map_path=map_path, meta_path=meta, aerial_path=aerial) for log in logs]
     if checksums is not None:
+        require_one_log(logs, option="--checksums")
+        dataset = ChunkedDataset(logs[0]).open()
         with show_progress("Digests", visible=True):
             digests = compute_checksums(dataset)
         checksums.write_text(json.dumps(digests, indent=2) + "\n", "utf-8")
         remark(f"digests of {len(digests)} files written to {checksums}")
-    driving = {}
+    driving: list[dict[str, float | None]] = [{} for _ in logs]
     if statistics:
         with (
-            AskedWorkers(engine, address, workers, job).opened("info", [files.dataset]) as carriers,
+            AskedWorkers(engine, address, workers, job).opened("info", logs) as carriers,
             show_progress("Statistics", visible=True) as progress,
         ):
-            driving = driving_statistics(read_scene_table(dataset, progress=progress, workers=carriers))
-    summary, on_map = dataset.summary(), map_counts(files)
+            tables = (read_scene_table(ChunkedDataset(log).open(), progress=progress, workers=carriers) for log in logs)
+            driving = [driving_statistics(table) for table in tables]
     if as_json:
-        content = {"files": asdict(files), "summary": asdict(summary), "facts": dataset.facts.as_attributes()}
-        print_json(content | {"map": on_map or None} | ({"statistics": driving} if statistics else {}))
+        print_json(for_each_log([_as_json(*each) for each in zip(all_files, driving, strict=True)]))
         return
+    for files, statistics_of_log in zip(all_files, driving, strict=True):
+        _print(files, statistics_of_log)
+
+
+def _as_json(files: DatasetFiles, driving: Mapping[str, float | None]) -> dict[str, object]:
+    dataset = ChunkedDataset(files.dataset).open()
+    content = {"files": asdict(files), "summary": asdict(dataset.summary()), "facts": dataset.facts.as_attributes()}
+    return content | {"map": map_counts(files) or None} | ({"statistics": driving} if driving else {})
+
+
+def _print(files: DatasetFiles, driving: Mapping[str, float | None]) -> None:
+    dataset, on_map = ChunkedDataset(files.dataset).open(), map_counts(files)
     map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
-    print_facts(path_of(files.dataset), summary_facts(summary, dataset.facts) | map_facts)
-    if statistics:
-        hours, kilometres = driving.pop("hours"), driving.pop("kilometres")
+    print_facts(path_of(files.dataset), summary_facts(dataset.summary(), dataset.facts) | map_facts)
+    if driving:
+        others = dict(driving)
+        hours, kilometres = others.pop("hours"), others.pop("kilometres")
         ways = {"recorded time": duration_text(3600 * hours), "distance": f"{kilometres:,.2f} km"}
-        print_facts("Driving", ways | driving)
+        print_facts("Driving", ways | others)
     places = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
     print_facts("Files", {name: "not found" if place is None else path_of(place) for name, place in places.items()})
     for note in files.notes:

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from l5kit._types import Float64Array
+from l5kit.cli.logs import for_each_log, require_one_log
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_line, print_texts
 from l5kit.cli.workers import AskedWorkers
@@ -16,7 +17,7 @@ from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.checks.finding import Finding
 from l5kit.data.checks.path_validation import validate_path
-from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.dataset_files import DatasetFiles, find_all_logs, find_dataset_files
 from l5kit.data.map.api import MapAPI
 from l5kit.data.progress import show_progress
 from l5kit.data.remote_dataset_files import local_file
@@ -36,16 +37,20 @@ def validate(
     address: AddressOption = None,
     job: JobOption = None,
 ) -> None:
-    """Check every file and record of a dataset, and its maps; exit status 1 if anything is wrong."""
-    files = find_dataset_files(path)
+    """Check every file and record of a dataset, all its logs, and its maps; exit status 1 if anything is wrong."""
+    logs = find_all_logs(path)
+    if checksums is not None:
+        require_one_log(logs, option="--checksums")
     digests = None if checksums is None else _read_digests(checksums)
-    with AskedWorkers(engine, address, workers, job).opened("validate", [files.dataset], checksums=digests) as carriers:
-        findings = check_files(files, checksums=digests, workers=carriers)
+    all_files = [find_dataset_files(log) for log in logs]
+    with AskedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:
+        all_findings = [check_files(files, checksums=digests, workers=carriers) for files in all_files]
     if as_json:
-        print_json(findings_as_json(files, findings))
+        print_json(for_each_log(list(map(findings_as_json, all_files, all_findings))))
     else:
-        print_findings(files, findings)
-    if findings:
+        for files, findings in zip(all_files, all_findings, strict=True):
+            print_findings(files, findings)
+    if any(all_findings):
         raise typer.Exit(1)
 
 

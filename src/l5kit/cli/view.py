@@ -11,6 +11,7 @@ import typer
 
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
+from l5kit.data.dataset_files import find_dataset
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.visualization.simulated.simulation_folder import find_scene_files
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
@@ -46,6 +47,10 @@ def view(
         Path | None,
         typer.Option(metavar="PATH", help="Another dataset or simulation, shown beside the first and in step with it."),
     ] = None,
+    log_name: Annotated[
+        str | None,
+        typer.Option("--log", metavar="NAME", help="Log of a folder with several, such as train; by default sample."),
+    ] = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,
@@ -54,6 +59,8 @@ def view(
 
     Of a simulation, the folder that l5kit simulate has written, each scene is shown next to its log.
     """
+    if log_name is not None:
+        path = find_dataset(path, name=log_name)
     if export is not None and beside is not None:
         raise InvalidArgumentError(
             "--export writes one scene of one dataset, and does not go with --beside; export a file of each, or render "

@@ -14,13 +14,13 @@ from typing import Final, Protocol, Self
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.texts import parse_json
-from l5kit.data.log_names import is_group, logs_in
+from l5kit.data.dataset_files import find_all_logs
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.texts import duration_text
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import ConfigError, DatasetNotFoundError, InvalidArgumentError, L5KitError
+from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError
 
 __all__ = [
     "LATEST",
@@ -41,7 +41,6 @@ LATEST: Final = "latest"
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_SCENES_FOLDER: Final = "scenes"
 
 
 class ArtifactNotFoundError(L5KitError, LookupError, FileNotFoundError):
@@ -338,14 +337,4 @@ def find_logs(folder: Path) -> list[Path]:
             f"path is {str(folder)!r}, a file; an artifact holds the files of a folder: unpack it first, or pass the "
             "data folder in which it lies"
         )
-    if not folder.is_dir():
-        raise DatasetNotFoundError(f"no dataset at {str(folder)!r}: this path does not exist; check it for spelling")
-    if folder.suffix == ".zarr" or is_group(folder):
-        return [folder]
-    logs = logs_in([folder, folder / _SCENES_FOLDER])
-    if not logs:
-        raise DatasetNotFoundError(
-            f"no dataset in {str(folder)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; pass a data folder or "
-            "a .zarr"
-        )
-    return logs
+    return find_all_logs(folder)

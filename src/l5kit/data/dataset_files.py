@@ -1,15 +1,17 @@
 """Files of a dataset: where its log, its maps and its meta.json are."""
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from l5kit.data.log_names import is_group, logs_in
-from l5kit.data.remote_dataset_files import find_beside, find_remote_dataset, local_file
+from l5kit.data.log_names import is_group, logs_in, name_of_log
+from l5kit.data.remote_dataset_files import find_beside, find_remote_datasets, local_file
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 
 _SCENES_FOLDER = "scenes"
+_USUAL_LOG = "sample"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def find_dataset_files(
 
     Raises:
         DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
-        InvalidArgumentError: There are several candidates for one of the parts.
+        InvalidArgumentError: There are several candidates for one of the parts; of logs, none that is ``sample``.
         FileNotFoundError: A file that is named does not exist.
         UnreachableDataError: The service of a URL refuses, or does not answer.
     """
@@ -83,38 +85,69 @@ def find_dataset_files(
     return DatasetFiles(dataset, found["map"], found["meta"], found["aerial"], notes)
 
 
-def find_dataset(path: str | os.PathLike[str]) -> Path:
+def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Path:
     """Return the folder or zip file with the log: a path itself, or the one in a dataset folder.
+
+    Of several logs in a folder it is the one with a name; without a name ``sample``, and a warning says so.
 
     Args:
         path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
+        name: Name of the log, such as ``train`` for ``scenes/train.zarr``.
 
     Returns:
         The path; of a URL, the URL as a path.
 
     Raises:
         DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
-        InvalidArgumentError: There are several datasets.
+        InvalidArgumentError: There are several datasets, and none or more than one has the name or is ``sample``; or
+            the only one has another name.
+        UnreachableDataError: The service of a URL refuses, or does not answer.
+    """
+    logs = find_all_logs(path)
+    if len(logs) == 1 and name is None:
+        return logs[0]
+    wanted = [log for log in logs if name_of_log(log.name) == (name or _USUAL_LOG)]
+    listed = ", ".join(map(path_of, logs))
+    if len(wanted) != 1 and name is not None:
+        names = ", ".join(name_of_log(log.name) for log in logs)
+        raise InvalidArgumentError(f"{path_of(path)!r} has the logs {names}, not one named {name!r}; name one of them")
+    if len(wanted) != 1:
+        raise InvalidArgumentError(f"several datasets in {path_of(path)!r}: {listed}; pass the path of one of them")
+    if name is None:
+        others = ", ".join(log.name for log in logs if log != wanted[0])
+        warnings.warn(
+            f"{path_of(path)} has several logs; {wanted[0].name} is taken, and not {others}: pass the path of another",
+            UserWarning,
+            stacklevel=2,
+        )
+    return wanted[0]
+
+
+def find_all_logs(path: str | os.PathLike[str]) -> list[Path]:
+    """Return all logs of a dataset folder, sorted, or a log itself; at least one.
+
+    Args:
+        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
+
+    Raises:
+        DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
         UnreachableDataError: The service of a URL refuses, or does not answer.
     """
     url = path_of(path)
     if is_url(url):
-        return Path(find_remote_dataset(url))
+        return [Path(each) for each in find_remote_datasets(url)]
     path = Path(url)
     if not path.exists():
         raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check it for spelling")
     if path.is_file() or path.suffix == ".zarr" or is_group(path):
-        return path
+        return [path]
     candidates = logs_in([path, path / _SCENES_FOLDER])
     if not candidates:
         raise DatasetNotFoundError(
             f"no dataset in {str(path)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; "
             "pass a dataset folder or the path of a .zarr"
         )
-    if len(candidates) > 1:
-        names = ", ".join(map(str, candidates))
-        raise InvalidArgumentError(f"several datasets in {str(path)!r}: {names}; pass the path of one of them")
-    return candidates[0]
+    return candidates
 
 
 def _search_folders(path: Path, dataset: Path) -> list[Path]:

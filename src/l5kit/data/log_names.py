@@ -6,7 +6,7 @@ from typing import Final
 
 from l5kit.data.layout import ARRAYS
 
-__all__ = ["GROUP_FILES", "LOG_SUFFIXES", "is_group", "logs_in"]
+__all__ = ["GROUP_FILES", "LOG_SUFFIXES", "is_group", "logs_in", "name_of_log"]
 
 GROUP_FILES: Final = (".zgroup", "zarr.json")
 """Of zarr 2, in which datasets are, and of zarr 3, in which exports in columns are."""
@@ -30,6 +30,12 @@ def logs_in(folders: Sequence[Path]) -> list[Path]:
     return named or [
         entry for entry in entries if entry.name not in ARRAYS and is_group(entry) and not is_group(entry.parent)
     ]
+
+
+def name_of_log(file_name: str) -> str:
+    """Return the name of a log without what it ends with: ``sample`` of ``sample.zarr`` and of ``sample.zarr.zip``."""
+    endings = [ending for ending in LOG_SUFFIXES if file_name.endswith(ending)]
+    return file_name.removesuffix(endings[-1]) if endings else file_name
 
 
 def _may_be_log(entry: Path) -> bool:

@@ -19,7 +19,7 @@ from l5kit.data.stores.remote_files import RemoteFiles, version_of
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.data.stores.store import is_remote_zip, is_url, path_of
 from l5kit.data.user_cache import cache_folder
-from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError
+from l5kit.errors import CorruptedDataError, DatasetNotFoundError
 
 _SCENES_FOLDER = "scenes"
 _PIECE_NUM_BYTES = 2**23
@@ -27,20 +27,19 @@ _SHOWN_NUM_BYTES = 2**24
 """Size from which a bar is shown while a file is copied."""
 
 
-def find_remote_dataset(url: str) -> str:
-    """Return the URL of the log in a dataset folder, or of the ``.zarr`` folder, group or zip file itself.
+def find_remote_datasets(url: str) -> list[str]:
+    """Return the URLs of the logs in a dataset folder, sorted, or of the ``.zarr`` folder, group or zip file itself.
 
     In a folder names tell what the log is; where none does, the files of groups.
 
     Raises:
         DatasetNotFoundError: There is none, or the folder cannot be listed.
-        InvalidArgumentError: There are several.
         UnreachableDataError: The service refuses, or does not answer.
     """
     files, path = _files_at(url)
     path = path.rstrip("/")
     if is_remote_zip(url) or path.endswith(".zarr") or sync(_is_group(files, path)):
-        return url.rstrip("/")
+        return [url.rstrip("/")]
     folders = [path, f"{path}/{_SCENES_FOLDER}"]
     names = {folder: sync(files.names(folder)) for folder in folders}
     found = [f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith(LOG_SUFFIXES)]
@@ -50,10 +49,7 @@ def find_remote_dataset(url: str) -> str:
             f"no dataset in {url!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/, or the service lists no "
             "folders; pass the URL of a .zarr folder or zip file"
         )
-    if len(found) > 1:
-        listed = ", ".join(sorted(map(files.url_of, found)))
-        raise InvalidArgumentError(f"several datasets in {url!r}: {listed}; pass the URL of one of them")
-    return files.url_of(found[0])
+    return sorted(map(files.url_of, found))
 
 
 def find_beside(url: str, dataset: str, names: Sequence[str]) -> list[str]:

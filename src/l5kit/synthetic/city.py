@@ -3,16 +3,17 @@
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import cv2
 import numpy as np
 
 from l5kit._files import clear_leftovers, placed_when_complete
-from l5kit._types import Int64Array
+from l5kit._types import Int64Array, JsonObject
 from l5kit.data.log_writer import write_log
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, require_own_folder
 from l5kit.data.progress import Progress
@@ -40,6 +41,9 @@ _FIRST_SCENE_NS = 1_600_000_000_000_000_000
 _SCENE_PAUSE_NS = 60_000_000_000
 _NUM_HOSTS = 20
 _SPLITS = ("sample", "train", "validate")
+_RECIPE_FILE = "city.json"
+_GENERATION = 2
+"""Counts up when cities of the same arguments change, so that those of before are not taken for them."""
 
 
 def _is_made(folder: Path) -> bool:
@@ -54,7 +58,7 @@ def _is_made(folder: Path) -> bool:
 _CITY = OutputKind(
     "a made city",
     _is_made,
-    rf"meta\.json|semantic_map/semantic_map\.pb|aerial_map/aerial_map\.png"
+    rf"meta\.json|{re.escape(_RECIPE_FILE)}|semantic_map/semantic_map\.pb|aerial_map/aerial_map\.png"
     rf"|(?:scenes|truth)/(?:{'|'.join(_SPLITS)})\.zarr/{LOG_FILES}",
 )
 
@@ -93,14 +97,16 @@ def make_city(
     aerial_resolution_m: float = CityParams.aerial_resolution_m,
     noise: bool = CityParams.noise,
     overwrite: bool = False,
+    reuse: bool = False,
     progress: Progress | None = None,
     workers: Workers = 1,
 ) -> CityFolder:
     """Make a town, let an AV drive through it, and write everything as a dataset folder.
 
     The folder holds ``scenes/sample.zarr`` (and ``train.zarr``, ``validate.zarr`` if asked for),
-    ``semantic_map/semantic_map.pb``, ``aerial_map/aerial_map.png`` and ``meta.json``. It appears under its name only
-    once it is complete. The same arguments give the same bytes, and a scene does not depend on how many there are.
+    ``semantic_map/semantic_map.pb``, ``aerial_map/aerial_map.png``, ``meta.json``, and ``city.json`` with the
+    arguments. It appears under its name only once it is complete. The same arguments give the same bytes, and a scene
+    does not depend on how many there are.
 
     With ``noise`` the scenes hold what a tracker would perceive (:mod:`l5kit.synthetic.perception_noise`), and
     ``truth/sample.zarr`` and so on hold what the same arguments give without.
@@ -117,12 +123,16 @@ def make_city(
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
         noise: whether others are perceived with errors; the AV's pose and the lights stay true.
         overwrite: whether a made city that is there is replaced; a folder with anything else in it is not.
+        reuse: whether a city that is there is taken as it is if it was made with the same arguments. Several processes
+            may do this at the same time: all of them get the city of the first that is done.
         progress: called with (finished scenes, all scenes) after each scene.
         workers: number of threads that make scenes, or an executor; the files are the same. See
             :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: if a parameter is out of range, or the folder holds files and may not be replaced.
+        FileExistsError: if another process has written the folder in the meantime, and it may be neither taken nor
+            replaced.
     """
     params = CityParams(
         seed=seed,
@@ -136,13 +146,38 @@ def make_city(
         noise=noise,
     )
     target = Path(path).absolute()
-    clear_leftovers(target)
-    _require_free(target, overwrite)
-    with placed_when_complete(target) as complete:
-        complete.mkdir()
-        _write_city(complete, params, progress, workers)
     splits = [name for name, count in zip(_SPLITS, _split_sizes(params), strict=True) if count]
-    return _folder(target, splits, has_truth=noise)
+    folder = _folder(target, splits, has_truth=noise)
+    if reuse and _recipe_in(target) == _recipe_of(params):
+        return folder
+    clear_leftovers(target)
+    _require_free(target, overwrite, _recipe_of(params) if reuse else None)
+    if not overwrite:
+        with suppress(OSError):  # not there, or another process has just filled it, which is found out at the end
+            target.rmdir()
+    try:
+        with placed_when_complete(target, may_replace=overwrite) as complete:
+            complete.mkdir()
+            _write_city(complete, params, progress, workers)
+    except FileExistsError:
+        if not reuse or _recipe_in(target) != _recipe_of(params):
+            raise
+    return folder
+
+
+def _recipe_of(params: CityParams) -> JsonObject:
+    """Return what ``city.json`` holds."""
+    numbers = json.dumps(asdict(params), default=lambda number: number.item())  # numbers of NumPy
+    return {"generation": _GENERATION, "arguments": json.loads(numbers)}
+
+
+def _recipe_in(target: Path) -> JsonObject | None:
+    """Return the recipe of the city in a folder; None where there is none."""
+    try:
+        recipe: JsonObject = json.loads((target / _RECIPE_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return recipe
 
 
 def _split_sizes(params: CityParams) -> tuple[int, int, int]:
@@ -160,10 +195,23 @@ def _folder(path: Path, splits: list[str], *, has_truth: bool) -> CityFolder:
     )
 
 
-def _require_free(target: Path, overwrite: bool) -> None:
+def _require_free(target: Path, overwrite: bool, recipe: JsonObject | None) -> None:
+    """Refuse a place that may not be written to; the recipe is that of a city which might have been taken."""
     if target.exists() and not target.is_dir():
         raise InvalidArgumentError(f"path must be a folder to write, got the file {target}; choose another path")
-    if not overwrite and target.exists() and any(target.iterdir()):
+    if not target.exists() or not any(target.iterdir()):
+        return
+    found = None if recipe is None else _recipe_in(target)
+    if not overwrite and found is not None and recipe is not None:
+        before, now = (each.get("arguments", {}) for each in (found, recipe))
+        different = [
+            f"{name} {before.get(name)} in place of {now[name]}" for name in now if before.get(name) != now[name]
+        ]
+        raise InvalidArgumentError(
+            f"path is {target}, which holds another city: it has {', '.join(different) or 'other scenes, of another '}"
+            f"{'' if different else 'version of l5kit'}; choose another folder, or pass overwrite=True"
+        )
+    if not overwrite:
         raise InvalidArgumentError(
             f"path must be a new or empty folder, got {target}, which holds files; choose another folder, or pass "
             "overwrite=True"
@@ -192,6 +240,7 @@ def _write_surroundings(part: Path, town: Town, params: CityParams) -> None:
         file.parent.mkdir(parents=True)
     build_map(town.plan, town.network, world_to_ecef=WORLD_TO_ECEF, ground_z_m=GROUND_Z_M).save(folder.semantic_map)
     _write_aerial(folder, town, params)
+    (part / _RECIPE_FILE).write_text(json.dumps(_recipe_of(params), indent=2) + "\n", "utf-8")
 
 
 def _write_aerial(folder: CityFolder, town: Town, params: CityParams) -> None:
