@@ -1,7 +1,7 @@
 """``l5kit info``: what a dataset holds."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -60,7 +60,7 @@ def info(
             digests = compute_checksums(dataset)
         checksums.write_text(json.dumps(digests, indent=2) + "\n", "utf-8")
         remark(f"digests of {len(digests)} files written to {checksums}")
-    driving: list[dict[str, float | None]] = [{} for _ in logs]
+    driving: Sequence[Mapping[str, float]] = [{} for _ in logs]
     if statistics:
         with (
             AskedWorkers(engine, address, workers, job).opened("info", logs) as carriers,
@@ -75,21 +75,23 @@ def info(
         _print(files, statistics_of_log)
 
 
-def _as_json(files: DatasetFiles, driving: Mapping[str, float | None]) -> dict[str, object]:
+def _as_json(files: DatasetFiles, driving: Mapping[str, float]) -> dict[str, object]:
     dataset = ChunkedDataset(files.dataset).open()
     content = {"files": asdict(files), "summary": asdict(dataset.summary()), "facts": dataset.facts.as_attributes()}
     return content | {"map": map_counts(files) or None} | ({"statistics": driving} if driving else {})
 
 
-def _print(files: DatasetFiles, driving: Mapping[str, float | None]) -> None:
+def _print(files: DatasetFiles, driving: Mapping[str, float]) -> None:
     dataset, on_map = ChunkedDataset(files.dataset).open(), map_counts(files)
     map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
     print_facts(path_of(files.dataset), summary_facts(dataset.summary(), dataset.facts) | map_facts)
     if driving:
-        others = dict(driving)
-        hours, kilometres = others.pop("hours"), others.pop("kilometres")
-        ways = {"recorded time": duration_text(3600 * hours), "distance": f"{kilometres:,.2f} km"}
-        print_facts("Driving", ways | others)
+        totals = {
+            "recorded time": duration_text(3600 * driving["hours"]),
+            "distance": f"{driving['kilometres']:,.2f} km",
+        }
+        others = {name: value for name, value in driving.items() if name not in ("hours", "kilometres")}
+        print_facts("Driving", totals | others)
     places = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
     print_facts("Files", {name: "not found" if place is None else path_of(place) for name, place in places.items()})
     for note in files.notes:
