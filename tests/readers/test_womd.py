@@ -603,3 +603,15 @@ def test_random_damage_is_a_named_error_or_a_scene_as_before_in_parts(scenario):
         assert np.isfinite(scene.tracks.positions_m[scene.tracks.is_valid]).all()
         assert np.isfinite(scene.ego.positions_m).all()
     assert min(ends.values()) > 20, ends
+
+
+def test_records_without_content_fail_as_one_stretch(tmp_path):
+    """So that a file of hundreds of thousands of them, a few megabytes, takes no longer than any other."""
+    whole = womd.small_scenario("a1").SerializeToString()
+    womd.write_file(tmp_path / "a.tfrecord", [b"", whole, b"", b"", b"", whole, b""])
+    reader = WomdReader(tmp_path)
+    refs = reader.list_scenes()
+    assert [ref.record for ref in refs] == ["record 0", "record 1", "records 2 to 4", "record 5", "record 6"]
+    with pytest.raises(SourceDataError, match=r"a.tfrecord \(records 2 to 4\): the record has no scenario_id"):
+        reader.read(refs[2])
+    assert reader.read(refs[3]).name == "a1"

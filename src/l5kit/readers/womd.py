@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -163,23 +164,28 @@ def _name_of(scenario: Scenario) -> str:
 
 
 def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
-    """Return a reference for each record and each damaged stretch of a file; one where it is empty or not readable."""
+    """Return a reference for each record and each damaged stretch of a file; one where it is empty or not readable.
+
+    Records without content that follow each other are one stretch: none of them is a scenario.
+    """
     try:
         listed = list(list_records(folder / file))
     except OSError:  # of which reading tells, and the other files go on
         listed = []
-    places = [
-        place if isinstance(place, RecordPlace) else RecordPlace(place.number, place.start, 0) for place in listed
-    ]
+    stretches: list[tuple[RecordPlace, int]] = []
+    for has_content, places in groupby(listed, key=lambda place: getattr(place, "length", 1) > 0):
+        found = [each if isinstance(each, RecordPlace) else RecordPlace(each.number, each.start, 0) for each in places]
+        stretches += [(each, each.number) for each in found] if has_content else [(found[0], found[-1].number)]
+    split = _split_of(file)
     return [
         SceneRef(
-            split=_split_of(file),
+            split=split,
             name=f"{file}:{place.number:05d}",
             file=file,
-            record=f"record {place.number}",
+            record=f"record {place.number}" if last == place.number else f"records {place.number} to {last}",
             place=(place.number, place.start, place.length),
         )
-        for place in places or [RecordPlace(0, 0, 0)]
+        for place, last in stretches or [(RecordPlace(0, 0, 0), 0)]
     ]
 
 
