@@ -5,7 +5,9 @@ import zipfile
 
 import pytest
 
+from l5kit.data import ChunkedDataset
 from l5kit.data.unpack_limits import UnpackLimits
+from l5kit.errors import DatasetNotFoundError
 
 
 def zip_of(*sizes):
@@ -32,3 +34,11 @@ def test_large_archives_may_have_more():
         UnpackLimits(max_ratio=100_000 / size + 1, free_bytes=0).require_readable(archive)
         with pytest.raises(zipfile.BadZipFile):
             UnpackLimits(max_ratio=100_000 / size - 1, free_bytes=0).require_readable(archive)
+
+
+def test_logs_in_such_zip_files_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zarr.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(".zgroup", '{"zarr_format": 2}')
+        archive.writestr("agents/.zarray", b" " * (80 << 20))
+    with pytest.raises(DatasetNotFoundError, match=r"unpacked; at most 67,108,864 are read"):
+        ChunkedDataset(tmp_path / "a.zarr.zip").open()

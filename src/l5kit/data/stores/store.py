@@ -22,6 +22,7 @@ from l5kit.data.stores.remote_files import RemoteFiles
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
+from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 
 StoreLocation = str | os.PathLike[str] | Store
@@ -237,6 +238,7 @@ def _open_zip(path: str, *, writable: bool) -> Store:
     try:
         store = ZipStore(path, mode="r")
         store._sync_open()
+        USUAL_LIMITS.require_readable(store._zf)
     except Exception as error:  # whatever a damaged file makes zipfile raise
         raise DatasetNotFoundError(f"no dataset at {path!r}: this file is not a readable zip file ({error})") from error
     return store
