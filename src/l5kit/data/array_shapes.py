@@ -5,6 +5,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
 
 
