@@ -1,10 +1,11 @@
 """Shapes of arrays that travel together, which a dataclass of arrays checks once, and arrays nobody may write to."""
 
 from dataclasses import fields, is_dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn
 
 import numpy as np
 
+from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
 
 
@@ -52,10 +53,7 @@ def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> No
         )
 
 
-_Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
-
-
-def as_read_only(array: _Array) -> _Array:
+def as_read_only(array: NumericArray) -> NumericArray:
     """Return a view that nobody may write to: of one kind for kernels, whether the array itself may be written to."""
     view = array.view()
     view.setflags(write=False)

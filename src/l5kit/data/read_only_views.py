@@ -41,7 +41,7 @@ def read_only(value: _T) -> _T:
     dataclass calls ``memory`` is for writing, and stays as it is.
     """
     if isinstance(value, np.ndarray):
-        return as_read_only(value) if value.flags.writeable else value
+        return cast("_T", as_read_only(value) if value.flags.writeable else value)
     if isinstance(value, (tuple, list)):
         shown = [read_only(each) for each in value]
         return cast("_T", type(value)(*shown) if hasattr(value, "_fields") else type(value)(shown))
@@ -66,7 +66,8 @@ def _view_of(value: Any) -> object:
     given = {name: each if name == "memory" else read_only(each) for name, each in given.items()}
     if not hasattr(value, "__dict__"):  # one with slots, which computes nothing on demand
         return replace(value, **given)
-    view = object.__new__(_class_of_views(type(value)))
+    value_class: Any = type(value)  # mypy does not take the type of an object for hashable
+    view: Any = object.__new__(_class_of_views(value_class))
     for name, each in (given | {_SOURCE: value}).items():
         object.__setattr__(view, name, each)
     return view
