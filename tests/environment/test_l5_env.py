@@ -1,6 +1,8 @@
 """Environment of one scene: rules of Gymnasium, ends, options, what 1.5 did wrong, and errors."""
 
+import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,6 +172,18 @@ def test_who_says_where_episodes_start(make_env, in_file, argument, train, expec
         env.reset(seed=seed)
         starts.add(env.sim_cfg.start_frame_index)
     assert (len(starts) > 1) is expected
+
+
+@pytest.mark.parametrize(("step_time_s", "fps"), [(0.1, 10), (0.5, 2), (3.0, 1)])
+def test_pictures_play_at_the_rate_of_the_steps(city, tmp_path, step_time_s, fps):
+    cfg = json.loads(Path(write_config(tmp_path)).read_text())
+    cfg["model_params"]["step_time"] = step_time_s
+    (tmp_path / "gym.yaml").write_text(json.dumps(cfg))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the log has ten frames a second
+        env = L5Env(str(tmp_path / "gym.yaml"), data_of(city))
+    assert env.metadata["render_fps"] == fps
+    assert type(env).metadata["render_fps"] == 10
 
 
 def test_the_key_of_1_5_has_no_effect_as_there_and_a_warning_names_it(make_env):

@@ -139,7 +139,7 @@ def test_episodes_are_reproduced(name: str, recording: Recording) -> None:
         "action_space": np.stack([env.action_space.low, env.action_space.high]),
         "observation_shape": image.shape,
         "observation_keys": list(env.observation_space),
-        "rescale": list(vars(scales).values() if scales else vars(env.kin_rescale).values()),
+        "rescale": list(scales or env.kin_rescale),
     }
     for number, described in enumerate(case["episodes"]):
         for key, value in run_episode(env, described, case):
@@ -278,7 +278,7 @@ def test_scales_are_reproduced(recording: Recording) -> None:
     dataset = EgoDataset(cfg, log, build_rasterizer(cfg, recording.data_manager))
     sim_cfg = replace(SimulationConfig(), **case["sim"])
     simulated = SimulationDataset.from_dataset_indices(dataset, case["scene_indices"], sim_cfg)
-    params = list(vars(calculate_non_kinematic_rescale_params(simulated)).values())
+    params = list(calculate_non_kinematic_rescale_params(simulated))
     assert_equal({"params": params}, recording.arrays_of("rescale/scene"))
 
 
