@@ -111,6 +111,9 @@ class BatchLoader(ABC):
         self._source = source
         self._epoch = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.batch_size} samples a batch of {self.dataset!r}>"
+
     @property
     def dataset(self) -> IndexedSamples:
         """The dataset."""
