@@ -81,6 +81,11 @@ def test_a_folder_of_before_data_was_recorded_opens_and_is_taken_for_the_same(ci
     assert json.loads((folder / "run.json").read_text())["data"]["num_scenes"] > 1
 
 
+def test_a_result_tells_what_came_of_it(folder):
+    result = read_result(folder)
+    assert repr(result) == f"<ClosedLoopResult {str(folder)!r}: score {result.score:.3f}, 1 scenes, 0 failed>"
+
+
 def test_a_result_without_scores_is_refused(folder):
     (folder / "scores.json").write_text("{}")
     with pytest.raises(CorruptedDataError, match=r"scores\.json has 2 bytes"):

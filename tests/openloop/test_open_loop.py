@@ -233,6 +233,8 @@ def test_wrong_options_say_what_is_allowed(options, message, motion, city):
 def test_horizons_are_whole_seconds_and_the_end(motion, city):
     result = score_stub(KeepsVelocity, motion, city, max_samples=4)
     assert [score.horizon_s for score in result.network] == [1.0, 1.2]
+    last = result.network[-1]
+    assert f"ADE {last.ade_m:.3f} m and FDE {last.fde_m:.3f} m in 1.2 s>" in repr(result)
 
 
 def test_predictions_that_are_not_finite_are_refused(motion, city):

@@ -269,6 +269,11 @@ def test_no_window_gives_empty_columns(samplers, kind):
         }
 
 
+def test_columns_are_told_by_their_shapes():
+    columns = SampleColumns({"a": np.zeros(4), "b": np.zeros((4, 3))}, np.ones(4, np.bool_))
+    assert repr(columns) == "<SampleColumns of 4 samples: a (4,), b (4, 3)>"
+
+
 def test_columns_of_other_lengths_are_refused():
     with pytest.raises(InvalidArgumentError, match=r"\{'b': \(2, 3\)\} are no columns of 4 samples"):
         SampleColumns({"a": np.zeros(4), "b": np.zeros((2, 3))}, np.ones(4, np.bool_))

@@ -40,6 +40,10 @@ class ClosedLoopResult:
     scores: JsonObject = field(repr=False)
     scenes_per_s: float | None = None
 
+    def __repr__(self) -> str:
+        score = "no score" if self.score is None else f"score {self.score:.3f}"
+        return f"<ClosedLoopResult {str(self.folder)!r}: {score}, {self.num_scenes} scenes, {len(self.failed)} failed>"
+
     @property
     def score(self) -> float | None:
         """Mean of the scores of the scenes, 0 to 1; None if none could be scored."""

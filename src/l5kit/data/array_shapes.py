@@ -64,14 +64,27 @@ class ReadOnlyArrays:
     """Base of frozen dataclasses whose arrays nobody may write to, also after they were pickled.
 
     A dataclass with shapes to check calls ``super().__post_init__()`` and then :func:`require_shapes`. What it has
-    computed and kept beside its fields is left out of a pickle.
+    computed and kept beside its fields is left out of a pickle. Its ``repr`` has types and shapes of arrays.
     """
+
+    def __init_subclass__(cls) -> None:
+        # a dataclass makes a repr of all values, unless the class itself has one
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = ReadOnlyArrays.__repr__  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
         for array in self._field_values():
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        values = (
+            f"<{value.dtype} {value.shape}>" if isinstance(value, np.ndarray) else repr(value)
+            for value in self._field_values()
+        )
+        names = [field.name for field in fields(self)] if is_dataclass(self) else []
+        return f"{type(self).__name__}({', '.join(map('='.join, zip(names, values, strict=True)))})"
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return class and fields."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from l5kit._types import Int64Array
 from l5kit.data.file_trees import FileTree, ListedFile, open_tree
+from l5kit.data.own_threads import own_threads
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import KeptWorkers, Workers, count_workers, map_scenes
 from l5kit.data.stores.remote_failures import is_passing, unreachable
@@ -44,12 +45,11 @@ def hash_files(
     if num_workers <= 1:
         yield from ((file, hashing.result_of(file)) for file in files)
         return
-    with ThreadPoolExecutor(num_workers, thread_name_prefix="l5kit files") as threads:
+    with own_threads(num_workers, name="l5kit files") as threads:
         try:
             yield from _by_threads(hashing, files, threads, _AHEAD * num_workers)
         finally:
             hashing.stopped.set()
-            threads.shutdown(wait=False, cancel_futures=True)
 
 
 def hash_by_jobs(

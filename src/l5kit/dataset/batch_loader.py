@@ -4,13 +4,14 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from l5kit._overriding import overrides
+from l5kit.data.own_threads import own_threads
 from l5kit.dataset.rank_sampler import RankSampler
 from l5kit.dataset.reseeding import BatchOrder, CollateFn
 from l5kit.errors import InvalidArgumentError
@@ -110,6 +111,9 @@ class BatchLoader(ABC):
         self._source = source
         self._epoch = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.batch_size} samples a batch of {self.dataset!r}>"
+
     @property
     def dataset(self) -> IndexedSamples:
         """The dataset."""
@@ -165,16 +169,13 @@ def run_ahead(
 ) -> Generator[_Made, None, None]:
     """Yield what threads make of orders, in their order; leaving the generator ends the threads."""
     pending: deque[Future[_Made]] = deque()
-    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="l5kit-loader")
-    try:
+    with own_threads(num_threads, name="l5kit-loader") as threads:
         for order in orders:
-            pending.append(pool.submit(make, order))
+            pending.append(threads.submit(make, order))
             if len(pending) > num_ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def length_of(sized: object) -> int:

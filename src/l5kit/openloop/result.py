@@ -60,3 +60,11 @@ class OpenLoopResult:
     device: str
     duration_s: float
     samples_per_s: float
+
+    def __repr__(self) -> str:
+        last = self.network[-1]
+        return (
+            f"<OpenLoopResult of {str(self.checkpoint)!r} on {str(self.log)!r}: {self.num_samples} of "
+            f"{self.num_samples_of_log} samples, ADE {last.ade_m:.3f} m and FDE {last.fde_m:.3f} m in "
+            f"{last.horizon_s:g} s>"
+        )

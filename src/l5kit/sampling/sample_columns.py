@@ -50,6 +50,10 @@ class SampleColumns(Mapping[str, Column]):
         """B."""
         return len(self.is_made)
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{key} {tuple(array.shape)}" for key, array in self.arrays.items())
+        return f"<SampleColumns of {self.num_samples} samples: {shapes}>"
+
     def _repr_html_(self) -> str:
         """Return a table of the columns for notebooks."""
         return html_columns(f"{self.num_samples} samples", self.arrays)

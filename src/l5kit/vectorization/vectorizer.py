@@ -59,6 +59,12 @@ class Vectorizer:
         self._lane_params = params.lanes
         self._map = VectorMap.build(mapAPI.arrays, params.lanes)
 
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: {self.other_agents_num} agents, {self._lane_params.max_num_lanes} lanes of "
+            f"{self.mapAPI!r}>"
+        )
+
     @cached_property
     def _map(self) -> VectorMap:
         """The polylines of the map; set by the constructor, built again after unpickling."""

@@ -1,6 +1,7 @@
 """The arrays of a map: what is in them, that they are shared and read-only, and the network of its lanes."""
 
 import gc
+import itertools
 import pickle
 import weakref
 from dataclasses import fields, replace
@@ -289,3 +290,20 @@ def test_distances_of_given_lanes(map_api: MapAPI) -> None:
     area_m, midline_m = LaneLocator(map_api.arrays).distances_m(np.array([0.0, 3.0]), np.array([2, 0, 1]))
     np.testing.assert_allclose(area_m, [3.0, 1.0, 0.0], atol=0.02)
     np.testing.assert_allclose(midline_m, [5.0, 3.0, 1.0], atol=0.02)
+
+
+def test_ids_are_read_like_a_list():
+    texts = ["a", "bb", "", "ccc", "\u00e9"]
+    ids = MapIds.of_texts(texts)
+    rows = [None, 0, 1, 3, 5, 9, -1, -2]
+    for start, stop, step in itertools.product(rows, rows, [None, 1, 2, -1]):
+        assert ids[start:stop:step] == texts[start:stop:step]
+    assert [ids[row] for row in range(-5, 5)] == texts + texts
+    assert list(ids) == texts
+
+
+def test_ids_and_arrays_are_told_in_a_line():
+    assert repr(MapIds.of_texts(["a", "b"])) == "<MapIds of 2: 'a', 'b'>"
+    assert repr(MapIds.of_texts(list("abcd"))) == "<MapIds of 4: 'a', 'b', 'c', ...>"
+    lines = MapLines(np.zeros((3, 3)), np.array([0, 3]), np.zeros((1, 2, 2)))
+    assert repr(lines) == "MapLines(points=<float64 (3, 3)>, offsets=<int64 (2,)>, bounds_m=<float64 (1, 2, 2)>)"

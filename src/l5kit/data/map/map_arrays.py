@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import overload
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -13,6 +14,9 @@ from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.data.map.geometry import resample_lanes
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.errors import InvalidArgumentError
+
+_NUM_SHOWN = 3
+"""Ids that stand in the text of many."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,20 @@ class MapIds(ReadOnlyArrays):
     def __len__(self) -> int:
         return len(self.runs)
 
-    def __getitem__(self, row: int) -> str:
-        """Return the id in a row."""
+    def __repr__(self) -> str:
+        first = [*map(repr, self[:_NUM_SHOWN]), *(["..."] if len(self) > _NUM_SHOWN else [])]
+        return f"<MapIds of {len(self)}: {', '.join(first)}>"
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        """Return the id in a row, or those of a slice."""
+        if isinstance(row, slice):
+            return MapIds(self.text, self.runs[row]).to_list()
         start, end = self.runs[row].tolist()
         return self.text[start:end].tobytes().decode("utf-8")
 
