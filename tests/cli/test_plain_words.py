@@ -63,11 +63,6 @@ def test_no_error_of_a_family_of_wrong_calls_speaks_python(l5kit, city, tmp_path
 
 
 FLAGS = {"out": "--out", "overwrite": "--overwrite", "scenes": "--scenes", "path": "PATH"}
-    "out": _Param("--out"),
-    "overwrite": _Param("--overwrite"),
-    "scenes": _Param("--scenes"),
-    "path": _Param("path"),
-}
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def info(
     if statistics:
         hours, kilometres = driving.pop("hours"), driving.pop("kilometres")
         ways = {"recorded time": duration_text(3600 * hours), "distance": f"{kilometres:,.2f} km"}
-        print_facts("Driving", ways | driving)
+        print_facts("Driving", {**ways, **driving})
     places = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
     print_facts("Files", {name: "not found" if place is None else path_of(place) for name, place in places.items()})
     for note in files.notes:
