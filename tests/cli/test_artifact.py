@@ -98,15 +98,19 @@ class Trained:
     scores: dict = None
     before: dict = None
     after: dict = None
+    best_weights: Path | None = None
 
     def __post_init__(self):
         self.scores, self.before, self.after = {}, {}, {}
 
 
+KEYS = [f"--set={part}_data_loader.key=scenes/sample.zarr" for part in ("train", "val")]
+
+
 @pytest.mark.parametrize(
     ("command", "function"),
     [
-        pytest.param(("train", "raster_planner"), "l5kit.training.run.train", id="train"),
+        pytest.param(("train", "raster_planner", *KEYS), "l5kit.training.run.train", id="train"),
         pytest.param(("train-rl",), "l5kit.reinforcement.run.train_driver", id="train-rl"),
     ],
 )

@@ -91,7 +91,7 @@ def test_a_damaged_scene_is_an_error_in_one_line(l5kit, city_copy, tmp_path, nam
     ("arguments", "said"),
     [
         pytest.param(["--scene", 3], "scene_index 3 is out of range for a dataset of 3 scenes", id="scene"),
-        pytest.param(["--map-radius", -5], "map_radius_m is -5.0", id="radius"),
+        pytest.param(["--map-radius", -5], "--map-radius is -5.0", id="radius"),
         pytest.param(["--map", "none.pb"], "none.pb", id="map"),
     ],
 )

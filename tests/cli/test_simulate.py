@@ -228,4 +228,4 @@ def test_a_true_log_is_taken_to_score_against(l5kit, city, tmp_path):
     assert json.loads((tmp_path / "out" / "scores.json").read_text())["files"]["truth"] == str(log)
     refused = l5kit("simulate", city, "--out", tmp_path / "other", *FEW, "--truth", log, "--agents", "idm")
     assert refused.exit_code == 1
-    assert "agents (--agents) is 'idm', who drives them elsewhere" in " ".join(refused.stderr.split())
+    assert "--agents is 'idm', who drives them elsewhere" in " ".join(refused.stderr.split())

@@ -120,7 +120,14 @@ def evaluate(
     A warning tells when the training took other agents than there are here. Needs no Lightning.
     """
     require_writable_folder(out)
-    _check(checkpoint, config, workflow, changes, data=data, key=key)
+    # what is wrong with a call is told before torch is imported, for which one waits
+    network_of(checkpoint)
+    check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
+    if workflow is not None:
+        read_workflow({"workflow": workflow})
+    data_manager = LocalDataManager(data)
+    if key is not None:
+        data_manager.require(key)
     from l5kit.openloop.files import scores_of
     from l5kit.openloop.options import OpenLoopOptions
     from l5kit.openloop.run import evaluate as evaluate_network
@@ -152,25 +159,6 @@ def evaluate(
         print_json({"folder": str(out), **scores})
     else:
         _print_scores(scores, out)
-
-
-def _check(
-    checkpoint: Path,
-    config: str | None,
-    workflow: str | None,
-    changes: list[str] | None,
-    *,
-    data: Path | None,
-    key: str | None,
-) -> None:
-    """Refuse what is wrong with a call before torch is imported, for which one waits."""
-    network_of(checkpoint)
-    check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
-    if workflow is not None:
-        read_workflow({"workflow": workflow})
-    data_manager = LocalDataManager(data)
-    if key is not None:
-        data_manager.require(key)
 
 
 def _facts_of(checkpoint: Path, cfg: Config, options: "OpenLoopOptions", data: Path | None) -> list[object]:

@@ -6,7 +6,7 @@ terminal can type stands here, at one place, instead of twice in each message.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 __all__ = ["in_plain_words"]
 
@@ -48,34 +48,25 @@ _VALUES: Final = (
 """What Python writes for a value, and what is written in its place."""
 
 
-def in_plain_words(message: str, params: Mapping[str, Any]) -> str:
+def in_plain_words(message: str, flags: Mapping[str, str]) -> str:
     """Return a message with options in place of arguments of Python.
 
     Args:
         message: A message of the library.
-        params: Parameters of the command, by name.
+        flags: What is typed for each parameter of the command, such as ``--out``, by its name.
     """
     for pattern, plain in _VALUES:
         message = pattern.sub(plain, message)
-    found = {name: _flag_of(params, _ALSO_CALLED.get(name, (name,))) for name in (*params, *_ALSO_CALLED)}
-    flags = {name: flag for name, flag in found.items() if flag is not None}
-    if not flags:
+    others = {name: next((flags[of] for of in known if of in flags), "") for name, known in _ALSO_CALLED.items()}
+    typed = {name: flag for name, flag in {**flags, **others}.items() if flag}
+    if not typed:
         return message
-    argument = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
+    argument = "|".join(sorted(map(re.escape, typed), key=len, reverse=True))
     # an argument that is said to be an option, one that is to be set, and one that the message begins with
     message = re.sub(r"\b\w+ \((--[a-z][a-z-]*)\)(?= (?:is|must)\b)", r"\1", message)
     message = re.sub(
         rf"\b({argument})=(True|(?!False|None)['\w.-]+)",
-        lambda found: flags[found[1]] if found[2] == "True" else f"{flags[found[1]]} {found[2].strip(chr(39))}",
+        lambda found: typed[found[1]] if found[2] == "True" else f"{typed[found[1]]} {found[2].strip(chr(39))}",
         message,
     )
-    return re.sub(rf"^({argument})(?= (?:is|must)\b)", lambda found: flags[found[1]], message)
-
-
-def _flag_of(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """Return what to type for the first of some parameters that a command has; None where it has none."""
-    for name in names:
-        if name in params:
-            option = params[name].opts[0]
-            return option if option.startswith("-") else (params[name].metavar or name.upper())
-    return None
+    return re.sub(rf"^({argument})(?= (?:is|must)\b)", lambda found: typed[found[1]], message)

@@ -150,9 +150,10 @@ class ReportingCommand(TyperCommand):
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
-            params = {param.name: param for param in ctx.command.params}
+            names = {param.name: (param.opts[0], param.metavar or param.name.upper()) for param in ctx.command.params}
+            flags = {name: flag if flag.startswith("-") else place for name, (flag, place) in names.items()}
             told = _told_of_disk(error, ctx.params) or _in_one_line(error, ctx.command_path)
-            tell(f"error: {in_plain_words(told, params)}")
+            tell(f"error: {in_plain_words(told, flags)}")
             raise typer.Exit(1) from None
         finally:
             watch.stop()

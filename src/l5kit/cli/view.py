@@ -70,8 +70,13 @@ def view(
         require_writable(export, option="--export")
         _export(_open(path, map_path, meta, aerial, predictions), scene or 0, export)
         return
-    if port:
-        _require_free(address, port)
+    if port:  # one that is taken is told before anything is read
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")  # as the server does
+                tried.bind((address, port))
+        except OSError as error:
+            raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error
     try:
         log = _open(path, map_path, meta, aerial, predictions)
         other = None if beside is None else _open(beside, None, None, None, None)
@@ -127,16 +132,6 @@ def _serve(
         if browser:
             webbrowser.open(url)
         server.wait()
-
-
-def _require_free(address: str, port: int) -> None:
-    """Refuse a port that is taken before anything is read."""
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")  # as the server does
-            tried.bind((address, port))
-    except OSError as error:
-        raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error
 
 
 def _start(log: "ViewedLog", beside: "ViewedLog | None", *, address: str, port: int | None) -> "ViewerServer":
