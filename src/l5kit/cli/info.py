@@ -86,7 +86,7 @@ def _print(files: DatasetFiles, driving: Mapping[str, float]) -> None:
     map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
     print_facts(path_of(files.dataset), summary_facts(dataset.summary(), dataset.facts) | map_facts)
     if driving:
-        totals = {
+        totals: dict[str, object] = {
             "recorded time": duration_text(3600 * driving["hours"]),
             "distance": f"{driving['kilometres']:,.2f} km",
         }
