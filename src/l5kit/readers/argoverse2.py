@@ -457,7 +457,8 @@ def _middle_of(left_m: Float64Array, right_m: Float64Array) -> Float64Array:
         return np.zeros((0, 3))
     counts = len(left_m), len(right_m)
     offsets = np.cumsum([0, *counts])
-    return resample_lanes(np.concatenate([left_m, right_m]), offsets, max(counts))[2][0]
+    middle_m: Float64Array = resample_lanes(np.concatenate([left_m, right_m]), offsets, max(counts))[2][0]
+    return middle_m
 
 
 def _outline_of(element: JsonObject) -> Float64Array:
