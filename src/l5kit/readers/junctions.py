@@ -54,24 +54,19 @@ def _pairs_in_junctions(
             leaders[other].append(name)
     for group in (*followers.values(), *leaders.values()):
         yield from (pair for pair in combinations(dict.fromkeys(group), 2) if not are_beside(*pair))
-    for first, second in _crossing_lanes(lanes):
-        # the ends of lanes that follow each other may overlap a little
-        follow = second in followers[first] or first in followers[second]
-        if not follow and not are_beside(first, second):
-            yield first, second
-
-
-def _crossing_lanes(lanes: Mapping[str, SourceLane]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of lanes whose centre lines cross."""
     if len(lanes) < 2:
         return
     edges_m = np.concatenate([np.stack([lane.centre_m[:-1], lane.centre_m[1:]], 1) for lane in lanes.values()])
     lane_of_edge = np.repeat(np.arange(len(lanes)), [len(lane.centre_m) - 1 for lane in lanes.values()])
     # Edges are short, so that few share a cell of the grid, and the time grows with their number alone.
     grid = BoundsGrid.build(np.stack([edges_m[..., :2].min(1), edges_m[..., :2].max(1)], 1), _CELL_M)
-    pairs = _find_crossings(edges_m, lane_of_edge, grid.cell_starts, grid.cell_rows)
+    rows = np.unique(_find_crossings(edges_m, lane_of_edge, grid.cell_starts, grid.cell_rows), axis=0)
     names = list(lanes)
-    yield from ((names[first], names[second]) for first, second in np.unique(pairs, axis=0).tolist())
+    for first, second in ((names[row], names[other]) for row, other in rows.tolist()):
+        # the ends of lanes that follow each other may overlap a little
+        follow = second in followers[first] or first in followers[second]
+        if not follow and not are_beside(first, second):
+            yield first, second
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -17,9 +17,8 @@ from l5kit.data.stores.store import ZarrArray
 __all__ = ["decode_local_chunk"]
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe in its place is empty, and not waited for until somebody writes to it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
+"""With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
 
 
 def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
@@ -41,7 +40,7 @@ def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
         return None
     file_path = store.root / array.store_path.path / key
     try:
-        with open(file_path, "rb", opener=_open_without_waiting) as file:
+        with open(file_path, "rb", opener=lambda path, flags: os.open(path, flags | _NOT_WAITING)) as file:
             decoded = codec.decode(file.read())
         rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype).reshape(-1, *array.chunks[1:])
     except Exception:  # whatever the file system and the codec make of damaged files: zarr meets it again, and says so

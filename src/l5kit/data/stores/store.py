@@ -115,7 +115,8 @@ def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess 
 
     Raises:
         DatasetNotFoundError: There is no such path.
-        InvalidArgumentError: A zip file is to be written to, or fsspec does not know the kind of URL.
+        InvalidArgumentError: A zip file is to be written to, metadata are a pipe or device, or fsspec does not know the
+            kind of URL.
         MissingDependencyError: fsspec needs a library for this kind of URL.
         UnreachableDataError: The service of a zip file refuses, or does not answer.
     """
@@ -129,17 +130,13 @@ def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess 
     whole = os.path.abspath(path)  # so that a process with another working directory finds it
     if os.path.isfile(path):
         return _open_zip(whole, writable=writable)
-    _require_regular_metadata(whole)
-    return LocalStore(whole, read_only=not writable)
-
-
-def _require_regular_metadata(folder: str) -> None:
-    """Refuse a group whose metadata are pipes or devices, for which zarr would wait; chunks are looked at when read."""
-    with os.scandir(folder) as entries:
-        parts = [entry.path for entry in entries if entry.is_dir()]
-    for place in (folder, *parts):
+    # zarr would wait for metadata that are pipes; chunks are looked at when they are read
+    with os.scandir(whole) as entries:
+        folders = [whole, *(entry.path for entry in entries if entry.is_dir())]
+    for folder in folders:
         for name in _METADATA_FILES:
-            require_regular_file(os.path.join(place, name), called="metadata file")
+            require_regular_file(os.path.join(folder, name), called="metadata file")
+    return LocalStore(whole, read_only=not writable)
 
 
 def create_store(location: StoreLocation, *, remote: RemoteAccess | None = None) -> Store:
