@@ -83,7 +83,8 @@ def only_json() -> Iterator[None]:
 
 def _file_of(stream: TextIO | None) -> int | None:
     """Return the number of the file of a standard stream of this process; None where it has been put in its place."""
-    if stream is None or not (stream is sys.__stdout__ or stream is sys.__stderr__):
+    is_of_process = any(stream is each for each in (sys.__stdout__, sys.__stderr__))
+    if stream is None or not is_of_process:
         return None
     try:
         return stream.fileno()
