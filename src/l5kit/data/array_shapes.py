@@ -83,7 +83,7 @@ class ReadOnlyArrays:
             f"<{value.dtype} {value.shape}>" if isinstance(value, np.ndarray) else repr(value)
             for value in self._field_values()
         )
-        names = [field.name for field in fields(self)] if is_dataclass(self) else []
+        names: list[str] = [field.name for field in fields(self)] if is_dataclass(self) else []
         return f"{type(self).__name__}({', '.join(map('='.join, zip(names, values, strict=True)))})"
 
     def __reduce__(self) -> tuple[object, ...]:
