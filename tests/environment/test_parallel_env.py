@@ -438,6 +438,7 @@ def test_an_episode_must_be_there(make):
         env.step({"ego": FASTER})
     env.reset(seed=0)
     assert drive(env)[3] == {"ego": True}
+    assert env.step({}) == ({}, {}, {}, {}, {})
     with pytest.raises(RuntimeError, match="has ended; call reset"):
         env.step({"ego": FASTER})
 

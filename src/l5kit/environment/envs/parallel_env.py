@@ -201,7 +201,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """Drive to the next frame.
 
         Args:
-            actions: One for each of ``agents``. Those of others of ``possible_agents`` are not looked at.
+            actions: One for each of ``agents``, none where there is nobody any more. Those of others of
+                ``possible_agents`` are not looked at.
 
         Returns:
             What is seen, rewards, terminated, truncated and infos, of those who acted and those who are new.
@@ -212,6 +213,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """
         if self.episode is None:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
+        if not self.agents and not actions:  # wrappers go on until nobody is told anything
+            return {}, {}, {}, {}, {}
         if not self.agents:
             raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
         episode = self.episode

@@ -87,7 +87,7 @@ class LogView:
         for key, memory in self.memory.items():
             column = columns[_SAMPLED_AS.get(key, key)]
             if column is not memory:
-                memory[slots] = np.asarray(column).reshape(len(slots), *memory.shape[1:])
+                memory.reshape(len(memory), *column.shape[1:])[slots] = column
         return columns
 
     def _memory_of_all(self, key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
