@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { angle, className, clockTime, count, counted, messageOf, percent, quantity } from "l5kit/format";
+import {
+  angle,
+  className,
+  clockTime,
+  count,
+  counted,
+  messageOf,
+  percent,
+  quantity,
+  withoutMap,
+} from "l5kit/format";
 
 const NONE = "\u2013";
 
@@ -13,6 +23,12 @@ function table(name, format, cases) {
   });
 }
 
+test("a score without the metrics of a map says so, one that is no score does not", () => {
+  assert.equal(withoutMap({ time_to_collision: 1, drivable_area_compliance: null }), " without a map");
+  assert.equal(withoutMap({ time_to_collision: 1, drivable_area_compliance: 1 }), "");
+  assert.equal(withoutMap({ time_to_collision: null, drivable_area_compliance: null }), "");
+  assert.equal(withoutMap(null), "");
+});
 table("count", count, [
   [[0], "0"],
   [[16000], "16,000"],
