@@ -59,7 +59,7 @@ def info(
             digests = compute_checksums(dataset)
         checksums.write_text(json.dumps(digests, indent=2) + "\n", "utf-8")
         remark(f"digests of {len(digests)} files written to {checksums}")
-    driving: list[dict[str, float | None]] = [{} for _ in logs]
+    driving: list[Mapping[str, float]] = [{} for _ in logs]
     if statistics:
         with (
             AskedWorkers(engine, address, workers, job).opened("info", logs) as carriers,
@@ -74,13 +74,13 @@ def info(
         _print(files, statistics_of_log)
 
 
-def _as_json(files: DatasetFiles, driving: Mapping[str, float | None]) -> dict[str, object]:
+def _as_json(files: DatasetFiles, driving: Mapping[str, float]) -> dict[str, object]:
     dataset = ChunkedDataset(files.dataset).open()
     content = {"files": asdict(files), "summary": asdict(dataset.summary()), "facts": dataset.facts.as_attributes()}
     return content | {"map": map_counts(files) or None} | ({"statistics": driving} if driving else {})
 
 
-def _print(files: DatasetFiles, driving: Mapping[str, float | None]) -> None:
+def _print(files: DatasetFiles, driving: Mapping[str, float]) -> None:
     dataset, on_map = ChunkedDataset(files.dataset).open(), map_counts(files)
     map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
     print_facts(path_of(files.dataset), summary_facts(dataset.summary(), dataset.facts) | map_facts)
