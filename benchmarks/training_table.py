@@ -55,16 +55,16 @@ class Town:
 
 
 TOWNS = (
-    Town("train", 101, 30, "23af5051d6ca26a63a6801788fb0fac98d28a6f20029d6cef35b0fc84d103d78"),
-    Town("train", 102, 30, "3b29096645f0ab879de7f2b024c2bd40a22ee3c5ff9bbd32f00a6bd527dad094"),
-    Town("train", 103, 30, "4d9e42a058f143f79f5c1c5769d9466794f1a2ef113de07dd1f1baf91be200dd"),
-    Town("train", 104, 30, "0daf609615e522475bda30d0fba90ee8477d2bb5f527fdb6b48b23fa056bd1b1"),
-    Town("selection", 201, 12, "24465592a70e2c8d266033a620f4867e91524aee01521a4343ec38a1302b4c2e"),
-    Town("selection", 202, 12, "52b000a3bd5a8fcfbe01ff16d0ca317d0a519e65426b807a447829941752ebb5"),
-    Town("test", 301, 15, "a1c5308968c2aeb05e8fa920d7391af55e7d62bba87d03b8282a42a1f53ae904"),
-    Town("test", 302, 15, "67d67904402db87fcad5d4b522b24b896f37afc503d55d6f9eb0a07de32f90c5"),
-    Town("test", 303, 15, "81ac77647aaba2630a0c303b1af98503b54bad710b9ae2d7ae55daac40fcdb0d"),
-    Town("test", 304, 15, "57134bf754d1296eabcf39500bbbcfb68ca4e01267eaaff9228c18202ea9aa8a"),
+    Town("train", 101, 30, "d5c14b10564e5e2de7b9e00cc99164795e07ad983e35353307401acef6bf8d96"),
+    Town("train", 102, 30, "697ee4c803ac2d0d97661b9bfce4fde00d9b8b417ee644fd0c4883af3c7f1337"),
+    Town("train", 103, 30, "4ce0aef915af3bc9523d34ac778b22bddaf6119a1c9fe7e311e617b44e146f16"),
+    Town("train", 104, 30, "072e6a3bf0bf92079a514faeb7304058f19cd9f4cef67662dbe6ec6f32828697"),
+    Town("selection", 201, 12, "7836ccd2ee15b888919ac0a47465645ee39f6b68e1495f8d6d0bf773b9712ca6"),
+    Town("selection", 202, 12, "da1e2280c968733cb837add4e926beaaae6ed83554721123c55460527cc3d007"),
+    Town("test", 301, 15, "30a5d49480a375ced1d6a7329fc16c3d3e3c5a1d7657491ef755bd8397cac6e7"),
+    Town("test", 302, 15, "bebb32976c80d38e0099e2da9291f773b3d2868b046980f87643884fee90d185"),
+    Town("test", 303, 15, "368f269c95eec74d44c537564d43113b37a27a5819277088be69a990d2fbf904"),
+    Town("test", 304, 15, "a03f48d9a4564e0e45faeea436f35d8115c078cac178e931a0a0b63acb2691da"),
 )
 SIZE: dict[str, float] = {}
 """More arguments of ``make_city``."""
