@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -151,21 +152,47 @@ def require_writable(out: Path, *, option: str) -> None:
         raise FileNotFoundError(f"{option} {str(out)!r}: the folder {str(out.parent)!r} does not exist; make it first")
     if out.is_dir():
         raise IsADirectoryError(f"{option} {str(out)!r} is a folder; give the name of a file in it")
-    if not os.access(out.parent, os.W_OK | os.X_OK):
-        raise PermissionError(
-            f"{option} {str(out)!r}: the folder {str(out.parent)!r} may not be written to; name one that may"
-        )
+    _require_access(out.parent, out, option=option)
     require_own_file(out, argument=option)
 
 
+def require_writable_folder(out: Path, *, option: str = "--out") -> None:
+    """Find out before any work is done that nothing could be written to a folder, which need not be there.
+
+    Raises:
+        NotADirectoryError: It lies in a file.
+        PermissionError: It, or the folder that it would be made in, may not be written to.
+    """
+    there = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if there != out and not there.is_dir():
+        raise NotADirectoryError(f"{option} {str(out)!r}: {str(there)!r} is a file; name a folder in another place")
+    if there.is_dir():
+        _require_access(there, out, option=option)
+
+
+def _require_access(folder: Path, out: Path, *, option: str) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"{option} {str(out)!r}: the folder {str(folder)!r} may not be written to; name one that may"
+        )
+
+
 def print_facts(title: str, facts: Mapping[str, object]) -> None:
-    """Print names and values, one a line."""
+    """Print names and values, one a line; numbers as people read them."""
     table = Table(show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, without_secrets(str(value)))
+        table.add_row(name, without_secrets(_for_people(value)))
     _print_titled(title, table)
+
+
+def _for_people(value: object) -> str:
+    """Return a value as text: thousands apart, and four digits of what is no whole number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    is_large = isinstance(value, int) or abs(value) >= 1e4
+    return f"{value:,.0f}" if is_large and math.isfinite(value) else f"{value:.4g}"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
