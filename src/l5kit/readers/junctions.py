@@ -1,14 +1,13 @@
 """Which lanes lie in junctions, where a source does not tell of a single one: those that part, merge or cross."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.readers.source_map import SourceLane
 
@@ -30,64 +29,70 @@ def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequ
         lanes: The lanes of a map by their ids.
         followers: The lanes after each, which must be among the lanes.
     """
-    if any(lane.is_in_junction for lane in lanes.values()):
+    if len(lanes) < 2 or any(lane.is_in_junction for lane in lanes.values()):
         return dict(lanes)
-    found = {name for pair in _pairs_in_junctions(lanes, followers) for name in pair}
-    return {
-        name: replace(lane, is_in_junction=True) if name in found and lane.is_in_junction is None else lane
-        for name, lane in lanes.items()
-    }
-
-
-def _pairs_in_junctions(
-    lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, str]]:
-    """Yield pairs of lanes that part, merge or cross."""
-
-    def are_beside(first: str, second: str) -> bool:
-        neighbours = {lanes[first].left_neighbour, lanes[first].right_neighbour}
-        return second in neighbours or first in {lanes[second].left_neighbour, lanes[second].right_neighbour}
 
     leaders = defaultdict(list)
     for name, after in followers.items():
         for other in after:
             leaders[other].append(name)
-    for group in (*followers.values(), *leaders.values()):
-        yield from (pair for pair in combinations(dict.fromkeys(group), 2) if not are_beside(*pair))
-    if len(lanes) < 2:
-        return
+    neighbours = {name: {lane.left_neighbour or "", lane.right_neighbour or ""} for name, lane in lanes.items()}
+    found: set[str] = set()
+    for group in map(set, (*followers.values(), *leaders.values())):
+        beside = {name: {name} for name in group}
+        for name in group:
+            for other in neighbours[name] & group:
+                beside[name].add(other)
+                beside[other].add(name)
+        found |= {name for name in group if len(beside[name]) < len(group)}
+
+    # The ends of lanes that follow each other may overlap a little, which is no crossing.
+    row_of = {name: row for row, name in enumerate(lanes)}
+    related = [
+        min(row_of[name], row_of[other]) * len(lanes) + max(row_of[name], row_of[other])
+        for name in lanes
+        for other in (*followers[name], *neighbours[name])
+        if other in row_of
+    ]
+    # Edges are short, so that few share a cell of the grid, and the time grows with their number alone.
     edges_m = np.concatenate([np.stack([lane.centre_m[:-1], lane.centre_m[1:]], 1) for lane in lanes.values()])
     lane_of_edge = np.repeat(np.arange(len(lanes)), [len(lane.centre_m) - 1 for lane in lanes.values()])
-    # Edges are short, so that few share a cell of the grid, and the time grows with their number alone.
     grid = BoundsGrid.build(np.stack([edges_m[..., :2].min(1), edges_m[..., :2].max(1)], 1), _CELL_M)
-    rows = np.unique(_find_crossings(edges_m, lane_of_edge, grid.cell_starts, grid.cell_rows), axis=0)
-    names = list(lanes)
-    for first, second in ((names[row], names[other]) for row, other in rows.tolist()):
-        # the ends of lanes that follow each other may overlap a little
-        follow = second in followers[first] or first in followers[second]
-        if not follow and not are_beside(first, second):
-            yield first, second
+    cross = np.zeros(len(lanes), np.bool_)
+    _mark_crossings(
+        edges_m, lane_of_edge, grid.cell_starts, grid.cell_rows, np.unique(np.array(related, np.int64)), cross
+    )
+    return {
+        name: replace(lane, is_in_junction=True)
+        if (name in found or cross[row_of[name]]) and lane.is_in_junction is None
+        else lane
+        for name, lane in lanes.items()
+    }
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _find_crossings(
-    edges_m: Float64Array, lane_of_edge: Int64Array, cell_starts: Int64Array, cell_rows: Int64Array
-) -> Int64Array:
-    """Return the pairs of lanes, smaller row first, an edge of one of which crosses one of the other, (n, 2)."""
-    pairs, count = np.empty((64, 2), np.int64), 0
+def _mark_crossings(
+    edges_m: Float64Array,
+    lane_of_edge: Int64Array,
+    cell_starts: Int64Array,
+    cell_rows: Int64Array,
+    related: Int64Array,
+    cross: BoolArray,
+) -> None:
+    """Mark the lanes an edge of which crosses one of another lane; ``related`` are the numbers of pairs left out."""
+    num_lanes = len(cross)
     for cell in range(len(cell_starts) - 1):
         for place in range(cell_starts[cell], cell_starts[cell + 1]):
             first = cell_rows[place]
             for other in range(place + 1, cell_starts[cell + 1]):
                 second = cell_rows[other]
                 lane, crossed = lane_of_edge[first], lane_of_edge[second]
-                if lane == crossed or not _cross(edges_m[first], edges_m[second]):
+                if (cross[lane] and cross[crossed]) or not _cross(edges_m[first], edges_m[second]):
                     continue
-                if count == len(pairs):
-                    pairs = np.concatenate((pairs, np.empty((count, 2), np.int64)))
-                pairs[count, 0], pairs[count, 1] = min(lane, crossed), max(lane, crossed)
-                count += 1
-    return pairs[:count].copy()
+                pair = min(lane, crossed) * num_lanes + max(lane, crossed)
+                found = np.searchsorted(related, pair)
+                if lane != crossed and (found == len(related) or related[found] != pair):
+                    cross[lane] = cross[crossed] = True
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
