@@ -12,7 +12,7 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 QUICK = "look_at_the_data"
-MAX_BYTES = 500_000
+MAX_BYTES = 600_000
 OF_A_MACHINE = re.compile(r"/(tmp|home|root|work|Users)/")
 
 
