@@ -125,3 +125,16 @@ def test_a_file_holds_the_drive(driven_view, tmp_path, read_page):
     (text,) = [text for attributes, text in page.scripts() if attributes.get("id") == "l5kit-export"]
     drive = gzip.decompress(base64.b64decode(json.loads(text)["drive"], validate=True))
     assert drive == driven_view.drive_bytes(1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [("/home/me/x.py:Mine", "x.py:Mine"), (r"C:\me\x.py:Mine", "x.py:Mine"), ("idm", "idm"), ("/home/me/run/", "run")],
+)
+def test_a_page_names_the_file_of_a_planner_without_its_folders(drives, tmp_path, asked, name):
+    copy = shutil.copytree(drives, tmp_path / "drives")
+    for file in ("scores.json", "run.json"):
+        content = json.loads((copy / file).read_text())
+        (copy / file).write_text(json.dumps(content | {"planner": asked, "agents": asked}))
+    facts = ViewedSimulation(SimulationFolder(copy)).facts()
+    assert (facts["run"]["planner"], facts["run"]["agents"]) == (name, name)

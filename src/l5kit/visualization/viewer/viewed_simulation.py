@@ -53,9 +53,8 @@ class ViewedSimulation(ViewedLog):
         scores = self._folder.scores
         run = {name: scores.get(name, self._folder.run.get(name)) for name in ("planner", "agents", "score", "metrics")}
         # pages are passed on: of a file they have the name, not the folders that lead to it
-        for name in ("planner", "agents"):
-            if isinstance(place := run[name], str):
-                run[name] = re.split(r"[/\\]", place)[-1]
+        named = {name: text for name, text in run.items() if name in ("planner", "agents") and isinstance(text, str)}
+        run |= {name: re.split(r"[/\\]", text.rstrip("/\\"))[-1] for name, text in named.items()}
         run["num_scored"] = scores.get("scenes")
         run["num_failed"] = self.num_scenes - self._num_driven
         return super().facts() | {"name": Path(self._folder.path).resolve().name, "run": run}
