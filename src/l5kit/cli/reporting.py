@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -77,7 +77,7 @@ def _with_plain_types(params: list[Any]) -> list[Any]:
     return params
 
 
-def _plain_type(theirs: Callable[..., str | None], ctx: Any) -> str | None:
+def _plain_type(theirs: Callable[..., str | None], ctx: object) -> str | None:
     shown = theirs(ctx=ctx)
     return _PLAIN_TYPES.get(shown, shown.strip("<>")) if shown is not None else None
 
@@ -199,7 +199,7 @@ def _print_wrong_call(error: Any) -> None:
     tell(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")
 
 
-def _told_of_disk(error: BaseException | None, params: dict[str, Any]) -> str:
+def _told_of_disk(error: BaseException | None, params: Mapping[str, object]) -> str:
     """Return what is wrong where a disk is full or may not be written to, and which one; empty for other errors."""
     while error is not None:
         # libraries in other languages tell of it in a text only

@@ -77,13 +77,15 @@ def _write_gaps(
     """Lower the gaps of rows that appear close; ``last_frames`` is room for a number of each track."""
     boxes, speeds_mps, num_frames = egos
     starts, tracks, other_boxes, velocities_mps = others
-    motions = np.zeros((len(paths[2]), NUM_COLUMNS))
+    path_starts, path_points_m, lengths_m, _, _, _, _, _ = paths
+    motions = np.zeros((len(lengths_m), NUM_COLUMNS))
     objects, is_new = np.empty((1, OBJECT_FIELDS)), np.empty(1, np.bool_)
     for scene in range(len(num_frames)):
         last_frames[:] = -2
-        motion = motions[path_of_scene[scene]]
+        path = path_of_scene[scene]
+        motion = motions[path]
         motion[X] = np.nan  # as nobody drives along the path here, the AV is never where its motion says
-        points_m = paths[1][paths[0][path_of_scene[scene]] : paths[0][path_of_scene[scene] + 1]]
+        points_m = path_points_m[path_starts[path] : path_starts[path + 1]]
         for frame in range(num_frames[scene]):
             ego, speed_mps = boxes[scene, frame], speeds_mps[scene, frame]
             reach_m = stopping_gap_m(speed_mps)

@@ -80,18 +80,18 @@ def _class_of_views(value_class: type) -> type:
     for name in dir(value_class):
         member = inspect.getattr_static(value_class, name)
         if isinstance(member, functools.cached_property):
-            kept: Any = functools.cached_property(_read_behind(name, member.func))
+            kept = functools.cached_property(_read_behind(name, member.func))
             kept.__set_name__(value_class, name)
             members[name] = kept
-        elif isinstance(member, property):
+        elif isinstance(member, property) and member.fget is not None:
             members[name] = property(_read_behind(name, member.fget))
     return type(value_class.__name__, (value_class,), members)
 
 
-def _read_behind(name: str, compute: Any) -> Callable[[Any], object]:
+def _read_behind(name: str, compute: Callable[..., object]) -> Callable[..., object]:
     """Return what takes something that is computed from the object behind a view, and shows it read-only."""
 
-    def read(view: Any) -> object:
+    def read(view: object) -> object:
         source = behind_view(view)
         # a view that dataclasses.replace has changed is an object of its own
         return read_only(compute(view) if source is view else getattr(source, name))

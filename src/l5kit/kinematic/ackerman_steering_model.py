@@ -18,7 +18,7 @@ from l5kit.geometry.angle import angular_distance
 _NUM_GAUSS_NEWTON_STEPS = 5
 _MAX_STEER_RAD = math.radians(45) * 0.1
 
-Path = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
+FittedPath = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
 ControlledPath = tuple[Float64Array, Float64Array, Float64Array, Float64Array, Float64Array, Float64Array]
 
 
@@ -105,7 +105,7 @@ def fit_ackerman_model_approximate(
     wgy: ArrayLike,
     wgr: ArrayLike,
     wgv: ArrayLike,
-) -> Path:
+) -> FittedPath:
     """Return a path between goal states and the motion of a car, after five Gauss-Newton steps from the goals.
 
     Unlike :func:`fit_ackerman_model_exact` the motion is a soft constraint: each state i is asked to lead to the next
