@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 from l5kit.evaluation.driving.driving_map import FARTHEST_LANE_M
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUsers
@@ -16,7 +17,7 @@ from l5kit.simulation.lanes.path_places import line_at
 
 __all__ = ["find_gaps_at_appearance", "stopping_gap_m"]
 
-_BRAKING_MPS2 = 4.05
+_BRAKING_MPS2 = -COMFORT_BOUNDS["accelerations_along_mps2"][0]
 """How hard an AV brakes at most while its ride counts as comfortable."""
 
 _REACTION_S, _STANDING_GAP_M = 0.5, 2.0
