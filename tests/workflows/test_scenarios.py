@@ -31,7 +31,7 @@ def test_the_largest_weight_of_the_tags_of_a_scene_counts():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"scenario_weights": {"left_trun": 2}}, "no tag 'left_trun' .did you mean 'left_turn'...; there are .*others"),
+        ({"scenario_weights": {"left_trun": 2}}, "no tag 'left_trun' .did you mean 'left_turn'.+; there are .*others"),
         ({"scenario_weights": {"left_turn": -1}}, "names with a finite number of at least 0 each, got"),
         ({"scenario_weights": {"left_turn": float("inf")}}, "names with a finite number"),
         ({"scenario_weights": {}}, "names with a finite number"),
