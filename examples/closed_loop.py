@@ -27,6 +27,7 @@ from l5kit.configs.overrides import with_overrides
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.dataset import BaseEgoDataset
 from l5kit.errors import MissingDependencyError
+from l5kit.planning.weights_file import weights_of
 from l5kit.simulation.dataset import SimulationConfig
 from l5kit.simulation.drivers.network import NetworkDriver
 from l5kit.simulation.engine.scene_simulation import AgentSeat
@@ -37,7 +38,7 @@ from l5kit.visualization.visualizer.visualizer import write_scene_page
 from l5kit.visualization.visualizer.zarr_utils import simulation_out_to_visualizer_scene
 from l5kit.workflows.drivers import load_driver
 from l5kit.workflows.samples import spread_indices
-from l5kit.workflows.trained_network import configuration_of, weights_of
+from l5kit.workflows.trained_network import configuration_of
 
 START_FRAME = 10
 """First frame that l5kit simulates: networks see the second before it, and know how fast everybody is."""

@@ -127,7 +127,7 @@ def failing(error):
 
 
 def test_an_unexpected_error_is_one_line_too(l5kit, monkeypatch):
-    monkeypatch.setattr("l5kit.cli.info.find_dataset_files", failing(ZeroDivisionError("first\nsecond")))
+    monkeypatch.setattr("l5kit.cli.info.find_all_logs", failing(ZeroDivisionError("first\nsecond")))
     done = l5kit("info", ".")
     assert done.exit_code == 1
     assert done.stderr.startswith("error: ZeroDivisionError: first second (unexpected; --debug shows")
@@ -157,7 +157,7 @@ def test_help_breaks_its_paragraphs_where_lines_are_full(l5kit, monkeypatch):
 
 
 def test_an_interruption_is_one_line_and_ends_with_130(l5kit, monkeypatch):
-    monkeypatch.setattr("l5kit.cli.info.find_dataset_files", failing(KeyboardInterrupt()))
+    monkeypatch.setattr("l5kit.cli.info.find_all_logs", failing(KeyboardInterrupt()))
     done = l5kit("info", ".")
     assert (done.exit_code, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
@@ -231,7 +231,7 @@ def test_a_warning_is_one_line_and_leaves_the_warnings_module_as_it_was(l5kit, m
         warnings.warn("the first\nand the second line", RuntimeWarning, stacklevel=2)
         raise FileNotFoundError("gone")
 
-    monkeypatch.setattr("l5kit.cli.info.find_dataset_files", warn)
+    monkeypatch.setattr("l5kit.cli.info.find_all_logs", warn)
     before = warnings.showwarning
     done = l5kit("info", ".")
     assert done.stderr == "warning: the first and the second line\nerror: gone\n"

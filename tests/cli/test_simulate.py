@@ -206,10 +206,11 @@ def test_wrong_calls_end_with_a_line(l5kit, city, tmp_path, options, code, messa
 
 def test_several_logs_in_a_folder_are_listed(l5kit, city_copy, tmp_path):
     shutil.copytree(city_copy / "scenes" / "sample.zarr", city_copy / "scenes" / "other.zarr")
+    (city_copy / "scenes" / "sample.zarr").rename(city_copy / "scenes" / "train.zarr")
     done = l5kit("simulate", city_copy, "--out", tmp_path / "out")
     assert done.exit_code == 1
     assert "other.zarr" in done.stderr
-    assert "sample.zarr" in done.stderr
+    assert "train.zarr" in done.stderr
 
 
 def test_without_a_scored_scene_there_are_no_numbers(l5kit, city, tmp_path):

@@ -30,7 +30,7 @@ def test_a_dataset_says_what_it_holds(city):
         "hours": pytest.approx(30 / 3600),
         "dataset": "city",
     }
-    assert content.description.startswith(f"city: 3 scenes, 300 frames, {num_agents:,} agents, 0.01 hours, in ")
+    assert content.description.startswith(f"city: 3 scenes, 300 frames, {num_agents:,} agents, 30.0 s, in ")
 
 
 def test_all_logs_of_a_folder_count(city, tmp_path):

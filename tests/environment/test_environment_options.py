@@ -53,7 +53,7 @@ def make(request, city, tmp_path):
     ("args", "message"),
     [
         ({"observation": 5}, "observation is 5; it must be one of raster, vectors, compact"),
-        ({"observation": "Raster"}, "observation is 'Raster'; it must be one of"),
+        ({"observation": "Raster"}, r"observation is 'Raster' \(did you mean 'raster'\?\); it must be one of"),
         ({"others": True}, "others is True; it must be one of log, idm"),
         ({"others": ["idm"]}, r"others is \['idm'\]; it must be one of log, idm"),
         ({"actions": 5}, "actions is 5; it must be .* or an object with space, checked, begin, move"),

@@ -14,17 +14,15 @@ def common():
     return runpy.run_path(str(COMMON))
 
 
-def test_without_data_a_city_is_made_once(common, monkeypatch, tmp_path):
+def test_without_data_a_city_is_made_or_taken_as_it_is(common, monkeypatch, tmp_path):
     made = []
-    monkeypatch.setitem(
-        common["set_up"].__globals__, "make_city", lambda path, **scenes: (path.mkdir(), made.append(scenes))
-    )
+    monkeypatch.setitem(common["set_up"].__globals__, "make_city", lambda path, **options: made.append((path, options)))
     options = common["make_parser"]("what it does", out=str(tmp_path)).parse_args([])
     for _ in range(2):
         cfg, folder = common["set_up"]("safepathnet", options, num_steps=7)
         assert folder == tmp_path / "city"
         assert cfg["train_params"]["max_num_steps"] == 7
-    assert made == [{"num_train_scenes": 40, "num_scenes": 8}]
+    assert made == [(tmp_path / "city", {"num_train_scenes": 40, "num_scenes": 8, "reuse": True})] * 2
 
 
 def test_steps_stand_in_place_of_the_epochs_of_a_configuration(common, tmp_path):

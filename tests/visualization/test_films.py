@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageSequence
 
-from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError, install_command
 from l5kit.visualization import write_gif, write_png, write_video
 from l5kit.visualization.gif import frame_duration_ms
 from l5kit.visualization.images import as_rgb, resized
@@ -260,7 +261,7 @@ def test_h264_refuses_a_size_that_it_cannot_hold(tmp_path):
 
 def test_h264_without_pyav_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(MissingDependencyError, match=r"l5kit2\[viz\]"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("viz"))):
         write_video(tmp_path / "film.mp4", shifting(1), (64, 48), codec="h264")
     assert list(tmp_path.iterdir()) == []
 

@@ -26,6 +26,7 @@ from l5kit.configs.training import read_workflow
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_jobs import count_workers
 from l5kit.data.stores.store import whole_path_of
+from l5kit.evaluation.selection_parity import find_evaluated_log
 from l5kit.planning.weights_file import network_of
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def evaluate(
         read_workflow({"workflow": workflow})
     data_manager = LocalDataManager(data)
     if key is not None:
-        data_manager.require(key)
+        find_evaluated_log(data_manager, key)
     from l5kit.openloop.files import scores_of
     from l5kit.openloop.options import OpenLoopOptions
     from l5kit.openloop.run import evaluate as evaluate_network

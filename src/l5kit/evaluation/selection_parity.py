@@ -17,6 +17,7 @@ import numpy as np
 
 from l5kit._types import NumericArray, UInt32Array
 from l5kit.data.filter import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
+from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.unpack_limits import UnpackLimits
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -38,6 +39,29 @@ MASK_KEY = "arr_0"
 
 _MASK_LIMITS = UnpackLimits(free_bytes=1 << 29)
 """A mask is a byte for each agent, hardly any of which differ: it may be packed a thousand times smaller."""
+
+
+def is_chopped_set(folder: Path) -> bool:
+    """Return whether a folder is a test set of ``l5kit chop``, or of L5Kit 1.5."""
+    return all((folder / name).is_file() for name in (MASK_FILE, GROUND_TRUTH_FILE))
+
+
+def find_evaluated_log(data_manager: LocalDataManager, key: str) -> Path:
+    """Return the path of the log that a key names, or of the folder of a test set, which may lie anywhere.
+
+    Raises:
+        InvalidArgumentError: The data folder itself is a test set.
+        FileNotFoundError: There is nothing of that name.
+    """
+    if is_chopped_set(data_manager.root_folder):
+        raise InvalidArgumentError(
+            f"the data folder {data_manager.root_folder} is a test set, which has no map; name the folder of the data "
+            "it was made of, and the test set as the key of the log (--data CITY --key TEST-SET)"
+        )
+    elsewhere = Path(key)
+    if not (data_manager.root_folder / key).exists() and is_chopped_set(elsewhere):
+        return elsewhere
+    return Path(data_manager.require(key))
 
 
 @dataclass(frozen=True)

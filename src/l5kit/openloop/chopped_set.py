@@ -13,12 +13,7 @@ from l5kit.evaluation.csv_utils import read_gt_csv
 from l5kit.evaluation.selection_parity import GROUND_TRUTH_FILE, MASK_FILE, MASK_KEY, describe_test_set
 from l5kit.geometry.transform import transform_points
 
-__all__ = ["ChoppedSet", "is_chopped_set"]
-
-
-def is_chopped_set(folder: Path) -> bool:
-    """Return whether a folder is a test set of ``l5kit chop``, or of L5Kit 1.5."""
-    return all((folder / name).is_file() for name in (MASK_FILE, GROUND_TRUTH_FILE))
+__all__ = ["ChoppedSet"]
 
 
 @dataclass(frozen=True)

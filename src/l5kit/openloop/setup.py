@@ -19,7 +19,8 @@ from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError, EngineError, InvalidArgumentError
-from l5kit.openloop.chopped_set import ChoppedSet, is_chopped_set
+from l5kit.evaluation.selection_parity import find_evaluated_log, is_chopped_set
+from l5kit.openloop.chopped_set import ChoppedSet
 from l5kit.openloop.options import OpenLoopOptions
 from l5kit.planning.weights_file import network_of
 from l5kit.workflows.samples import rasters_of_test_agents
@@ -132,7 +133,7 @@ def set_up(
     data_manager = LocalDataManager(data_folder)
     config = TrainingConfig.from_cfg(_with_evaluation(cfg, options))
     loader = LoaderParams.from_cfg(config.mapping, "val_data_loader")
-    log = _find_log(data_manager, loader.key)
+    log = find_evaluated_log(data_manager, loader.key)
     chopped_set = ChoppedSet.read(log) if is_chopped_set(log) else None
     if chopped_set is None:
         samples = open_log_samples(config, loader, data_manager, perturbed=False)
@@ -186,19 +187,6 @@ def _with_evaluation(cfg: Config, options: OpenLoopOptions) -> JsonObject:
         if value is not None:
             loader[name] = value
     return {**cfg, "val_data_loader": loader}
-
-
-def _find_log(data_manager: LocalDataManager, key: str) -> Path:
-    """Return the path of a log, or of the folder of a test set."""
-    if is_chopped_set(data_manager.root_folder):
-        raise InvalidArgumentError(
-            f"the data folder {data_manager.root_folder} is a test set, which has no map; name the folder of the data "
-            "it was made of, and the test set as the key of the log (--data CITY --key TEST-SET)"
-        )
-    elsewhere = Path(key)
-    if not (data_manager.root_folder / key).exists() and is_chopped_set(elsewhere):
-        return elsewhere
-    return Path(data_manager.require(key))
 
 
 def _require_fit(config: TrainingConfig, chopped_set: ChoppedSet) -> None:

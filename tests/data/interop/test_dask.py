@@ -94,5 +94,5 @@ def test_wrong_calls(stored, call, message):
 @pytest.mark.parametrize(("call", "library"), [(to_dask_array, "dask.array"), (to_dask_dataframe, "dask.dataframe")])
 def test_without_dask_the_extra_is_named(stored, monkeypatch, call, library):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingDependencyError, match=r"l5kit2\[xarray"):
+    with pytest.raises(MissingDependencyError, match=r"pip install .*\[xarray"):
         call(stored.agents)

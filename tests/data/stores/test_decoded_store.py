@@ -589,7 +589,7 @@ def test_a_source_out_of_reach_is_kept(path, monkeypatch):
 
 
 def test_prune_removes_what_is_of_no_use(path, three_stores, num_builds):
-    left = place_of(path).parent / ".part-killed"
+    left = place_of(path).parent / f".{place_of(path).name}.0123abcd.part"
     left.mkdir()
     removed = prune_stores()
     assert {(item.store.source, item.state) for item in removed} == {

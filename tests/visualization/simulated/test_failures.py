@@ -81,7 +81,8 @@ def test_failures_come_by_frame_and_collisions_name_their_track():
 def test_who_appears_close_is_marked_with_the_track():
     appeared = [9 if frame == 6 else None for frame in range(40)]
     made = columns(collisions={8: 1})
-    found = find_failures(made, METRICS, tracks=[9 if frame == 8 else None for frame in range(40)], appeared=appeared)
+    tracks = [9 if frame == 8 else None for frame in range(40)]
+    found = find_failures(made, METRICS, tracks=tracks, times_s=TIMES_S, appeared=appeared)
     assert found == [Failure("appeared_close", 6, 6, 9), Failure("collision", 8, 8, 9)]
 
 
