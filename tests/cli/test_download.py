@@ -22,13 +22,13 @@ def test_a_folder_is_downloaded_and_validated(l5kit, city, tmp_path):
     assert (done.exit_code, done.stderr) == (0, "")
     out = tmp_path / "out"
     assert done.stdout.splitlines() == [
-        *(f"placed {out / place}" for place in ("aerial_map/aerial_map.png", "meta.json", "scenes/sample.zarr")),
-        f"placed {out / 'semantic_map/semantic_map.pb'}",
+        *(f"placed {out / place}" for place in ("aerial_map/aerial_map.png", "city.json", "meta.json")),
+        *(f"placed {out / place}" for place in ("scenes/sample.zarr", "semantic_map/semantic_map.pb")),
         f"{out / 'scenes/sample.zarr'}: nothing wrong found",
     ]
     again = json.loads(l5kit("download", city, "--out", out, "--json").stdout)
     assert again["placed"] == []
-    assert again["present"][1] == "meta.json"
+    assert again["present"][2] == "meta.json"
     assert again["datasets"] == [{"dataset": str(out / "scenes" / "sample.zarr"), "findings": []}]
 
 

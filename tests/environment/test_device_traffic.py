@@ -19,8 +19,8 @@ DRIVERS = {
     "bends": IntelligentDriver(limit_part=0.7, max_lateral_mps2=1.5),
     "replay": None,
 }
-AV_SIZES_M = {0: (4.8, 1.9), 1: (4.8, 1.9), 2: (80.0, 60.0)}
-"""Of slots: one AV is so large that vehicles often appear where it stands."""
+AV_SIZES_M = {0: (4.8, 1.9), 1: (4.8, 1.9), 2: (240.0, 240.0)}
+"""Of slots: one AV is so large that vehicles, which come from where the log ends, appear where it stands."""
 
 
 def egos_of(bank, bank_rows, frames, slots):

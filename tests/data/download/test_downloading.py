@@ -18,7 +18,10 @@ from l5kit.data.manifest import Manifest
 from l5kit.errors import CorruptedDataError, DownloadError, InvalidArgumentError
 from support import bad_server as tricks
 
-PUBLISHED = ["aerial_map/aerial_map.png", "meta.json", "scenes/sample.zarr", "semantic_map/semantic_map.pb"]
+PUBLISHED = [
+    *("aerial_map/aerial_map.png", "city.json", "meta.json"),
+    *("scenes/sample.zarr", "semantic_map/semantic_map.pb"),
+]
 
 
 def tar(folder, names, *, inside=""):
@@ -46,7 +49,8 @@ def wanted(city):
 def archives(city, server, tmp_path):
     """Addresses of three archives as the owner offers them, each broken off once."""
     broken = tricks.cut(5_000)
-    maps = {"semantic_map.pb": city / "semantic_map" / "semantic_map.pb", "meta.json": city / "meta.json"}
+    maps = {"semantic_map.pb": city / "semantic_map" / "semantic_map.pb"}
+    maps |= {name: city / name for name in ("city.json", "meta.json")}
     sample = tar(tmp_path / "x", {"sample.zarr": city / "scenes" / "sample.zarr"}, inside="scenes/")
     return [
         server.add("/sample.tar", sample, broken) + "?X-Amz-Signature=SECRET",
@@ -118,7 +122,7 @@ def test_after_ctrl_c_the_next_call_goes_on(archives, wanted, server, tmp_path, 
                 shutil.copytree(city / "scenes" / "sample.zarr", made / "scenes" / "sample.zarr" / "sample.zarr"),
                 *(shutil.copy(file, made) for file in city.rglob("*map.p*")),
                 shutil.copy(city / "meta.json", made / "semantic_map.meta"),
-                shutil.copy(city / "meta.json", made / "meta.json"),
+                *(shutil.copy(city / name, made / name) for name in ("city.json", "meta.json")),
                 (made / "semantic_map.meta").unlink(),
             ],
             id="without folders",
@@ -266,7 +270,7 @@ def test_what_is_there_and_differs_stays(archives, server, wanted, tmp_path, ret
     num_asked = len(server.asked)
     done = download_dataset(archives, out, retries=retries, overwrite=True)
     assert files_in(out) == wanted
-    assert len(done.placed) + len(done.present) == 4
+    assert len(done.placed) + len(done.present) == 5
     again = [path for path, _ in server.asked[num_asked:]]
     assert ("/semantic_map.tar" if place == "meta.json" else "/sample.tar?X-Amz-Signature=SECRET") not in again
 
@@ -353,7 +357,7 @@ def test_an_archive_without_a_dataset(server, tmp_path):
 def test_two_files_for_one_place(city, tmp_path):
     shutil.copytree(city, tmp_path / "made" / "a")
     shutil.copytree(city / "semantic_map", tmp_path / "made" / "b")
-    assert len(download_dataset([str(tmp_path / "made")], tmp_path / "one").placed) == 4
+    assert len(download_dataset([str(tmp_path / "made")], tmp_path / "one").placed) == 5
     (tmp_path / "made" / "b" / "semantic_map.pb").write_bytes(b"another")
     with pytest.raises(DownloadError, match=r"has two of semantic_map/semantic_map\.pb, under 'semantic_map' and 'b'"):
         download_dataset([str(tmp_path / "made")], tmp_path / "two")
