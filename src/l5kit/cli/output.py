@@ -112,8 +112,8 @@ def _as_text(value: object) -> str:
 
 
 def print_line(text: str) -> None:
-    """Print a line on standard output, never broken."""
-    print(text)
+    """Print a line on standard output, never broken, addresses in it without secrets."""
+    print(without_secrets(text))
 
 
 def remark(text: str) -> None:
