@@ -13,7 +13,6 @@ import pytest
 import torch
 from stable_baselines3 import PPO
 
-from l5kit.closedloop.policies import is_policy
 from l5kit.configs.config import save_config_data
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data import ChunkedDataset
@@ -24,6 +23,7 @@ from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.policy_driver import PolicyDriver
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.planning.weights_file import is_policy
 from l5kit.reinforcement import train_driver
 from l5kit.reinforcement.environments import make_environments
 from l5kit.reinforcement.folder import save_model
