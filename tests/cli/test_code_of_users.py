@@ -147,6 +147,38 @@ def test_a_model_of_a_training_that_ends_the_process_is_an_error(l5kit, city, tm
     assert f"{name}.py:" in done.stderr
 
 
+CALLBACK = """
+import sys
+from l5kit.training.lightning_parts import pl
+
+class Mine(pl.Callback):
+    def {method}(self, *_, **__):
+        sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize("method", ["setup", "on_train_batch_end", "state_dict"])
+def test_a_callback_of_a_training_that_ends_the_process_is_an_error(l5kit, city, tmp_path, monkeypatch, method):
+    pytest.importorskip("lightning")
+    name = f"mine_{method}"
+    (tmp_path / f"{name}.py").write_text(CALLBACK.format(method=method))
+    monkeypatch.syspath_prepend(tmp_path)
+    values = (
+        f"train_params.callbacks=[{name}.Mine]",
+        "train_params.max_num_steps=1",
+        "train_params.eval_every_n_steps=1",
+    )
+    values += tuple(f"{loader}.key=scenes/sample.zarr" for loader in ("train_data_loader", "val_data_loader"))
+    values += tuple(f"{loader}.batch_size=2" for loader in ("train_data_loader", "val_data_loader"))
+    values += ("val_data_loader.max_num_batches=1",)
+    changes = [word for value in values for word in ("--set", value)]
+    done = l5kit("train", "vector_planner", "--data", city, "--out", tmp_path / "out", *changes)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "SystemExit: 0, at " in done.stderr
+    assert f"{name}.py:" in done.stderr
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
 @pytest.fixture
 def without_streams(monkeypatch):
     """Take standard error away, as ``2>&-`` and ``pythonw`` do."""

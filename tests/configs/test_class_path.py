@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from l5kit.configs.class_path import ClassPath, told_of
+from l5kit.configs.class_path import ClassPath, describe_error
 from l5kit.errors import ConfigError
 
 KEY = "model_params.model"
@@ -149,7 +149,7 @@ def test_an_exception_is_told_with_the_line_of_the_user_that_led_to_it() -> None
     with pytest.raises(RuntimeError) as caught:
         layer(torch.zeros(1, 4))
     assert "linear.py" in str(caught.traceback[-1].path)
-    assert told_of(caught.value).endswith(f", at {__file__}:{caught.traceback[0].lineno + 1}")
+    assert describe_error(caught.value).endswith(f", at {__file__}:{caught.traceback[0].lineno + 1}")
 
 
 def test_an_exception_of_a_library_alone_is_told_with_its_own_line() -> None:

@@ -22,6 +22,7 @@ from support.processes.scene_jobs import (
     HoldsALock,
     StopsAt,
     a_lock,
+    exits,
     fails_oddly,
     late_first,
     process_id,
@@ -196,6 +197,21 @@ def test_a_worker_that_is_killed_says_which_scenes_it_had_and_what_to_do(process
     assert "was killed by signal 9 (SIGKILL), and had scenes 4 to 5;" in message
     assert "take fewer workers" in message
     assert list(map_scenes(squares, range(3), processes, block_size=3)) == [[0, 1, 4]]  # with a new worker
+
+
+@pytest.mark.process
+def test_code_that_ends_its_process_is_named_as_what_may_be_at_fault():
+    with WorkerProcesses(1) as workers:
+        with pytest.raises(WorkerDiedError) as caught:
+            list(map_scenes(exits, [2], workers))
+        with pytest.raises(SystemExit) as ended:
+            list(map_scenes(exits, [3, 1], workers, block_size=2))
+        assert workers.submit(abs, -3).result() == 3
+    message = str(caught.value)
+    assert "ended with exit code 0, and had scene 2; code that it ran may have ended it" in message
+    assert "(--workers 1)" in message
+    assert "__main__" not in message
+    assert (ended.value.code, ended.value.__notes__) == (0, ["in scene 1"])
 
 
 @pytest.mark.process

@@ -121,6 +121,25 @@ def test_states_so_far_are_those_of_the_whole_output(make_env):
     assert not np.array_equal(seen[0][0], seen[-1][0])
 
 
+def test_a_reward_that_writes_into_the_episode_changes_nothing(make_env):
+    class Meddling(L2DisplacementYawReward):
+        def get_reward(self, frame_index, simulated_outputs):
+            worth = super().get_reward(frame_index, simulated_outputs)
+            (output,) = simulated_outputs
+            output.simulated_ego_states[:] = 1000.0
+            output.recorded_ego_states[:] = 0.0
+            for array in (output.simulated_agents, output.recorded_ego, output.simulated_ego, output.tls_frames):
+                assert not array.flags.writeable
+            return worth
+
+    driven = {}
+    for reward in (L2DisplacementYawReward(), Meddling()):
+        env = make_env(reward=reward)
+        env.reset(seed=4)
+        driven[type(reward)] = [(step.reward, step.obs["image"].sum()) for step in drive(env, AHEAD)]
+    assert driven[Meddling] == driven[L2DisplacementYawReward]
+
+
 def test_an_action_is_not_changed(make_env):
     """Row G3 of the defects."""
     env = make_env()

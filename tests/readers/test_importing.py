@@ -485,6 +485,13 @@ def test_what_changes_beside_scenes_is_read_again_for_them_alone(tmp_path, monke
     assert (times_read(reader) if log.exists() else []) == expected
 
 
+def test_a_reader_that_ends_the_process_fails_one_scene(tmp_path):
+    source = made_source(tmp_path / "source", {"val-0": "town", "val-1": "the end of the process"})
+    result = import_dataset(source, tmp_path / "out")
+    assert result.num_scenes == 1
+    assert [each.message for each in result.failed] == ["val-1.txt: SystemExit: 0"]
+
+
 def test_scenes_that_cannot_be_read_are_listed_and_the_others_go_on(tmp_path):
     contents = {
         "val-0": "town",

@@ -16,9 +16,11 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.save_util import load_from_zip_file
 
 from l5kit.data.data_record import DataRecord
+from l5kit.data.receipts import RECEIPT_FILE, find_loss
+from l5kit.environment.policy_file import find_policy_file
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.reinforcement import train_driver
-from l5kit.reinforcement.course import CourseState
+from l5kit.reinforcement.course import CourseState, TrainingCourse
 from l5kit.reinforcement.folder import RunFolder
 from support.driver_trainings import driver_config
 
@@ -95,6 +97,30 @@ def test_it_goes_on_with_its_steps_optimiser_and_normalised_rewards(train):
     assert CourseState.in_file(done.driver).returns[2] == pytest.approx(2 * counted, abs=1)
     assert done.minutes > first.minutes
     assert done.before == first.before
+
+
+def test_a_finished_folder_has_a_receipt_and_drives_only_as_it_was_left(train, monkeypatch):
+    done, _ = train()
+    assert find_loss(done.folder) is None
+    assert find_policy_file(done.folder) == done.driver
+    (done.folder / "notes.txt").write_text("mine")
+    whole = done.driver.read_bytes()
+    done.driver.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(InvalidArgumentError, match=r"not as its training left it: driver\.zip is not what was written"):
+        find_policy_file(done.folder)
+    assert find_policy_file(done.driver) == done.driver
+    done.driver.write_bytes(whole)
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainingCourse, "end", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(resume=True, total_steps=128)
+    assert not (done.folder / RECEIPT_FILE).exists()
+    train(resume=True, total_steps=128)
+    assert find_loss(done.folder) is None
 
 
 def test_a_seed_gives_the_same_driver(train):

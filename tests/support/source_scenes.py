@@ -104,6 +104,8 @@ class MadeReader:
             raise SourceDataError(ref.file, "line 1", "it is damaged")
         if content == "a mistake of the reader":
             raise RuntimeError("that was not foreseen")
+        if content == "the end of the process":
+            raise SystemExit(0)
         if content == "too large":
             raise MemoryError
         if content == "another class":

@@ -7,11 +7,16 @@ import torch
 
 import l5kit
 from l5kit.errors import ConfigError
+from l5kit.openloop.options import OpenLoopOptions
+from l5kit.openloop.setup import set_up
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training import train
 from l5kit.workflows.checkpoint_description import describe_checkpoint, mismatch_with_config
+from l5kit.workflows.drivers import load_driver
+from l5kit.workflows.trained_network import configuration_of
 from l5kit.workflows.workflow import TrainingConfig
 from support.models import one_thread
+from support.networks import save_network
 from support.workflows import small_config
 
 __all__ = ["one_thread"]
@@ -48,6 +53,14 @@ class Planner(torch.nn.Module):
             positions = positions.int()
         outputs = {"positions": positions, "yaws": torch.zeros(num, self.num_steps, 1)}
         return {"positions": positions} if self.fault == "key" else outputs
+
+class Weighted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, outputs, targets):
+        return self.weight * (outputs - targets).abs()
 """
 
 
@@ -108,3 +121,30 @@ def test_workflows_that_are_their_networks_take_no_model():
     cfg = small_config("urban_driver", model_params={"model": "a.B"})
     with pytest.raises(ConfigError, match="take workflow vector_planner, which has the same samples"):
         TrainingConfig.from_cfg(cfg)
+
+
+@pytest.mark.parametrize(
+    "model_params",
+    [
+        {"criterion": {"class_path": f"{NAME}.Weighted"}},
+        {"model": f"{NAME}.Planner", "loss": {"class_path": f"{NAME}_losses.Weighted"}},
+    ],
+)
+def test_predictions_run_no_code_of_a_loss(model_params, city, tmp_path):
+    losses = tmp_path / f"{NAME}_losses.py"
+    losses.write_text(CODE)
+    file = save_network("vector_planner", city, tmp_path, model_params=model_params)
+    # now the module of the loss ends whoever imports it
+    of_loss = losses if "loss" in model_params else tmp_path / f"{NAME}.py"
+    sys.modules.pop(of_loss.stem)
+    of_loss.write_text("raise SystemExit(0)\n")
+    driver = load_driver(file, whom="ego", data_folder=city)
+    setup = set_up(file, configuration_of(file), data_folder=city, options=OpenLoopOptions(max_samples=2))
+    kept = read_checkpoint(file).state_dict
+    for network in (driver.model, setup.model):
+        loaded = network.state_dict()
+        assert loaded
+        assert all(torch.equal(value, kept[name]) for name, value in loaded.items())
+    assert len(kept) - len(loaded) == 1
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        l5kit.load_model(file)

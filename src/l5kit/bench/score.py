@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit.configs.class_path import told_of
+from l5kit.configs.class_path import describe_error
 from l5kit.errors import InvalidArgumentError
 
 WINDOW_S = 0.6
@@ -59,7 +59,9 @@ def score_of_script(path: Path) -> float:
     try:
         spec.loader.exec_module(module)
     except SystemExit as error:
-        raise InvalidArgumentError(f"score script {str(path)!r} ends when it is loaded: {told_of(error)}") from error
+        raise InvalidArgumentError(
+            f"score script {str(path)!r} ends when it is loaded: {describe_error(error)}"
+        ) from error
     if not callable(getattr(module, "score", None)):
         raise InvalidArgumentError(f"score script {str(path)!r} has no function score(), which returns a number")
     return float(module.score())

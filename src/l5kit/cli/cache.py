@@ -18,7 +18,7 @@ from l5kit.data.stores.decoded_store_list import (
     prune_stores,
     remove_store,
 )
-from l5kit.data.stores.store import is_url, path_of
+from l5kit.data.stores.store import file_name_of, is_url, path_of
 
 
 def cache(
@@ -61,7 +61,7 @@ def cache(
 
 
 def _build(path: Path, folder: Path | None, as_json: bool) -> None:
-    with show_progress(f"Decoding {path.name}", visible=True) as progress:
+    with show_progress(f"Decoding {file_name_of(path)}", visible=True) as progress:
         store, is_new = build_decoded_store(path, cache_folder=folder, progress=progress)
     rate = store.num_bytes / max(store.build_seconds, 1e-9)
     facts: dict[str, object] = {"folder": store.folder, "num_bytes": store.num_bytes, "is_new": is_new}

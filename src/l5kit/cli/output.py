@@ -13,7 +13,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.table import Table
 
-from l5kit.configs.texts import told_values
+from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import tell
 from l5kit.data.stores.store import whole_path_of
@@ -27,7 +27,7 @@ def print_json(content: object) -> None:
 
     Numbers that are not finite become null, paths absolute, and addresses have no secrets.
     """
-    text = json.dumps(told_values(content), indent=2, default=_as_text, allow_nan=False)
+    text = json.dumps(reported_values(content), indent=2, default=_as_text, allow_nan=False)
     print(text, file=getattr(sys.stdout, "behind", sys.stdout))
 
 
@@ -94,7 +94,7 @@ def _file_of(stream: TextIO | None) -> int | None:
 
 
 @contextmanager
-def streams_in_place() -> Iterator[None]:
+def standing_in_for_streams() -> Iterator[None]:
     """Let there be a standard output and error in the block, which print nowhere if the process has none.
 
     A process that was started without them, as by ``2>&-`` or ``pythonw``, would open its own files in their place.
@@ -112,8 +112,8 @@ def _as_text(value: object) -> str:
 
 
 def print_line(text: str) -> None:
-    """Print a line on standard output, never broken."""
-    print(text)
+    """Print a line on standard output, never broken, addresses in it without secrets."""
+    print(without_secrets(text))
 
 
 def remark(text: str) -> None:

@@ -20,9 +20,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch, interrupted_after_compiling
-from l5kit.cli.output import only_json, streams_in_place
+from l5kit.cli.output import only_json, standing_in_for_streams
 from l5kit.cli.plain_words import in_plain_words
-from l5kit.configs.class_path import told_of
+from l5kit.configs.class_path import describe_error
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import tell
 from l5kit.data.stores.store import is_url, path_of
@@ -91,7 +91,7 @@ class ReportingGroup(TyperGroup):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command, and end the process unless ``standalone_mode`` is False."""
-        with streams_in_place():
+        with standing_in_for_streams():
             return self._main(*args, **kwargs)
 
     def _main(self, *args: Any, **kwargs: Any) -> Any:
@@ -145,14 +145,14 @@ class ReportingCommand(TyperCommand):
                 tell("terminated")
                 raise
             # no code of l5kit ends a command in this way, so that it would end as if it had done its work
-            tell(f"error: code that the command has loaded ends the process: {told_of(error)}; nothing is done")
+            tell(f"error: code that the command has loaded ends the process: {describe_error(error)}; nothing is done")
             raise typer.Exit(1) from None
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
             names = {param.name: (param.opts[0], param.metavar or param.name.upper()) for param in ctx.command.params}
             flags = {name: flag if flag.startswith("-") else place for name, (flag, place) in names.items()}
-            told = _told_of_disk(error, ctx.params) or _in_one_line(error, ctx.command_path)
+            told = _describe_disk_error(error, ctx.params) or _in_one_line(error, ctx.command_path)
             tell(f"error: {in_plain_words(told, flags)}")
             raise typer.Exit(1) from None
         finally:
@@ -199,7 +199,7 @@ def _print_wrong_call(error: Any) -> None:
     tell(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")
 
 
-def _told_of_disk(error: BaseException | None, params: Mapping[str, object]) -> str:
+def _describe_disk_error(error: BaseException | None, params: Mapping[str, object]) -> str:
     """Return what is wrong where a disk is full or may not be written to, and which one; empty for other errors."""
     while error is not None:
         # libraries in other languages tell of it in a text only

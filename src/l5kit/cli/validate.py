@@ -23,7 +23,7 @@ from l5kit.data.progress import show_progress
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import path_of
-from l5kit.errors import ConfigError, L5KitError, without_secrets
+from l5kit.errors import ConfigError, L5KitError
 
 
 def validate(
@@ -71,7 +71,7 @@ def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
     if findings:
         print_texts(path_of(files.dataset), ("", "Check", "Where", "What"), [_cells(finding) for finding in findings])
     else:
-        print_line(f"{without_secrets(path_of(files.dataset))}: nothing wrong found")
+        print_line(f"{path_of(files.dataset)}: nothing wrong found")
 
 
 def _check_maps(files: DatasetFiles) -> list[Finding]:

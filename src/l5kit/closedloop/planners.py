@@ -14,7 +14,7 @@ from typing import Any, Literal
 from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
 from l5kit.closedloop.policies import open_policy
-from l5kit.configs.class_path import told_of
+from l5kit.configs.class_path import describe_error
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
@@ -236,7 +236,7 @@ def _read_own(file: Path, name: str, argument: str) -> object:
     try:
         spec.loader.exec_module(module)
     except SystemExit as error:  # a script ends itself when it is loaded
-        raise InvalidArgumentError(f"{argument}: {file} ends when it is loaded: {told_of(error)}") from error
+        raise InvalidArgumentError(f"{argument}: {file} ends when it is loaded: {describe_error(error)}") from error
     found = getattr(module, name, None)
     if found is None:
         raise InvalidArgumentError(f"{argument}: {file} has no {name}; name a driver, or what makes one")
@@ -246,7 +246,7 @@ def _read_own(file: Path, name: str, argument: str) -> object:
     try:
         return found()
     except SystemExit as error:
-        raise InvalidArgumentError(f"{argument}: {name} of {file} makes no driver: {told_of(error)}") from error
+        raise InvalidArgumentError(f"{argument}: {name} of {file} makes no driver: {describe_error(error)}") from error
     except TypeError as error:
         raise InvalidArgumentError(
             f"{argument}: {name} of {file} could not be called without arguments ({error}); give a function that makes "

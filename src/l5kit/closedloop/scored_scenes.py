@@ -160,9 +160,9 @@ def _scene_rows(
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
     of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
     states, expert = drives
-    ways_m, expert_ways_m = _ways(states), _ways(expert)
+    distances_m, expert_distances_m = _ways(states), _ways(expert)
     # where nobody has driven there is nothing to score: whoever stands would get all points
-    is_drive = (states.num_frames > 1) & (np.maximum(ways_m, expert_ways_m) >= _LEAST_WAY_M)
+    is_drive = (states.num_frames > 1) & (np.maximum(distances_m, expert_distances_m) >= _LEAST_WAY_M)
     scores = {"score": details.scores.score} | {name: getattr(details.scores, of) for name, of in METRICS.items()}
     columns: dict[str, Float64Array | Int64Array] = {
         "scene": driven.batch.scene_indices[scenes],
@@ -175,8 +175,8 @@ def _scene_rows(
         "frames_near_collision": counts["time_to_collision"],
         "frames_too_fast": counts["speed_limit_compliance"],
         "frames_uncomfortable": counts["comfort"],
-        "way_m": ways_m,
-        "expert_way_m": expert_ways_m,
+        "way_m": distances_m,
+        "expert_way_m": expert_distances_m,
         "route_m": details.progress_m.sum(axis=1),
         "expert_route_m": details.expert_progress_m.sum(axis=1),
         "most_from_log_m": frames["distance_to_log_m"].max(axis=1),

@@ -21,7 +21,7 @@ from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
-from l5kit.data.stores.store import path_of, whole_path_of
+from l5kit.data.stores.store import file_name_of, path_of, whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import EngineError, InvalidArgumentError, without_secrets
 from l5kit.simulation.engine.scene_batch import RoadMap
@@ -81,7 +81,7 @@ class ClosedLoopSetup:
     @property
     def log_name(self) -> str:
         """Name of the log in tables."""
-        return as_unicode(self.files.dataset.name)
+        return as_unicode(file_name_of(self.files.dataset))
 
     @property
     def facts(self) -> JsonObject:

@@ -14,7 +14,7 @@ from l5kit._types import JsonObject
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
-__all__ = ["ClassPath", "told_of"]
+__all__ = ["ClassPath", "describe_error"]
 
 _T = TypeVar("_T")
 
@@ -136,7 +136,7 @@ class ClassPath:
         try:
             return made(*given, **arguments)
         except (Exception, SystemExit) as error:  # whatever a class of a user raises, the key that named it is told
-            raise ConfigError(f"{self.key}: {self.class_path} cannot be made: {told_of(error)}") from error
+            raise ConfigError(f"{self.key}: {self.class_path} cannot be made: {describe_error(error)}") from error
 
     def _arguments_of(
         self, signature: inspect.Signature, context: Mapping[str, object], num_given: int
@@ -183,7 +183,7 @@ class ClassPath:
             return getattr(module, name, None)
         except (Exception, SystemExit) as error:
             raise ConfigError(
-                f"{self.key}.class_path: {self.class_path} cannot be imported ({told_of(error)}); "
+                f"{self.key}.class_path: {self.class_path} cannot be imported ({describe_error(error)}); "
                 "name a class that its module gives"
             ) from error
 
@@ -194,11 +194,11 @@ class ClassPath:
         except (Exception, SystemExit) as error:  # a script ends itself when it is imported
             raise ConfigError(
                 f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
-                f"({told_of(error)}); install it, or put its folder on PYTHONPATH"
+                f"({describe_error(error)}); install it, or put its folder on PYTHONPATH"
             ) from error
 
 
-def told_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an exception of a user's code in a line: its type, what it says, and where it was raised."""
     try:
         lines = str(error).strip().splitlines() or ["no message"]

@@ -21,8 +21,8 @@ __all__ = [
     "parse_json",
     "parse_yaml",
     "read_text",
+    "reported_values",
     "require_regular_file",
-    "told_values",
     "unshared",
 ]
 
@@ -163,12 +163,12 @@ def parse_json(text: str, *, called: str) -> object:
         raise ConfigError(f"{called} {_TOO_DEEP}") from error
 
 
-def told_values(content: object) -> Any:
+def reported_values(content: object) -> Any:
     """Return values as JSON tells them: no numbers that are not finite, lists for tuples, addresses without secrets."""
     if isinstance(content, Mapping):
-        return {name: told_values(value) for name, value in content.items()}
+        return {name: reported_values(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
-        return [told_values(value) for value in content]
+        return [reported_values(value) for value in content]
     if isinstance(content, str):
         return without_secrets(content)
     return None if isinstance(content, float) and not math.isfinite(content) else content

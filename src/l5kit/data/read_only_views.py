@@ -15,7 +15,6 @@ import numpy as np
 
 from l5kit._overriding import overrides_package
 from l5kit.data.array_shapes import as_read_only
-from l5kit.data.record_buffer import RecordBuffer
 
 __all__ = ["behind_view", "read_only", "shown_to"]
 
@@ -37,7 +36,7 @@ def shown_to(owner: object, method: str, value: _T) -> _T:
 def read_only(value: _T) -> _T:
     """Return a view of arrays, or of what holds some, that nobody may write to; of anything else the value itself.
 
-    Looked into are dataclasses of l5kit, the buffer of a simulation, tuples, lists and dictionaries. Whatever a
+    Looked into are dataclasses of l5kit, what has ``as_read_only``, tuples, lists and dictionaries. Whatever a
     dataclass calls ``memory`` is for writing, and stays as it is.
     """
     if isinstance(value, np.ndarray):
@@ -47,8 +46,9 @@ def read_only(value: _T) -> _T:
         return cast("_T", type(value)(*shown) if hasattr(value, "_fields") else type(value)(shown))
     if isinstance(value, dict):
         return cast("_T", {name: read_only(each) for name, each in value.items()})
-    if isinstance(value, RecordBuffer):
-        return cast("_T", value.as_read_only())
+    show: Callable[[object], object] | None = getattr(type(value), "as_read_only", None)  # it knows its own arrays
+    if show is not None:
+        return cast("_T", show(value))
     if isinstance(value, type) or not is_dataclass(value):
         return value
     return cast("_T", _view_of(value)) if type(value).__module__.startswith("l5kit.") else value

@@ -22,7 +22,7 @@ import numpy as np
 from l5kit._types import Int64Array
 from l5kit.data.job_folder import JobFolder, Stage, WritesFiles
 from l5kit.data.progress import Progress
-from l5kit.errors import InvalidArgumentError, WorkerDiedError
+from l5kit.errors import InvalidArgumentError, WorkerDiedError, is_termination
 
 __all__ = ["KeptWorkers", "SceneResults", "Workers", "count_workers", "map_scenes", "without_job"]
 
@@ -58,7 +58,10 @@ _PATIENCE_S = 5.0
 _MOST_BYTES_SENT = 16 * 2**20
 """A function that is larger holds a log in memory, which is not sent along with every block."""
 
-_ADVICE = "where memory ran out, take fewer workers; else carry it out with one (--workers 1) to see what fails"
+_ADVICE = (
+    "code that it ran may have ended it, of a planner or a reader of yours for example: carry it out with one worker "
+    "(--workers 1) to see what fails; where memory ran out, take fewer workers"
+)
 
 
 def map_scenes(
@@ -350,7 +353,9 @@ class _NamingCall(Generic[Result]):
     def _carry_out(self, block: Int64Array, *brief: object) -> Result:
         try:
             return self.function(block, *brief)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # the latter of code of users
+            if is_termination(error):
+                raise
             hit, block_error = self._find_failing(block, *brief) or (block, error)
             if isinstance(block_error, StopIteration):
                 block_error = _stop_as_error(self.function, block_error)
@@ -359,13 +364,13 @@ class _NamingCall(Generic[Result]):
                 raise
             raise block_error from block_error.__cause__
 
-    def _find_failing(self, block: Int64Array, *brief: object) -> tuple[Int64Array, Exception] | None:
+    def _find_failing(self, block: Int64Array, *brief: object) -> tuple[Int64Array, BaseException] | None:
         """Return the first scene of a block that fails by itself, and its error."""
         if len(block) > 1:
             for place in range(len(block)):
                 try:
                     self.function(block[place : place + 1], *brief)
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     return block[place : place + 1], error
         return None
 

@@ -23,7 +23,7 @@ def answer(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dic
     """Return result, error and traceback of a call, pickled; an error that cannot be pickled comes as text."""
     try:
         return pickle.dumps((function(*args, **(kwargs or {})), None, ""), protocol=pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # code of users may end the process that it is in
         trace = traceback.format_exc()
         try:
             failure = pickle.dumps((None, error, trace))

@@ -27,6 +27,9 @@ __all__ = ["WorkerProcesses"]
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
+_BEGUN = b"begun"
+"""The first message of a process, which a script without a main guard never gets to."""
+
 _MAIN_GUARD = (
     "it ended before its first task: a script that starts processes must do so under if __name__ == '__main__':"
 )
@@ -131,7 +134,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), name=name, daemon=True)
-        self._has_answered = False
+        self._has_begun = False
         with _without_interrupts():
             self._process.start()
         theirs.close()
@@ -144,14 +147,18 @@ class _Worker:
         """Return what a task gives, or raise its error."""
         try:
             self._connection.send_bytes(task)
-            wait([self._connection, self._process.sentinel])
-            answered = self._connection.recv_bytes() if self._connection.poll() else b""
+            self._has_begun = self._has_begun or self._next_message() == _BEGUN
+            answered = self._next_message() if self._has_begun else b""
         except (EOFError, OSError):
             answered = b""
         if not answered:
             raise WorkerDiedError(self._cause_of_death())
-        self._has_answered = True
         return result_of(answered)
+
+    def _next_message(self) -> bytes:
+        """Return what the process sends next; nothing if it has ended."""
+        wait([self._connection, self._process.sentinel])
+        return self._connection.recv_bytes() if self._connection.poll() else b""
 
     def close(self) -> None:
         """Let the process end; it does so when it finds nobody at the other end."""
@@ -165,7 +172,7 @@ class _Worker:
         self._process.join()
         code = self._process.exitcode or 0
         how = f"was killed by signal {-code}{_name_of(-code)}" if code < 0 else f"ended with exit code {code}"
-        early = "" if self._has_answered or code < 0 else f" ({_MAIN_GUARD})"
+        early = "" if self._has_begun or code < 0 else f" ({_MAIN_GUARD})"
         return f"worker process {self._process.name!r} (pid {self._process.pid}) {how}{early}"
 
 
@@ -178,6 +185,8 @@ def _serve(connection: "Connection[bytes, bytes]") -> None:
     """Carry out tasks until nobody is there who hands them over."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the parent decides
     threading.Thread(target=_end_with_parent, name="l5kit parent watch", daemon=True).start()
+    with contextlib.suppress(OSError):  # nobody may be there any more, which is found below
+        connection.send_bytes(_BEGUN)
     while True:
         try:
             task = connection.recv_bytes()

@@ -1,5 +1,6 @@
 """Episode: one scene of an environment as it was recorded and as it has become so far."""
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, RecordArray
+from l5kit.data.read_only_views import read_only, shown_to
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.reward import Reward
 from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
@@ -73,6 +75,15 @@ class EpisodeSoFar:
         state[TrajectoryStateIndices.THETA] = rotations33_as_yaws(yaws_as_rotations33(np.array([yaw_rad])))[0]
         vars(self).pop("_whole", None)
 
+    def as_read_only(self) -> "EpisodeSoFar":
+        """Return the episode for code that must not change it: copies of its states, as tensors are always writable."""
+        shown, make_output = copy.copy(self), self._make_output
+        shown.recorded_ego_states = self.recorded_ego_states.clone()
+        shown.simulated_ego_states = self.simulated_ego_states.clone()
+        vars(shown).pop("_whole", None)
+        shown._make_output = lambda: _show(make_output())
+        return shown
+
     @cached_property
     def _whole(self) -> EpisodeOutputGym:
         return self._make_output()
@@ -81,6 +92,12 @@ class EpisodeSoFar:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._whole, name)
+
+
+def _show(output: EpisodeOutputGym) -> EpisodeOutputGym:
+    """Return an output, which is nobody else's, with arrays of the simulation that nobody may write to."""
+    vars(output).update({name: read_only(value) for name, value in vars(output).items()})
+    return output
 
 
 class EpisodeReward:
@@ -112,6 +129,6 @@ class EpisodeReward:
         """Return what the step is worth; the reward ends no task."""
         assert self._episode is not None
         self._episode.note_ego(self.frame_index + 1, step.boxes[0, :2], float(step.boxes[0, 2]))
-        worth = self.reward.get_reward(self.frame_index, [self._episode])
+        worth = self.reward.get_reward(self.frame_index, shown_to(self.reward, "get_reward", [self._episode]))
         terms = np.array([[worth[name] for name in self.terms]])
         return StepWorth(np.array([worth["total"]]), terms, np.zeros(1, np.bool_), {})

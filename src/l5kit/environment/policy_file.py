@@ -16,6 +16,7 @@ import torch
 from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import require_regular_file
+from l5kit.data.receipts import RECEIPT_FILE, find_loss
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
@@ -64,6 +65,7 @@ def find_policy_file(path: Path) -> Path:
 
     Raises:
         FileNotFoundError: There is none.
+        InvalidArgumentError: The folder is not what its training has left there.
     """
     file = path / _DRIVER if path.is_dir() else path
     if not file.is_file():
@@ -74,6 +76,12 @@ def find_policy_file(path: Path) -> Path:
             else ("check it for spelling")
         )
         raise FileNotFoundError(f"there is no {str(file)!r}; {hint}")
+    # trainings that go on, and those of older versions, have no receipt
+    loss = find_loss(path) if (path / RECEIPT_FILE).is_file() else None
+    if loss is not None:
+        raise InvalidArgumentError(
+            f"{path} is not as its training left it: {loss}; copy it anew, or name {file} to drive with that file"
+        )
     return file
 
 

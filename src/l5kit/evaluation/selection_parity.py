@@ -281,7 +281,7 @@ def _read_mask(file: Path, num_agents: int) -> tuple[NumericArray, Selection | N
     return mask, selection
 
 
-def told_selection(folder: Path) -> Selection | None:
+def stored_selection(folder: Path) -> Selection | None:
     """Return how the agents of a test set were selected, as its mask tells; None for those of 1.5 and other folders."""
     try:
         return _load_mask(folder / MASK_FILE)[1]

@@ -15,7 +15,7 @@ import numpy as np
 from l5kit import __version__
 from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit._types import JsonObject, UInt8Array
-from l5kit.configs.texts import told_values
+from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, write_receipt
 from l5kit.errors import InvalidArgumentError
@@ -140,7 +140,7 @@ def scores_of(result: OpenLoopResult) -> JsonObject:
         "competition": result.competition,
         "configuration": result.configuration,
     }
-    known: JsonObject = told_values(facts)
+    known: JsonObject = reported_values(facts)
     return known
 
 

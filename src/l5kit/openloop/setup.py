@@ -144,7 +144,7 @@ def set_up(
         raise InvalidArgumentError(
             f"{log} has no samples for {config.params.workflow}: no frames, or no agents that qualify"
         )
-    model = load_network(file, config, samples, allow_pickle=options.allow_pickle).to(device)
+    model = load_network(file, config, samples, allow_pickle=options.allow_pickle, has_loss=False).to(device)
     if data is None:
         with show_progress("Reading", visible=options.show_bar) as progress:
             num_scenes = len(ChunkedDataset(chopped_set.log if chopped_set else log).open().scenes)

@@ -6,7 +6,7 @@ from typing import Final
 import torch
 from torch import nn
 
-from l5kit.configs.class_path import told_of
+from l5kit.configs.class_path import describe_error
 from l5kit.errors import ConfigError
 
 __all__ = ["OwnNetwork", "own_network_in"]
@@ -83,7 +83,7 @@ class OwnNetwork(nn.Module):
         except (Exception, SystemExit) as error:  # whatever a class of a user raises
             key = _KEY if module is self.model else _KEY_OF_LOSS
             mode, hint = ("train", "") if self.training else ("eval", "; it gets nothing of the future there")
-            raise ConfigError(f"{key}: forward fails in {mode} mode: {told_of(error)}{hint}") from error
+            raise ConfigError(f"{key}: forward fails in {mode} mode: {describe_error(error)}{hint}") from error
 
     @property
     def _where(self) -> str:

@@ -17,10 +17,12 @@ from typing import Final
 
 from stable_baselines3.common.base_class import BaseAlgorithm
 
+from l5kit import __version__
 from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import load_config_data, save_config_data
 from l5kit.data.folder_lock import LOCK_FILE, held_alone, require_unused
+from l5kit.data.receipts import RECEIPT_FILE, write_receipt
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError, InvalidArgumentError
 
@@ -102,7 +104,8 @@ class RunFolder:
             require_unused(self.path)
 
     def write_config(self, cfg: JsonObject) -> None:
-        """Write the configuration into the folder, which is claimed."""
+        """Write the configuration into the folder, which is claimed and no longer that of a finished training."""
+        (self.path / RECEIPT_FILE).unlink(missing_ok=True)
         save_config_data(cfg, str(self.config))
 
     @contextmanager
@@ -165,9 +168,11 @@ class RunFolder:
             temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
 
     def write_result(self, facts: Mapping[str, object]) -> None:
-        """Write ``result.json``."""
+        """Write ``result.json``, and then the receipt: where that is, the training has ended."""
         with replaced_when_complete(self.path / "result.json", argument="folder") as temporary:
             temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        finished = (self.config.name, self.driver.name, "result.json")
+        write_receipt(self.path, RECEIPT_FILE, {"command": "train-rl", "l5kit": __version__}, of=finished)
 
 
 def save_model(model: BaseAlgorithm, path: Path) -> None:

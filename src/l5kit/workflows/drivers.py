@@ -139,7 +139,7 @@ class DriverCheckpoint:
         device = self.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        network = load_network(self.file, self.config, samples, allow_pickle=self.allow_pickle)
+        network = load_network(self.file, self.config, samples, allow_pickle=self.allow_pickle, has_loss=False)
         params, recipe = self.config.params, self.config.network
         if self._is_token_traffic and isinstance(recipe, MotionTokenRecipe):
             return TokenTraffic(

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from l5kit.configs.class_path import ClassPath, told_of
+from l5kit.configs.class_path import ClassPath, describe_error
 from l5kit.configs.training import TrainingParams
 from l5kit.errors import ConfigError
 
@@ -33,7 +33,9 @@ def _require_errors_of_values(criterion: nn.Module, named: ClassPath) -> None:
         with torch.no_grad():
             errors = criterion(values, values.flip(0))
     except (Exception, SystemExit) as error:  # whatever a class of a user raises, the key that named it is told
-        raise ConfigError(f"{named.key}: {named.class_path} fails for two tensors (2, 3): {told_of(error)}") from error
+        raise ConfigError(
+            f"{named.key}: {named.class_path} fails for two tensors (2, 3): {describe_error(error)}"
+        ) from error
     if not isinstance(errors, torch.Tensor) or errors.shape != values.shape:
         got = tuple(errors.shape) if isinstance(errors, torch.Tensor) else type(errors).__name__
         raise ConfigError(

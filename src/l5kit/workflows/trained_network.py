@@ -1,5 +1,6 @@
 """Networks as trainings leave them: the file of the weights, the configuration in it, the network itself."""
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
-from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
+from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.planning.weights_file import CONFIG_FILE, network_of
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
@@ -50,7 +51,12 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
 
 
 def load_network(
-    file: Path, config: TrainingConfig, samples: BaseEgoDataset | None = None, *, allow_pickle: bool
+    file: Path,
+    config: TrainingConfig,
+    samples: BaseEgoDataset | None = None,
+    *,
+    allow_pickle: bool,
+    has_loss: bool = True,
 ) -> nn.Module:
     """Return a network with its weights, on the CPU and in eval mode; torch's global generator stays as it is.
 
@@ -59,12 +65,21 @@ def load_network(
         config: The configuration of the training.
         samples: What the network is to predict; None for what the configuration describes.
         allow_pickle: As for :func:`configuration_of`.
+        has_loss: Also make a loss or criterion whose class the configuration names, which runs its code; only who
+            goes on training needs it.
 
     Raises:
         CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
         CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
     """
+    made = config if has_loss else config.without_own_loss()
     with torch.random.fork_rng():
-        model = make_model(config.from_scratch(), samples)
-    load_checkpoint(model, file, allow_pickle=allow_pickle)
+        model = make_model(made.from_scratch(), samples)
+    kept = read_checkpoint(file, allow_pickle=allow_pickle)
+    if made.params != config.params:  # a loss with weights of its own has them in the file
+        of_loss = "criterion." if config.params.own.model is None else "loss."
+        weights = kept.named_as(model.state_dict())
+        weights = {name: value for name, value in weights.items() if not name.startswith(of_loss)}
+        kept = dataclasses.replace(kept, state_dict=weights)
+    kept.load_into(model)
     return model.eval()

@@ -156,6 +156,13 @@ class TrainingConfig:
         """Return the same configuration with a network that starts from no weights of others."""
         return dataclasses.replace(self, network=self.network.from_scratch())
 
+    def without_own_loss(self) -> Self:
+        """Return the same configuration without the loss and the criterion of a user, which predictions do not need."""
+        own = dataclasses.replace(self.params.own, loss_value=None)
+        criterion = None if self.params.own_criterion else self.params.criterion
+        params = dataclasses.replace(self.params, own=own, criterion=criterion)
+        return dataclasses.replace(self, params=params, network=dataclasses.replace(self.network, params=params))
+
 
 def open_samples(
     config: TrainingConfig, loader: LoaderParams, data_manager: LocalDataManager, *, perturbed: bool

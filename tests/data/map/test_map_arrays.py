@@ -100,6 +100,12 @@ def test_lights_are_lights_and_faces_are_faces(street: MapAPI) -> None:
     assert [arrays.lights.lanes_of(face).tolist() for face in range(4)] == [[0], [0, 1], [3], [0]]
 
 
+def test_what_maps_of_one_file_share_is_read_only(street: MapAPI) -> None:
+    content = street._content
+    for name in ("kinds", "control_kinds", "lanes", "crosswalks", "lanes_by_row"):
+        assert not getattr(content, name).flags.writeable, name
+
+
 @pytest.mark.parametrize("part", ["arrays", "network"])
 def test_arrays_are_plain_and_read_only_before_and_after_pickling(street: MapAPI, part: str) -> None:
     street.arrays.resampled(5), street.arrays.grid(30.0)

@@ -79,6 +79,15 @@ class DiesAt:
         return len(scenes)
 
 
+def exits(scenes: Any) -> int:
+    """End the process, as code of users may: at scene 1 by an exception, at scene 2 at once."""
+    if 1 in scenes:
+        sys.exit(0)
+    if 2 in scenes:
+        os._exit(0)
+    return len(scenes)
+
+
 class OddError(Exception):
     """An error that cannot be pickled and read again."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, UInt8Array
-from l5kit.data.array_shapes import require_shapes
+from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes
 from l5kit.data.map.faces import face_colors
 from l5kit.data.map.geometry import GREATEST_LATITUDE_E7, decode_lines
 from l5kit.data.map.lane_lights import LaneLights
@@ -32,7 +32,7 @@ class MapDecodeError(CorruptedDataError, DecodeError):
 
 
 @dataclass(frozen=True, eq=False)
-class MapContent:
+class MapContent(ReadOnlyArrays):
     """What a map file holds, but for its messages; n elements, of which k are lanes and m are crosswalks.
 
     All maps of a process that were read from one file share it, see :func:`share_map`.
@@ -66,6 +66,7 @@ class MapContent:
     oddities: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         num_elements, num_lanes, num_crosswalks = len(self.ids), len(self.lanes), len(self.crosswalks)
         require_shapes(self, kinds=(num_elements,), control_kinds=(num_elements,))
         require_shapes(self.lane_lines, bounds_m=(2 * num_lanes, 2, 2))
@@ -96,7 +97,7 @@ class MapContent:
     def lanes_by_row(self) -> Int64Array:
         """Indices (among the lanes) of all lanes: those with geometry, which the arrays have, then the others, (k,)."""
         has_geometry = _has_geometry(self.lane_lines)
-        return np.concatenate([np.flatnonzero(has_geometry), np.flatnonzero(~has_geometry)])
+        return as_read_only(np.concatenate([np.flatnonzero(has_geometry), np.flatnonzero(~has_geometry)]))
 
     @cached_property
     def row_of_lane_id(self) -> dict[str, int]:

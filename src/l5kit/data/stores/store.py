@@ -23,7 +23,7 @@ from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
 from l5kit.data.unpack_limits import USUAL_LIMITS
-from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, without_secrets
 
 StoreLocation = str | os.PathLike[str] | Store
 
@@ -95,6 +95,11 @@ def whole_path_of(path: str | os.PathLike[str]) -> str:
     """Return the absolute path of a path, or the URL that it was made of."""
     text = path_of(path)
     return text if is_url(text) else os.path.abspath(text)
+
+
+def file_name_of(path: str | os.PathLike[str]) -> str:
+    """Return the last part of a path, or of the URL that it was made of: without queries, which hold signatures."""
+    return Path(without_secrets(path_of(path))).name
 
 
 def location_exists(location: StoreLocation) -> bool:

@@ -28,7 +28,7 @@ from l5kit.evaluation.selection_parity import (
     compare_selections,
     load_agent_counts,
     mask_arrays,
-    told_selection,
+    stored_selection,
 )
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:
             + "; remove it yourself or choose another output_folder"
         )
     # the mask of a test set of l5kit tells how its agents were selected, that of 1.5 does not
-    if overwrite is None and any(folder.iterdir()) and told_selection(folder) is None:
+    if overwrite is None and any(folder.iterdir()) and stored_selection(folder) is None:
         raise FileExistsError(
             f"{folder} exists, and is no test set that l5kit has written: its {MASK_FILE} does not tell how agents "
             "were selected; use it, remove it, choose another output_folder, or pass overwrite=True"

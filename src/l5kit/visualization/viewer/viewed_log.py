@@ -15,7 +15,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import open_map
 from l5kit.data.records import FRAME_DTYPE, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.data.scene_table import SceneTable, read_scene_table
-from l5kit.data.stores.store import path_of
+from l5kit.data.stores.store import file_name_of, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError, without_secrets
 from l5kit.visualization.controlled_lanes import ControlledLanes
@@ -91,7 +91,7 @@ class ViewedLog:
     def facts(self) -> JsonObject:
         """Return what the page says of the dataset."""
         return {
-            "name": self._files.dataset.name,
+            "name": file_name_of(self._files.dataset),
             "path": without_secrets(path_of(self._files.dataset)),
             "num_scenes": self.num_scenes,
             "num_frames": len(self._dataset.frames),
