@@ -4,6 +4,7 @@ scenes/          *.zarr (folders) or *.zarr.zip, with mask.npz and gt.csv of tes
 aerial_map/      aerial_map.png
 semantic_map/    semantic_map.pb
 meta.json
+city.json        of a synthetic city, what it was made of
 other/NAME/      what else the archive NAME has, such as texts
 """
 
@@ -24,6 +25,7 @@ _FIXED = {
     "semantic_map.pb": PurePosixPath("semantic_map/semantic_map.pb"),
     "aerial_map.png": PurePosixPath("aerial_map/aerial_map.png"),
     "meta.json": PurePosixPath("meta.json"),
+    "city.json": PurePosixPath("city.json"),
 }
 _TEST_SET_FILES = ("mask.npz", "gt.csv")
 _ZARR = ".zarr"
