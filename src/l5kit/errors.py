@@ -1,4 +1,4 @@
-"""Error classes of l5kit.
+"""Error classes of l5kit, and what all their texts share: addresses without secrets, and how to install an extra.
 
 Every error of l5kit is an :class:`L5KitError`. Where scripts written for L5Kit 1.x may catch a built-in type, the class
 inherits that built-in too, so that old ``except`` clauses keep working.
