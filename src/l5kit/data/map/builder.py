@@ -346,7 +346,7 @@ class MapBuilder:
             raise InvalidArgumentError(f"the id of an element must be text that is not empty, got {element_id!r}")
         if element_id in self._ids:
             raise InvalidArgumentError(f"id {element_id!r} is already used; ids are unique over all kinds of elements")
-        element = MapElement(id=_as_id(element_id), element=MapElement.Element(**content))
+        element = MapElement(id=_as_id(element_id), element=content)
         num_bytes = self._num_bytes + element.ByteSize() + _MOST_OVERHEAD
         if num_bytes > MOST_MAP_BYTES:
             raise MapTooLargeError(
