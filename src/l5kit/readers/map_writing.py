@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import Float64Array, JsonObject
-from l5kit.data.map.builder import MapBuilder
+from l5kit.data.map.builder import GeodeticLine, MapBuilder
 from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.junctions import with_junctions
 from l5kit.readers.lane_groups import group_lanes
@@ -68,9 +68,12 @@ def least_bytes_of(source_map: SourceMap) -> int:
 
 def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
     """Return the left and right boundary of a lane; what is not known lies half a usual width beside its centre."""
-    half_m = USUAL_WIDTHS_M[lane.kind] / 2
-    left_m = _beside(lane.centre_m, half_m) if lane.left_m is None else lane.left_m
-    right_m = _beside(lane.centre_m, -half_m) if lane.right_m is None else lane.right_m
+    if lane.left_m is not None and lane.right_m is not None:
+        return lane.left_m, lane.right_m
+    points_m = _without_repeats(lane.centre_m)
+    to_left_m = USUAL_WIDTHS_M[lane.kind] / 2 * _directions_left(points_m)
+    left_m = points_m + to_left_m if lane.left_m is None else lane.left_m
+    right_m = points_m - to_left_m if lane.right_m is None else lane.right_m
     return left_m, right_m
 
 
@@ -104,11 +107,15 @@ class _MapWriter:
             for lane in sign.lane_ids:
                 signs_of[lane].append(self._name("sign", sign.sign_id))
         lanes = with_junctions(self.joined.lanes, followers)
-        for group in group_lanes(lanes, followers):
+        groups = group_lanes(lanes, followers)
+        roads = [group.lanes[0] for group in groups if not group.is_junction]
+        courses = self.builder.geodetic_lines([lanes[lane_id].centre_m + self.offset_m for lane_id in roads])
+        course_of = dict(zip(roads, courses, strict=True))
+        for group in groups:
             parent = self._name("junction" if group.is_junction else "segment", group.lanes[0])
             for lane_id in group.lanes:
                 self._add_lane(lanes[lane_id], followers[lane_id], signs_of[lane_id], parent)
-            self._add_parent(parent, [lanes[lane_id] for lane_id in group.lanes], group.is_junction)
+            self._add_parent(parent, [lanes[lane_id] for lane_id in group.lanes], course_of.get(group.lanes[0]))
         self._add_controls()
 
     def _name(self, kind: str, element_id: str) -> str:
@@ -154,15 +161,16 @@ class _MapWriter:
         name = self.joined.name
         return [light_id(name, lane_id), *(face_id(name, lane_id, color) for color in FACE_COLORS.values())]
 
-    def _add_parent(self, parent: str, lanes: Sequence[SourceLane], is_junction: bool) -> None:
+    def _add_parent(self, parent: str, lanes: Sequence[SourceLane], course: GeodeticLine | None) -> None:
+        """Add the segment of a road with its course, or a junction, which has none."""
         names = self._names(lane.lane_id for lane in lanes)
-        if is_junction:
+        if course is None:
             self.builder.add_junction(parent, lanes=names)
             return
         limits_mps = [lane.speed_limit_mps for lane in lanes if lane.speed_limit_mps is not None]
         self.builder.add_segment(
             parent,
-            lanes[0].centre_m + self.offset_m,
+            course,
             lanes=names,
             speed_limit_mps=max(limits_mps, default=0.0),
             travel_direction="ONE_WAY_FORWARD",
@@ -190,20 +198,29 @@ class _MapWriter:
             self.builder.add_traffic_control(self._name("sign", sign.sign_id), "stop_sign", place_m)
 
 
-def _beside(line_m: Float64Array, distance_m: float) -> Float64Array:
-    """Return a line to the left of another one, to the right for a negative distance, (n, 3)."""
-    points_m = _without_repeats(line_m)
-    steps_m = np.diff(points_m[:, :2], axis=0)
-    steps_m = steps_m / np.linalg.norm(steps_m, axis=1, keepdims=True)
+def _directions_left(points_m: Float64Array) -> Float64Array:
+    """Return the directions to the left of the points of a line without repeats, level and of length 1, (n, 3)."""
+    steps_m = points_m[1:, :2] - points_m[:-1, :2]
+    steps_m /= _lengths(steps_m)[:, None]
     along = np.concatenate([steps_m[:1], steps_m[:-1] + steps_m[1:], steps_m[-1:]])
-    along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
-    left = np.stack([-along[:, 1], along[:, 0], np.zeros(len(along))], axis=1)
-    beside_m: Float64Array = points_m + distance_m * left
-    return beside_m
+    along /= np.maximum(_lengths(along), 1e-9)[:, None]
+    left = np.zeros((len(along), 3))
+    left[:, 0] = -along[:, 1]
+    left[:, 1] = along[:, 0]
+    return left
 
 
 def _without_repeats(line_m: Float64Array) -> Float64Array:
     """Return a line without points that lie on the one before, seen from above."""
-    is_new = np.concatenate([[True], np.linalg.norm(np.diff(line_m[:, :2], axis=0), axis=1) > 1e-6])
-    kept_m: Float64Array = line_m[is_new]
+    is_apart = _lengths(line_m[1:, :2] - line_m[:-1, :2]) > 1e-6
+    if is_apart.all():
+        return line_m
+    kept_m: Float64Array = line_m[np.concatenate([[True], is_apart])]
     return kept_m
+
+
+def _lengths(steps_m: Float64Array) -> Float64Array:
+    """Return the lengths of steps (n, 2); ``np.linalg.norm`` takes several times as long for a few."""
+    squares = steps_m * steps_m
+    lengths_m: Float64Array = np.sqrt(squares[:, 0] + squares[:, 1])
+    return lengths_m

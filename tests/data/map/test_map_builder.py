@@ -11,6 +11,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.proto.road_network_pb2 import Lane, MapFragment, TrafficControlElement
 from l5kit.errors import InvalidArgumentError
+from l5kit.readers.map_writing import WORLD_TO_ECEF as IMPORTED_TO_ECEF
 from support.maps import WORLD_TO_ECEF
 
 CENTIMETRE = 0.01
@@ -280,3 +281,20 @@ def test_a_transform_may_be_skewed_by_a_millionth() -> None:
         else:
             with pytest.raises(InvalidArgumentError, match="must rotate and shift only"):
                 MapBuilder(skewed)
+
+
+@pytest.mark.parametrize(
+    "world_to_ecef", [WORLD_TO_ECEF, IMPORTED_TO_ECEF, np.eye(4)], ids=["town", "imported", "centre"]
+)
+def test_segments_converted_at_once_have_the_bytes_of_single_ones(world_to_ecef) -> None:
+    generator = np.random.default_rng(3)
+    courses = [np.round(generator.normal(0.0, 900.0, (count, 3)), 3) for count in (2, 3, 2, 9, 40)]
+    courses.append(np.array([[0.0, 0.0, 0.0], [0.0, 5.0, 0.125]]))  # at the origin, and halfway between centimetres
+    single, at_once = MapBuilder(world_to_ecef), MapBuilder(world_to_ecef)
+    for number, (course, line_of) in enumerate(zip(courses, at_once.geodetic_lines(courses), strict=True)):
+        single.add_segment(str(number), course)
+        at_once.add_segment(str(number), line_of)
+    assert at_once.to_fragment() == single.to_fragment()
+    assert at_once.geodetic_lines([]) == []
+    with pytest.raises(InvalidArgumentError, match=r"lines must have shape \(n, 3\) with n at least 2, got \(1, 3\)"):
+        at_once.geodetic_lines([courses[0], courses[0][:1]])

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,6 +36,24 @@ _FieldValue: TypeAlias = Any
 """Value of a field of a message, given by name: a message, a list of them, a number or text, as the schema has it."""
 
 
+@dataclass(frozen=True, eq=False)
+class GeodeticLine:
+    """A line as the format stores the course of a segment, made by :meth:`MapBuilder.geodetic_lines`.
+
+    Attributes:
+        locations: Latitude and longitude in 1e-7 degrees and altitude in centimetres, int64, (n, 3).
+    """
+
+    locations: Int64Array
+
+    def as_messages(self) -> list[GeoLocation]:
+        """Return its vertices as the schema has them."""
+        return [
+            GeoLocation(lat_e7=lat_e7, lng_e7=lng_e7, altitude_cm=altitude_cm)
+            for lat_e7, lng_e7, altitude_cm in self.locations.tolist()
+        ]
+
+
 class MapBuilder:
     """Collects the elements of a semantic map and writes them in the format of the published maps.
 
@@ -57,6 +76,7 @@ class MapBuilder:
         self._ids: set[str] = set()
         self._num_bytes = self._fragment.ByteSize()
         self._origin_e7 = _origin_below(self._world_to_ecef[:3, 3])
+        self._origin_m, self._ecef_from_local = _frame_at(self._origin_e7)
 
     def __len__(self) -> int:
         """Return the number of elements added so far."""
@@ -199,7 +219,7 @@ class MapBuilder:
     def add_segment(
         self,
         segment_id: str,
-        xyz: NumericArray,
+        xyz: NumericArray | GeodeticLine,
         *,
         lanes: Iterable[str] = (),
         speed_limit_mps: float = 0.0,
@@ -213,7 +233,8 @@ class MapBuilder:
 
         Args:
             segment_id: Id, not used before in this map.
-            xyz: Its course from start to end, world coordinates, shape (n, 3), n at least 2.
+            xyz: Its course from start to end, world coordinates, shape (n, 3), n at least 2; or what
+                :meth:`geodetic_lines` has made of it, which is faster where there are many segments.
             lanes: Ids of its lanes, left to right seen from the start.
             speed_limit_mps: Speed limit in metres per second, 0 for unknown.
             backward_speed_limit_mps: Speed limit from end to start, 0 for the same.
@@ -229,8 +250,9 @@ class MapBuilder:
         if not min(speed_limit_mps, backward_speed_limit_mps) >= 0:
             limits = f"{speed_limit_mps} and {backward_speed_limit_mps}"
             raise InvalidArgumentError(f"speed limits must be at least 0 m/s (0 for unknown), got {limits}")
+        course = xyz if isinstance(xyz, GeodeticLine) else self._geodetic_lines("xyz", [xyz], minimum=2)[0]
         segment = RoadNetworkSegment(
-            vertices=self._locations("xyz", xyz, minimum=2),
+            vertices=course.as_messages(),
             start_node=_optional_id(start_node),
             end_node=_optional_id(end_node),
             lanes=_as_ids(lanes),
@@ -285,9 +307,21 @@ class MapBuilder:
         Raises:
             InvalidArgumentError: The id is empty or used, or ``xyz`` has another shape or is not finite.
         """
-        (location,) = self._locations("xyz", np.atleast_2d(xyz), minimum=1, maximum=1)
+        (place,) = self._geodetic_lines("xyz", [np.atleast_2d(xyz)], minimum=1, maximum=1)
+        (location,) = place.as_messages()
         node = {"location": location, "road_segments": _as_ids(segments), "junction": _optional_id(junction)}
         self._add(node_id, node=node)
+
+    def geodetic_lines(self, lines: Sequence[NumericArray]) -> list[GeodeticLine]:
+        """Return the courses of many segments as :meth:`add_segment` stores them, converted all at once.
+
+        Args:
+            lines: Courses in world coordinates, each of shape (n, 3), n at least 2.
+
+        Raises:
+            InvalidArgumentError: A line has another shape or is not finite.
+        """
+        return self._geodetic_lines("lines", lines, minimum=2)
 
     def to_fragment(self) -> MapFragment:
         """Return a copy of the map as message."""
@@ -312,7 +346,7 @@ class MapBuilder:
             raise InvalidArgumentError(f"the id of an element must be text that is not empty, got {element_id!r}")
         if element_id in self._ids:
             raise InvalidArgumentError(f"id {element_id!r} is already used; ids are unique over all kinds of elements")
-        element = MapElement(id=_as_id(element_id), element=MapElement.Element(**content))
+        element = MapElement(id=_as_id(element_id), element=content)
         num_bytes = self._num_bytes + element.ByteSize() + _MOST_OVERHEAD
         if num_bytes > MOST_MAP_BYTES:
             raise MapTooLargeError(
@@ -350,24 +384,27 @@ class MapBuilder:
     ) -> dict[str, list[int]]:
         """Return the fields with the deltas of a line in centimetres; ``field_name`` has a place for the axis."""
         ecef_m = self._ecef_m(argument, xyz, minimum=minimum, maximum=maximum)
-        positions_cm = np.rint(_local_from_ecef(ecef_m, self._origin_e7) * 100.0)
-        deltas_cm = np.diff(positions_cm, axis=0, prepend=0.0)
+        positions_cm = np.rint((ecef_m - self._origin_m) @ self._ecef_from_local * 100.0)
+        deltas_cm = positions_cm.copy()
+        deltas_cm[1:] -= positions_cm[:-1]
         if np.abs(deltas_cm).max() > _LARGEST_INT32:
             raise InvalidArgumentError(f"{argument} lies or reaches further than the format can say (21,000 km)")
-        return {field_name.format(axis): deltas_cm[:, i].astype(int).tolist() for i, axis in enumerate("xyz")}
+        columns = deltas_cm.T.astype(np.int64).tolist()
+        return {field_name.format(axis): column for axis, column in zip("xyz", columns, strict=True)}
 
-    def _locations(
-        self, argument: str, xyz: NumericArray, *, minimum: int, maximum: int | None = None
-    ) -> Sequence[GeoLocation]:
-        """Return world coordinates as latitude, longitude and altitude."""
-        ecef_m = self._ecef_m(argument, xyz, minimum=minimum, maximum=maximum)
-        latitudes_deg, longitudes_deg, altitudes_m = (np.atleast_1d(part) for part in ecef2geodetic(*ecef_m.T))
-        degrees_e7 = np.rint(np.stack([latitudes_deg, longitudes_deg], axis=-1) * 1e7).astype(int).tolist()
-        altitudes_cm = np.rint(altitudes_m * 100.0).astype(int).tolist()
-        return [
-            GeoLocation(lat_e7=lat_e7, lng_e7=lng_e7, altitude_cm=altitude_cm)
-            for (lat_e7, lng_e7), altitude_cm in zip(degrees_e7, altitudes_cm, strict=True)
-        ]
+    def _geodetic_lines(
+        self, argument: str, lines: Sequence[NumericArray], *, minimum: int, maximum: int | None = None
+    ) -> list[GeodeticLine]:
+        """Return lines in world coordinates with latitudes, longitudes and altitudes."""
+        if not lines:
+            return []
+        # A call takes about as long for a hundred thousand points as for a few hundred lines one by one.
+        lines_ecef_m = [self._ecef_m(argument, line, minimum=minimum, maximum=maximum) for line in lines]
+        latitudes_deg, longitudes_deg, altitudes_m = map(np.atleast_1d, ecef2geodetic(*np.concatenate(lines_ecef_m).T))
+        scaled = np.stack([latitudes_deg * 1e7, longitudes_deg * 1e7, altitudes_m * 100.0], axis=-1)
+        locations = np.rint(scaled).astype(np.int64)
+        ends = np.cumsum([len(line) for line in lines_ecef_m])[:-1]
+        return [GeodeticLine(of_line) for of_line in np.split(locations, ends)]
 
 
 def _rigid_transform(world_to_ecef: NumericArray) -> Float64Array:
@@ -389,8 +426,8 @@ def _origin_below(point_ecef_m: Float64Array) -> Int64Array:
     return np.rint(degrees * 1e7).astype(np.int64)
 
 
-def _local_from_ecef(ecef_m: Float64Array, origin_e7: Int64Array) -> Float64Array:
-    """Return ECEF coordinates (n, 3) in the east-north-up frame at an origin with height 0."""
+def _frame_at(origin_e7: Int64Array) -> tuple[Float64Array, Float64Array]:
+    """Return the origin (3,) and the axes, in columns (3, 3), of the east-north-up frame at height 0, in ECEF."""
     latitude_deg, longitude_deg = origin_e7 / 1e7
     origin_m = np.array(geodetic2ecef(latitude_deg, longitude_deg, 0.0), dtype=np.float64)
     cos_lat, sin_lat = np.cos(np.radians(latitude_deg)), np.sin(np.radians(latitude_deg))
@@ -402,8 +439,7 @@ def _local_from_ecef(ecef_m: Float64Array, origin_e7: Int64Array) -> Float64Arra
             [0.0, cos_lat, sin_lat],
         ]
     )
-    local_m: Float64Array = (ecef_m - origin_m) @ ecef_from_local
-    return local_m
+    return origin_m, ecef_from_local
 
 
 def _control_kinds(message_name: str | None = None) -> list[str]:
@@ -418,8 +454,11 @@ def _check_choice(argument: str, value: str, allowed: Sequence[str]) -> None:
 
 
 def _enum_value(enum: EnumTypeWrapper, argument: str, name: str) -> _FieldValue:
-    _check_choice(argument, name, enum.keys())
-    return enum.Value(name)
+    try:
+        return enum.Value(name)
+    except (ValueError, TypeError):
+        _check_choice(argument, name, enum.keys())
+        raise
 
 
 def _as_id(element_id: str) -> GlobalId:
