@@ -34,10 +34,7 @@ describe("a failure is described", () => {
       failure(43, 43, { kind: "collision_at_fault", track_id: "18446744073709551615" }),
       "Collision, at fault with track 18446744073709551615, 4.3 s",
     ],
-    [
-      failure(46, 46, { kind: "appeared_close", track_id: "31" }),
-      "Appears close ahead in the log: track 31, 4.6 s",
-    ],
+    [failure(46, 46, { kind: "appeared_close", track_id: "31" }), "Appears close ahead in the log: track 31, 4.6 s"],
     [failure(1, 1, { kind: "some_new_kind" }), "some new kind, 0.1 s"],
   ];
   for (const [given, text] of cases) test(text, () => assert.equal(describeFailure(given, TIME_S), text));

@@ -1,16 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import {
-  angle,
-  className,
-  clockTime,
-  count,
-  counted,
-  messageOf,
-  percent,
-  quantity,
-  withoutMap,
-} from "l5kit/format";
+import { angle, className, clockTime, count, counted, messageOf, percent, quantity, withoutMap } from "l5kit/format";
 
 const NONE = "\u2013";
 
