@@ -13,6 +13,7 @@ from l5kit.configs.config import load_config_data, load_metadata
 from l5kit.configs.texts import require_regular_file
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.manifest import Manifest
+from l5kit.data.owned_outputs import require_own_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.evaluation.csv_utils import read_pred_csv
 from l5kit.rasterization.aerial_image import read_aerial_pixels
@@ -115,3 +116,8 @@ def test_devices_are_refused_and_what_is_not_there_is_not_judged(tmp_path):
         require_regular_file("/dev/zero", called="csv file")
     require_regular_file(tmp_path / "none", called="csv file")
     require_regular_file(tmp_path, called="csv file")
+
+
+def test_what_is_written_does_not_replace_a_pipe(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="out is .*, a pipe or device, which a file cannot replace"):
+        require_own_file(as_pipe(tmp_path / "out.json"), argument="out")

@@ -60,6 +60,24 @@ def test_no_secret_of_an_address_gets_out(number, capsys):
 
 
 @pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (f"http://me:pa#{SECRET}@server/a.zarr", "http://server/a.zarr"),
+        (f"http://me:pa?{SECRET}@server/a.zarr", "http://server/a.zarr"),
+        (f"http://server/a.zarr?sig=a'{SECRET}", "http://server/a.zarr"),
+        (f"http://server/a.zarr;tok={SECRET}", "http://server/a.zarr"),
+        (f"http://server/a.zarr?x=1::{SECRET}", "http://server/a.zarr"),
+        (f"zip://in.zarr::s3://me:{SECRET}@bucket/a.zip?sig={SECRET}", "zip://in.zarr::s3://bucket/a.zip"),
+    ],
+)
+def test_addresses_that_are_not_escaped_keep_their_secrets(address, name):
+    assert without_secrets(address) == name
+    assert without_secrets(f"path is {address!r}; see it") in (f"path is {name!r}; see it", f'path is "{name}"; see it')
+    assert without_secrets(f"there is none at {address}, or it is gone").startswith(f"there is none at {name}")
+    assert SECRET not in without_secrets(f"there is none at {address}, or it is gone")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "C:/data/a@b/x?.zarr",

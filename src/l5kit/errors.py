@@ -48,16 +48,13 @@ TERMINATED: Final = 128 + signal.SIGTERM
 """Exit status of a process that SIGTERM has ended."""
 
 _SCHEME: Final = r"\b[A-Za-z][A-Za-z0-9+.-]+:/{1,2}"
-_UNTIL: Final = r"\s\"'<>\\"
-_USER: Final = re.compile(rf"((?!\b(?:abfs|wasb)s?:){_SCHEME})[^/?#{_UNTIL}]*@")
-"""Name and password before the server of a URL; those of Azure have the container there."""
+_URL: Final = re.compile(rf"(?<=\"){_SCHEME}[^\"\\\n]*|(?<='){_SCHEME}[^'\\\n]*|{_SCHEME}(?:[^\s\"'<>\\]|'(?=\w))*")
+"""A URL in a text: between quotes all up to the closing one, else up to what no URL has unescaped."""
 
-_QUERY: Final = re.compile(rf"({_SCHEME}[^?#{_UNTIL}]*)\?[^#{_UNTIL}]*")
-"""What stands behind the question mark of a URL; signed ones have there who may read the file, and until when."""
+_OF_AZURE: Final = re.compile(r"(?:abfs|wasb)s?:")
+"""Its URLs have the container where others have the user."""
 
-_FRAGMENT: Final = re.compile(
-    rf"({_SCHEME}[^#{_UNTIL}]*)#[^{_UNTIL}]*(?:token|sig|signature|secret|password|key)=[^{_UNTIL}]*", re.IGNORECASE
-)
+_SECRET_PARAMETERS: Final = re.compile(r"[#;].*(?:tok(?:en)?|sig(?:nature)?|secret|password|key)=.*", re.IGNORECASE)
 
 
 class L5KitError(Exception):
@@ -184,9 +181,21 @@ def without_secrets(text: str) -> str:
 
     What is left of a URL names the file: scheme, server and path, in any chain of file systems of fsspec.
     """
-    if ":/" not in text:
-        return text
-    return _FRAGMENT.sub(r"\1", _QUERY.sub(r"\1", _USER.sub(r"\1", text)))
+    return _URL.sub(_without_secrets_of, text) if ":/" in text else text
+
+
+def _without_secrets_of(url: re.Match[str]) -> str:
+    """Return the name of the file that a URL leads to."""
+    names = []
+    for part in re.split(rf"::(?={_SCHEME})", url[0]):  # chains of file systems, such as zip://a::s3://b
+        scheme, slashes, rest = re.split(r"(:/{1,2})", part, maxsplit=1)
+        # passwords are not always escaped, so that all up to the last @ before the path belongs to the user
+        server, slash, path = rest.partition("/")
+        if not _OF_AZURE.match(part):
+            server = server.rpartition("@")[2]
+        name = f"{server}{slash}{path}".partition("?")[0]  # signed queries tell who may read the file, and until when
+        names.append(f"{scheme}{slashes}{_SECRET_PARAMETERS.sub('', name)}")
+    return "::".join(names)
 
 
 def install_command(*extras: str) -> str:

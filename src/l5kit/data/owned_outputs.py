@@ -137,8 +137,10 @@ def require_own_file(file: Path, *, argument: str) -> None:
         argument: What the caller knows it as, for the error.
 
     Raises:
-        InvalidArgumentError: It is somebody else's, as it does not name l5kit.
+        InvalidArgumentError: It is somebody else's, as it does not name l5kit, or a pipe or device.
     """
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise InvalidArgumentError(f"{argument} is {str(file)!r}, a pipe or device, which a file cannot replace")
     if file.is_file() and not tells_l5kit(file):
         raise InvalidArgumentError(
             f"{argument} is {str(file)!r}, which is there and is not of l5kit, so it is not replaced; name another "
