@@ -119,5 +119,5 @@ def test_devices_are_refused_and_what_is_not_there_is_not_judged(tmp_path):
 
 
 def test_what_is_written_does_not_replace_a_pipe(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="out is .*, a pipe or device, which a file cannot replace"):
+    with pytest.raises(InvalidArgumentError, match=r"out is .*, a pipe or device, which a file cannot replace"):
         require_own_file(as_pipe(tmp_path / "out.json"), argument="out")
