@@ -41,6 +41,15 @@ def test_it_prints_a_shipped_configuration_as_it_is_loaded(l5kit, tmp_path):
     assert load_training_config(str(tmp_path / "mine.yaml")) == load_training_config("simnet")
 
 
+def test_a_configuration_that_may_be_edited_is_not_replaced(l5kit, tmp_path):
+    edited = tmp_path / "mine.yaml"
+    edited.write_text("# an edited configuration of l5kit\n")
+    done = l5kit("config", "show", "simnet", "--out", edited)
+    assert done.exit_code == 1
+    assert "is there and may be edited" in done.stderr
+    assert edited.read_text() == "# an edited configuration of l5kit\n"
+
+
 @pytest.mark.parametrize(
     ("words", "status", "told"),
     [

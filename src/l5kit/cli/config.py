@@ -38,6 +38,9 @@ def config(
         print_line(text)
         return
     require_writable(out, option="--out")
+    # it may have been edited since, and an edited configuration looks like one that ships
+    if name is not None and out.exists():
+        raise FileExistsError(f"--out is {str(out)!r}, which is there and may be edited; name another file")
     with replaced_when_complete(out, argument="--out") as temporary:
         temporary.write_text(f"{text}\n", "utf-8")
     remark(f"{'schema' if name is None else name} written to {out}")
