@@ -103,6 +103,19 @@ def test_a_damaged_part_is_made_again(tmp_path, damage):
     assert again.asked == [4, 5]
 
 
+def test_files_of_somebody_else_do_not_go_with_a_damaged_part(tmp_path):
+    squares_of(Counts([]), tmp_path / "job")
+    part = tmp_path / "job" / "0-scene" / "000000004"
+    (part / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match=r"000000004, which would be made again, but 'notes.txt' in it"):
+        squares_of(Counts([]), tmp_path / "job")
+    assert (part / "notes.txt").read_text() == "mine"
+    (part / "notes.txt").unlink()
+    again = Counts([])
+    assert squares_of(again, tmp_path / "job") == [scene * scene for scene in range(10)]
+    assert again.asked == []
+
+
 def rename(first, second):
     """Let two folders have the names of each other."""
     between = first.with_name("between")

@@ -29,6 +29,7 @@ from l5kit import __version__
 from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole, replaced_when_complete
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
+from l5kit.data.owned_outputs import OutputKind
 from l5kit.data.receipts import digest_of_json, find_damage, write_receipt
 from l5kit.errors import EngineError, InvalidArgumentError
 
@@ -42,6 +43,9 @@ _STAGE: Final = "stage.json"
 _RECEIPT: Final = "receipt.json"
 _RESULT: Final = "result.pickle"
 _FILES: Final = "files"
+_PART: Final = OutputKind(
+    "a part of a job", lambda part: (part / _RECEIPT).is_file(), rf"{_RECEIPT}|{_RESULT}|{_FILES}/.+"
+)
 
 
 @runtime_checkable
@@ -139,12 +143,22 @@ class Stage:
     job: str
 
     def is_done(self, block: Int64Array) -> bool:
-        """Return whether the part of a block is there; one that is damaged is removed, with a warning."""
+        """Return whether the part of a block is there; one that is damaged is removed, with a warning.
+
+        Raises:
+            InvalidArgumentError: One that is damaged has files of somebody else in it.
+        """
         part = self._part(block)
         if not part.is_dir():
             return False
         damage = find_damage(part, _RECEIPT, expected=self._facts_of(block))
         if damage is not None:
+            foreign = next(_PART.foreign_in(part), None)
+            if foreign is not None:
+                raise InvalidArgumentError(
+                    f"the job folder has the damaged part {part}, which would be made again, but {foreign!r} in it is "
+                    "not of this job; move that away"
+                )
             warnings.warn(f"{part} is damaged: {damage}; it is made again", RuntimeWarning, stacklevel=5)
             remove_whole(part)
         return damage is None
