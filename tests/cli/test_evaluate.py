@@ -27,6 +27,13 @@ def network(city, tmp_path_factory):
     return save_network("agent_motion_multimodal", city, tmp_path_factory.mktemp("network"))
 
 
+def test_a_network_of_another_workflow_is_said(l5kit, network, city, tmp_path):
+    done = l5kit("evaluate", network, "--data", city, "--workflow", "vector_planner", "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "is a network of 'agent_motion_multimodal'; leave --workflow out" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_people_get_tables_and_a_folder(l5kit, network, city, tmp_path):
     done = l5kit("evaluate", network, "--data", city, "--out", tmp_path / "out", *FEW)
     assert done.exit_code == 0, done.stderr

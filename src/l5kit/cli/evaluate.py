@@ -26,6 +26,7 @@ from l5kit.configs.training import read_workflow
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_jobs import count_workers
 from l5kit.data.stores.store import whole_path_of
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.selection_parity import find_evaluated_log
 from l5kit.planning.weights_file import network_of
 
@@ -150,6 +151,12 @@ def evaluate(
     given = configuration_of(checkpoint, allow_pickle=allow_pickle) if config is None else load_training_config(config)
     cfg = with_overrides(given, changes or [])
     if workflow is not None:
+        trained = cfg.get("workflow", workflow)
+        if config is None and trained != workflow:
+            raise InvalidArgumentError(
+                f"workflow is {workflow!r}, but {checkpoint} is a network of {trained!r}; leave --workflow out, or "
+                "name another checkpoint"
+            )
         cfg["workflow"] = workflow
     with AskedWorkers(engine, address, workers, job).opened(
         "evaluate", [], of=_facts_of(checkpoint, cfg, options, data)
