@@ -41,14 +41,6 @@ def files_in(folder):
 
 
 @pytest.fixture(scope="module")
-def city(city, tmp_path_factory):
-    """The city as the owner of a dataset would offer it: without what it was made of."""
-    folder = tmp_path_factory.mktemp("published") / "city"
-    shutil.copytree(city, folder, ignore=shutil.ignore_patterns("city.json"))
-    return folder
-
-
-@pytest.fixture(scope="module")
 def wanted(city):
     return files_in(city)
 
