@@ -13,6 +13,7 @@ LINES = (
     ("errors", "_types", "_files", "_cache_folders", "_compiling", "_overriding"),
     ("configs", "device", "geometry", "random"),
     ("data", "kinematic"),
+    ("lanes",),
     ("rasterization", "vectorization"),
     ("sampling",),
     ("dataset",),

@@ -8,7 +8,7 @@ import numpy as np
 
 from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
-from l5kit.evaluation.driving.driving_map import DrivingMap, build_driving_map
+from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses

@@ -39,7 +39,7 @@ from l5kit.environment.observations.compact_state import write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_reward import DrivenStep
-from l5kit.environment.traffic.route_places import follow_routes
+from l5kit.lanes.route_places import follow_routes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import InvalidArgumentError
@@ -56,8 +56,8 @@ from l5kit.simulation.drivers.simple import ConstantVelocity
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
-from l5kit.simulation.lanes.lane_paths import TrackPoses
-from l5kit.simulation.lanes.straight_paths import straight_paths
+from l5kit.lanes.lane_paths import TrackPoses
+from l5kit.lanes.straight_paths import straight_paths
 
 _BATCH_SIZE = 4
 

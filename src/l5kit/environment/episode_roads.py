@@ -6,13 +6,13 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.environment.episode_choice import FIRST_FRAME
-from l5kit.environment.traffic.route_places import follow_routes
+from l5kit.lanes.route_places import follow_routes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficRows, TrafficSlots
-from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.lanes.driving_map import DrivingMap
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.lanes.lane_following import ColorRows
-from l5kit.simulation.lanes.lane_paths import PathArrays
+from l5kit.lanes.lane_paths import PathArrays
 
 __all__ = ["EpisodeRoads", "RouteStates"]
 
@@ -23,7 +23,7 @@ class RouteStates:
 
     Attributes:
         routes: The paths of the AVs, (B,).
-        places: Where they are on these, (B, 3); see :func:`~l5kit.environment.traffic.route_places.follow_routes`.
+        places: Where they are on these, (B, 3); see :func:`~l5kit.lanes.route_places.follow_routes`.
         expert_arcs_m: How far the AVs of the log are, (B,).
         colors: The lights.
     """

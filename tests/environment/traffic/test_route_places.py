@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from l5kit.environment.traffic.route_places import follow_routes
+from l5kit.lanes.route_places import follow_routes
 from l5kit.errors import InvalidArgumentError
 
 

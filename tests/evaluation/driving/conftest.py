@@ -2,7 +2,7 @@
 
 import pytest
 
-from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.lanes.driving_map import DrivingMap
 from support.driving import make_road_map
 
 

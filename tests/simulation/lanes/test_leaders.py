@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from l5kit.simulation.lanes.lane_paths import index_along
+from l5kit.lanes.lane_paths import index_along
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
 STRAIGHT = np.column_stack([2.0 * np.arange(100), np.zeros(100)])

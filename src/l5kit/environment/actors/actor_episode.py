@@ -12,7 +12,7 @@ from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.actors.vehicle_choice import ActingVehicles
 from l5kit.environment.observations.compact_state import CompactLayout, LanePoints, write_compact_states
 from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWorth
-from l5kit.environment.traffic.route_places import follow_routes
+from l5kit.lanes.route_places import follow_routes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.geometry.angle import angular_distance

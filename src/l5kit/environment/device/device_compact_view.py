@@ -13,7 +13,7 @@ from l5kit.environment.device.device_traffic import RowMemory
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import sizes_of, write_lanes, write_surroundings
 from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points
-from l5kit.environment.traffic.route_places import follow_route
+from l5kit.lanes.route_places import follow_route
 
 __all__ = ["DeviceCompactView"]
 

@@ -25,7 +25,7 @@ from l5kit.environment.device.device_traffic import DeviceTraffic
 from l5kit.environment.rewards.step_faults import surface_arrays
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
-from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.lanes.driving_map import DrivingMap
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle
 

@@ -22,9 +22,9 @@ from l5kit.environment.observations.compact_layout import (
 from l5kit.environment.observations.lane_points import LanePointArrays, LanePoints, find_nearest_points, insert_nearest
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, ColorRows, EgoRows, SceneRows, rank_of_line
-from l5kit.simulation.lanes.lane_paths import PathArrays
-from l5kit.simulation.lanes.path_places import line_at
-from l5kit.simulation.lanes.red_lights import RED, YELLOW
+from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.path_places import line_at
+from l5kit.lanes.red_lights import RED, YELLOW
 
 __all__ = ["CompactLayout", "LanePoints", "RouteRows", "SeenRows", "VehicleRows", "write_compact_states"]
 
@@ -70,7 +70,7 @@ def write_compact_states(
             of its slot; all others see that AV too.
         seen: Road users (see ``SceneRows``), AVs (``EgoRows``) and lights (``ColorRows``) of the slots.
         routes: All paths, the path of each vehicle, -1 for none, and its place there as
-            :func:`l5kit.environment.traffic.route_places.follow_routes` writes it.
+            :func:`l5kit.lanes.route_places.follow_routes` writes it.
         out: Takes the observations, float32 (K, ``layout.size``).
 
     Raises:

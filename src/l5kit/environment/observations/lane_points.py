@@ -9,8 +9,8 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.driving_map import DrivingMap
-from l5kit.simulation.lanes.lane_paths import UNKNOWN_LIMIT_MPS
+from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS
 
 __all__ = ["LanePoints"]
 

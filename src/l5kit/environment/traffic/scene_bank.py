@@ -12,7 +12,7 @@ from l5kit.environment.traffic.prepared_scene import PreparedScene, prepare_scen
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
-from l5kit.simulation.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, PathArrays
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, PathArrays
 
 __all__ = ["SceneBank"]
 

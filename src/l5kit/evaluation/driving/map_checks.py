@@ -4,7 +4,7 @@ import numpy as np
 
 from l5kit.data.checks.finding import Finding
 from l5kit.data.map.api import MapAPI
-from l5kit.evaluation.driving.driving_map import build_driving_map
+from l5kit.lanes.driving_map import build_driving_map
 
 __all__ = ["check_map"]
 

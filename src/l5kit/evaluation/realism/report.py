@@ -9,7 +9,7 @@ import numpy as np
 from l5kit._types import Float64Array, NumericArray
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.lanes.driving_map import DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.evaluation.realism.distances import jensen_shannon_distance, wasserstein_distance

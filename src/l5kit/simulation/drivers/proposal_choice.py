@@ -26,7 +26,7 @@ from l5kit.simulation.drivers.proposal_speeds import write_plan, write_ways_of_d
 from l5kit.simulation.drivers.proposal_ways import NUM_COLUMNS as OBSTACLE_COLUMNS
 from l5kit.simulation.drivers.proposal_ways import Way, write_obstacles
 from l5kit.simulation.lanes.lane_following import Numbers
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
+from l5kit.lanes.lane_paths import PATH_STEP_M
 
 Driving = tuple[Numbers, Float64Array, Float64Array, float]
 """Parameters of the driver, offsets to the left, parts of the speed that are wanted, and the time of a step."""

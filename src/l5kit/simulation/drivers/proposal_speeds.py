@@ -15,7 +15,7 @@ from l5kit.simulation.drivers.proposal_ways import (
     speed_at,
 )
 from l5kit.simulation.lanes.lane_following import Numbers, acceleration_behind
-from l5kit.simulation.lanes.red_lights import RED
+from l5kit.lanes.red_lights import RED
 
 _LATE_S = 0.8
 """Time that a vehicle leaves between itself and somebody who crosses its way."""

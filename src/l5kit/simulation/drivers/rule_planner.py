@@ -19,11 +19,11 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
-from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
+from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, index_along, make_lane_paths
-from l5kit.simulation.lanes.path_places import find_place
-from l5kit.simulation.lanes.red_lights import LaneColors, read_lane_colors
+from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, index_along, make_lane_paths
+from l5kit.lanes.path_places import find_place
+from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker, speed_fit_matrix
 

@@ -1,1 +1,1 @@
-"""Lanes that vehicles follow: paths along them, and what is ahead on these paths."""
+"""What is ahead of vehicles on their paths along lanes, and how they follow them."""

@@ -8,8 +8,8 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
 from l5kit.errors import InvalidArgumentError
-from l5kit.simulation.lanes.lane_paths import PathArrays, index_along
-from l5kit.simulation.lanes.path_places import find_place, line_at
+from l5kit.lanes.lane_paths import PathArrays, index_along
+from l5kit.lanes.path_places import find_place, line_at
 
 __all__ = ["follow_route", "follow_routes"]
 
@@ -25,7 +25,7 @@ def follow_routes(
     route that comes by the same place twice does not matter. Each row depends on nothing but itself.
 
     Args:
-        paths: All paths, the fields of :class:`l5kit.simulation.lanes.lane_paths.LanePaths` in their order.
+        paths: All paths, the fields of :class:`l5kit.lanes.lane_paths.LanePaths` in their order.
         routes: The path of each vehicle, -1 for none, int64 (K,).
         poses: World x, y and yaw, and more, metres and radians, float64 (K, 3 or more).
         is_new: Whose last place does not count, bool (K,).

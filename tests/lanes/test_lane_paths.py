@@ -6,8 +6,8 @@ import pytest
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.driving_map import build_driving_map
-from l5kit.simulation.lanes.lane_paths import TrackPoses, find_moving_tracks, make_lane_paths
+from l5kit.lanes.driving_map import build_driving_map
+from l5kit.lanes.lane_paths import TrackPoses, find_moving_tracks, make_lane_paths
 from support.driving import ROAD_LANES, make_road_map
 from support.maps import WORLD_TO_ECEF
 

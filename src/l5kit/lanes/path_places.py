@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, index_along
+from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 
 FADE_M = 20.0
 """Length along which a vehicle that is beside its path comes onto it."""

@@ -9,14 +9,14 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.driving_map import DrivingMap
-from l5kit.simulation.lanes.lane_choice import (
+from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.lane_choice import (
     LaneArrays,
     lane_arrays,
     place_on_lane,
     point_on_lane,
 )
-from l5kit.simulation.lanes.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
+from l5kit.lanes.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
 
 __all__ = ["LanePaths", "TrackPoses", "find_moving_tracks", "make_lane_paths"]
 
@@ -77,7 +77,7 @@ class LanePaths(ReadOnlyArrays):
         piece_lanes: Lane of each piece, int64 (Q,).
         line_lanes: Lanes whose red light stops before the piece, -1 for none, int64 (Q, 2): the lane before, if its
             stop line is at its end, and the lane itself, if that is at its start
-            (:attr:`~l5kit.evaluation.driving.driving_map.DrivingMap.has_line_at_start`).
+            (:attr:`~l5kit.lanes.driving_map.DrivingMap.has_line_at_start`).
         piece_limits_mps: Speed limit of each piece, float64 (Q,).
 
     Raises:

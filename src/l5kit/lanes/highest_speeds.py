@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, PathArrays
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

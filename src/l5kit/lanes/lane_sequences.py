@@ -4,7 +4,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
-from l5kit.simulation.lanes.lane_choice import (
+from l5kit.lanes.lane_choice import (
     LaneArrays,
     choose_lane,
     is_ahead,

@@ -4,7 +4,7 @@ import numpy as np
 
 from l5kit._types import NumericArray
 from l5kit.data.frame_rows import expand_ranges
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, UNKNOWN_LIMIT_MPS, LanePaths, TrackPoses
+from l5kit.lanes.lane_paths import PATH_STEP_M, UNKNOWN_LIMIT_MPS, LanePaths, TrackPoses
 
 __all__ = ["filled_paths", "straight_paths"]
 

@@ -1,0 +1,1 @@
+"""Lanes of a map: their order and areas, paths along them, places on paths, and their lights."""
