@@ -18,13 +18,13 @@ from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_score import MULTIPLIERS, SceneScores, score_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
+from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
 from l5kit.simulation.engine.traffic_state import Driver
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER
-from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.synthetic import make_city
 from support.lane_drives import SceneDrives, drives_of_agents, drives_of_av, find_rear_hits, find_red_crossings
 from support.maps import WORLD_TO_ECEF

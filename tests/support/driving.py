@@ -8,10 +8,10 @@ import numpy as np
 
 from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
-from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
+from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from support.maps import WORLD_TO_ECEF
 
 BODY = EgoBody(length_m=4.0, width_m=2.0, rear_axle_to_centre_m=1.0)

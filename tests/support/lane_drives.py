@@ -6,9 +6,9 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array
 from l5kit.data.scene_records import SceneRecords
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.red_lights import RED, LaneColors
 
 STEP_S = 0.1

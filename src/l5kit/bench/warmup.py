@@ -39,7 +39,6 @@ from l5kit.environment.observations.compact_state import write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_reward import DrivenStep
-from l5kit.lanes.route_places import follow_routes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import InvalidArgumentError
@@ -47,6 +46,9 @@ from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_score import score_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
+from l5kit.lanes.lane_paths import TrackPoses
+from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.straight_paths import straight_paths
 from l5kit.rasterization.antialiased import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.sampling.agent_sampling import get_agent_context
@@ -56,8 +58,6 @@ from l5kit.simulation.drivers.simple import ConstantVelocity
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
-from l5kit.lanes.lane_paths import TrackPoses
-from l5kit.lanes.straight_paths import straight_paths
 
 _BATCH_SIZE = 4
 

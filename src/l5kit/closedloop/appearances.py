@@ -7,13 +7,13 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
-from l5kit.lanes.driving_map import FARTHEST_LANE_M
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUsers
-from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, X, place_vehicles
+from l5kit.lanes.driving_map import FARTHEST_LANE_M
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays
-from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 from l5kit.lanes.path_places import line_at
+from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, X, place_vehicles
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
 __all__ = ["find_gaps_at_appearance", "stopping_gap_m"]
 

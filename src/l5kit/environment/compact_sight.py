@@ -8,11 +8,11 @@ from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
+from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
-from l5kit.lanes.red_lights import read_lane_colors
 
 __all__ = ["CompactSight"]
 

@@ -6,13 +6,13 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.environment.episode_choice import FIRST_FRAME
-from l5kit.lanes.route_places import follow_routes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficRows, TrafficSlots
 from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.lanes.lane_following import ColorRows
-from l5kit.lanes.lane_paths import PathArrays
 
 __all__ = ["EpisodeRoads", "RouteStates"]
 

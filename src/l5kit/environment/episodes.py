@@ -17,8 +17,8 @@ from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.environment.traffic.traffic_slots import TrafficRows
 from l5kit.geometry.angle import angular_distance
-from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.vehicle_models import VehicleStates
 
 __all__ = ["EpisodeParts", "Episodes"]

@@ -7,8 +7,8 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
-from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap, project_on_line
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap, project_on_line
 
 LARGEST_TURN_RAD = math.pi / 4
 """A vehicle that is turned by more than this against a lane is not on it."""

@@ -8,10 +8,10 @@ import pytest
 
 from l5kit.environment.observations.compact_layout import AGENT_COLUMNS, BOUND, EGO_COLUMNS, LANE_COLUMNS, CompactLayout
 from l5kit.environment.observations.compact_state import LanePoints, write_compact_states
-from l5kit.lanes.route_places import follow_routes
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
 from l5kit.lanes.red_lights import RED, YELLOW
+from l5kit.lanes.route_places import follow_routes
 from support.driving import ROAD_LANES, make_road_map
 
 LAYOUT = CompactLayout()

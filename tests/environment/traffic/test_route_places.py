@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from l5kit.lanes.route_places import follow_routes
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.route_places import follow_routes
 
 
 def paths_along(*lines):

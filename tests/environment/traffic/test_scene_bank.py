@@ -9,10 +9,10 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import start_of_ego
-from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.simulation.lanes.track_poses import find_lane_followers
 from support.logs import make_log
 

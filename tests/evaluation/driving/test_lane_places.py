@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.driving_map import build_driving_map
 from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.lanes.driving_map import build_driving_map
 from support.driving import ROAD_LANES, drive_along, stacked, straight_drive
 from support.maps import WORLD_TO_ECEF
 

@@ -7,12 +7,12 @@ import pytest
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.lanes.red_lights import RED, read_lane_colors
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
-from l5kit.lanes.red_lights import RED, read_lane_colors
 
 DRIVER = IntelligentDriver()
 SEATS = {"ego": EgoSeat(DRIVER), "agents": AgentSeat(DRIVER, control=AgentControl.of_traffic(tracks=DRIVER.tracks))}

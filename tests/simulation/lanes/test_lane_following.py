@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from l5kit.lanes.path_places import FADE_M
+from l5kit.lanes.red_lights import RED, YELLOW
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import ARC, NUM_COLUMNS, SPEED, drive_on, place_vehicles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
-from l5kit.lanes.path_places import FADE_M
-from l5kit.lanes.red_lights import RED, YELLOW
 
 STEP_S = 0.1
 DRIVE = (AGENT_DRIVER.numbers, 1.0, STEP_S, np.zeros(0))

@@ -12,10 +12,10 @@ from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.actors.vehicle_choice import ActingVehicles
 from l5kit.environment.observations.compact_state import CompactLayout, LanePoints, write_compact_states
 from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWorth
-from l5kit.lanes.route_places import follow_routes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.geometry.angle import angular_distance
+from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch

@@ -6,9 +6,9 @@ from typing import Literal
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
-from l5kit.lanes.route_places import follow_routes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
 

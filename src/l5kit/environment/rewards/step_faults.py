@@ -10,12 +10,12 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
 from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
-from l5kit.lanes.driving_map import REACH_M, DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.lane_places import reach_all_corners, write_lanes_of_corners
 from l5kit.evaluation.driving.time_to_collision import AHEAD_RAD, BEHIND_RAD, STOPPED_MPS, LookAhead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+from l5kit.lanes.driving_map import REACH_M, DrivingMap
 from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = [

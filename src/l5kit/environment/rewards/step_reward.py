@@ -8,10 +8,10 @@ import numpy as np
 from l5kit._types import BoolArray, Float32Array, Float64Array, FloatArray, Int64Array
 from l5kit.environment.reward import L2DisplacementYawReward
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.geometry.transform import rotations33_as_yaws, round_world, yaws_as_rotations33
-from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
+from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
 
 __all__ = ["DisplacementReward", "DrivenStep", "StepReward", "StepWorth"]
 

@@ -5,9 +5,9 @@ import math
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.simulation.lanes.lane_following import ColorRows, limit_at
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
 from l5kit.lanes.red_lights import RED
+from l5kit.simulation.lanes.lane_following import ColorRows, limit_at
 
 __all__ = ["EXCESS_MPS", "MOST_EXCESS", "write_amounts", "write_amounts_of"]
 

@@ -10,13 +10,13 @@ from l5kit.data.array_shapes import ReadOnlyArrays
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.errors import CorruptedDataError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.lanes.lane_paths import LanePaths, TrackPoses, index_along, make_lane_paths
+from l5kit.lanes.path_places import find_place
+from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, logged_states
 from l5kit.simulation.lanes.av_paths import paths_of_avs
-from l5kit.lanes.lane_paths import LanePaths, TrackPoses, index_along, make_lane_paths
-from l5kit.lanes.path_places import find_place
-from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
 __all__ = ["PreparedScene", "prepare_scene"]

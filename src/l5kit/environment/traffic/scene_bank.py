@@ -11,8 +11,8 @@ from l5kit.environment.traffic.growing_array import GrowingArray
 from l5kit.environment.traffic.prepared_scene import PreparedScene, prepare_scene
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
-from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, PathArrays
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 
 __all__ = ["SceneBank"]
 

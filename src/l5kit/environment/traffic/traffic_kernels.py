@@ -11,9 +11,9 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.environment.traffic.uncounted import uncounted
+from l5kit.lanes.lane_paths import PathArrays
 from l5kit.simulation.engine.entering import mark_blocked_rows
 from l5kit.simulation.lanes.lane_following import ColorRows, Drive, EgoRows, drive_on, mark_lights, put_on_path
-from l5kit.lanes.lane_paths import PathArrays
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 
 LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3

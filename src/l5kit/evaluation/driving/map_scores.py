@@ -4,10 +4,10 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces
 from l5kit.geometry.box import compute_box_outline
+from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = [
     "MOST_OFF_ROAD_M",

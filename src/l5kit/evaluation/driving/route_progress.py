@@ -8,9 +8,9 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_starts
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.driving_map import DrivingMap, project_onward
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.lanes.driving_map import DrivingMap, project_onward
 
 __all__ = ["ExpertRoutes", "expert_progress_ratio", "find_progress", "find_routes", "making_progress"]
 

@@ -9,7 +9,6 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.collisions import Collisions, count_at_fault, find_collisions, no_at_fault_collisions
 from l5kit.evaluation.driving.comfort import comfort_of_frames, find_comfort_signals, is_comfortable
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces, find_lane_places
 from l5kit.evaluation.driving.map_scores import (
@@ -32,6 +31,7 @@ from l5kit.evaluation.driving.route_progress import (
     making_progress,
 )
 from l5kit.evaluation.driving.time_to_collision import LookAhead, find_times_to_collision, time_to_collision
+from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = [
     "MAP_METRICS",

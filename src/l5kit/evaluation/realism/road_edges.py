@@ -9,8 +9,8 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.geometry.polygon import distance_to_edge
+from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = ["FARTHEST_M", "RoadEdges", "find_road_edges"]
 

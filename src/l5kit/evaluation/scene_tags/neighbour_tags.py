@@ -4,12 +4,12 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.lanes.driving_map import project_on_line
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.scene_tags.frame_runs import find_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.geometry.box_gap import box_gap
+from l5kit.lanes.driving_map import project_on_line
 
 __all__ = ["tag_neighbours"]
 

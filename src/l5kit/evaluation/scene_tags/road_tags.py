@@ -6,7 +6,6 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces, turn_to_line
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
@@ -14,6 +13,7 @@ from l5kit.evaluation.scene_tags.frame_runs import find_runs, is_in_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = ["find_lane_changes", "find_stops_at_red", "find_unprotected_crossings"]
 

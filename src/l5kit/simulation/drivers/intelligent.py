@@ -7,12 +7,14 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.highest_speeds import write_highest_speeds
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths
+from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER, IntelligentDriverParams
 from l5kit.simulation.lanes.av_paths import paths_of_avs
-from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.simulation.lanes.lane_following import (
     NUM_COLUMNS,
     ColorRows,
@@ -20,8 +22,6 @@ from l5kit.simulation.lanes.lane_following import (
     drive_avs,
     place_vehicles,
 )
-from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths
-from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
 __all__ = ["IntelligentDriver"]

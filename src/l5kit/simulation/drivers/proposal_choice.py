@@ -7,6 +7,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.lanes.lane_paths import PATH_STEP_M
 from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers.proposal_comfort import ComfortFilters, is_comfortable
 from l5kit.simulation.drivers.proposal_forecasts import Lanes, Others, forecast_others
@@ -26,7 +27,6 @@ from l5kit.simulation.drivers.proposal_speeds import write_plan, write_ways_of_d
 from l5kit.simulation.drivers.proposal_ways import NUM_COLUMNS as OBSTACLE_COLUMNS
 from l5kit.simulation.drivers.proposal_ways import Way, write_obstacles
 from l5kit.simulation.lanes.lane_following import Numbers
-from l5kit.lanes.lane_paths import PATH_STEP_M
 
 Driving = tuple[Numbers, Float64Array, Float64Array, float]
 """Parameters of the driver, offsets to the left, parts of the speed that are wanted, and the time of a step."""

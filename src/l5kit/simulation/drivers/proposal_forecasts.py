@@ -7,8 +7,8 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import (
     LaneArrays,
     choose_lane,

@@ -7,9 +7,9 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays
-from l5kit.lanes.driving_map import REACH_M, DrivingMap
 from l5kit.evaluation.driving.lane_places import hold_all_corners, lanes_of_corners
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+from l5kit.lanes.driving_map import REACH_M, DrivingMap
 from l5kit.simulation.drivers.proposal_rollout import YAW, X, Y
 
 RoadArrays = tuple[

@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
+from l5kit.lanes.red_lights import RED
 from l5kit.simulation.drivers.proposal_ways import (
     ALONG_MPS,
     CONTACT,
@@ -15,7 +16,6 @@ from l5kit.simulation.drivers.proposal_ways import (
     speed_at,
 )
 from l5kit.simulation.lanes.lane_following import Numbers, acceleration_behind
-from l5kit.lanes.red_lights import RED
 
 _LATE_S = 0.8
 """Time that a vehicle leaves between itself and somebody who crosses its way."""

@@ -7,12 +7,12 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.simulation.drivers.proposal_forecasts import Others
-from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, rank_of_line
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
-from l5kit.simulation.lanes.leaders import first_contact
 from l5kit.lanes.path_places import line_at
 from l5kit.lanes.red_lights import YELLOW
+from l5kit.simulation.drivers.proposal_forecasts import Others
+from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, rank_of_line
+from l5kit.simulation.lanes.leaders import first_contact
 
 Way = tuple[Float64Array, Float64Array, float, float, float, float]
 """Points 2 m apart (p, 2), highest speed at each (p,), where on them the vehicle is, how far it is to the left of them,

@@ -8,6 +8,10 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.highest_speeds import write_highest_speeds
+from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, index_along, make_lane_paths
+from l5kit.lanes.path_places import find_place
+from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import Driving, plan_scene
 from l5kit.simulation.drivers.proposal_comfort import ComfortFilters, comfort_filters
 from l5kit.simulation.drivers.proposal_forecasts import Lanes, forecast_lanes
@@ -19,11 +23,7 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
-from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
-from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, index_along, make_lane_paths
-from l5kit.lanes.path_places import find_place
-from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker, speed_fit_matrix
 

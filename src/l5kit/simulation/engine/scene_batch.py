@@ -13,10 +13,10 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
 from l5kit.geometry.transform import rotations33_as_yaws
+from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.simulation.engine.track_table import TrackTable
 
 __all__ = ["EgoLog", "RoadMap", "SceneBatch", "stack_ego_frames"]

@@ -6,11 +6,11 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.simulation.intelligent_driver import driver_acceleration
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
-from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 from l5kit.lanes.path_places import find_place, pose_at
 from l5kit.lanes.red_lights import RED, YELLOW
+from l5kit.simulation.intelligent_driver import driver_acceleration
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
 ARC, ENTRY, OFFSET, SLOPE, SPEED, X, Y = range(7)
 """Columns of motions: where on its path a vehicle is, where it came onto it, offset and slope, speed, x, y."""

@@ -8,9 +8,9 @@ from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
 from l5kit.lanes.lane_paths import TrackPoses, find_moving_tracks
+from l5kit.simulation.engine.scene_batch import SceneBatch
 
 __all__ = ["find_lane_followers", "poses_of_avs", "poses_of_tracks"]
 
