@@ -61,6 +61,7 @@ def _row(key: SampleKey) -> str:
     dtype = key.dtype + (f", {key.agent_dtype} of agents" if key.agent_dtype else "")
     dtype += f"; a Python {key.python_type.__name__} in single samples" if key.python_type else ""
     text = key.text + (" Only with past steps." if key.needs_history else "")
+    text += " Only with `model_params.route`." if key.needs_route else ""
     shape = ", ".join(map(str, key.shape)) + ("," if len(key.shape) == 1 else "")
     return f"| `{key.name}` | ({shape}) | {dtype} | {key.frame} | {key.unit} | {text} |"
 

@@ -1,6 +1,6 @@
 """Parameters of samples, rasters, vectors and maps, made once from a configuration dict."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal, get_args, get_type_hints
 
 from l5kit._types import Config
@@ -11,6 +11,7 @@ from l5kit.configs.kinds import (
     FrameCount,
     Key,
     Number,
+    NumberFromZero,
     NumberPair,
     PointCount,
     PositiveNumber,
@@ -33,6 +34,7 @@ __all__ = [
     "MapKeys",
     "RasterGeometry",
     "RasterizerParams",
+    "RouteParams",
     "SamplingParams",
     "SatelliteAlone",
     "SatelliteParams",
@@ -94,6 +96,14 @@ _FILTER_AGENTS_THRESHOLD: Final = Key(
     at="raster_params.filter_agents_threshold",
 )
 _FilterAgentsThreshold = Annotated[Number, _FILTER_AGENTS_THRESHOLD]
+_Route = Annotated[
+    Flag,
+    Key(
+        "whether samples of the AV tell of the route: the lanes that the log takes from there on. New in 2.0",
+        at="model_params.route",
+        default=False,
+    ),
+]
 _SemanticMapKey = Annotated[FilePath, Key("semantic map", at="raster_params.semantic_map_key")]
 _DatasetMetaKey = Annotated[
     FilePath,
@@ -311,6 +321,21 @@ class LaneParams(Params, section="data_generation_params.lane_params"):
 
 
 @dataclass(frozen=True)
+class RouteParams(Params, section="data_generation_params.route_params"):
+    """Which points of the route ahead are in a vector sample."""
+
+    near_step_m: Annotated[
+        PositiveNumber, Key("distance between points near the AV, along the route. New in 2.0", unit="metres")
+    ] = 2.0
+    near_m: Annotated[NumberFromZero, Key("up to where points are near. New in 2.0", unit="metres")] = 20.0
+    far_step_m: Annotated[PositiveNumber, Key("distance between the points behind. New in 2.0", unit="metres")] = 4.0
+    reach_m: Annotated[PositiveNumber, Key("up to where there are points. New in 2.0", unit="metres")] = 80.0
+    goal_distance_m: Annotated[
+        PositiveNumber, Key("how far ahead along the route the goal is. New in 2.0", unit="metres")
+    ] = 100.0
+
+
+@dataclass(frozen=True)
 class VectorizerParams(Params, section="data_generation_params"):
     """What a vectorizer puts into a sample.
 
@@ -339,6 +364,8 @@ class VectorizerParams(Params, section="data_generation_params"):
     ]
     filter_agents_threshold: Annotated[Number, replace(_FILTER_AGENTS_THRESHOLD, default=0.5)]
     lanes: LaneParams
+    has_route: _Route
+    route: RouteParams = field(default_factory=RouteParams)
 
     @property
     def history_num_frames(self) -> int:

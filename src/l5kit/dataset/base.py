@@ -1,6 +1,7 @@
 """The base of the datasets: from an index to a frame of a log, and from there to a sample or a batch."""
 
 import copy
+import functools
 import math
 import operator
 import warnings
@@ -16,6 +17,7 @@ from l5kit._types import Column, Int64Array, JsonObject, NumericArray, RecordArr
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.display import html_card
 from l5kit.data.interval_run import IntervalRun
+from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
@@ -34,6 +36,7 @@ from l5kit.dataset.sample_places import (
     describe_origin,
     ego_extent_of,
     encoded_hosts,
+    frames_of_scene,
     take_rows,
 )
 from l5kit.dataset.torch_parts import Dataset, get_worker_info
@@ -46,6 +49,8 @@ from l5kit.errors import (
     UnsupportedValueError,
 )
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.lanes.route_map import RouteMap
+from l5kit.lanes.routes import SceneRoutes
 from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, require_keys, stored
 from l5kit.sampling.window_sampler import WindowSampler
@@ -398,6 +403,7 @@ class BaseEgoDataset(Dataset[Sample]):
         self._seed_worker()
         self.require_readable(places)
         log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
+        log = replace(log, routes=self.scene_routes())
         return self._columns_of_log(log, sampler, places, memory, missing)
 
     def columns_of_log(
@@ -425,6 +431,24 @@ class BaseEgoDataset(Dataset[Sample]):
         if sampler is None:
             raise UnsupportedValueError(f"{self!r} makes its samples one by one; take them from self[index]")
         return self._columns_of_log(log, sampler, places, memory, missing)
+
+    @property
+    def route_map(self) -> RouteMap | None:
+        """The lanes of routes; None where samples tell of no route."""
+        return None
+
+    def scene_routes(self) -> SceneRoutes | None:
+        """Return the routes of the scenes of the log; None where samples tell of no route."""
+        if self.route_map is None:
+            return None
+        known: tuple[ChunkedDataset, SceneRoutes] | None = vars(self).get("_known_routes")
+        if known is None or known[0] is not self.dataset:
+            facts = getattr(self.dataset, "facts", None) or LogFacts()
+            log, num_scenes = self.dataset, len(self.dataset.scenes)
+            frames_of = functools.partial(frames_of_scene, log.scenes, log.frames)
+            routes = SceneRoutes(frames_of, num_scenes, route_map=self.route_map, step_time_s=facts.step_time_s)
+            known = self._known_routes = (log, routes)
+        return known[1]
 
     @property
     def makes_columns(self) -> bool:
@@ -631,6 +655,7 @@ class BaseEgoDataset(Dataset[Sample]):
         """Leave out what another process can read from the dataset's files."""
         state = self.__dict__.copy()
         del state["_indexed"]
+        state.pop("_known_routes", None)
         if isinstance(self.dataset.scenes, RecordSequence):
             del state["cumulative_sizes"]
         return state

@@ -21,7 +21,11 @@ def with_av_as_agent(columns: Mapping[str, torch.Tensor]) -> dict[str, torch.Ten
         The columns of agents, (B, M + 1, ...). The future of an agent is not available where 10 or fewer steps of its
         history are known, the current one included, or 1 or fewer of its future.
     """
-    agents = {key: torch.cat([columns[av_key][:, None], columns[key]], dim=1) for key, av_key in ROWS_OF_AV.items()}
+    agents = {
+        key: torch.cat([columns[av_key][:, None], columns[key]], dim=1)
+        for key, av_key in ROWS_OF_AV.items()
+        if key in columns
+    }
     num_past = agents["all_other_agents_history_availability"].sum(dim=-1)
     future = agents["all_other_agents_future_availability"]
     is_target = (num_past > AGENT_MIN_FRAME_HISTORY) & (future.sum(dim=-1) > AGENT_MIN_FRAME_FUTURE)

@@ -21,6 +21,7 @@ from l5kit.dataset.sample_places import BatchSampler, SamplePlaces, ego_extent_o
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.lanes.route_map import RouteMap
 from l5kit.sampling.sample_columns import ColumnMemory
 from l5kit.sampling.sample_keys import ROWS_OF_AV
 from l5kit.sampling.vector_sampler import VectorSampler
@@ -64,6 +65,11 @@ class EgoDatasetVectorized(BaseEgoDataset):
     def _get_sample_function(self) -> Callable[..., Sample]:
         params = VectorSamplingParams.from_cfg(self.cfg)
         return VectorSampler(params, self.vectorizer, self.perturbation, ego_extent_of(self.dataset))
+
+    @property
+    def route_map(self) -> RouteMap | None:
+        """The lanes of routes; None where samples tell of no route."""
+        return getattr(self.vectorizer, "route_map", None)  # a vectorizer of one's own need not know of routes
 
     def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:  # noqa: ARG002
         return columns
@@ -149,7 +155,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         """
         scene_index, state_index, _ = self._locate_item(index)
         sample = self._make_item(index, scene_index, state_index)
-        single = {key: np.asarray(sample[key])[None] for key in {*ROWS_OF_AV, *ROWS_OF_AV.values()}}
+        single = {key: np.asarray(sample[key])[None] for key in {*ROWS_OF_AV, *ROWS_OF_AV.values()} & sample.keys()}
         with_av = {key: column[0] for key, column in _with_av_as_agent(single).items()}
         return sample | with_av | {"all_valid_agents_track_ids": self._valid_track_ids(scene_index)}
 
@@ -252,7 +258,9 @@ class ShortSceneError(IndexOutOfRangeError, ValueError):
 def _with_av_as_agent(columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
     """Return the arrays of the agents of B samples with the AV as their first row."""
     agents = {
-        key: np.concatenate([columns[av_key][:, None], columns[key]], axis=1) for key, av_key in ROWS_OF_AV.items()
+        key: np.concatenate([columns[av_key][:, None], columns[key]], axis=1)
+        for key, av_key in ROWS_OF_AV.items()
+        if key in columns
     }
     num_past = agents["all_other_agents_history_availability"].sum(axis=-1)
     future = agents["all_other_agents_future_availability"]

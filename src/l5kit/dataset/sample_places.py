@@ -20,6 +20,7 @@ from l5kit.data.windows import Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.utils import encode_fixed_length, kMaxStrLength
 from l5kit.errors import CorruptedDataError
+from l5kit.lanes.routes import RouteSource
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 
 EGO_TRACK_ID = -1
@@ -94,6 +95,8 @@ class LogArrays:
     agents: Records
     tl_faces: Records
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
+    routes: RouteSource | None = None
+    """Knows the routes of the AVs, where samples tell of them."""
 
     @classmethod
     def of(cls, dataset: ChunkedDataset, *, has_tl_faces: bool) -> "LogArrays":
@@ -129,7 +132,20 @@ def cut_places(log: LogArrays, places: SamplePlaces, scenes: RecordArray, steps:
     current = (
         CurrentFrames(frames, rows, starts, stops) if frames is not None else _copy_scenes(log, rows, starts, stops)
     )
-    return cut_windows(current, log.agents, log.tl_faces, steps, ego_extent_m=log.ego_extent_m)
+    windows = cut_windows(current, log.agents, log.tl_faces, steps, ego_extent_m=log.ego_extent_m)
+    if log.routes is None or places.agent_rows is not None:
+        return windows
+    return log.routes.of_log(windows, places.scene_indices, places.state_indices)
+
+
+def frames_of_scene(scenes: Records, frames: Records, scene: int) -> RecordArray:
+    """Return the frames of a scene.
+
+    Raises:
+        CorruptedDataError: The interval of the scene reaches beyond the frames, or a file is missing.
+    """
+    bounds = take_rows(scenes, np.array([scene]))[FRAME_INTERVAL][0].tolist()
+    return rows_of(frames, slice(*bounds), strict=True)
 
 
 def _copy_scenes(log: LogArrays, rows: Int64Array, starts: Int64Array, stops: Int64Array) -> CurrentFrames:

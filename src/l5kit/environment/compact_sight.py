@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
+from l5kit._types import Float32Array
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.lanes.red_lights import read_lane_colors
-from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.route_places import FollowedPlaces
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
@@ -35,11 +35,7 @@ class CompactSight:
         self._lane_points = LanePoints.none() if driving_map is None else LanePoints.of_map(driving_map)
         self._paths = paths_of_avs(_with_all_frames(batch)).arrays
         self._colors = read_lane_colors(batch.recorded, None if road is None else road.api.arrays.lights)
-        size = len(batch)
-        self._frames: Int64Array = np.full(size, -2, np.int64)
-        self._places: Float64Array = np.zeros((size, 3))
-        self._places_before: Float64Array = np.zeros((size, 3))
-        self._was_new: BoolArray = np.zeros(size, np.bool_)
+        self._followed = FollowedPlaces(len(batch))
 
     def __deepcopy__(self, memo: dict[int, object]) -> "CompactSight":
         """Return itself: asked again in a frame, it starts from what it knew before."""
@@ -55,6 +51,7 @@ class CompactSight:
         boxes, velocities_mps = state.ego_rows
         colors = self._colors
         frames = colors.scene_starts[scenes] + state.frame_indices
+        places = self._followed.follow(self._paths, scenes, slots=scenes, frames=state.frame_indices, poses=boxes)
         seen = np.empty((size, self._layout.size), np.float32)
         write_compact_states(
             self._layout,
@@ -65,21 +62,10 @@ class CompactSight:
                 (boxes, velocities_mps),
                 (frames, colors.starts, colors.lanes, colors.ranks),
             ),
-            routes=(self._paths, scenes, self._follow(scenes, state.frame_indices, boxes)),
+            routes=(self._paths, scenes, places),
             out=seen,
         )
         return seen
-
-    def _follow(self, scenes: Int64Array, frames: Int64Array, boxes: Float64Array) -> Float64Array:
-        """Return where AVs are on their routes, (R, 3); asked again in a frame, from where they were before it."""
-        is_again = self._frames[scenes] == frames
-        is_new: BoolArray = np.where(is_again, self._was_new[scenes], self._frames[scenes] != frames - 1)
-        before = np.where(is_again[:, None], self._places_before[scenes], self._places[scenes])
-        places = before.copy()
-        follow_routes(self._paths, scenes, boxes, is_new=is_new, places=places)
-        self._frames[scenes], self._was_new[scenes] = frames, is_new
-        self._places_before[scenes], self._places[scenes] = before, places
-        return places
 
 
 def _with_all_frames(batch: SceneBatch) -> SceneBatch:

@@ -5,19 +5,60 @@ import math
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.lane_paths import PathArrays, index_along
+from l5kit.lanes.lane_paths import index_along
 from l5kit.lanes.path_places import find_place, line_at
 
-__all__ = ["follow_route", "follow_routes"]
+__all__ = ["FollowedPlaces", "Lines", "follow_route", "follow_routes"]
 
 _BACK_M, _ON_M = 10.0, 40.0
 
+Lines = tuple[Int64Array, Float64Array, *tuple[NumericArray, ...]]
+"""Lines of points: first of the points of each and the end of the last one, the points, and anything behind them."""
+
+
+class FollowedPlaces:
+    """Places on routes of N vehicles that drive, each looked for around where it was in the frame before.
+
+    Args:
+        size: N.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._frames: Int64Array = np.full(size, -2, np.int64)
+        self._places: Float64Array = np.zeros((size, 3))
+        self._places_before: Float64Array = np.zeros((size, 3))
+        self._was_new: BoolArray = np.zeros(size, np.bool_)
+
+    def follow(
+        self, paths: Lines, routes: Int64Array, *, slots: Int64Array, frames: Int64Array, poses: Float64Array
+    ) -> Float64Array:
+        """Return where vehicles are on their routes, (K, 3), as :func:`follow_routes` writes it.
+
+        One that was not asked for in the frame before is looked for on the whole route. Asked again in a frame, it is
+        looked for from where it was before that frame, so that the answer is the same.
+
+        Args:
+            paths: All paths.
+            routes: The path of each, -1 for none, (K,).
+            slots: Which of the N vehicles they are, (K,).
+            frames: The current frame of each, (K,).
+            poses: World x, y and yaw, and more, (K, 3 or more).
+        """
+        is_again = self._frames[slots] == frames
+        is_new: BoolArray = np.where(is_again, self._was_new[slots], self._frames[slots] != frames - 1)
+        before = np.where(is_again[:, None], self._places_before[slots], self._places[slots])
+        places = before.copy()
+        follow_routes(paths, routes, poses, is_new=is_new, places=places)
+        self._frames[slots], self._was_new[slots] = frames, is_new
+        self._places_before[slots], self._places[slots] = before, places
+        return places
+
 
 def follow_routes(
-    paths: PathArrays, routes: Int64Array, poses: Float64Array, *, is_new: BoolArray, places: Float64Array
+    paths: Lines, routes: Int64Array, poses: Float64Array, *, is_new: BoolArray, places: Float64Array
 ) -> None:
     """Write where K vehicles are on their routes.
 
@@ -25,7 +66,7 @@ def follow_routes(
     route that comes by the same place twice does not matter. Each row depends on nothing but itself.
 
     Args:
-        paths: All paths, the fields of :class:`l5kit.lanes.lane_paths.LanePaths` in their order.
+        paths: All paths, such as the fields of :class:`l5kit.lanes.lane_paths.LanePaths` in their order.
         routes: The path of each vehicle, -1 for none, int64 (K,).
         poses: World x, y and yaw, and more, metres and radians, float64 (K, 3 or more).
         is_new: Whose last place does not count, bool (K,).

@@ -30,6 +30,7 @@ SIZES: Final[Mapping[str, str]] = MappingProxyType(
         "P": "points of a lane, `max_points_per_lane`",
         "X": "crosswalks, `max_num_crosswalks`",
         "Q": "points of a crosswalk, `max_points_per_crosswalk`",
+        "R": "points of the route, of `route_params`",
     }
 )
 """What the letters in shapes stand for."""
@@ -53,6 +54,7 @@ class SampleKey:
         row_of_av: The key that holds the same of the AV, for those whose first row is the AV in samples of
             ``EgoAgentDatasetVectorized``.
         needs_history: Whether only samples with past steps have it.
+        needs_route: Whether only samples with ``model_params.route`` have it.
     """
 
     name: str
@@ -66,6 +68,7 @@ class SampleKey:
     alias_of: str | None = None
     row_of_av: str | None = None
     needs_history: bool = False
+    needs_route: bool = False
 
     def sizes(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape in numbers.
@@ -192,6 +195,87 @@ def _other_tracks(period: str, steps: str, of_av: str) -> tuple[SampleKey, ...]:
     )
 
 
+def _of_route(name: str, shape: tuple[int | str, ...], dtype: str, text: str, **about: str) -> SampleKey:
+    return SampleKey(name, shape, dtype, text, needs_route=True, **about)  # type: ignore[arg-type]
+
+
+_ROUTE: Final = (
+    _of_route(
+        "route_polyline",
+        ("R", 3),
+        "float32",
+        "The route from beside the target on: x, y and heading.",
+        frame=_TARGET,
+        unit="m, rad",
+    ),
+    _of_route("route_availability", ("R",), "bool", "Whether the point is there; the other keys are zero elsewhere."),
+    _of_route("route_limits", ("R",), "float32", "Speed limit; 10 where the map does not say.", unit="m/s"),
+    _of_route(
+        "route_bend_speeds", ("R",), "float32", "How fast this bend and those behind it allow, at most 50.", unit="m/s"
+    ),
+    _of_route(
+        "route_lights",
+        ("R",),
+        "int64",
+        "The light of a stop line between the point before and this one: 0 unknown, 1 green, 2 yellow, 3 red; 4 for no "
+        "such line.",
+    ),
+    _of_route("route_in_junction", ("R",), "bool", "Whether the lane is part of a junction."),
+    _of_route("route_widths", ("R", 2), "float32", "From the route to the left and right edge of the lane.", unit="m"),
+    _of_route("route_lanes", ("R",), "int64", "Row of the lane in the map (`map.network.ids`); -1 for none."),
+    _of_route(
+        "route_gaps",
+        (2,),
+        "float32",
+        "From the front of the target to the first yellow or red stop line, and to the end of the route, both at most "
+        "the reach.",
+        unit="m",
+    ),
+    _of_route(
+        "goal_position",
+        (2,),
+        "float32",
+        "Where the route is after `goal_distance_m`, or ends.",
+        frame=_TARGET,
+        unit="m",
+    ),
+    _of_route("goal_availability", (), "bool", "Whether there is a goal."),
+    _of_route(
+        "agent_route_place",
+        (6,),
+        "float32",
+        "The target along the route: 0; metres to the left; speed along and across; heading minus that of the route; 1 "
+        "if it reaches into the lane.",
+        unit="m, m/s, rad",
+    ),
+    _of_route("agent_route_availability", (), "bool", "Whether the target has a route, and is within 30 m of it."),
+    _of_route(
+        "all_other_agents_route_places",
+        ("M", 6),
+        "float32",
+        "Other agents along the route, like the target; metres ahead of it come first.",
+        unit="m, m/s, rad",
+        row_of_av="agent_route_place",
+    ),
+    _of_route(
+        "all_other_agents_route_availability",
+        ("M",),
+        "bool",
+        "Whether they are in the current frame.",
+        row_of_av="agent_route_availability",
+    ),
+    _of_route("lane_on_route", ("L",), "bool", "Whether the lane is part of the route ahead."),
+    _of_route("lane_rows", ("L",), "int64", "Rows of the lanes in the map (`map.network.ids`); -1 for none."),
+    _of_route("lane_limits", ("L",), "float32", "Their speed limits; 10 where the map does not say.", unit="m/s"),
+    _of_route("lane_successors", ("L", "L"), "bool", "Whether the lane of the second axis follows that of the first."),
+    _of_route(
+        "lane_neighbours",
+        ("L", 2),
+        "int64",
+        "Where among the L the lanes stand that one may change to on the left and right; -1 for none.",
+    ),
+)
+
 _VECTOR: Final = (
     _EXTENT,
     SampleKey("type", (), "int64", "The most likely label of the target; that of a car for the AV.", python_type=int),
@@ -244,6 +328,7 @@ _VECTOR: Final = (
     SampleKey("lanes_mid_availabilities", ("L", "P"), "bool", "Whether the point is there, and near enough."),
     SampleKey("crosswalks", ("X", "Q", 3), "float32", "Outline of each crosswalk: x, y and 0.", _TARGET, "m"),
     SampleKey("crosswalks_availabilities", ("X", "Q"), "bool", "Whether the point is there."),
+    *_ROUTE,
     *_ORIGIN,
 )
 

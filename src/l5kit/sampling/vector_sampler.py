@@ -12,6 +12,7 @@ from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.window_cutting import CurrentFrames
 from l5kit.data.windows import Targets, Windows
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.lanes.routes import SceneRoutes
 from l5kit.sampling.poses import Trajectories, trajectories
 from l5kit.sampling.sample_columns import ColumnMemory, sample_of
 from l5kit.sampling.targets import trace_targets
@@ -67,6 +68,11 @@ class VectorSampler(WindowSampler):
         """Return one sample; see :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`."""
         current = CurrentFrames.of_scene(frames, state_index)
         windows, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
+        route_map = getattr(self.vectorizer, "route_map", None)
+        if route_map is not None and track_ids is None:
+            step_time_s = self.params.step_time_s
+            routes = SceneRoutes(lambda _: np.asarray(frames), 1, route_map=route_map, step_time_s=step_time_s)
+            windows = routes.of_log(windows, np.zeros(1, np.int64), np.array([state_index]))
         if self.makes_batches:
             sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:

@@ -33,6 +33,7 @@ from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 from l5kit.geometry.transform import yaw_as_rotation33
+from l5kit.lanes.routes import FollowedRoutes, SceneRoutes
 from l5kit.simulation.buffered_scene import BufferedScene
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
@@ -117,6 +118,7 @@ class SimulationDataset:
         thresholds = [read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()]
         self._thresholds = np.array(thresholds, np.float32)
         self._tracked = _SceneTracks.of([])
+        self._routes = self._follow_routes()
         subsets = self._cut()
         self._of_other_classes = self._find_other_classes(subsets)
         if sim_cfg.disable_new_agents:
@@ -412,6 +414,18 @@ class SimulationDataset:
         is_of &= ~self._of_other_classes.hold(places, agents["track_id"])
         return is_of
 
+    def _follow_routes(self) -> FollowedRoutes | None:
+        """Return the routes of the scenes as a whole, before they are cut; None where samples tell of none."""
+        maker = self._maker()
+        if maker is None or maker.route_map is None:
+            return None
+        frames = [np.asarray(each.dataset.frames) for each in self.scene_dataset_batch.values()]
+        step_time_s = maker.dataset.facts.step_time_s
+        routes = SceneRoutes(
+            lambda place: frames[place], len(frames), route_map=maker.route_map, step_time_s=step_time_s
+        )
+        return FollowedRoutes(routes, np.arange(len(frames)))
+
     def _maker(self) -> BaseEgoDataset | None:
         """Return a dataset that makes the samples of all scenes at once; None if they are made one by one."""
         first, *others = self.scene_dataset_batch.values()
@@ -426,7 +440,8 @@ class SimulationDataset:
         """Return samples of a frame of scenes (B,), those of the AV or of rows of agents (B,)."""
         self._put_back()
         samples = SamplePlaces(places, np.full(len(places), state_index), rows)
-        return dict(samples_of_buffer(maker, self._buffer, samples, scene_indices=self._scene_ids).arrays)
+        names, routes = self._scene_ids, self._routes
+        return dict(samples_of_buffer(maker, self._buffer, samples, scene_indices=names, routes=routes).arrays)
 
     def _single(self, key: Controlled, state_index: int) -> Sample:
         scene, track_id = key

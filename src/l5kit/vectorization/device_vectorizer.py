@@ -20,9 +20,11 @@ _MOST_BYTES = 512 * 2**20
 
 
 def is_supported(vectorizer: object) -> bool:
-    """Return whether a device gives what a vectorizer gives: one of this package without methods of its own."""
-    return type(vectorizer) is Vectorizer and not overrides(
-        vectorizer, "vectorize", "vectorize_windows", base=Vectorizer
+    """Return whether a device gives what a vectorizer gives: one of this package, without routes or own methods."""
+    return (
+        type(vectorizer) is Vectorizer
+        and not vectorizer.has_route
+        and not overrides(vectorizer, "vectorize", "vectorize_windows", base=Vectorizer)
     )
 
 
@@ -42,8 +44,8 @@ class DeviceVectorizer:
     def __init__(self, vectorizer: Vectorizer, backend: Backend) -> None:
         if not is_supported(vectorizer):
             raise InvalidArgumentError(
-                f"vectorizer must be a Vectorizer of l5kit without methods of its own, got {vectorizer!r}; devices "
-                "have no other kind, so make its samples on the processor"
+                f"vectorizer must be a Vectorizer of l5kit without methods of its own and without routes, got "
+                f"{vectorizer!r}; devices have no other kind, so make its samples on the processor"
             )
         self._vectorizer = vectorizer
         self._backend = backend

@@ -72,18 +72,25 @@ class VectorMap:
             crosswalks.offsets,
         )
 
-    def columns(self, targets: Targets, tl_faces: WindowRows) -> dict[str, NumericArray]:
+    def columns(
+        self, targets: Targets, tl_faces: WindowRows, lane_rows: Int64Array | None = None
+    ) -> dict[str, NumericArray]:
         """Return the map around B targets, one array (B, ...) for each key of a sample.
 
         Args:
             targets: Around whom.
             tl_faces: The traffic light faces of their windows; those of the newest frames count.
+            lane_rows: Takes the rows of the lanes in the map, -1 where there is none, int64 (B, L); None for nothing.
         """
         near = self.grid.find_near(targets.centroids_m)
         active = self.lights.find_active(tl_faces)
-        return self._lane_columns(targets, near, active) | self._crosswalk_columns(targets, near)
+        if lane_rows is None:
+            lane_rows = np.empty((len(targets), self.params.max_num_lanes), np.int64)
+        return self._lane_columns(targets, near, active, lane_rows) | self._crosswalk_columns(targets, near)
 
-    def _lane_columns(self, targets: Targets, near: RowsOfPoints, active: RowsOfPoints) -> dict[str, NumericArray]:
+    def _lane_columns(
+        self, targets: Targets, near: RowsOfPoints, active: RowsOfPoints, lane_rows: Int64Array
+    ) -> dict[str, NumericArray]:
         num_windows, num_lanes, num_points = len(targets), self.params.max_num_lanes, self.midlines_m.shape[1]
         boundaries_m = np.zeros((num_windows, num_lanes, 2, num_points, 3), np.float32)
         midlines_m = np.zeros((num_windows, num_lanes, num_points, 3), np.float32)
@@ -99,6 +106,7 @@ class VectorMap:
             (self.lights.ranks, self.lights.lane_starts, self.lights.lane_rows),
             (boundaries_m, midlines_m),
             (boundary_availabilities, midline_availabilities),
+            lane_rows,
         )
         return {
             "lanes": boundaries_m.reshape(num_windows, 2 * num_lanes, num_points, 3),
@@ -131,8 +139,9 @@ def _write_lanes(
     lights: tuple[Int64Array, Int64Array, Int64Array],
     polylines_m: tuple[Float32Array, Float32Array],
     availabilities: tuple[BoolArray, BoolArray],
+    lane_rows: Int64Array,
 ) -> None:
-    """Write the lanes nearest to each target with the states of their lights.
+    """Write the lanes nearest to each target with the states of their lights, and their rows in the map.
 
     The tuples hold fields of :class:`VectorMap`, what :meth:`LaneLights.find_active` returns, fields of
     :class:`LaneLights`, and the arrays for boundaries and midlines.
@@ -146,8 +155,10 @@ def _write_lanes(
     for window in range(len(centroids_m)):
         found = rows[row_starts[window] : row_starts[window + 1]]
         num_lanes = _find_nearest(found, midlines_m, centroids_m[window], nearest, distances_m)
+        lane_rows[window, :num_lanes] = nearest[:num_lanes]
+        lane_rows[window, num_lanes:] = -1
         window_faces = faces[face_starts[window] : face_starts[window + 1]]
-        _set_states(window_faces, lights, states, is_on=True)
+        set_states(window_faces, lights, states, is_on=True)
         for i in range(num_lanes):
             lane = nearest[i]
             state = states[lane] if has_light[lane] else NO_LIGHT
@@ -166,7 +177,7 @@ def _write_lanes(
                 polylines_m[1][window, i],
                 availabilities[1][window, i],
             )
-        _set_states(window_faces, lights, states, is_on=False)
+        set_states(window_faces, lights, states, is_on=False)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -216,7 +227,7 @@ def keep_nearest(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _set_states(
+def set_states(
     faces: Int64Array, lights: tuple[Int64Array, Int64Array, Int64Array], states: Int64Array, is_on: bool
 ) -> None:
     """Write the highest rank of the faces to the states of their lanes, or take it away."""

@@ -18,7 +18,9 @@ from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import SeenTargets, Targets, Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.lanes.route_map import RouteMap, build_route_map
 from l5kit.vectorization.other_agents import AgentChoice, OtherAgents, write_other_agents
+from l5kit.vectorization.route_columns import RouteColumns
 from l5kit.vectorization.vector_map import VectorMap
 
 
@@ -57,6 +59,7 @@ class Vectorizer:
         self.filter_agents_threshold = params.filter_agents_threshold
         self.order_agents_by_distance = params.order_agents_by_distance
         self._lane_params = params.lanes
+        self._route_params = params.route if params.has_route else None
         self._map = VectorMap.build(mapAPI.arrays, params.lanes)
 
     def __repr__(self) -> str:
@@ -69,6 +72,16 @@ class Vectorizer:
     def _map(self) -> VectorMap:
         """The polylines of the map; set by the constructor, built again after unpickling."""
         return VectorMap.build(self.mapAPI.arrays, self._lane_params)
+
+    @property
+    def has_route(self) -> bool:
+        """Whether samples tell of routes."""
+        return self._route_params is not None
+
+    @cached_property
+    def route_map(self) -> RouteMap | None:
+        """The lanes as routes tell of them; None where samples tell of no route."""
+        return None if self._route_params is None else build_route_map(self.mapAPI)
 
     @property
     def lane_cfg_params(self) -> Config:
@@ -184,7 +197,9 @@ class Vectorizer:
             ``lanes_mid`` (B, L, P, 3), whose third value is the state of the light (0 unknown, 1 green, 2 yellow, 3
             red, 4 no light), and ``crosswalks`` (B, X, Q, 3), float32. Those that end in ``_polyline`` have
             ``..._polyline_availability``, the last three ``..._availabilities``, bool. All is in metres and radians
-            in the frame of the target, and zero where nothing is.
+            in the frame of the target, and zero where nothing is. With ``model_params.route`` also the keys of
+            ``docs/samples.md`` that tell of routes and of the order of lanes; windows that are no
+            :class:`~l5kit.lanes.routes.RoutedWindows` have no route.
 
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
@@ -198,7 +213,8 @@ class Vectorizer:
                 f"{len(past.availabilities)}"
             )
         agents = self._find_agents(windows, targets)
-        return {
+        lane_rows = np.empty((len(windows), self._lane_params.max_num_lanes), np.int64)
+        columns: dict[str, NumericArray] = {
             **_track_columns("all_other_agents_history", agents.past),
             **_track_columns("all_other_agents_future", agents.future),
             "all_other_agents_types": agents.types,
@@ -207,8 +223,13 @@ class Vectorizer:
             "agent_polyline_availability": past.availabilities.astype(np.bool_),
             "other_agents_polyline": _polylines(agents.past),
             "other_agents_polyline_availability": agents.past.availabilities.copy(),
-            **self._map.columns(targets, windows.tl_faces),
+            **self._map.columns(targets, windows.tl_faces, lane_rows),
         }
+        if self._route_params is not None and self.route_map is not None:
+            maker = RouteColumns(self._route_params, self.route_map, self._map.lights)
+            is_there = agents.past.availabilities[:, :, 0].copy()
+            columns |= maker.columns(windows, targets, agents.track_ids, is_there=is_there, lane_rows=lane_rows)
+        return columns
 
     def _find_agents(self, windows: Windows, targets: Targets) -> OtherAgents:
         choice, num_kept = self.agent_choice, min(self.history_num_frames_agents + 1, windows.num_history)
@@ -242,7 +263,7 @@ class Vectorizer:
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the polylines out, which the receiving process can resample from the map."""
-        return {name: value for name, value in vars(self).items() if name != "_map"}
+        return {name: value for name, value in vars(self).items() if name not in ("_map", "route_map")}
 
 
 def _track_columns(prefix: str, tracks: RelativePoses) -> dict[str, NumericArray]:

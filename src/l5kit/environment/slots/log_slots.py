@@ -13,6 +13,7 @@ from l5kit.dataset.sample_places import LogArrays, SamplePlaces
 from l5kit.environment.slots.agent_slots import AgentSlots
 from l5kit.environment.traffic.traffic_slots import DrivenRows
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
+from l5kit.lanes.routes import FollowedRoutes
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 
 __all__ = ["LogSlots"]
@@ -40,7 +41,9 @@ class LogSlots:
         self._scenes = np.zeros(num_slots, SCENE_DTYPE)
         self._scenes[FRAME_INTERVAL] = (num_frames * np.arange(num_slots))[:, None]
         logged = LogArrays.of(log, has_tl_faces=not read_disable_traffic_light_faces(dataset.cfg))
-        self._log = replace(logged, scenes=self._scenes, frames=self._frames)
+        routes = dataset.scene_routes()
+        self._routes = None if routes is None else FollowedRoutes(routes, np.zeros(num_slots, np.int64))
+        self._log = replace(logged, scenes=self._scenes, frames=self._frames, routes=self._routes)
         self._agents: AgentSlots | None = None
 
     def drive_agents(self) -> None:
@@ -68,6 +71,8 @@ class LogSlots:
             self._agents.start(slot, slice(base, base + num_frames), intervals, agents)
         self._scenes[FRAME_INTERVAL][slot] = base, base + num_frames
         self._scenes["host"][slot] = record["host"]
+        if self._routes is not None:
+            self._routes.scenes[slot] = scene
         self.recorded[slot, :num_frames, :2] = frames["ego_translation"][:, :2]
         self.recorded[slot, :num_frames, 2] = rotations33_as_yaws(frames["ego_rotation"])
 

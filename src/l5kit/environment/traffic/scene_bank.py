@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit.data.growing_array import GrowingArray
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.environment.traffic.growing_array import GrowingArray
 from l5kit.environment.traffic.prepared_scene import PreparedScene, prepare_scene
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from l5kit._types import Int64Array
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.record_buffer import RecordBuffer
+from l5kit.lanes.routes import RouteSource
 from l5kit.sampling.sample_columns import SampleColumns
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def samples_of_buffer(
     *,
     scene_indices: Int64Array,
     missing: Literal["error", "mask"] = "error",
+    routes: RouteSource | None = None,
 ) -> SampleColumns:
     """Return samples as a dataset makes them of its own log, a column (B, ...) for each key and ``scene_index``.
 
@@ -31,6 +33,7 @@ def samples_of_buffer(
         scene_indices: What the scenes are called in ``scene_index``, (S,).
         missing: What becomes of agents that do not pass the label filter of the dataset: ``error``, or ``mask`` for a
             False in ``is_made``.
+        routes: Knows the routes of the AVs of the buffer, where samples tell of them.
 
     Raises:
         UnsupportedValueError: The dataset makes its samples one by one.
@@ -39,7 +42,7 @@ def samples_of_buffer(
     from l5kit.dataset.sample_places import LogArrays  # here, as datasets bring torch
 
     tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
-    log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
+    log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m, routes)
     columns = dataset.columns_of_log(log, places, missing=missing)
     of_samples = scene_indices[places.scene_indices]
     return SampleColumns({**columns.arrays, "scene_index": of_samples}, columns.is_made)

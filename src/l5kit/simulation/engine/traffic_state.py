@@ -8,6 +8,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
+from l5kit.lanes.routes import FollowedRoutes, SceneRoutes
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import AgentsNow
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset
 
 __all__ = ["Driver", "TrafficState"]
+
+_ROUTES = "routes of samples"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +108,24 @@ class TrafficState:
         of_actors = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
         places = SamplePlaces(self.scenes[of_actors], self.frame_indices[of_actors], rows)
-        names = self.batch.scene_indices
-        return samples_of_buffer(dataset, self.buffer, places, scene_indices=names, missing=missing)
+        names, routes = self.batch.scene_indices, self._routes_for(dataset)
+        return samples_of_buffer(dataset, self.buffer, places, scene_indices=names, missing=missing, routes=routes)
+
+    def _routes_for(self, dataset: "BaseEgoDataset") -> FollowedRoutes | None:
+        """Return the routes of the AVs, and where on them they are; None where samples tell of none."""
+        if dataset.route_map is None or self.actors is not None:
+            return None
+        if _ROUTES not in self.memory:
+            recorded, step_time_s = self.batch.recorded, self.batch.facts.step_time_s
+            routes = SceneRoutes(
+                lambda scene: recorded[scene].frames,
+                len(recorded),
+                route_map=dataset.route_map,
+                step_time_s=step_time_s,
+            )
+            self.memory[_ROUTES] = FollowedRoutes(routes, np.arange(len(recorded)))
+        followed: FollowedRoutes = self.memory[_ROUTES]
+        return followed
 
     def only(self, scene: int) -> "TrafficState":
         """Return the state of one of the R scenes."""
