@@ -11,6 +11,7 @@ from l5kit.configs.parameters import (
     LaneParams,
     MapKeys,
     RasterGeometry,
+    RouteParams,
     SamplingParams,
     VectorizerParams,
     VectorSamplingParams,
@@ -246,7 +247,7 @@ def vector_cfg(cfg):
 
 def test_vector_parameters(vector_cfg):
     lanes = LaneParams(30, 20, 25, 40.5, 0)
-    assert VectorizerParams.from_cfg(vector_cfg) == VectorizerParams(1, 3, 50, 29, 35, False, 0.5, lanes)
+    assert VectorizerParams.from_cfg(vector_cfg) == VectorizerParams(1, 3, 50, 29, 35, False, 0.5, lanes, False)
     assert VectorSamplingParams.from_cfg(vector_cfg) == VectorSamplingParams(1, 3, 50, 0.1, 1, 1, 0.5, False)
 
 
@@ -259,7 +260,10 @@ def test_all_arrays_of_a_vector_sample_have_the_longer_history(vector_cfg):
 
 def test_new_keys_of_vector_samples(vector_cfg):
     vector_cfg["model_params"] |= {"history_step_size": 2, "future_step_size": 3, "speed_from_history": True}
-    vector_cfg["data_generation_params"]["order_agents_by_distance"] = True
+    vector_cfg["data_generation_params"] |= {"order_agents_by_distance": True, "route_params": {"reach_m": 60}}
+    vector_cfg["model_params"]["route"] = True
+    assert VectorizerParams.from_cfg(vector_cfg).has_route
+    assert VectorizerParams.from_cfg(vector_cfg).route == RouteParams(reach_m=60.0)
     assert VectorizerParams.from_cfg(vector_cfg).order_agents_by_distance
     assert VectorSamplingParams.from_cfg(vector_cfg) == VectorSamplingParams(1, 3, 50, 0.1, 2, 3, 0.5, True)
 

@@ -18,7 +18,7 @@ from support.vectors import make_vector_cfg
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RASTER_SIZES = {"F": 5, "h": 3, "C": 8, "H": 112, "W": 224}
-VECTOR_SIZES = {"F": 6, "h": 2, "M": 7, "L": 3, "P": 20, "X": 2, "Q": 5}
+VECTOR_SIZES = {"F": 6, "h": 2, "M": 7, "L": 3, "P": 20, "X": 2, "Q": 5, "R": 26}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def datasets(tmp_path_factory) -> dict[str, Any]:
     boxes = BoxRasterizer(make_stub(cfg).render_context, 0.5, 3)
     street = MapAPI(save_street_map(tmp_path_factory.mktemp("street")), WORLD_TO_ECEF)
     vector_cfg = make_vector_cfg(
-        future_num_frames=6, history_num_frames_ego=1, history_num_frames_agents=2, other_agents_num=7
+        future_num_frames=6, history_num_frames_ego=1, history_num_frames_agents=2, other_agents_num=7, route=True
     )
     vectorizer = Vectorizer(vector_cfg, street)
     with pytest.warns(RuntimeWarning):
@@ -102,6 +102,17 @@ def test_a_key_with_past_steps_only_is_missing_without_them(datasets):
     assert {key.name for key in table} - set(sample) == {"curr_speed", "image"}
 
 
+def test_samples_without_routes_lack_their_keys(datasets):
+    from l5kit.dataset import EgoDatasetVectorized
+
+    with_routes = datasets["EgoDatasetVectorized"]
+    without = EgoDatasetVectorized(
+        make_vector_cfg(), make_several_scenes_log(), Vectorizer(make_vector_cfg(), with_routes.vectorizer.mapAPI)
+    )
+    of_routes = {key.name for key in KEYS_BY_DATASET["EgoDatasetVectorized"] if key.needs_route}
+    assert set(with_routes[25]) - set(without[25]) == of_routes
+
+
 def test_datasets_that_make_samples_one_by_one_have_no_columns(datasets):
     from l5kit.dataset import EgoDataset
     from l5kit.errors import UnsupportedValueError
@@ -118,7 +129,7 @@ def test_what_follows_from_the_table():
     assert dict(ALIASES) == {"world_to_image": "raster_from_world"}
     assert {"scene_index", "type", "yaw"} == PYTHON_SCALARS
     assert ROWS_OF_AV["all_other_agents_future_yaws"] == "target_yaws"
-    assert len(ROWS_OF_AV) == 12
+    assert len(ROWS_OF_AV) == 14
 
 
 @pytest.mark.parametrize("name", ["samples.md"])

@@ -56,6 +56,7 @@ def make_vector_cfg(**overrides: Any) -> dict[str, Any]:
         "history_step_size": cfg["model_params"],
         "future_step_size": cfg["model_params"],
         "speed_from_history": cfg["model_params"],
+        "route": cfg["model_params"],
         "order_agents_by_distance": generation,
     }
     for key, value in overrides.items():

@@ -1,0 +1,220 @@
+"""Routes in vector samples, on a road whose lanes, limits and lights are known."""
+
+import numpy as np
+import pytest
+
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.builder import MapBuilder
+from l5kit.data.scene_records import SceneRecords
+from l5kit.simulation.engine.actions import Actions, PlannedPoses
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
+from l5kit.vectorization.vectorizer import Vectorizer
+from support.driving import make_road_map
+from support.logs import make_agent, make_faces, make_scene
+from support.maps import WORLD_TO_ECEF
+from support.vectors import make_vector_cfg
+
+torch = pytest.importorskip("torch")
+
+from l5kit.dataset import EgoAgentDatasetVectorized, EgoDatasetVectorized  # noqa: E402
+
+POINTS_M = np.concatenate([np.arange(0, 21, 2), np.arange(24, 81, 4)])
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory):
+    """The road of two lanes that ends at a junction; see ``make_road_map``."""
+    folder = tmp_path_factory.mktemp("road")
+    make_road_map(folder)
+    return MapAPI(str(folder / "road.pb"), WORLD_TO_ECEF)
+
+
+def samples_on(road, log, kind=EgoDatasetVectorized):
+    usual = {"route": True, "other_agents_num": 3, "max_num_lanes": 6, "max_retrieval_distance_m": 120}
+    cfg = make_vector_cfg(**usual)
+    return kind(cfg, log, Vectorizer(cfg, road))
+
+
+def drive_along_x(start_m, num_frames=20, y_m=0.0, agents=(), yaw=0.0):
+    positions_m = np.column_stack([start_m + np.arange(num_frames), np.full(num_frames, y_m)])
+    return make_scene([list(agents)] * num_frames, positions_m=positions_m, yaws_rad=yaw)
+
+
+def test_points_lie_along_the_lanes_ahead(road):
+    sample = samples_on(road, drive_along_x(10.0))[5]
+    np.testing.assert_allclose(
+        sample["route_polyline"], np.column_stack([POINTS_M, 0 * POINTS_M, 0 * POINTS_M]), atol=0.02
+    )
+    assert sample["route_availability"].all()
+    np.testing.assert_allclose(sample["route_widths"], 2.0, atol=0.01)
+    assert sample["goal_availability"]
+    np.testing.assert_allclose(sample["goal_position"], [100, 0], atol=0.05)
+    names = np.array(road.network.ids.to_list())
+    assert names[sample["route_lanes"]].tolist() == ["right"] * 26
+
+
+def test_what_holds_there_changes_with_the_lane(road):
+    sample = samples_on(road, drive_along_x(56.0))[5]  # at x = 61, the junction is from 100 to 120
+    names = np.array(road.network.ids.to_list())[sample["route_lanes"]]
+    x_m = 61 + POINTS_M
+    np.testing.assert_array_equal(names, np.select([x_m < 100, x_m < 120], ["right", "straight"], "east"))
+    np.testing.assert_array_equal(sample["route_in_junction"], (x_m >= 100) & (x_m < 120))
+    np.testing.assert_allclose(sample["route_limits"], np.where(x_m < 100, 10, 20))
+
+
+def test_the_log_says_where_the_route_turns(road):
+    turns = np.linspace(-np.pi / 2, 0, 12)
+    around = np.stack([100 + 20 * np.cos(turns), 20 + 20 * np.sin(turns)], axis=-1)
+    positions_m = np.concatenate([np.column_stack([np.arange(80.0, 100, 2), np.zeros(10)]), around])
+    headings = np.concatenate([np.zeros(10), turns + np.pi / 2])
+    log = make_scene([[]] * len(positions_m), positions_m=positions_m, yaws_rad=headings)
+    sample = samples_on(road, log)[0]
+    np.testing.assert_allclose(sample["route_polyline"][-4:, 0], 40, atol=0.3)  # to the north at x = 120
+    np.testing.assert_allclose(sample["route_polyline"][-4:, 2], np.pi / 2, atol=0.02)
+    inside = sample["route_in_junction"]
+    assert sample["route_bend_speeds"][inside].min() == pytest.approx(np.sqrt(3.0 * 20), rel=0.1)
+    assert sample["route_bend_speeds"][-1] == 50.0
+
+
+def test_the_route_ends_where_its_lanes_end(road):
+    sample = samples_on(road, drive_along_x(150.0))[0]
+    assert sample["route_availability"].tolist() == (POINTS_M <= 70).tolist()
+    assert sample["route_gaps"][1] == pytest.approx(70 - 0.5 * sample["extent"][0], abs=0.05)
+    np.testing.assert_allclose(sample["goal_position"], [70, 0], atol=0.05)
+    assert not sample["route_polyline"][~sample["route_availability"]].any()
+
+
+def test_the_target_beside_the_route(road):
+    positions_m = np.column_stack([10 + np.arange(20.0), np.linspace(0, 1.9, 20)])
+    sample = samples_on(road, make_scene([[]] * 20, positions_m=positions_m, yaws_rad=0.1))[10]
+    zero, left_m, along_mps, across_mps, turn, is_inside = sample["agent_route_place"].tolist()
+    assert (zero, is_inside) == (0.0, 1.0)
+    assert (left_m, turn) == (pytest.approx(1.0, abs=0.02), pytest.approx(0.1, abs=0.01))
+    assert (along_mps, across_mps) == (pytest.approx(10.0, abs=0.02), pytest.approx(1.0, abs=0.02))
+
+
+def test_others_along_the_route(road):
+    car = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
+    agents = [
+        make_agent(1, (40.0, 0.5), yaw=0.2, velocity=(5.0, 1.0), extent=(4.0, 2.0, 1.5), label=car),
+        make_agent(2, (30.0, 4.0), yaw=np.pi, velocity=(-8.0, 0.0), extent=(4.0, 2.0, 1.5), label=car),
+    ]
+    sample = samples_on(road, drive_along_x(10.0, agents=agents))[10]
+    ids = sample["all_other_agents_track_ids"].tolist()
+    one, other = (sample["all_other_agents_route_places"][ids.index(track)] for track in (1, 2))
+    np.testing.assert_allclose(one, [20, 0.5, 5, 1, 0.2, 1], atol=0.02)
+    np.testing.assert_allclose(other, [10, 4, -8, 0, -np.pi, 0], atol=0.02)
+    assert sample["all_other_agents_route_availability"].tolist() == [track in (1, 2) for track in ids]
+
+
+def test_the_av_is_the_first_of_the_agents_where_it_is_one(road):
+    with pytest.warns(RuntimeWarning):
+        samples = samples_on(road, drive_along_x(10.0), EgoAgentDatasetVectorized)
+    sample = samples[5]
+    np.testing.assert_array_equal(sample["all_other_agents_route_places"][0], sample["agent_route_place"])
+    assert sample["all_other_agents_route_availability"].tolist() == [True, False, False]
+
+
+def test_the_graph_of_lanes(road):
+    sample = samples_on(road, drive_along_x(90.0))[5]
+    names = np.array(road.network.ids.to_list())[sample["lane_rows"]].tolist()
+    follows = {(names[i], names[j]) for i, j in np.argwhere(sample["lane_successors"])}
+    assert follows == {("right", "straight"), ("right", "turn"), ("straight", "east"), ("turn", "north")}
+    assert {name for name, on in zip(names, sample["lane_on_route"], strict=True) if on} == {
+        "right",
+        "straight",
+        "east",
+    }
+    limits = dict(zip(names, sample["lane_limits"].tolist(), strict=True))
+    assert limits == {"right": 10, "left": 10, "straight": 20, "turn": 10, "east": 20, "north": 10}
+    assert (sample["lane_neighbours"] == -1).all()
+
+
+def lit_road(folder):
+    """A lane up to x = 50, one in a junction up to 70 with a light of two faces, and a lane up to 160."""
+    builder = MapBuilder(WORLD_TO_ECEF)
+
+    def sides(first_m, last_m):
+        return [np.array([[first_m, y, 0.0], [last_m, y, 0.0]]) for y in (2.0, -2.0)]
+
+    builder.add_lane("before", *sides(0, 50), lanes_ahead=["inside"])
+    controls = ["lamp", "red", "green"]
+    builder.add_lane("inside", *sides(50, 70), lanes_ahead=["after"], parent="junction", traffic_controls=controls)
+    builder.add_lane("after", *sides(70, 160))
+    builder.add_junction("junction", lanes=["inside"])
+    builder.add_traffic_light("lamp", np.array([50.0, 3.0, 4.0]))
+    for colour in ("red", "green"):
+        builder.add_traffic_light_face(colour, f"signal_{colour}_face")
+    builder.save(folder / "lit.pb")
+    return MapAPI(str(folder / "lit.pb"), WORLD_TO_ECEF)
+
+
+@pytest.mark.parametrize(("lit", "light"), [((), 0), (("green",), 1), (("red",), 3), (("green", "red"), 3)])
+def test_the_line_of_a_light_stands_at_the_point_behind_it(tmp_path, lit, light):
+    log = drive_along_x(25.0)
+    log = make_scene([[]] * 20, [make_faces(*lit)] * 20, positions_m=log.frames["ego_translation"][:], yaws_rad=0.0)
+    sample = samples_on(lit_road(tmp_path), log)[6]  # at x = 31: the line is 19 m ahead
+    lights = sample["route_lights"].tolist()
+    assert lights[10] == light
+    assert {*lights[:10], *lights[11:]} == {4}
+    front_m = 0.5 * sample["extent"][0]
+    assert sample["route_gaps"][0] == pytest.approx(19 - front_m if light == 3 else 80, abs=0.01)
+
+
+def test_without_lanes_there_is_no_route(road):
+    sample = samples_on(road, make_scene([[]] * 5, positions_m=(5000.0, 5000.0)))[2]
+    for key in ("route_availability", "goal_availability", "agent_route_availability", "lane_on_route"):
+        assert not np.any(sample[key]), key
+    assert not sample["route_polyline"].any()
+    assert (sample["route_lanes"] == -1).all()
+
+
+def test_a_log_that_comes_onto_a_lane_has_its_route_before(road):
+    from_the_side = np.column_stack([np.full(10, 10.0), np.linspace(-20, -3, 10)])
+    positions_m = np.concatenate([from_the_side, np.column_stack([np.arange(11.0, 21), np.zeros(10)])])
+    yaws = np.concatenate([np.full(10, np.pi / 2), np.zeros(10)])
+    sample = samples_on(road, make_scene([[]] * 20, positions_m=positions_m, yaws_rad=yaws))[5]
+    assert sample["route_availability"].all()
+    assert sample["agent_route_place"][1] < -9
+
+
+def test_single_samples_are_those_of_batches(road):
+    rng = np.random.default_rng(4)
+    agents = [make_agent(track, rng.uniform((0, -8), (120, 8)), yaw=rng.uniform(-3, 3)) for track in range(1, 8)]
+    samples = samples_on(road, drive_along_x(60.0, 60, agents=agents))
+    columns = samples.make_columns(range(60))
+    for index in range(60):
+        for key, value in samples[index].items():
+            np.testing.assert_array_equal(columns[key][index], value, err_msg=f"{key} of {index}")
+
+
+def test_agents_as_targets_have_no_route(road):
+    samples = samples_on(road, drive_along_x(60.0, agents=[make_agent(1, (70.0, 0.0))]))
+    sample = samples.get_frame(0, 5, track_id=1)
+    assert not sample["route_availability"].any()
+    assert (sample["lane_rows"] >= 0).any()
+
+
+def test_simulations_tell_of_the_route_from_where_the_av_is(road):
+    log = drive_along_x(20.0, 40)
+    samples, seen = samples_on(road, log), []
+
+    class Slow:
+        """Half as fast as the log."""
+
+        def drive(self, state):
+            seen.append({key: column.copy() for key, column in state.samples(samples).arrays.items()})
+            poses = np.column_stack([state.ego.positions_m + [0.53, 0.0], state.ego.yaws_rad])
+            return Actions(poses[:, None], np.array([state.step_time_s]))
+
+    batch = SceneBatch.of_scenes([SceneRecords.of_scene_dataset(log)], road=RoadMap(road), start=5)
+    simulation = SceneSimulation(batch, ego=EgoSeat(Slow(), PlannedPoses()))
+    simulation.run()
+    x_m = [column["centroid"][0, 0] for column in seen]
+    np.testing.assert_allclose(x_m, 25 + 0.53 * np.arange(len(seen)), atol=1e-3)
+    for column in seen:
+        np.testing.assert_allclose(column["route_polyline"][0, 0], [0, 0, 0], atol=0.02)
+        names = np.array(road.network.ids.to_list())[column["route_lanes"][0]]
+        np.testing.assert_array_equal(names == "right", column["centroid"][0, 0] + POINTS_M < 100)
