@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, RecordArray
+from l5kit.configs.runs import RECOVERY_CLIP, RECOVERY_STD
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
@@ -19,8 +20,6 @@ from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.seeding import derive_rng
 
 __all__ = [
-    "RECOVERY_MOST",
-    "RECOVERY_STD",
     "REAR_AXLE_SHARE",
     "AgentBoxes",
     "AvPaths",
@@ -31,12 +30,6 @@ __all__ = [
 
 FourNumbers: TypeAlias = tuple[float, float, float, float]
 """Numbers of the four differences to the log: metres to the left, metres ahead, radians to the left, and m/s."""
-
-RECOVERY_STD: Final[FourNumbers] = (0.7, 1.5, 0.10, 1.2)
-"""Standard deviations of a perturbation: metres to the left and ahead, radians, m/s."""
-
-RECOVERY_MOST: Final[FourNumbers] = (2.0, 4.0, 0.35, 3.5)
-"""Largest differences of a perturbation to the log: metres to the left and ahead, radians, m/s."""
 
 REAR_AXLE_SHARE: Final = 0.2823
 """How far the rear axle of a car lies behind the centre of its box, over its length, wherever nothing else is known."""
@@ -59,6 +52,9 @@ _SHARE_OF_ONE_KIND = 0.3
 """Share of the draws that only move the AV along the path, and of those that only move it across."""
 
 _NUMBERS_OF_DRAW = 6
+_WINDOWS, _CHOSEN, _PERTURBED, _DRAWS, _OUTSIDE_LIMITS, _OVERLAPPING = range(6)
+"""Places of the numbers of :class:`RecoveryCounts` in their array."""
+
 _YAW_NOISE_RAD = 1e-3
 _LEAST_TURNING_M = 0.05
 """Yaw differences below, and curvatures of steps shorter than this, are noise."""
@@ -144,7 +140,7 @@ class AgentBoxes(NamedTuple):
     stops: Int64Array
 
 
-class RecoveryCounts:
+class RecoveryCounts(NamedTuple):
     """What became of the windows that a :class:`RecoveryPerturbation` and its copies were given.
 
     Copies of a perturbation for threads count together, those in other processes for themselves.
@@ -152,45 +148,37 @@ class RecoveryCounts:
     Attributes:
         windows: Windows with a whole future.
         chosen: Those that were to be perturbed.
-        perturbed: Those that were; the others of the chosen ones are as in the log, for no draw fitted.
+        perturbed: Those that were; the others of the chosen ones are as in the log, as no draw fitted.
         draws: Draws that were made.
         outside_limits: Draws that no car could drive back from within the limits.
         overlapping: Draws in which the AV overlapped an agent.
     """
 
+    windows: int
+    chosen: int
+    perturbed: int
+    draws: int
+    outside_limits: int
+    overlapping: int
+
+    def __str__(self) -> str:
+        """Return the shares in one line for people."""
+        draws = max(self.draws, 1)
+        return (
+            f"perturbed {self.perturbed / max(self.windows, 1):.1%} of {self.windows:,} samples; of the draws "
+            f"{self.outside_limits / draws:.1%} were beyond the limits and {self.overlapping / draws:.1%} through "
+            f"another agent, so that {self.chosen - self.perturbed:,} samples stayed as in the log"
+        )
+
+
+class _Tally:
+    """Numbers that all copies of their owner in this process add to."""
+
     def __init__(self) -> None:
-        self._numbers = np.zeros(6, np.int64)
+        self.numbers = np.zeros(len(RecoveryCounts._fields), np.int64)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> "RecoveryCounts":
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Tally":
         return self
-
-    def add(self, counted: Int64Array) -> None:
-        """Add six numbers in the order of the attributes."""
-        self._numbers += counted
-
-    @property
-    def windows(self) -> int:  # noqa: D102 - see the class
-        return int(self._numbers[0])
-
-    @property
-    def chosen(self) -> int:  # noqa: D102
-        return int(self._numbers[1])
-
-    @property
-    def perturbed(self) -> int:  # noqa: D102
-        return int(self._numbers[2])
-
-    @property
-    def draws(self) -> int:  # noqa: D102
-        return int(self._numbers[3])
-
-    @property
-    def outside_limits(self) -> int:  # noqa: D102
-        return int(self._numbers[4])
-
-    @property
-    def overlapping(self) -> int:  # noqa: D102
-        return int(self._numbers[5])
 
 
 class RecoveryPerturbation(Perturbation):
@@ -209,14 +197,11 @@ class RecoveryPerturbation(Perturbation):
     Args:
         perturb_prob: Probability that a window is perturbed, in [0, 1].
         std: Standard deviations of the normal draws: metres to the left and ahead, radians, m/s.
-        most: Largest absolute values, to which draws are clipped.
+        clip: Largest absolute values, to which draws are clipped.
         limits: What the AV may do on its way.
         num_draws: How often is drawn at most, at least 1.
         seed: Decides the draws.
         length_m: Length of the AV where :meth:`perturb` is called with frames alone, in metres.
-
-    Attributes:
-        counts: What became of the windows so far.
 
     Raises:
         InvalidArgumentError: An argument is out of its range.
@@ -227,7 +212,7 @@ class RecoveryPerturbation(Perturbation):
         perturb_prob: float,
         *,
         std: FourNumbers = RECOVERY_STD,
-        most: FourNumbers = RECOVERY_MOST,
+        clip: FourNumbers = RECOVERY_CLIP,
         limits: RecoveryLimits | None = None,
         num_draws: int = 10,
         seed: int = 0,
@@ -235,24 +220,29 @@ class RecoveryPerturbation(Perturbation):
     ) -> None:
         if not 0 <= perturb_prob <= 1:
             raise InvalidArgumentError(f"perturb_prob is {perturb_prob}; a probability lies in [0, 1]")
-        for name, numbers in (("std", std), ("most", most)):
+        for name, numbers in (("std", std), ("clip", clip)):
             if len(numbers) != 4 or not all(0 <= number < math.inf for number in numbers):
                 raise InvalidArgumentError(
                     f"{name} is {numbers!r}; give four finite numbers of at least 0: metres to the left, metres ahead, "
                     "radians, m/s"
                 )
-        if most[2] >= math.pi / 2:
-            raise InvalidArgumentError(f"most turns the AV by {most[2]} rad; it must be less than a quarter turn")
+        if clip[2] >= math.pi / 2:
+            raise InvalidArgumentError(f"clip turns the AV by {clip[2]} rad; it must be less than a quarter turn")
         if num_draws < 1:
             raise InvalidArgumentError(f"num_draws is {num_draws}; it must be at least 1")
         self.perturb_prob = perturb_prob
-        self.std, self.most = tuple(map(float, std)), tuple(map(float, most))
+        self.std, self.clip = tuple(map(float, std)), tuple(map(float, clip))
         self.limits = RecoveryLimits() if limits is None else limits
         self.num_draws = num_draws
         self.seed = seed
         self.length_m = length_m
         self.rng = np.random.default_rng(seed)
-        self.counts = RecoveryCounts()
+        self._tally = _Tally()
+
+    @property
+    def counts(self) -> RecoveryCounts:
+        """What became of the windows so far."""
+        return RecoveryCounts(*self._tally.numbers.tolist())
 
     def reseed(self, seed: int) -> None:
         """Go on with the stream that belongs to the seed of the constructor and ``seed``.
@@ -331,18 +321,18 @@ class RecoveryPerturbation(Perturbation):
         uniforms[is_whole] = self.rng.random((int(is_whole.sum()), uniforms.shape[1]))
 
         limits = astuple(self.limits)
-        counted = np.zeros(6, np.int64)
-        counted[0] = is_whole.sum()
+        counted = np.zeros_like(self._tally.numbers)
+        counted[_WINDOWS] = is_whole.sum()
         for boxes in agents or (_no_boxes(num_windows, num_frames),):
             part = boxes.windows
             _move_paths(
                 (paths.poses[part], paths.timestamps_ns[part], np.ascontiguousarray(paths.counts[:, part])),
                 (paths.num_history, paths.size_m[0], paths.size_m[1]),
                 (boxes.centroids_m, boxes.yaws_rad, boxes.extents_m, boxes.starts, boxes.stops),
-                (self.perturb_prob, self.std, self.most, limits, uniforms[part], is_whole[part]),
+                (self.perturb_prob, self.std, self.clip, limits, uniforms[part], is_whole[part]),
                 (moved[part], is_moved[part], counted),
             )
-        self.counts.add(counted)
+        self._tally.numbers += counted  # one call of NumPy, which threads cannot interrupt
         return moved, is_moved
 
 
@@ -378,7 +368,10 @@ def _way_back(x: float, length: float, offset: float, slope: float) -> tuple[flo
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _on_path(knots: Float64Array, num_knots: int, way_m: float, most_curvature: float) -> tuple[float, ...]:
-    """Return x, y, yaw and curvature after a way on the path through knots (way, x, y, yaw); arcs lead on at its ends."""
+    """Return x, y, yaw and curvature after a way on the path through knots (way, x, y, yaw).
+
+    Before the first and beyond the last knot it goes on in an arc.
+    """
     last = num_knots - 1
     if last == 0:
         yaw = knots[0, 3]
@@ -515,7 +508,10 @@ def _lead_back(
     path: Float64Array,
     is_moved: BoolArray,
 ) -> bool:
-    """Write the path (N, 3) of the rear axle of a draw, and where it differs from the log; returns whether there is one."""
+    """Write the path (N, 3) of the rear axle of a draw, and where it differs from the log.
+
+    Returns whether there is such a path.
+    """
     left_m, ahead_m, turn_rad, faster_mps = drawn
     logged, ways_m, current, knots, num_knots = log
 
@@ -613,7 +609,7 @@ def _move_paths(
     for window in range(len(all_poses)):
         if not is_whole[window] or uniforms[window, 0] >= probability:
             continue
-        counted[1] += 1
+        counted[_CHOSEN] += 1
 
         # frames in their order of time
         current = counts[0, window] - 1
@@ -636,23 +632,21 @@ def _move_paths(
         log = (logged[:num], ways_m[:num], current, knots, num_knots)
 
         for first in range(1, uniforms.shape[1], _NUMBERS_OF_DRAW):
-            counted[3] += 1
+            counted[_DRAWS] += 1
             drawn = _draw(uniforms[window, first : first + _NUMBERS_OF_DRAW], speed_mps, std, most)
-            is_drivable = _lead_back(
-                drawn, times_s[:num], log, speed_mps, rear_m, limits[3], path[:num], differs[:num]
-            )
+            is_drivable = _lead_back(drawn, times_s[:num], log, speed_mps, rear_m, limits[3], path[:num], differs[:num])
             if is_drivable:
                 does = _extremes(path[:num], times_s[:num])
                 for i in range(4):
                     is_drivable &= does[i] <= max(limits[i], of_log[i])
             if not is_drivable:
-                counted[4] += 1
+                counted[_OUTSIDE_LIMITS] += 1
                 continue
             seen = (poses[current, 0], poses[current, 1], length_m, width_m, rear_m)
             if _overlaps(path[:num], logged[:num], differs[:num], seen, columns[:num], boxes, window):
-                counted[5] += 1
+                counted[_OVERLAPPING] += 1
                 continue
-            counted[2] += 1
+            counted[_PERTURBED] += 1
             for i in range(num):
                 if differs[i]:
                     yaw = path[i, 2]
