@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, RecordArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.configs.runs import RECOVERY_CLIP, RECOVERY_STD
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box_overlap import boxes_overlap
@@ -125,17 +125,13 @@ class AgentBoxes(NamedTuple):
 
     Attributes:
         windows: Which windows.
-        centroids_m: World x and y, (N, 2).
-        yaws_rad: (N,).
-        extents_m: Length and width, and what follows, (N, at least 2).
-        starts: First box of each frame, int64 (b, H + F).
-        stops: The end of its boxes, not included, int64 (b, H + F).
+        rows: Records with the fields ``centroid``, ``yaw`` and ``extent`` of agents, (N,), best read-only.
+        starts: First row of each frame, int64 (b, H + F).
+        stops: The end of its rows, not included, int64 (b, H + F).
     """
 
     windows: slice
-    centroids_m: FloatArray
-    yaws_rad: FloatArray
-    extents_m: FloatArray
+    rows: RecordArray
     starts: Int64Array
     stops: Int64Array
 
@@ -295,10 +291,14 @@ class RecoveryPerturbation(Perturbation):
             size_m: Length and width of the AV.
             agents: Boxes of the other agents; together they are of all windows, or there are none.
         """
-        yaws_rad = rotations33_as_yaws(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 1)
-        poses = np.concatenate([frames["ego_translation"][..., :2], yaws_rad], axis=-1)
-        stamps_ns = np.ascontiguousarray(frames["timestamp"])
-        paths = AvPaths(poses, stamps_ns, np.ascontiguousarray(counts), num_history, size_m)
+        # what stands in places that a window has no frame for may be anything
+        columns = np.arange(frames.shape[1])
+        in_future = columns >= num_history
+        is_there = columns - num_history * in_future < counts[in_future.astype(np.int64)].T
+        poses = np.zeros((*frames.shape, 3))
+        poses[is_there, :2] = frames["ego_translation"][is_there][:, :2]
+        poses[is_there, 2] = rotations33_as_yaws(frames["ego_rotation"][is_there])
+        paths = AvPaths(poses, frames["timestamp"], counts, num_history, size_m)
         moved, is_moved = self.move_paths(paths, agents)
         frames["ego_translation"][..., :2][is_moved] = moved[is_moved][:, :2]
         frames["ego_rotation"][is_moved] = yaws_as_rotations33(moved[is_moved][:, 2])
@@ -311,7 +311,7 @@ class RecoveryPerturbation(Perturbation):
             agents: As for :meth:`move_frames`.
         """
         num_windows, num_frames = paths.timestamps_ns.shape
-        moved, is_moved = paths.poses.copy(), np.zeros((num_windows, num_frames), np.bool_)
+        moved, is_moved = paths.poses.copy(order="C"), np.zeros((num_windows, num_frames), np.bool_)
         num_future = num_frames - paths.num_history
         is_whole = (paths.counts[1] == num_future) & (num_future > 0)
 
@@ -320,15 +320,17 @@ class RecoveryPerturbation(Perturbation):
         uniforms = np.ones((num_windows, 1 + _NUMBERS_OF_DRAW * self.num_draws))
         uniforms[is_whole] = self.rng.random((int(is_whole.sum()), uniforms.shape[1]))
 
+        # contiguous, lest the kernel be compiled for other layouts of the same numbers
+        poses, stamps_ns = np.ascontiguousarray(paths.poses), np.ascontiguousarray(paths.timestamps_ns)
         limits = astuple(self.limits)
         counted = np.zeros_like(self._tally.numbers)
         counted[_WINDOWS] = is_whole.sum()
         for boxes in agents or (_no_boxes(num_windows, num_frames),):
             part = boxes.windows
             _move_paths(
-                (paths.poses[part], paths.timestamps_ns[part], np.ascontiguousarray(paths.counts[:, part])),
+                (poses[part], stamps_ns[part], np.ascontiguousarray(paths.counts[:, part])),
                 (paths.num_history, paths.size_m[0], paths.size_m[1]),
-                (boxes.centroids_m, boxes.yaws_rad, boxes.extents_m, boxes.starts, boxes.stops),
+                (boxes.rows, np.ascontiguousarray(boxes.starts), np.ascontiguousarray(boxes.stops)),
                 (self.perturb_prob, self.std, self.clip, limits, uniforms[part], is_whole[part]),
                 (moved[part], is_moved[part], counted),
             )
@@ -337,11 +339,10 @@ class RecoveryPerturbation(Perturbation):
 
 
 def _no_boxes(num_windows: int, num_frames: int) -> AgentBoxes:
-    """Return that there are no agents in any window, in arrays of the types and layouts that logs have."""
+    """Return that there are no agents in any window."""
     rows = np.zeros(0, [("centroid", np.float64, 2), ("extent", np.float32, 3), ("yaw", np.float32)])
-    rows.setflags(write=False)
     none = np.zeros((num_windows, num_frames), np.int64)
-    return AgentBoxes(slice(None), rows["centroid"], rows["yaw"], rows["extent"], none, none)
+    return AgentBoxes(slice(None), rows, none, none)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -553,11 +554,11 @@ def _overlaps(
     is_moved: BoolArray,
     car: tuple[float, float, float, float, float],
     columns: Int64Array,
-    boxes: tuple[FloatArray, FloatArray, FloatArray, Int64Array, Int64Array],
+    boxes: tuple[RecordArray, Int64Array, Int64Array],
     window: int,
 ) -> bool:
     """Tell whether the AV, of a path of its rear axle, overlaps an agent that it does not overlap in the log."""
-    centroids_m, yaws_rad, extents_m, starts, stops = boxes
+    rows, starts, stops = boxes
     x0, y0, length_m, width_m, rear_m = car
     own_reach = 0.5 * math.sqrt(length_m * length_m + width_m * width_m)
     for i in range(len(path)):
@@ -566,13 +567,14 @@ def _overlaps(
         yaw = path[i, 2]
         x, y = x0 + path[i, 0] + rear_m * math.cos(yaw), y0 + path[i, 1] + rear_m * math.sin(yaw)
         for row in range(starts[window, columns[i]], stops[window, columns[i]]):
-            length, width = np.float64(extents_m[row, 0]), np.float64(extents_m[row, 1])
-            dx, dy = centroids_m[row, 0] - x, centroids_m[row, 1] - y
+            agent = rows[row]
+            length, width = np.float64(agent.extent[0]), np.float64(agent.extent[1])
+            dx, dy = agent.centroid[0] - x, agent.centroid[1] - y
             reach = own_reach + 0.5 * (length + width)
             if dx * dx + dy * dy > reach * reach:
                 continue
             # relative to the AV, as differences of world coordinates are exact
-            box = (dx, dy, np.float64(yaws_rad[row]), length, width)
+            box = (dx, dy, np.float64(agent.yaw), length, width)
             if not boxes_overlap((0.0, 0.0, yaw, length_m, width_m), box):
                 continue
             yaw_of_log = logged[i, 2]
@@ -592,7 +594,7 @@ def _overlaps(
 def _move_paths(
     paths: tuple[Float64Array, Int64Array, Int64Array],
     car: tuple[int, float, float],
-    boxes: tuple[FloatArray, FloatArray, FloatArray, Int64Array, Int64Array],
+    boxes: tuple[RecordArray, Int64Array, Int64Array],
     drawing: tuple[float, tuple[float, ...], tuple[float, ...], tuple[float, ...], Float64Array, BoolArray],
     out: tuple[Float64Array, BoolArray, Int64Array],
 ) -> None:

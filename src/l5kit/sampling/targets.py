@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, NumericArray
-from l5kit.data.window_rows import read_only_field
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError
 from l5kit.kinematic.perturbation import Perturbation
@@ -22,14 +21,7 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
         return
     if isinstance(perturbation, RecoveryPerturbation):
         boxes = [
-            AgentBoxes(
-                part,
-                read_only_field(rows, "centroid"),
-                read_only_field(rows, "yaw"),
-                read_only_field(rows, "extent"),
-                np.ascontiguousarray(windows.agents.starts[part]),
-                np.ascontiguousarray(windows.agents.stops[part]),
-            )
+            AgentBoxes(part, rows, windows.agents.starts[part], windows.agents.stops[part])
             for rows, part in windows.agents.parts()
         ]
         size_m = windows.ego_extent_m[:2]
