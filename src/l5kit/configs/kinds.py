@@ -39,6 +39,7 @@ __all__ = [
     "FilePath",
     "FilePaths",
     "Flag",
+    "FourNumbers",
     "Fraction",
     "FrameCount",
     "Key",
@@ -162,4 +163,5 @@ SizePair = tuple[_Side, _Side]
 NumberPair = tuple[Number, Number]
 PositivePair = tuple[PositiveNumber, PositiveNumber]
 ThreeNumbers = tuple[NumberFromZero, NumberFromZero, NumberFromZero]
+FourNumbers = tuple[NumberFromZero, NumberFromZero, NumberFromZero, NumberFromZero]
 PositiveList = Annotated[tuple[PositiveNumber, ...], Meta(min_length=1)]

@@ -14,6 +14,7 @@ from l5kit.configs.kinds import (
     FilePath,
     FilePaths,
     Flag,
+    FourNumbers,
     Fraction,
     Key,
     LearningRate,
@@ -37,6 +38,8 @@ from l5kit.errors import ConfigError
 
 __all__ = [
     "PRECISIONS",
+    "RECOVERY_CLIP",
+    "RECOVERY_STD",
     "WORKFLOWS",
     "LoaderParams",
     "OptimizerParams",
@@ -67,6 +70,12 @@ PRECISIONS: Final[tuple[str, ...]] = get_args(_Precision)
 _TRAINED, _EVALUATED = "train_data_loader", "val_data_loader"
 _PERTURB_STD: Final = (0.5, 1.5, math.pi / 6)
 """Lateral and longitudinal metres, and radians, as in the examples of L5Kit 1.5."""
+
+RECOVERY_STD: Final = (0.7, 1.5, 0.10, 1.2)
+"""Standard deviations of perturbations with recovery: metres to the left and ahead, radians, m/s."""
+
+RECOVERY_CLIP: Final = (2.0, 4.0, 0.35, 3.5)
+"""Largest differences of perturbations with recovery to the log: metres to the left and ahead, radians, m/s."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +166,29 @@ class LoaderParams(Params, section=_TRAINED):
             null_is_missing=True,
         ),
     ] = _PERTURB_STD
+    perturb_kind: Annotated[
+        Literal["ackerman", "recovery"],
+        Key(
+            "how the AV is moved: `ackerman` as in 1.5, which leaves its past and speed, or [`recovery`]"
+            "(training.md#perturbed-states-with-a-way-back), which makes them fit and drives back as a car can",
+            only_in=_TRAINED,
+        ),
+    ] = "ackerman"
+    recovery_std: Annotated[
+        FourNumbers,
+        Key(
+            "standard deviations of `recovery`: to the left in metres, ahead in metres, in radians, in m/s",
+            only_in=_TRAINED,
+        ),
+    ] = RECOVERY_STD
+    recovery_clip: Annotated[
+        FourNumbers,
+        Key(
+            "largest differences to the log of `recovery`, to which draws are clipped: to the left in metres, ahead in "
+            "metres, in radians, in m/s",
+            only_in=_TRAINED,
+        ),
+    ] = RECOVERY_CLIP
     max_num_batches: Annotated[
         PositiveCount | None,
         Key(

@@ -7,6 +7,7 @@ from l5kit._types import BoolArray, NumericArray
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.kinematic.recovery import AgentBoxes, RecoveryPerturbation
 from l5kit.sampling.tracks import TrackStates, as_track_ids, av_yaws, trace_av, trace_tracks
 
 
@@ -17,6 +18,16 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
         InvalidArgumentError: The perturbation returned other numbers of frames.
     """
     if perturbation is None or windows.num_future == 0:
+        return
+    if isinstance(perturbation, RecoveryPerturbation):
+        boxes = [
+            AgentBoxes(part, rows, windows.agents.starts[part], windows.agents.stops[part])
+            for rows, part in windows.agents.parts()
+        ]
+        size_m = windows.ego_extent_m[:2]
+        perturbation.move_frames(
+            windows.frames, windows.counts, num_history=windows.num_history, size_m=size_m, agents=boxes
+        )
         return
     for window in np.flatnonzero(windows.counts[1] == windows.num_future).tolist():
         history, future = windows.history(window), windows.future(window)

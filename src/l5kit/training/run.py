@@ -19,6 +19,8 @@ from l5kit.data.data_record import DataRecord
 from l5kit.data.folder_lock import is_main_process
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
+from l5kit.dataset.joined import JoinedDataset
+from l5kit.kinematic.recovery import RecoveryCounts, RecoveryPerturbation
 from l5kit.training.best import BestScore
 from l5kit.training.checkpoint_writer import CheckpointWriter
 from l5kit.training.clock import TrainingClock
@@ -32,7 +34,7 @@ from l5kit.training.progress import RateCurve, TrainingProgress
 from l5kit.training.setup import set_up
 from l5kit.training.state_file import LAST_CHECKPOINT
 from l5kit.training.strategies import require_node
-from l5kit.workflows.workflow import TrainingConfig
+from l5kit.workflows.workflow import Samples, TrainingConfig
 
 __all__ = ["TrainingResult", "train"]
 
@@ -145,6 +147,8 @@ def _train_in(
                 for logger in trainer.loggers:
                     close_logger(logger)
         weights = writer.save_final_weights(trainer, setup.module)
+    if trainer.is_global_zero:
+        _tell_of_recovery(setup.samples, tell)
     has_best = writer.best != BestScore()
     result = TrainingResult(
         folder=target,
@@ -168,6 +172,14 @@ def _warn_of_ineffective(cfg: Config) -> None:
         given.append("val_data_loader.perturb_probability")
     if given:
         warnings.warn(f"these keys have no effect on the training: {', '.join(given)}", UserWarning, stacklevel=3)
+
+
+def _tell_of_recovery(samples: Samples, tell: Callable[[str], None]) -> None:
+    """Tell what became of perturbations with recovery, of all logs; nothing where other processes made the batches."""
+    parts = samples.parts if isinstance(samples, JoinedDataset) else (samples,)
+    found = [part.perturbation.counts for part in parts if isinstance(part.perturbation, RecoveryPerturbation)]
+    if any(counts.windows for counts in found):
+        tell(f"recovery: {RecoveryCounts(*map(sum, zip(*found, strict=True)))}")
 
 
 def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_bar: bool) -> JsonObject:

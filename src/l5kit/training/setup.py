@@ -15,7 +15,7 @@ from l5kit.training.schedule import TrainingSchedule
 from l5kit.training.sharding import require_parts
 from l5kit.workflows.own_models import require_outputs
 from l5kit.workflows.scenarios import open_choice
-from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
+from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_samples
 
 __all__ = ["TrainingSetup", "set_up"]
 
@@ -28,6 +28,7 @@ class TrainingSetup:
         config: The configuration.
         num_devices: How many devices of each machine are trained on.
         world_size: How many processes train, each on a device of its own.
+        samples: What it is trained on.
         batches: Those of its steps.
         evaluation: Those of an evaluation, never perturbed; None without evaluations.
         schedule: Its course.
@@ -37,6 +38,7 @@ class TrainingSetup:
     config: TrainingConfig
     num_devices: int
     world_size: int
+    samples: Samples
     batches: StepBatches
     evaluation: EvaluationBatches | None
     schedule: TrainingSchedule
@@ -97,7 +99,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         pin_memory=is_on_cuda,
         device=device,
     )
-    return TrainingSetup(config, num_devices, world_size, batches, evaluation, schedule, module)
+    return TrainingSetup(config, num_devices, world_size, samples, batches, evaluation, schedule, module)
 
 
 def _warn_without_gpu(loader: LoaderParams, *, is_on_cuda: bool) -> None:

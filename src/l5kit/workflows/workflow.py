@@ -19,6 +19,8 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.joined import JoinedDataset
 from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.kinematic.recovery import RecoveryPerturbation
 from l5kit.planning.kinematic_residual import KinematicResidual
 from l5kit.random.random_generator import GaussianRandomGenerator
 from l5kit.rasterization.rasterizer_builder import count_channels
@@ -193,8 +195,16 @@ def open_log_samples(
     log = ChunkedDataset(data_manager.require(loader.key)).open(cached="mmap")
     if loader.max_scene_id is not None:
         log = view_of_scenes(log, np.arange(min(loader.max_scene_id, len(log.scenes))))
-    perturbation = None
-    if perturbed and config.workflow.takes_perturbation and loader.perturb_probability > 0:
+    perturbation: Perturbation | None = None
+    is_perturbed = perturbed and config.workflow.takes_perturbation and loader.perturb_probability > 0
+    if is_perturbed and loader.perturb_kind == "recovery":
+        perturbation = RecoveryPerturbation(
+            loader.perturb_probability,
+            std=loader.recovery_std,
+            clip=loader.recovery_clip,
+            seed=config.params.run.seed,
+        )
+    elif is_perturbed:
         offsets = GaussianRandomGenerator(np.zeros(3), np.array(loader.perturb_std), random_seed=config.params.run.seed)
         min_displacement_m = config.params.perturbation_min_displacement_m
         perturbation = AckermanPerturbation(offsets, loader.perturb_probability, min_displacement_m)

@@ -1,0 +1,659 @@
+"""Perturbed states of the AV that a car could have reached, and from which it drives back to the recorded path.
+
+Everything is arithmetic on arrays of B windows at once; which arrays of a log these are is decided by whoever calls.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
+from l5kit.configs.runs import RECOVERY_CLIP, RECOVERY_STD
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.random.seeding import derive_rng
+
+__all__ = [
+    "REAR_AXLE_SHARE",
+    "AgentBoxes",
+    "AvPaths",
+    "RecoveryCounts",
+    "RecoveryLimits",
+    "RecoveryPerturbation",
+]
+
+FourNumbers: TypeAlias = tuple[float, float, float, float]
+"""Numbers of the four differences to the log: metres to the left, metres ahead, radians to the left, and m/s."""
+
+REAR_AXLE_SHARE: Final = 0.2823
+"""How far the rear axle of a car lies behind the centre of its box, over its length, wherever nothing else is known."""
+
+_TIME_BACK_S = 4.0
+"""Time after which the AV is where the log has it along the path, and before which it was."""
+
+_SECONDS_OF_DISTANCE = 2.5
+_LEAST_DISTANCE_M = 10.0
+"""The AV is back on the path after that time at its speed, and no sooner than after that distance."""
+
+_KNOT_DISTANCE_M = 0.5
+"""Least distance of the points of a log that the path goes through, lest noise of a slow AV bends it."""
+
+_STANDING_MPS = 0.3
+_SHARE_OF_STARTS = 0.3
+"""An AV that is slower stands, and that share of the perturbations gives it a speed."""
+
+_SHARE_OF_ONE_KIND = 0.3
+"""Share of the draws that only move the AV along the path, and of those that only move it across."""
+
+_NUMBERS_OF_DRAW = 6
+_WINDOWS, _CHOSEN, _PERTURBED, _DRAWS, _OUTSIDE_LIMITS, _OVERLAPPING = range(6)
+"""Places of the numbers of :class:`RecoveryCounts` in their array."""
+
+_YAW_NOISE_RAD = 1e-3
+_LEAST_TURNING_M = 0.05
+"""Yaw differences below, and curvatures of steps shorter than this, are noise."""
+
+_REVERSING_M = -0.1
+_LEAST_STRETCH = 0.2
+"""Steps of a log below drive backwards; a path beside it is not shorter than that share of it."""
+
+
+@dataclass(frozen=True)
+class RecoveryLimits:
+    """What a perturbed AV may do at most; the defaults are the comfort bounds of the driving score.
+
+    Where the log itself does more within a window, its most is the limit there.
+
+    Attributes:
+        deceleration_mps2: Largest braking, above 0.
+        acceleration_mps2: Largest acceleration along the heading, above 0.
+        lateral_mps2: Largest acceleration across the heading, above 0.
+        curvature: Largest curvature of the path of the rear axle in 1/m, above 0.
+
+    Raises:
+        InvalidArgumentError: A limit is not above 0.
+    """
+
+    deceleration_mps2: float = 4.05
+    acceleration_mps2: float = 2.40
+    lateral_mps2: float = 4.89
+    curvature: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not min(astuple(self)) > 0:
+            raise InvalidArgumentError(f"RecoveryLimits: all limits must be above 0, got {self}")
+
+
+@dataclass(frozen=True)
+class AvPaths:
+    """Where the AV is in B windows of up to H history frames, newest first, and F future frames, nearest first.
+
+    Attributes:
+        poses: World x and y in metres and yaw in rad, float64 (B, H + F, 3).
+        timestamps_ns: Times of the frames, int64 (B, H + F).
+        counts: History and future frames that each window has, int64 (2, B); the other places mean nothing.
+        num_history: H, at least 1.
+        size_m: Length and width of the AV.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    poses: Float64Array
+    timestamps_ns: Int64Array
+    counts: Int64Array
+    num_history: int
+    size_m: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        shape = self.timestamps_ns.shape
+        if self.poses.shape != (*shape, 3) or self.counts.shape != (2, shape[0]) or self.num_history < 1:
+            raise InvalidArgumentError(
+                f"AvPaths: poses {self.poses.shape}, timestamps_ns {shape} and counts {self.counts.shape} must be "
+                f"(B, C, 3), (B, C) and (2, B), and num_history at least 1; it is {self.num_history}"
+            )
+
+
+class AgentBoxes(NamedTuple):
+    """Boxes of the other agents in the frames of some of the windows of :class:`AvPaths`.
+
+    Attributes:
+        windows: Which windows.
+        rows: Records with the fields ``centroid``, ``yaw`` and ``extent`` of agents, (N,), best read-only.
+        starts: First row of each frame, int64 (b, H + F).
+        stops: The end of its rows, not included, int64 (b, H + F).
+    """
+
+    windows: slice
+    rows: RecordArray
+    starts: Int64Array
+    stops: Int64Array
+
+
+class RecoveryCounts(NamedTuple):
+    """What became of the windows that a :class:`RecoveryPerturbation` and its copies were given.
+
+    Copies of a perturbation for threads count together, those in other processes for themselves.
+
+    Attributes:
+        windows: Windows with a whole future.
+        chosen: Those that were to be perturbed.
+        perturbed: Those that were; the others of the chosen ones are as in the log, as no draw fitted.
+        draws: Draws that were made.
+        outside_limits: Draws that no car could drive back from within the limits.
+        overlapping: Draws in which the AV overlapped an agent.
+    """
+
+    windows: int
+    chosen: int
+    perturbed: int
+    draws: int
+    outside_limits: int
+    overlapping: int
+
+    def __str__(self) -> str:
+        """Return the shares in one line for people."""
+        draws = max(self.draws, 1)
+        return (
+            f"perturbed {self.perturbed / max(self.windows, 1):.1%} of {self.windows:,} samples; of the draws "
+            f"{self.outside_limits / draws:.1%} were beyond the limits and {self.overlapping / draws:.1%} through "
+            f"another agent, so that {self.chosen - self.perturbed:,} samples stayed as in the log"
+        )
+
+
+class _Tally:
+    """Numbers that all copies of their owner in this process add to."""
+
+    def __init__(self) -> None:
+        self.numbers = np.zeros(len(RecoveryCounts._fields), np.int64)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Tally":
+        return self
+
+
+class RecoveryPerturbation(Perturbation):
+    """Puts the AV into a state beside the log that a car could have reached, and drives it back to the log.
+
+    Offset, heading, place along the path and speed are drawn. The past leads from the log to that state and the future
+    back, smoothly: along the path within 4 s, across it over max(10 m, 2.5 s of driving). Curvature and acceleration
+    are continuous at the current frame, paths never lead backwards, and the rear axle moves where the AV heads to. A
+    draw that exceeds the limits, or in which the AV overlaps an agent that it does not overlap in the log, is drawn
+    again; after ``num_draws`` the log is kept. So it is where the log drives backwards, is not finite, or its
+    timestamps do not ascend. Moved frames keep their z and lose roll and pitch.
+
+    Windows of a dataset bring agents and size of the AV with them. Every window takes as many random numbers as any
+    other, so that a batch gives the same bits as its windows one after the other.
+
+    Args:
+        perturb_prob: Probability that a window is perturbed, in [0, 1].
+        std: Standard deviations of the normal draws: metres to the left and ahead, radians, m/s.
+        clip: Largest absolute values, to which draws are clipped.
+        limits: What the AV may do on its way.
+        num_draws: How often is drawn at most, at least 1.
+        seed: Decides the draws.
+        length_m: Length of the AV where :meth:`perturb` is called with frames alone, in metres.
+
+    Raises:
+        InvalidArgumentError: An argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        perturb_prob: float,
+        *,
+        std: FourNumbers = RECOVERY_STD,
+        clip: FourNumbers = RECOVERY_CLIP,
+        limits: RecoveryLimits | None = None,
+        num_draws: int = 10,
+        seed: int = 0,
+        length_m: float = 4.87,
+    ) -> None:
+        if not 0 <= perturb_prob <= 1:
+            raise InvalidArgumentError(f"perturb_prob is {perturb_prob}; a probability lies in [0, 1]")
+        for name, numbers in (("std", std), ("clip", clip)):
+            if len(numbers) != 4 or not all(0 <= number < math.inf for number in numbers):
+                raise InvalidArgumentError(
+                    f"{name} is {numbers!r}; give four finite numbers of at least 0: metres to the left, metres ahead, "
+                    "radians, m/s"
+                )
+        if clip[2] >= math.pi / 2:
+            raise InvalidArgumentError(f"clip turns the AV by {clip[2]} rad; it must be less than a quarter turn")
+        if num_draws < 1:
+            raise InvalidArgumentError(f"num_draws is {num_draws}; it must be at least 1")
+        self.perturb_prob = perturb_prob
+        self.std, self.clip = tuple(map(float, std)), tuple(map(float, clip))
+        self.limits = RecoveryLimits() if limits is None else limits
+        self.num_draws = num_draws
+        self.seed = seed
+        self.length_m = length_m
+        self.rng = np.random.default_rng(seed)
+        self._tally = _Tally()
+
+    @property
+    def counts(self) -> RecoveryCounts:
+        """What became of the windows so far."""
+        return RecoveryCounts(*self._tally.numbers.tolist())
+
+    def reseed(self, seed: int) -> None:
+        """Go on with the stream that belongs to the seed of the constructor and ``seed``.
+
+        Args:
+            seed: At least 0.
+
+        Raises:
+            InvalidArgumentError: ``seed`` is negative.
+        """
+        self.rng = derive_rng(seed, random_seed=self.seed)
+
+    def perturb(self, history_frames: RecordArray, future_frames: RecordArray) -> tuple[RecordArray, RecordArray]:
+        """Return copies of the frames of one window, perturbed with probability ``perturb_prob``, without other agents.
+
+        Args:
+            history_frames: Frames with ``timestamp``, ``ego_translation`` and ``ego_rotation``, newest (the current
+                one) first, at least one.
+            future_frames: Frames with the same fields, nearest first.
+
+        Returns:
+            History and future frames in the order, the lengths and the record types of the arguments.
+
+        Raises:
+            InvalidArgumentError: ``history_frames`` is empty.
+        """
+        history, future = np.array(history_frames), np.array(future_frames)
+        if len(history) == 0:
+            raise InvalidArgumentError("history_frames is empty; its first frame must be the current one")
+        frames = np.concatenate([history, future])[None]
+        counts = np.array([[len(history)], [len(future)]], np.int64)
+        self.move_frames(frames, counts, num_history=len(history), size_m=(self.length_m, 0.0))
+        return frames[0, : len(history)], frames[0, len(history) :]
+
+    def move_frames(
+        self,
+        frames: RecordArray,
+        counts: Int64Array,
+        *,
+        num_history: int,
+        size_m: tuple[float, float],
+        agents: Sequence[AgentBoxes] = (),
+    ) -> None:
+        """Move the AV in the frames of B windows, in place, with probability ``perturb_prob`` each.
+
+        Args:
+            frames: FRAME_DTYPE (B, H + F), history newest first, then the future.
+            counts: History and future frames that are there, (2, B); windows without all F are left as they are.
+            num_history: H.
+            size_m: Length and width of the AV.
+            agents: Boxes of the other agents; together they are of all windows, or there are none.
+        """
+        # what stands in places that a window has no frame for may be anything
+        columns = np.arange(frames.shape[1])
+        in_future = columns >= num_history
+        is_there = columns - num_history * in_future < counts[in_future.astype(np.int64)].T
+        poses = np.zeros((*frames.shape, 3))
+        poses[is_there, :2] = frames["ego_translation"][is_there][:, :2]
+        poses[is_there, 2] = rotations33_as_yaws(frames["ego_rotation"][is_there])
+        paths = AvPaths(poses, frames["timestamp"], counts, num_history, size_m)
+        moved, is_moved = self.move_paths(paths, agents)
+        frames["ego_translation"][..., :2][is_moved] = moved[is_moved][:, :2]
+        frames["ego_rotation"][is_moved] = yaws_as_rotations33(moved[is_moved][:, 2])
+
+    def move_paths(self, paths: AvPaths, agents: Sequence[AgentBoxes] = ()) -> tuple[Float64Array, BoolArray]:
+        """Return the perturbed poses of the AV, (B, H + F, 3), and which differ from the log, (B, H + F).
+
+        Args:
+            paths: Where the log has the AV.
+            agents: As for :meth:`move_frames`.
+        """
+        num_windows, num_frames = paths.timestamps_ns.shape
+        moved, is_moved = paths.poses.copy(order="C"), np.zeros((num_windows, num_frames), np.bool_)
+        num_future = num_frames - paths.num_history
+        is_whole = (paths.counts[1] == num_future) & (num_future > 0)
+
+        # one row of random numbers for each whole window, in their order, and the same number for all of them: so the
+        # stream is where it would be after the windows one by one, however often each is drawn anew
+        uniforms = np.ones((num_windows, 1 + _NUMBERS_OF_DRAW * self.num_draws))
+        uniforms[is_whole] = self.rng.random((int(is_whole.sum()), uniforms.shape[1]))
+
+        # contiguous, lest the kernel be compiled for other layouts of the same numbers
+        poses, stamps_ns = np.ascontiguousarray(paths.poses), np.ascontiguousarray(paths.timestamps_ns)
+        limits = astuple(self.limits)
+        counted = np.zeros_like(self._tally.numbers)
+        counted[_WINDOWS] = is_whole.sum()
+        for boxes in agents or (_no_boxes(num_windows, num_frames),):
+            part = boxes.windows
+            _move_paths(
+                (poses[part], stamps_ns[part], np.ascontiguousarray(paths.counts[:, part])),
+                (paths.num_history, paths.size_m[0], paths.size_m[1]),
+                (boxes.rows, np.ascontiguousarray(boxes.starts), np.ascontiguousarray(boxes.stops)),
+                (self.perturb_prob, self.std, self.clip, limits, uniforms[part], is_whole[part]),
+                (moved[part], is_moved[part], counted),
+            )
+        self._tally.numbers += counted  # one call of NumPy, which threads cannot interrupt
+        return moved, is_moved
+
+
+def _no_boxes(num_windows: int, num_frames: int) -> AgentBoxes:
+    """Return that there are no agents in any window."""
+    rows = np.zeros(0, [("centroid", np.float64, 2), ("extent", np.float32, 3), ("yaw", np.float32)])
+    none = np.zeros((num_windows, num_frames), np.int64)
+    return AgentBoxes(slice(None), rows, none, none)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _way_back(x: float, length: float, offset: float, slope: float) -> tuple[float, float]:
+    """Return an offset and its slope at ``x``: given ones at 0, none from ``length`` on, and none up to ``-length``.
+
+    Ahead it is the cubic that ends flat; behind the quintic with the same value, slope and bend at 0 that begins flat
+    and straight. So whatever goes along it has no jump of curvature, or of acceleration, at 0.
+    """
+    q = abs(x) / length
+    if q >= 1.0:
+        return 0.0, 0.0
+    left, rise = 1.0 - q, slope * length
+    if x >= 0.0:
+        value = (offset * (1.0 + 2.0 * q) + rise * q) * left * left
+        return value, (6.0 * offset * q * (q - 1.0) + rise * left * (1.0 - 3.0 * q)) / length
+    # (1 - q)^3 (a + b q + c q^2), of the distance q behind
+    a, b = offset, 3.0 * offset - rise
+    c = 0.5 * (-6.0 * offset - 4.0 * rise + 6.0 * b - 6.0 * a)
+    inner = a + b * q + c * q * q
+    value = left**3 * inner
+    return value, -left * left * (left * (b + 2.0 * c * q) - 3.0 * inner) / length
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _on_path(knots: Float64Array, num_knots: int, way_m: float, most_curvature: float) -> tuple[float, ...]:
+    """Return x, y, yaw and curvature after a way on the path through knots (way, x, y, yaw).
+
+    Before the first and beyond the last knot it goes on in an arc.
+    """
+    last = num_knots - 1
+    if last == 0:
+        yaw = knots[0, 3]
+        gone = way_m - knots[0, 0]
+        return knots[0, 1] + gone * math.cos(yaw), knots[0, 2] + gone * math.sin(yaw), yaw, 0.0
+    low, high = 0, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        if knots[middle, 0] <= way_m:
+            low = middle
+        else:
+            high = middle
+    before, after = knots[low], knots[high]
+    length = after[0] - before[0]
+    curvature = (after[3] - before[3]) / length
+    if way_m < before[0] or way_m > after[0]:
+        end = before if way_m < before[0] else after
+        curvature = min(max(curvature, -most_curvature), most_curvature)
+        gone = way_m - end[0]
+        half = 0.5 * curvature * gone
+        chord = gone * (math.sin(half) / half if abs(half) > 1e-6 else 1.0)
+        yaw = end[3] + half
+        return end[1] + chord * math.cos(yaw), end[2] + chord * math.sin(yaw), end[3] + 2.0 * half, curvature
+    # the rear axle moves where the AV heads to, so that the headings are the tangents of a cubic between two knots
+    u = (way_m - before[0]) / length
+    h_start, h_end = (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * u * (3.0 - 2.0 * u)
+    t_start, t_end = u * (1.0 - u) ** 2 * length, u * u * (u - 1.0) * length
+    x = h_start * before[1] + h_end * after[1] + t_start * math.cos(before[3]) + t_end * math.cos(after[3])
+    y = h_start * before[2] + h_end * after[2] + t_start * math.sin(before[3]) + t_end * math.sin(after[3])
+    return x, y, before[3] + u * (after[3] - before[3]), curvature
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, float, float]:
+    """Return most braking, acceleration along and across, and curvature on a path (N, 3) of the rear axle."""
+    braking = along = across = bend = 0.0
+    speed_before, step_before = 0.0, 0.0
+    for i in range(len(path) - 1):
+        step_s = times_s[i + 1] - times_s[i]
+        yaw = 0.5 * (path[i, 2] + path[i + 1, 2])
+        way_m = (path[i + 1, 0] - path[i, 0]) * math.cos(yaw) + (path[i + 1, 1] - path[i, 1]) * math.sin(yaw)
+        turn = abs(path[i + 1, 2] - path[i, 2])
+        speed = way_m / step_s
+        across = max(across, abs(speed) * turn / step_s)
+        if abs(way_m) > _LEAST_TURNING_M:
+            bend = max(bend, (turn - _YAW_NOISE_RAD) / abs(way_m))
+        if i > 0:
+            change = (speed - speed_before) / (0.5 * (step_s + step_before))
+            along, braking = max(along, change), max(braking, -change)
+        speed_before, step_before = speed, step_s
+    return braking, along, across, bend
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_log(poses: Float64Array, rear_m: float, logged: Float64Array, ways_m: Float64Array, current: int) -> bool:
+    """Turn poses of the centre (N, 3) in their order of time into those of the rear axle, and find the way between.
+
+    Yaws are made continuous. ``ways_m`` (N,) gets the way along the log from the current frame. Returns whether the
+    log is one that the AV can be moved on.
+    """
+    for i in range(len(logged)):
+        yaw = poses[i, 2]
+        if i > 0:
+            turn = yaw - logged[i - 1, 2]
+            yaw -= 2.0 * math.pi * math.floor(turn / (2.0 * math.pi) + 0.5)
+        logged[i, 0] = poses[i, 0] - poses[current, 0] - rear_m * math.cos(yaw)
+        logged[i, 1] = poses[i, 1] - poses[current, 1] - rear_m * math.sin(yaw)
+        logged[i, 2] = yaw
+        if not math.isfinite(logged[i, 0] + logged[i, 1] + yaw):
+            return False
+    ways_m[0] = 0.0
+    for i in range(1, len(logged)):
+        yaw = 0.5 * (logged[i - 1, 2] + logged[i, 2])
+        step_m = (logged[i, 0] - logged[i - 1, 0]) * math.cos(yaw) + (logged[i, 1] - logged[i - 1, 1]) * math.sin(yaw)
+        if step_m < _REVERSING_M:
+            return False
+        ways_m[i] = ways_m[i - 1] + max(step_m, 0.0)
+    ways_m -= ways_m[current]
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _place_knots(logged: Float64Array, ways_m: Float64Array, current: int, knots: Float64Array) -> int:
+    """Write frames that lie apart, the current one among them, as knots (way, x, y, yaw); returns how many."""
+    first = current  # backwards from the current frame, and then, from there on, forwards
+    is_knot = np.zeros(len(logged), np.bool_)
+    is_knot[current] = True
+    for i in range(current - 1, -1, -1):
+        if ways_m[first] - ways_m[i] >= _KNOT_DISTANCE_M:
+            first = i
+            is_knot[i] = True
+    last = current
+    for i in range(current + 1, len(logged)):
+        if ways_m[i] - ways_m[last] >= _KNOT_DISTANCE_M:
+            last = i
+            is_knot[i] = True
+    num_knots = 0
+    for i in range(len(logged)):
+        if is_knot[i]:
+            knots[num_knots, 0], knots[num_knots, 1:] = ways_m[i], logged[i]
+            num_knots += 1
+    return num_knots
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _draw(
+    uniforms: Float64Array, speed_mps: float, std: tuple[float, ...], most: tuple[float, ...]
+) -> tuple[float, float, float, float]:
+    """Return metres to the left and ahead, radians and m/s of a draw, of six uniform numbers."""
+    # normal numbers in pairs (Box and Muller, 1958)
+    far_a, far_b = math.sqrt(-2.0 * math.log(1.0 - uniforms[1])), math.sqrt(-2.0 * math.log(1.0 - uniforms[3]))
+    angle_a, angle_b = 2.0 * math.pi * uniforms[2], 2.0 * math.pi * uniforms[4]
+    left_m = min(max(std[0] * far_a * math.cos(angle_a), -most[0]), most[0])
+    ahead_m = min(max(std[1] * far_a * math.sin(angle_a), -most[1]), most[1])
+    turn_rad = min(max(std[2] * far_b * math.cos(angle_b), -most[2]), most[2])
+    faster_mps = min(max(std[3] * far_b * math.sin(angle_b), -most[3]), most[3])
+    if uniforms[0] < _SHARE_OF_ONE_KIND:
+        left_m, turn_rad = 0.0, 0.0
+    elif uniforms[0] < 2.0 * _SHARE_OF_ONE_KIND:
+        ahead_m, faster_mps = 0.0, 0.0
+    if speed_mps < _STANDING_MPS:
+        faster_mps = abs(faster_mps) if uniforms[5] < _SHARE_OF_STARTS else 0.0
+    return left_m, ahead_m, turn_rad, max(faster_mps, -speed_mps)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lead_back(
+    drawn: tuple[float, float, float, float],
+    times_s: Float64Array,
+    log: tuple[Float64Array, Float64Array, int, Float64Array, int],
+    speed_mps: float,
+    rear_m: float,
+    most_curvature: float,
+    path: Float64Array,
+    is_moved: BoolArray,
+) -> bool:
+    """Write the path (N, 3) of the rear axle of a draw, and where it differs from the log.
+
+    Returns whether there is such a path.
+    """
+    left_m, ahead_m, turn_rad, faster_mps = drawn
+    logged, ways_m, current, knots, num_knots = log
+
+    # along: a difference to the way of the log that fades within a time; the AV waits where it would drive backwards
+    ways = np.empty(len(path))
+    for i in range(len(path)):
+        ways[i] = ways_m[i] + _way_back(times_s[i], _TIME_BACK_S, ahead_m, faster_mps)[0]
+    for i in range(current + 1, len(path)):
+        ways[i] = max(ways[i], ways[i - 1])
+    for i in range(current - 1, -1, -1):
+        ways[i] = min(ways[i], ways[i + 1])
+
+    # across: an offset that fades with the way; drawn is that of the centre, and the rear axle has less of a turn
+    distance_m = max(_LEAST_DISTANCE_M, _SECONDS_OF_DISTANCE * (speed_mps + faster_mps))
+    start_m = ways[current]
+    offset_m = left_m - rear_m * math.sin(turn_rad)
+    bend = _on_path(knots, num_knots, start_m, most_curvature)[3]
+    slope = math.tan(turn_rad) * (1.0 - bend * offset_m)
+    for i in range(len(path)):
+        beside_m, steepness = _way_back(ways[i] - start_m, distance_m, offset_m, slope)
+        if beside_m == 0.0 and steepness == 0.0 and ways[i] == ways_m[i]:
+            path[i] = logged[i]
+            is_moved[i] = False
+            continue
+        x, y, yaw, bend = _on_path(knots, num_knots, ways[i], most_curvature)
+        stretch = 1.0 - bend * beside_m  # a path to the left of a left turn is shorter
+        if stretch < _LEAST_STRETCH:
+            return False
+        path[i, 0], path[i, 1] = x - beside_m * math.sin(yaw), y + beside_m * math.cos(yaw)
+        path[i, 2] = yaw + math.atan2(steepness, stretch)
+        is_moved[i] = True
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _overlaps(
+    path: Float64Array,
+    logged: Float64Array,
+    is_moved: BoolArray,
+    car: tuple[float, float, float, float, float],
+    columns: Int64Array,
+    boxes: tuple[RecordArray, Int64Array, Int64Array],
+    window: int,
+) -> bool:
+    """Tell whether the AV, of a path of its rear axle, overlaps an agent that it does not overlap in the log."""
+    rows, starts, stops = boxes
+    x0, y0, length_m, width_m, rear_m = car
+    own_reach = 0.5 * math.sqrt(length_m * length_m + width_m * width_m)
+    for i in range(len(path)):
+        if not is_moved[i]:
+            continue
+        yaw = path[i, 2]
+        x, y = x0 + path[i, 0] + rear_m * math.cos(yaw), y0 + path[i, 1] + rear_m * math.sin(yaw)
+        for row in range(starts[window, columns[i]], stops[window, columns[i]]):
+            agent = rows[row]
+            length, width = np.float64(agent.extent[0]), np.float64(agent.extent[1])
+            dx, dy = agent.centroid[0] - x, agent.centroid[1] - y
+            reach = own_reach + 0.5 * (length + width)
+            if dx * dx + dy * dy > reach * reach:
+                continue
+            # relative to the AV, as differences of world coordinates are exact
+            box = (dx, dy, np.float64(agent.yaw), length, width)
+            if not boxes_overlap((0.0, 0.0, yaw, length_m, width_m), box):
+                continue
+            yaw_of_log = logged[i, 2]
+            as_logged = (
+                x0 + logged[i, 0] + rear_m * math.cos(yaw_of_log) - x,
+                y0 + logged[i, 1] + rear_m * math.sin(yaw_of_log) - y,
+                yaw_of_log,
+                length_m,
+                width_m,
+            )
+            if not boxes_overlap(as_logged, box):
+                return True
+    return False
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_paths(
+    paths: tuple[Float64Array, Int64Array, Int64Array],
+    car: tuple[int, float, float],
+    boxes: tuple[RecordArray, Int64Array, Int64Array],
+    drawing: tuple[float, tuple[float, ...], tuple[float, ...], tuple[float, ...], Float64Array, BoolArray],
+    out: tuple[Float64Array, BoolArray, Int64Array],
+) -> None:
+    """Move the AV in windows; what is given and written are the arrays of :meth:`RecoveryPerturbation.move_paths`."""
+    all_poses, stamps_ns, counts = paths
+    num_history, length_m, width_m = car
+    probability, std, most, limits, uniforms, is_whole = drawing
+    moved, is_moved, counted = out
+    rear_m = REAR_AXLE_SHARE * length_m
+    most_frames = all_poses.shape[1]
+    poses, logged, path = np.empty((most_frames, 3)), np.empty((most_frames, 3)), np.empty((most_frames, 3))
+    knots, times_s, ways_m = np.empty((most_frames, 4)), np.empty(most_frames), np.empty(most_frames)
+    columns, differs = np.empty(most_frames, np.int64), np.zeros(most_frames, np.bool_)
+    for window in range(len(all_poses)):
+        if not is_whole[window] or uniforms[window, 0] >= probability:
+            continue
+        counted[_CHOSEN] += 1
+
+        # frames in their order of time
+        current = counts[0, window] - 1
+        num = counts[0, window] + counts[1, window]
+        is_ascending = True
+        for i in range(num):
+            column = current - i if i <= current else num_history + i - current - 1
+            columns[i] = column
+            poses[i] = all_poses[window, column]
+            times_s[i] = (stamps_ns[window, column] - stamps_ns[window, 0]) * 1e-9
+            if i > 0 and not times_s[i] > times_s[i - 1]:
+                is_ascending = False
+        if not is_ascending or not _read_log(poses[:num], rear_m, logged[:num], ways_m[:num], current):
+            continue
+        num_knots = _place_knots(logged[:num], ways_m[:num], current, knots)
+        speed_mps = ways_m[current + 1] / times_s[current + 1]
+        if current > 0:
+            speed_mps = 0.5 * (speed_mps + ways_m[current - 1] / times_s[current - 1])
+        of_log = _extremes(logged[:num], times_s[:num])
+        log = (logged[:num], ways_m[:num], current, knots, num_knots)
+
+        for first in range(1, uniforms.shape[1], _NUMBERS_OF_DRAW):
+            counted[_DRAWS] += 1
+            drawn = _draw(uniforms[window, first : first + _NUMBERS_OF_DRAW], speed_mps, std, most)
+            is_drivable = _lead_back(drawn, times_s[:num], log, speed_mps, rear_m, limits[3], path[:num], differs[:num])
+            if is_drivable:
+                does = _extremes(path[:num], times_s[:num])
+                for i in range(4):
+                    is_drivable &= does[i] <= max(limits[i], of_log[i])
+            if not is_drivable:
+                counted[_OUTSIDE_LIMITS] += 1
+                continue
+            seen = (poses[current, 0], poses[current, 1], length_m, width_m, rear_m)
+            if _overlaps(path[:num], logged[:num], differs[:num], seen, columns[:num], boxes, window):
+                counted[_OVERLAPPING] += 1
+                continue
+            counted[_PERTURBED] += 1
+            for i in range(num):
+                if differs[i]:
+                    yaw = path[i, 2]
+                    moved[window, columns[i], 0] = poses[current, 0] + (path[i, 0] + rear_m * math.cos(yaw))
+                    moved[window, columns[i], 1] = poses[current, 1] + (path[i, 1] + rear_m * math.sin(yaw))
+                    moved[window, columns[i], 2] = yaw
+                    is_moved[window, columns[i]] = True
+            break
