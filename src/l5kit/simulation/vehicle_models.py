@@ -17,6 +17,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
+from l5kit.geometry.box import REAR_AXLE_SHARE
 from l5kit.simulation.vehicle_steps import Moved, VehicleNow, step_bicycle, step_by_curvature, step_unicycle
 
 __all__ = [
@@ -63,7 +64,7 @@ class VehicleGeometry:
         InvalidArgumentError: A share is out of range.
     """
 
-    rear_axle_share: float = 0.2823
+    rear_axle_share: float = REAR_AXLE_SHARE
     wheel_base_share: float = 0.6
 
     def __post_init__(self) -> None:

@@ -8,11 +8,9 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.box import REAR_AXLE_SHARE
 
 __all__ = ["EgoBody", "EgoStates"]
-
-_REAR_AXLE_PART = 0.2823
-"""Distance from the rear axle to the centre as part of the length; section 0 of the definition of the scores."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class EgoBody:
     @classmethod
     def of_extent(cls, length_m: float = EGO_EXTENT_LENGTH, width_m: float = EGO_EXTENT_WIDTH) -> "EgoBody":
         """Return a body whose rear axle is where that of a usual car of this length is."""
-        return cls(length_m, width_m, _REAR_AXLE_PART * length_m)
+        return cls(length_m, width_m, REAR_AXLE_SHARE * length_m)
 
 
 @dataclass(frozen=True, eq=False)
