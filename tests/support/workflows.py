@@ -100,7 +100,7 @@ CHANGES = {
             "query_dropout": 0.0,
         }
     },
-    "route_planner": {"model_params": {"dim_features": 64}},
+    "route_planner": {"model_params": {"dim_features": 64, "modes_weight": 0.0, "decoder": "poses"}},
     "simnet": {
         "model_params": {"model_architecture": "resnet18"},
         "raster_params": {"raster_size": [40, 32], "pixel_size": [1.0, 1.0]},

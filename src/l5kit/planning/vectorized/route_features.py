@@ -26,7 +26,7 @@ _NUM_LIGHTS = 5
 _AGENT_LABELS = tuple(
     PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in ("CAR", "CYCLIST", "PEDESTRIAN")
 )
-_OF_TARGET, _OF_TARGET_ON_ROUTE, _OF_ROUTE_POINT = 4, 12, 15
+_OF_TARGET, _OF_TARGET_ON_ROUTE, _OF_ROUTE_POINT = 5, 12, 15
 _OF_AGENT, _OF_AGENT_ON_ROUTE, _OF_LANE, _OF_LANE_ON_ROUTE, _OF_LANE_POINT = 12, 9, 6, 2, 3
 """Features of each kind of element; those on the route are further ones."""
 
@@ -108,6 +108,7 @@ class RouteInputs:
                 (
                     speeds_mps / _SPEED_MPS,
                     (speeds_mps < _STANDS_MPS).to(past_m.dtype),
+                    past_known[:, 1:].any(dim=1).to(past_m.dtype),  # else its speed is not known
                     sizes_m[:, 0] / _LENGTH_M,
                     sizes_m[:, 1] / _WIDTH_M,
                 ),

@@ -51,8 +51,8 @@ class TrajectoryDecoder(nn.Module):
         )
         with torch.no_grad():
             for head in self.heads.values():
-                head.weight.mul_(_FIRST_OUTPUTS)  # type: ignore[operator, union-attr]
-                head.bias.zero_()  # type: ignore[operator, union-attr]
+                head.weight.mul_(_FIRST_OUTPUTS)  # type: ignore[operator]
+                head.bias.zero_()  # type: ignore[operator]
 
     def forward(
         self, features: torch.Tensor, speeds_mps: torch.Tensor, rear_axles_m: torch.Tensor
