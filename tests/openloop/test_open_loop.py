@@ -109,7 +109,7 @@ def test_every_workflow_is_scored_and_drawn(workflow, city, tmp_path):
     end, end_s = result.network[-1], 0.4 if workflow in VECTOR_WORKFLOWS else 1.2
     assert end.horizon_s == pytest.approx(end_s)
     assert result.num_samples == 12
-    several = ("agent_motion_multimodal", "safepathnet", "motion_tokens", "query_centric")
+    several = ("agent_motion_multimodal", "safepathnet", "motion_tokens", "query_centric", "route_planner")
     assert (result.modes is not None) == (workflow in several)
 
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())

@@ -100,6 +100,7 @@ CHANGES = {
             "query_dropout": 0.0,
         }
     },
+    "route_planner": {"model_params": {"dim_features": 64, "modes_weight": 0.0, "decoder": "poses"}},
     "simnet": {
         "model_params": {"model_architecture": "resnet18"},
         "raster_params": {"raster_size": [40, 32], "pixel_size": [1.0, 1.0]},
@@ -107,7 +108,7 @@ CHANGES = {
 }
 """What sets a workflow apart from the others with rasters, or with vectors."""
 
-VECTOR_WORKFLOWS = ("vector_planner", "urban_driver", "safepathnet", "motion_tokens", "query_centric")
+VECTOR_WORKFLOWS = ("vector_planner", "urban_driver", "safepathnet", "motion_tokens", "query_centric", "route_planner")
 
 
 def small_config(workflow, **changes):

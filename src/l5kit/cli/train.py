@@ -66,7 +66,7 @@ def train(
     """Train a planner, a prediction or a simulation model.
 
     Workflows: raster_planner, vector_planner, urban_driver, agent_motion, agent_motion_multimodal, safepathnet, simnet,
-    motion_tokens, query_centric.
+    motion_tokens, query_centric, route_planner.
     Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. Scores
     of three kinematic baselines stand beside those of the network. With --sweep or --seeds, each training has a folder
     in that of --out, and table.csv has their results; one that fails does not end the others.

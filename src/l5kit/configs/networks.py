@@ -17,6 +17,7 @@ from l5kit.configs.kinds import (
     Text,
     ThreeNumbers,
 )
+from l5kit.configs.parameters import Route
 from l5kit.configs.reading import Params
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "MotionFeatures",
     "MotionTokenParams",
     "QueryCentricParams",
+    "RoutePlannerParams",
     "SafePathNetParams",
     "UnrollParams",
     "VectorModelParams",
@@ -49,10 +51,14 @@ _AverageAvailableOnly = Annotated[
 _NumModes = Annotated[
     NetworkSize,
     Key(
-        "trajectories of `agent_motion_multimodal`, and of each agent of `query_centric`",
+        "trajectories of `agent_motion_multimodal` and `route_planner`, and of each agent of `query_centric`",
         at="model_params.num_modes",
         default=3,
     ),
+]
+_ModesWeight = Annotated[
+    NumberFromZero,
+    Key("weight of the cross entropy of modes in the loss", at="model_params.modes_weight", default=0.1),
 ]
 MotionFeatures = Annotated[
     Flag,
@@ -127,7 +133,8 @@ class VectorModelParams(Params, section="model_params"):
     dim_features: Annotated[
         NetworkSize,
         Key(
-            "features of an element, a multiple of 8; not of `safepathnet`, which has `dim_local` and `dim_global`",
+            "features of an element, a multiple of 8; those of the scene for `route_planner`, whose elements have half "
+            "of them; not of `safepathnet`, which has `dim_local` and `dim_global`",
             default=256,
         ),
     ]
@@ -220,8 +227,31 @@ class QueryCentricParams(Params, section="model_params"):
             "negative log-likelihood of a mixture of Laplace distributions"
         ),
     ] = "winner"
-    modes_weight: Annotated[NumberFromZero, Key("weight of the cross entropy of modes in the loss")] = 0.1
+    modes_weight: _ModesWeight
     dim_queries: Annotated[NetworkSize, Key("features of the query-centric model")] = 128
     num_query_layers: Annotated[NetworkSize, Key("rounds of attention to the map and between agents")] = 2
     num_query_heads: Annotated[NetworkSize, Key("heads of that attention")] = 8
     query_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoutePlannerParams(Params, section="model_params"):
+    """The route planner."""
+
+    route: Route
+    num_modes: _NumModes
+    modes_weight: _ModesWeight
+    decoder: Annotated[
+        Literal["kinematic", "poses"],
+        Key(
+            "`kinematic`: accelerations and curvatures of each step, which a kinematic bicycle drives; `poses`: poses, "
+            "as differences to constant velocity"
+        ),
+    ] = "kinematic"
+    pooling: Annotated[
+        Literal["max", "attention"],
+        Key("how the embeddings of agents and of lanes become one: the largest value of each feature, or attention"),
+    ] = "max"
+    agents_along_route: Annotated[
+        Flag, Key("whether agents are told by their places along the route, too, and not in the frame of the AV only")
+    ] = True

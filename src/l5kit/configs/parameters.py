@@ -87,6 +87,15 @@ HistoryStepSize = Annotated[
     StepSize,
     Key("recorded frames per past step. New in 2.0", at="model_params.history_step_size", default=1),
 ]
+Route = Annotated[
+    Flag,
+    Key(
+        "whether samples have the route of the target, a goal, and where the other agents and lanes are along it. New "
+        "in 2.0",
+        at="model_params.route",
+        default=False,
+    ),
+]
 FutureStepSize = Annotated[
     StepSize,
     Key("recorded frames per future step. New in 2.0", at="model_params.future_step_size", default=1),

@@ -58,6 +58,7 @@ _Workflow = Literal[
     "simnet",
     "motion_tokens",
     "query_centric",
+    "route_planner",
 ]
 _Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
@@ -353,7 +354,16 @@ class TrainingKeys(Params, section="model_params"):
         Key(
             "error of a value in the loss; of `agent_motion_multimodal` the negative log-likelihood of a value, of "
             "which that of the modes is made. A mapping names a class, also of `torch.nn`; code that is run",
-            otherwise="as in 1.5: `l1` for vectors, `mse` for rasters, half of it for several modes",
+            otherwise="as in 1.5: `l1` for vectors, `mse` for rasters, half of it for several modes; for "
+            "`route_planner` smooth L1 that is linear from 0.1 on",
+        ),
+    ] = None
+    past_dropout: Annotated[
+        Probability | None,
+        Key(
+            "how often planners do not see the past of the AV, but for its last step, which tells its speed; 1: never, "
+            "also when they drive. With rasters only without `render_ego_history`",
+            otherwise="0: as it is; 1 for `route_planner`",
         ),
     ] = None
     perturbation_min_displacement_m: Annotated[

@@ -12,6 +12,7 @@ from l5kit.configs.networks import (
     BackboneParams,
     MotionTokenParams,
     QueryCentricParams,
+    RoutePlannerParams,
     SafePathNetParams,
     UnrollParams,
     VectorModelParams,
@@ -70,6 +71,7 @@ DOORS: Final[dict[str, Door]] = {
         Door("simnet", (BackboneParams,), _OF_RASTERS),
         Door("motion_tokens", (VectorModelParams, MotionTokenParams), _OF_VECTORS),
         Door("query_centric", (VectorModelParams, QueryCentricParams), _OF_VECTORS),
+        Door("route_planner", (VectorModelParams, RoutePlannerParams), _OF_VECTORS),
         Door("environments", (EnvironmentParams,), _OF_RASTERS),
         Door("train-rl", (ReinforcementParams,), ("environments",)),
     )

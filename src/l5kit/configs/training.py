@@ -42,8 +42,12 @@ _SAME_SAMPLES: Final = {
     "urban_driver": "vector_planner",
     "motion_tokens": "safepathnet",
     "query_centric": "safepathnet",
+    "route_planner": "vector_planner",
 }
 """Workflows that are their networks, and those with the same samples."""
+
+_PLANNERS: Final = ("raster_planner", "vector_planner", "urban_driver", "safepathnet", "route_planner")
+"""Workflows of planners, whose past of the AV can be dropped."""
 
 _NUM_HEADS: Final = 8
 """Heads of the attention of planners on vectors."""
@@ -71,7 +75,13 @@ class TrainingParams(TrainingKeys):
         if _MotionFeatures.from_cfg(cfg).motion_features:
             if params.workflow == "motion_tokens":
                 raise ConfigError("model_params.motion_features: motion_tokens sees motions as they are; leave it out")
+            if params.workflow == "route_planner":
+                raise ConfigError("model_params.motion_features: route_planner is told its speed; leave it out")
             _require_past(cfg, params.workflow, "motion_features")
+        if params.workflow == "route_planner":
+            _require_past(cfg, params.workflow, "route_planner")
+        if params.past_dropout and params.workflow == "raster_planner":
+            _require_no_past_in_pictures(cfg)
         return params
 
     @property
@@ -90,6 +100,12 @@ class TrainingParams(TrainingKeys):
         return self.kinematic_residual or ("constant_velocity" if self.velocity_residual else None)
 
     @property
+    def past_dropout_or_usual(self) -> float:
+        """How often the past of the AV is not shown, by default as the workflow has it."""
+        usual = 1.0 if self.workflow == "route_planner" else 0.0
+        return usual if self.past_dropout is None else self.past_dropout
+
+    @property
     def horizons_s(self) -> tuple[float, ...]:
         """Times ahead at which evaluations give errors, the longest last."""
         return tuple(sorted(self.run.horizons_s)) or (self.future_num_frames * self.step_time_s,)
@@ -102,6 +118,16 @@ class TrainingParams(TrainingKeys):
             raise ConfigError(
                 "model_params.residual_unit_m: it is the unit of differences to a baseline; leave it out, or set "
                 "kinematic_residual, with which neither urban_driver nor motion_tokens has such a unit"
+            )
+        if self.residual_to is not None and self.workflow == "route_planner":
+            raise ConfigError(
+                "model_params.kinematic_residual: route_planner starts from its current speed as it is; leave this key "
+                "and velocity_residual out"
+            )
+        if self.past_dropout and self.workflow not in _PLANNERS:
+            raise ConfigError(
+                f"model_params.past_dropout: {self.workflow} predicts agents by their past; leave it out, or train a "
+                f"planner, one of {', '.join(_PLANNERS)}"
             )
         if self.kinematic_residual == "constant_velocity" and self.workflow == "urban_driver":
             raise ConfigError(
@@ -164,12 +190,21 @@ def _require_past(cfg: Config, workflow: str, wanted: str) -> None:
     """Refuse samples that do not tell how fast anybody is."""
     if workflow in ("safepathnet", "motion_tokens", "query_centric"):
         key, num_frames = "history_num_frames_agents", VectorSamplingParams.from_cfg(cfg).history_num_frames_agents
-    elif workflow in ("vector_planner", "urban_driver"):
+    elif workflow in ("vector_planner", "urban_driver", "route_planner"):
         key, num_frames = "history_num_frames_ego", VectorSamplingParams.from_cfg(cfg).history_num_frames_ego
     else:
         key, num_frames = "history_num_frames", SamplingParams.from_cfg(cfg).history_num_frames
     if num_frames == 0:
         raise ConfigError(f"model_params.{key}: 0 past frames tell no velocity; give at least 1, or no {wanted}")
+
+
+def _require_no_past_in_pictures(cfg: Config) -> None:
+    """Refuse pictures that show the past of the AV, which cannot be taken out of them."""
+    if cfg["model_params"].get("render_ego_history"):
+        raise ConfigError(
+            "model_params.past_dropout: the pictures show the past of the AV, which cannot be dropped from them; set "
+            "render_ego_history to false"
+        )
 
 
 def read_workflow(cfg: Config) -> str:

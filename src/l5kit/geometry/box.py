@@ -3,11 +3,16 @@
 A box has a centroid, a yaw and an extent: length along the heading, width across it; further columns are ignored.
 """
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
+
+REAR_AXLE_SHARE: Final = 0.2823
+"""Distance from the rear axle of a usual car to its centre, over its length; section 0 of what defines the scores."""
 
 _CORNER_SIGNS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0))
 """Signs of half length and half width: rear right, rear left, front left, front right."""

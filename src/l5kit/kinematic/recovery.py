@@ -6,7 +6,7 @@ Everything is arithmetic on arrays of B windows at once; which arrays of a log t
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -14,13 +14,13 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.configs.runs import RECOVERY_CLIP, RECOVERY_STD
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.box import REAR_AXLE_SHARE
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.seeding import derive_rng
 
 __all__ = [
-    "REAR_AXLE_SHARE",
     "AgentBoxes",
     "AvPaths",
     "RecoveryCounts",
@@ -30,9 +30,6 @@ __all__ = [
 
 FourNumbers: TypeAlias = tuple[float, float, float, float]
 """Numbers of the four differences to the log: metres to the left, metres ahead, radians to the left, and m/s."""
-
-REAR_AXLE_SHARE: Final = 0.2823
-"""How far the rear axle of a car lies behind the centre of its box, over its length, wherever nothing else is known."""
 
 _TIME_BACK_S = 4.0
 """Time after which the AV is where the log has it along the path, and before which it was."""

@@ -17,7 +17,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
-from l5kit.kinematic.recovery import REAR_AXLE_SHARE
+from l5kit.geometry.box import REAR_AXLE_SHARE
 from l5kit.simulation.vehicle_steps import Moved, VehicleNow, step_bicycle, step_by_curvature, step_unicycle
 
 __all__ = [

@@ -13,7 +13,8 @@ __all__ = ["Architecture", "architecture_of", "is_buffer"]
 Shapes = Mapping[str, tuple[int, ...]]
 
 _PREFIXES = ("model.", "network.", "residual.")
-"""What wrappers put before the names of weights; the last is that of :class:`KinematicResidual`."""
+"""What wrappers put before the names of weights; the last is that of :class:`KinematicResidual`, the one before it also
+that of :class:`PastDropout`."""
 
 _BUFFERS = (
     *("running_mean", "running_var", "num_batches_tracked"),
@@ -50,6 +51,7 @@ _VECTOR = "l5kit.planning.vectorized.open_loop_model.VectorizedModel"
 _UNROLL = "l5kit.planning.vectorized.closed_loop_model.VectorizedUnrollModel"
 _TOKENS = "l5kit.prediction.vectorized.motion_tokens_model.MotionTokenModel"
 _QUERIES = "l5kit.prediction.vectorized.query_centric_model.QueryCentricModel"
+_ROUTES = "l5kit.planning.vectorized.route_model.RoutePlannerModel"
 _SAFEPATHNET = "l5kit.prediction.vectorized.safepathnet_model.SafePathNetModel"
 
 
@@ -90,6 +92,7 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
     found = (
         _of_tokens(stripped)
         or _of_queries(stripped)
+        or _of_routes(stripped)
         or _of_vectors(stripped)
         or _of_rasters(stripped, (model_class or "").rpartition(".")[2])
     )
@@ -146,6 +149,27 @@ def _of_queries(shapes: Shapes) -> Architecture | None:
     inputs = tuple(key for key in _OF_VECTOR_INPUTS if key not in ("use_agent_labels", "agents_in_own_frame"))
     not_told = tuple(f"model_params.{key}" for key in (*own, *inputs))
     return Architecture(_QUERIES, ("query_centric",), settings, not_told=not_told)
+
+
+def _of_routes(shapes: Shapes) -> Architecture | None:
+    """Return a route planner, whose last layers are named after what they make: controls or poses, and modes."""
+    modes = shapes.get("decoder.heads.modes.weight", ())
+    decoder, num_values = ("kinematic", 2) if "decoder.heads.controls.weight" in shapes else ("poses", 3)
+    last = shapes.get(f"decoder.heads.{'controls' if decoder == 'kinematic' else 'poses'}.weight", ())
+    if len(modes) != 2 or len(last) != 2:
+        return None
+    settings: JsonObject = {
+        "model_params.num_modes": modes[0],
+        "model_params.dim_features": modes[1],
+        "model_params.decoder": decoder,
+        "model_params.pooling": "attention" if "agents.query.weight" in shapes else "max",
+        "model_params.future_num_frames": last[0] // (num_values * modes[0]),
+    }
+    own = ("route", "agents_along_route", "past_dropout", "history_num_frames_ego", "history_num_frames_agents")
+    lanes = "data_generation_params.lane_params.max_points_per_lane"
+    disabled = ("disable_map", "disable_other_agents")
+    not_told = (*(f"model_params.{key}" for key in (*own, *disabled)), lanes)
+    return Architecture(_ROUTES, ("route_planner",), settings, not_told=not_told)
 
 
 def _of_vectors(shapes: Shapes) -> Architecture | None:

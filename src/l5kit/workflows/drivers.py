@@ -59,9 +59,9 @@ def load_driver(
 class DriverCheckpoint:
     """A trained network that is to drive: small, to be sent to other processes, where :meth:`load` makes the driver.
 
-    Planners (``raster_planner``, ``vector_planner``, ``urban_driver``, ``safepathnet``, ``query_centric``) drive the
-    AV; ``simnet``,
-    ``agent_motion`` and ``agent_motion_multimodal`` drive agents, the latter two with headings along their paths.
+    Planners (``raster_planner``, ``vector_planner``, ``urban_driver``, ``safepathnet``, ``query_centric``,
+    ``route_planner``) drive the AV; ``simnet``, ``agent_motion`` and ``agent_motion_multimodal`` drive agents, the
+    latter two with headings along their paths.
     ``motion_tokens`` drives either: the AV by its likeliest way, agents by tokens that are sampled for all together.
 
     Attributes:

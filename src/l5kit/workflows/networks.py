@@ -73,6 +73,11 @@ class NetworkRecipe(ABC):
         """Return a recipe whose network starts from no weights of others, as its own are loaded into it."""
         return self
 
+    @property
+    def sees_past(self) -> bool:
+        """Whether the network is given the past of the AV, more than its speed."""
+        return True
+
     def _criterion(self, usual: str) -> nn.Module:
         """Return the error of a value in the loss, that of L5Kit 1.5 unless it is configured."""
         criteria: dict[str, type[nn.Module]] = {"l1": nn.L1Loss, "mse": nn.MSELoss, "smooth_l1": nn.SmoothL1Loss}

@@ -22,6 +22,7 @@ from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.kinematic.recovery import RecoveryPerturbation
 from l5kit.planning.kinematic_residual import KinematicResidual
+from l5kit.planning.past_dropout import PastDropout
 from l5kit.random.random_generator import GaussianRandomGenerator
 from l5kit.rasterization.rasterizer_builder import count_channels
 from l5kit.workflows.motion_tokens import MotionTokenRecipe
@@ -36,6 +37,7 @@ from l5kit.workflows.networks import (
 )
 from l5kit.workflows.own_models import OwnModelRecipe
 from l5kit.workflows.query_centric import QueryCentricRecipe
+from l5kit.workflows.route_planner import RoutePlannerRecipe
 from l5kit.workflows.samples import (
     SampleSource,
     agent_rasters,
@@ -109,6 +111,9 @@ _WORKFLOWS: Final[Mapping[str, Workflow]] = MappingProxyType(
             takes_perturbation=True,
             schedule="cosine",
             has_own_residual=True,
+        ),
+        "route_planner": Workflow(
+            ego_vectors, RoutePlannerRecipe, takes_perturbation=True, schedule="cosine", has_own_residual=True
         ),
     }
 )
@@ -228,14 +233,18 @@ def make_model(config: TrainingConfig, samples: Samples | None = None) -> nn.Mod
         network = config.network.build_for(count_channels(config.mapping))
     else:
         network = config.network.build(samples)
-    if params.residual_to is None or workflow.is_unrolled or workflow.has_own_residual:
+    if params.residual_to is not None and not (workflow.is_unrolled or workflow.has_own_residual):
+        network = KinematicResidual(
+            network,
+            params.future_num_frames,
+            baseline=params.residual_to,
+            step_time_s=params.step_time_s,
+            past_step_time_s=params.past_step_time_s,
+            of_all_agents=workflow.trajectories_of is agent_trajectories,
+            unit_m=params.residual_unit_m,
+        )
+    # around the residual, whose baseline is a part of what is hidden
+    if not params.past_dropout_or_usual or not config.network.sees_past:
         return network
-    return KinematicResidual(
-        network,
-        params.future_num_frames,
-        baseline=params.residual_to,
-        step_time_s=params.step_time_s,
-        past_step_time_s=params.past_step_time_s,
-        of_all_agents=workflow.trajectories_of is agent_trajectories,
-        unit_m=params.residual_unit_m,
-    )
+    is_in_first_row = workflow.make_samples is ego_agent_vectors
+    return PastDropout(network, params.past_dropout_or_usual, is_in_first_row=is_in_first_row)

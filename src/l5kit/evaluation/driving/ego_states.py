@@ -8,7 +8,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.errors import InvalidArgumentError
-from l5kit.kinematic.recovery import REAR_AXLE_SHARE
+from l5kit.geometry.box import REAR_AXLE_SHARE
 
 __all__ = ["EgoBody", "EgoStates"]
 

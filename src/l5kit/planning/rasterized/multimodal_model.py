@@ -4,10 +4,10 @@ import os
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.losses import missing_criterion
+from l5kit.planning.modes import losses_of_winners, mode_costs, mode_outputs
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 
 
@@ -95,11 +95,9 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         shape = (-1, self.num_modes, self.num_timestamps, self.num_outputs)
         trajectories = outputs[:, : -self.num_modes].reshape(shape)
         if not self.training:
-            return _predictions(trajectories, logits)
-        costs = self._costs(data_batch, trajectories)
-        nearest = costs.argmin(dim=-1)
-        regression = costs.gather(1, nearest.unsqueeze(1)).mean()
-        return {"loss": regression + self.coef_alpha * F.cross_entropy(logits, nearest)}
+            return mode_outputs(trajectories, logits)
+        losses = losses_of_winners(self._costs(data_batch, trajectories), logits)
+        return {"loss": losses.trajectories + self.coef_alpha * losses.modes}
 
     def _costs(self, data_batch: dict[str, torch.Tensor], trajectories: torch.Tensor) -> torch.Tensor:
         """Return the mean error of each mode, shape (B, M)."""
@@ -109,22 +107,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         available = (data_batch["target_availabilities"] > 0.5).to(targets.dtype)
         weights = (available.unsqueeze(-1) * self.weights_scaling).unsqueeze(1)  # (B, 1, T, O)
         errors: torch.Tensor = self.criterion(trajectories, targets.unsqueeze(1).expand_as(trajectories)) * weights
-        if not self.average_available_only:
-            return errors.mean(dim=(2, 3))
-        num_values = available.sum(dim=1, keepdim=True).clamp(min=1.0) * self.num_outputs
-        return errors.sum(dim=(2, 3)) / num_values
+        return mode_costs(errors, available, self.average_available_only)
 
     def _check_targets(self, num_targets: int) -> None:
         """Accept any number: it follows from the arguments that were checked."""
-
-
-def _predictions(trajectories: torch.Tensor, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-    likeliest = logits.argmax(dim=-1).view(-1, 1, 1, 1).expand(-1, 1, trajectories.shape[2], trajectories.shape[3])
-    chosen = trajectories.gather(1, likeliest).squeeze(1)
-    return {
-        "positions": chosen[..., :2],
-        "yaws": chosen[..., 2:3],
-        "positions_all": trajectories[..., :2],
-        "yaws_all": trajectories[..., 2:3],
-        "mode_logits": logits,
-    }

@@ -1,0 +1,244 @@
+"""Features of the route planner: what it is told of the target, its route, other agents and lanes."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.box import REAR_AXLE_SHARE
+from l5kit.kinematic.constant_velocity import current_velocities
+
+__all__ = ["RouteFeatures", "RouteInputs"]
+
+_FAR_M, _NEAR_M, _LENGTH_M, _WIDTH_M = 30.0, 5.0, 5.0, 2.0
+_SPEED_MPS = 10.0
+"""Units of the features: places, places across a route, sizes of boxes, speeds."""
+
+_MAX_FEATURE = 5.0
+"""Limit of features of agents, which noise and great distances may drive far."""
+
+_STANDS_MPS = 0.1
+_NUM_LIGHTS = 5
+"""States of a light in samples: unknown, green, yellow, red, none there."""
+
+_AGENT_LABELS = tuple(
+    PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in ("CAR", "CYCLIST", "PEDESTRIAN")
+)
+_OF_TARGET, _OF_TARGET_ON_ROUTE, _OF_ROUTE_POINT = 5, 12, 15
+_OF_AGENT, _OF_AGENT_ON_ROUTE, _OF_LANE, _OF_LANE_ON_ROUTE, _OF_LANE_POINT = 12, 9, 6, 2, 3
+"""Features of each kind of element; those on the route are further ones."""
+
+
+class RouteFeatures(NamedTuple):
+    """What the route planner sees of B samples, in units of about 1; 0 for what is not there.
+
+    Attributes:
+        speeds_mps: Current speeds of the targets ahead, at least 0, (B,).
+        rear_axles_m: How far their centres are ahead of their rear axles, (B,).
+        target: The target, its route and its past, (B, F).
+        agents: Other agents, (B, A, F).
+        agents_there: Which of them are in the current frame, bool (B, A).
+        lanes: Lanes, (B, L, F).
+        lanes_there: Lanes that have a point, bool (B, L).
+    """
+
+    speeds_mps: torch.Tensor
+    rear_axles_m: torch.Tensor
+    target: torch.Tensor
+    agents: torch.Tensor
+    agents_there: torch.Tensor
+    lanes: torch.Tensor
+    lanes_there: torch.Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteInputs:
+    """Which features the route planner gets, and how they are made of a batch.
+
+    Attributes:
+        past_step_time_s: Seconds between two past steps.
+        num_past: Past steps of the target that are shown beside its speed, 0 for none.
+        num_lane_points: Points of a lane.
+        num_route_points: Points of the route.
+        with_route: Whether samples have a route.
+        agents_along_route: Whether agents are also told by their places along it.
+    """
+
+    past_step_time_s: float
+    num_past: int = 0
+    num_lane_points: int
+    num_route_points: int = 26
+    with_route: bool = True
+    agents_along_route: bool = True
+
+    @property
+    def num_of_target(self) -> int:
+        """Features of the target."""
+        of_route = _OF_TARGET_ON_ROUTE + _OF_ROUTE_POINT * self.num_route_points
+        return _OF_TARGET + 4 * self.num_past + (of_route if self.with_route else 0)
+
+    @property
+    def num_of_agent(self) -> int:
+        """Features of an agent."""
+        return _OF_AGENT + (_OF_AGENT_ON_ROUTE if self.with_route and self.agents_along_route else 0)
+
+    @property
+    def num_of_lane(self) -> int:
+        """Features of a lane."""
+        return _OF_LANE + _OF_LANE_POINT * self.num_lane_points + (_OF_LANE_ON_ROUTE if self.with_route else 0)
+
+    def features_of(self, batch: dict[str, torch.Tensor]) -> RouteFeatures:
+        """Return the features of a batch of vector samples.
+
+        The speed is that of the last past step, as in closed loop; ``speed`` of samples may be that of the next one.
+
+        Args:
+            batch: Samples of the vectorised datasets, with the keys of ``model_params.route`` where there is a route.
+
+        Raises:
+            InvalidArgumentError: There is no route in the batch, or it has another number of points.
+        """
+        past_m, past_known = batch["history_positions"], batch["history_availabilities"] > 0
+        speeds_mps = current_velocities(past_m, past_known, self.past_step_time_s)[..., 0].clamp(min=0.0)
+        sizes_m = batch["extent"].to(past_m.dtype)
+        of_target = [
+            torch.stack(
+                (
+                    speeds_mps / _SPEED_MPS,
+                    (speeds_mps < _STANDS_MPS).to(past_m.dtype),
+                    past_known[:, 1:].any(dim=1).to(past_m.dtype),  # else its speed is not known
+                    sizes_m[:, 0] / _LENGTH_M,
+                    sizes_m[:, 1] / _WIDTH_M,
+                ),
+                dim=-1,
+            )
+        ]
+        if self.num_past:
+            of_target.append(self._past_of(batch))
+        if self.with_route:
+            of_target.append(self._route_of(batch))
+        agents, agents_there = self._agents_of(batch, speeds_mps)
+        lanes, lanes_there = self._lanes_of(batch)
+        return RouteFeatures(
+            speeds_mps,
+            sizes_m[:, 0] * REAR_AXLE_SHARE,
+            torch.cat(of_target, dim=-1),
+            agents,
+            agents_there,
+            lanes,
+            lanes_there,
+        )
+
+    def _past_of(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Return where the target was, (B, F)."""
+        shown = slice(1, self.num_past + 1)
+        known = batch["history_availabilities"][:, shown, None] > 0
+        poses = torch.cat(
+            (batch["history_positions"][:, shown] / _NEAR_M, batch["history_yaws"][:, shown], known), dim=-1
+        )
+        return _masked(poses, known).flatten(1)
+
+    def _route_of(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Return the route and where the target is beside it, (B, F)."""
+        if "route_polyline" not in batch:
+            raise InvalidArgumentError(
+                "the batch has no 'route_polyline'; make the samples with model_params.route: true, or take a network "
+                "without a route"
+            )
+        poses = batch["route_polyline"]
+        if poses.shape[1] != self.num_route_points:
+            raise InvalidArgumentError(
+                f"the batch has routes of {poses.shape[1]} points; the network was made for {self.num_route_points}"
+            )
+        known = batch["route_availability"].unsqueeze(-1)
+        points = torch.cat(
+            (
+                poses[..., :2] / _FAR_M,
+                poses[..., 2:].cos(),
+                poses[..., 2:].sin(),
+                batch["route_limits"].unsqueeze(-1) / _SPEED_MPS,
+                batch["route_bend_speeds"].unsqueeze(-1) / _SPEED_MPS,
+                batch["route_in_junction"].unsqueeze(-1),
+                batch["route_widths"] / _NEAR_M,
+                known,
+                _one_hot(batch["route_lights"]),
+            ),
+            dim=-1,
+        )
+        place, has_place = batch["agent_route_place"], batch["agent_route_availability"].unsqueeze(-1)
+        # its own speeds along and across the route are left out: they would tell how it turns
+        own = torch.stack((place[:, 1] / _NEAR_M, place[:, 4].cos(), place[:, 4].sin(), place[:, 5]), dim=-1)
+        has_goal = batch["goal_availability"].unsqueeze(-1)
+        parts = (
+            _masked(points, known).flatten(1),
+            _masked(torch.cat((own, batch["route_gaps"] / _FAR_M, has_place), dim=-1), has_place),
+            _masked(torch.cat((batch["goal_position"] / _FAR_M, has_goal), dim=-1), has_goal),
+            _masked(batch["route_gaps"] / _SPEED_MPS, has_place).clamp(max=1.0),  # finer where they are near
+        )
+        return torch.cat(parts, dim=-1)
+
+    def _agents_of(self, batch: dict[str, torch.Tensor], speeds_mps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return other agents, (B, A, F), and which are there, (B, A)."""
+        past_m, known = batch["all_other_agents_history_positions"], batch["all_other_agents_history_availability"] > 0
+        velocities_mps = current_velocities(past_m, known, self.past_step_time_s)
+        yaws, sizes_m = (
+            batch["all_other_agents_history_yaws"][:, :, 0],
+            batch["all_other_agents_history_extents"][:, :, 0],
+        )
+        labels = torch.tensor(_AGENT_LABELS, device=past_m.device)
+        own_mps = speeds_mps[:, None, None].expand_as(yaws)
+        parts = [
+            past_m[:, :, 0] / _FAR_M,
+            yaws.cos(),
+            yaws.sin(),
+            velocities_mps / _SPEED_MPS,
+            own_mps / _SPEED_MPS,
+            sizes_m[..., :1] / _LENGTH_M,
+            sizes_m[..., 1:] / _WIDTH_M,
+            batch["all_other_agents_types"].unsqueeze(-1) == labels,
+        ]
+        if self.with_route and self.agents_along_route:
+            places, has_place = batch["all_other_agents_route_places"], batch["all_other_agents_route_availability"]
+            along = torch.cat(
+                (
+                    places[..., :1] / _FAR_M,
+                    places[..., 1:2] / _NEAR_M,
+                    places[..., 2:4] / _SPEED_MPS,
+                    (places[..., 2:3] - own_mps) / _SPEED_MPS,
+                    places[..., 4:5].cos(),
+                    places[..., 4:5].sin(),
+                    places[..., 5:],
+                    has_place.unsqueeze(-1),
+                ),
+                dim=-1,
+            )
+            parts.append(_masked(along, has_place.unsqueeze(-1)))
+        there = known[:, :, 0]
+        features = torch.cat([part.to(past_m.dtype) for part in parts], dim=-1)
+        return _masked(features, there.unsqueeze(-1)).clamp(-_MAX_FEATURE, _MAX_FEATURE), there
+
+    def _lanes_of(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return lanes, (B, L, F), and which are there, (B, L)."""
+        points, known = batch["lanes_mid"], batch["lanes_mid_availabilities"] > 0
+        there = known.any(dim=-1)
+        is_known = known.unsqueeze(-1)
+        parts = [
+            _masked(torch.cat((points[..., :2] / _FAR_M, is_known), dim=-1), is_known).flatten(2),
+            _one_hot(points[:, :, 0, 2].long()),
+            there.unsqueeze(-1),
+        ]
+        if self.with_route:
+            parts += [batch["lane_limits"].unsqueeze(-1) / _SPEED_MPS, batch["lane_on_route"].unsqueeze(-1)]
+        return _masked(torch.cat([part.to(points.dtype) for part in parts], dim=-1), there.unsqueeze(-1)), there
+
+
+def _one_hot(lights: torch.Tensor) -> torch.Tensor:
+    """Return the states of lights as flags, (..., 5), all of them False for a state that is none of these."""
+    return lights.unsqueeze(-1) == torch.arange(_NUM_LIGHTS, device=lights.device)
+
+
+def _masked(values: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
+    """Return values where they are there, else 0, also where they are not finite."""
+    return torch.where(is_there, values, torch.zeros_like(values))

@@ -1,0 +1,132 @@
+"""The planner that follows a route: small networks for the target with its route, agents and lanes, and a decoder."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.losses import missing_criterion
+from l5kit.planning.modes import losses_of_winners, mode_costs, mode_outputs
+from l5kit.planning.vectorized.element_pooling import NUM_POOLING_HEADS, ElementPooling, PoolingKind
+from l5kit.planning.vectorized.global_graph import MLP
+from l5kit.planning.vectorized.route_features import RouteInputs
+from l5kit.planning.vectorized.trajectory_decoder import DecoderKind, TrajectoryDecoder
+
+__all__ = ["RoutePlannerModel"]
+
+
+class RoutePlannerModel(nn.Module):
+    """Plans several trajectories of the target along its route, and how likely each is.
+
+    New in 2.0. Small networks embed the target with its route, each other agent and each lane; the embeddings of agents
+    and of lanes are pooled, and a decoder makes trajectories of all three. In train mode ``forward`` gives the losses,
+    in eval mode the trajectories. They depend neither on elements that are not there nor on the order of the others.
+
+    Args:
+        inputs: Which features it gets.
+        num_steps: Steps T to plan.
+        step_time_s: Seconds between two steps.
+        num_modes: Trajectories M.
+        decoder: How trajectories are made; see :class:`TrajectoryDecoder`.
+        pooling: How elements are pooled; see :class:`ElementPooling`.
+        dim_features: Features of a scene; elements have half as many.
+        weights_scaling: Weights of the errors of x, y and yaw in the loss.
+        modes_weight: Weight of the cross entropy of modes in the loss.
+        criterion: Element-wise loss; None for a model that only predicts.
+        disable_other_agents: Leave the other agents out.
+        disable_map: Leave lanes out, which the route is none of.
+
+    Raises:
+        InvalidArgumentError: A count is below 1, there are not three weights, or the heads of attention do not divide
+            the features of an element.
+    """
+
+    weights_scaling: torch.Tensor
+
+    def __init__(
+        self,
+        inputs: RouteInputs,
+        *,
+        num_steps: int,
+        step_time_s: float,
+        num_modes: int = 3,
+        decoder: DecoderKind = "kinematic",
+        pooling: PoolingKind = "max",
+        dim_features: int = 256,
+        weights_scaling: tuple[float, float, float] = (1.0, 1.0, 5.0),
+        modes_weight: float = 0.1,
+        criterion: nn.Module | None = None,
+        disable_other_agents: bool = False,
+        disable_map: bool = False,
+    ) -> None:
+        super().__init__()
+        dim_elements = dim_features // 2
+        if num_steps < 1 or num_modes < 1:
+            raise InvalidArgumentError(f"num_steps is {num_steps} and num_modes {num_modes}; give at least one of each")
+        if dim_elements < 1 or (pooling == "attention" and dim_elements % NUM_POOLING_HEADS):
+            raise InvalidArgumentError(
+                f"dim_features is {dim_features}; give at least 2, for attention a multiple of {2 * NUM_POOLING_HEADS}"
+            )
+        if len(weights_scaling) != 3:
+            raise InvalidArgumentError(f"weights_scaling is {weights_scaling}; give three weights, for x, y and yaw")
+        self.inputs, self.criterion, self.modes_weight = inputs, criterion, float(modes_weight)
+        self.disable_other_agents, self.disable_map = disable_other_agents, disable_map
+        self.register_buffer("weights_scaling", torch.tensor(weights_scaling, dtype=torch.float32))
+        self.target = MLP(inputs.num_of_target, dim_features, dim_features, num_layers=2)
+        self.agents = ElementPooling(inputs.num_of_agent, dim_elements, dim_target=dim_features, kind=pooling)
+        self.lanes = ElementPooling(inputs.num_of_lane, dim_elements, dim_target=dim_features, kind=pooling)
+        self.body = MLP(dim_features + 2 * dim_elements, dim_features, dim_features, num_layers=3)
+        self.decoder = TrajectoryDecoder(
+            dim_features, num_modes, num_steps=num_steps, step_time_s=step_time_s, kind=decoder
+        )
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the losses in train mode, the trajectories in eval mode; the batch is not changed.
+
+        Args:
+            data_batch: What :meth:`RouteInputs.features_of` takes. In train mode also ``target_positions`` (B, T, 2) in
+                metres, ``target_yaws`` (B, T, 1) in radians and ``target_availabilities`` (B, T).
+
+        Returns:
+            In train mode the scalars ``loss``, ``loss/trajectories`` and ``loss/modes``, over samples with a known
+            step. In eval mode ``positions`` (B, T, 2) and ``yaws`` (B, T, 1) of the likeliest mode, ``positions_all``
+            (B, M, T, 2), ``yaws_all`` (B, M, T, 1) and ``mode_logits`` (B, M), in the frame of the target.
+
+        Raises:
+            InvalidArgumentError: The batch has no route, or one of another number of points.
+            NotImplementedError: In train mode without a criterion.
+        """
+        features = self.inputs.features_of(data_batch)
+        agents_there = torch.zeros_like(features.agents_there) if self.disable_other_agents else features.agents_there
+        lanes_there = torch.zeros_like(features.lanes_there) if self.disable_map else features.lanes_there
+        target = F.relu(self.target(features.target))
+        scene = torch.cat(
+            (
+                target,
+                self.agents(features.agents, agents_there, target),
+                self.lanes(features.lanes, lanes_there, target),
+            ),
+            dim=-1,
+        )
+        decoded = self.decoder(F.relu(self.body(scene)), features.speeds_mps, features.rear_axles_m)
+        return self._losses(data_batch, *decoded) if self.training else mode_outputs(*decoded)
+
+    def _losses(
+        self, data_batch: dict[str, torch.Tensor], trajectories: torch.Tensor, logits: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        if self.criterion is None:
+            raise NotImplementedError(missing_criterion("RoutePlannerModel"))
+        available = (data_batch["target_availabilities"] > 0).to(trajectories.dtype)
+        # the true yaw nearest to the planned one, which may turn further than half a circle
+        turns = data_batch["target_yaws"].unsqueeze(1) - trajectories[..., 2:].detach()
+        yaws = trajectories[..., 2:].detach() + torch.atan2(turns.sin(), turns.cos())
+        positions = data_batch["target_positions"].unsqueeze(1).expand_as(trajectories[..., :2])
+        errors = self.criterion(trajectories, torch.cat((positions, yaws), dim=-1))
+        weighted = errors * (available.unsqueeze(-1) * self.weights_scaling).unsqueeze(1)
+        costs = mode_costs(weighted, available, available_only=True)
+        losses = losses_of_winners(costs, logits.float(), available.any(dim=1))
+        return {
+            "loss": losses.trajectories + self.modes_weight * losses.modes,
+            "loss/trajectories": losses.trajectories,
+            "loss/modes": losses.modes,
+        }
