@@ -13,7 +13,8 @@ FOLDER = Path(__file__).parent
 
 _TITLES = {
     "EgoDataset": "Samples with pictures: `EgoDataset`, `AgentDataset`",
-    "EgoDatasetVectorized": "Vector samples: `EgoDatasetVectorized`, `EgoAgentDatasetVectorized`",
+    "EgoDatasetVectorized": "Vector samples: `EgoDatasetVectorized`, `EgoAgentDatasetVectorized`, "
+    "`AgentDatasetVectorized`",
 }
 
 
@@ -55,6 +56,12 @@ def _sample_lines() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- |"
     of_ego = {key.name for key in KEYS_BY_DATASET["EgoDatasetVectorized"]}
     yield from (_row(key) for key in KEYS_BY_DATASET["EgoAgentDatasetVectorized"] if key.name not in of_ego)
+    yield ""
+    yield "## The AV as seen by an agent: `AgentDatasetVectorized`"
+    yield ""
+    yield "In the same keys of other agents the first of the M rows is the AV, as the target sees it: its past and"
+    yield "future, track -1, the class of a car. The row is 0 where the AV is not closer than `max_agents_distance` in"
+    yield "a frame of the past or the current one."
 
 
 def _row(key: SampleKey) -> str:

@@ -31,6 +31,7 @@ __all__ = [
     "MissingDependencyError",
     "NegativeIndexError",
     "ReadOnlyDatasetError",
+    "RouteNotFoundError",
     "SampleError",
     "TrackNotFoundError",
     "TrajectoryLengthError",
@@ -91,6 +92,10 @@ class MissingDependencyError(L5KitError, ImportError):
 
 class TrackNotFoundError(L5KitError, IndexError, ValueError):
     """The requested track is not in the current frame or does not pass the label filter."""
+
+
+class RouteNotFoundError(InvalidArgumentError):
+    """No way leads along the lanes of a map from one place to another."""
 
 
 class SampleError(L5KitError, RuntimeError):

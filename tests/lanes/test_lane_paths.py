@@ -7,7 +7,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import build_driving_map
-from l5kit.lanes.lane_paths import TrackPoses, find_moving_tracks, make_lane_paths
+from l5kit.lanes.lane_paths import TrackPoses, find_moving_tracks, make_lane_paths, make_path_of_lanes
 from support.driving import ROAD_LANES, make_road_map
 from support.maps import WORLD_TO_ECEF
 
@@ -143,3 +143,66 @@ def test_stop_lines_are_where_lights_stand(tmp_path, lit, place_m, line_lanes):
         tracks_along(line((10, 0), (30, 0))), build_driving_map(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF))
     )
     assert paths.line_lanes.tolist() == [[-1, -1], line_lanes]
+
+
+def rows(*lanes):
+    return np.array([ROAD_LANES.index(lane) for lane in lanes])
+
+
+@pytest.mark.parametrize(
+    ("drive", "start_m"),
+    [
+        pytest.param(line((10, 0), (30, 0)), 10.0, id="straight on"),
+        pytest.param(np.concatenate([line((80, 0), (99, 0)), TURN]), 80.0, id="around a corner"),
+        pytest.param(line((10, 4), (90, 4)), 10.0, id="a lane that ends"),
+    ],
+)
+def test_a_path_of_lanes_is_that_of_a_track_that_drives_them(road, drive, start_m):
+    expected = make_lane_paths(tracks_along(drive), road)
+    found = make_path_of_lanes(expected.lanes_of(0), road, start_m=start_m)
+    assert found.lengths_m[0] == pytest.approx(expected.lengths_m[0], abs=0.02)
+    np.testing.assert_allclose(found.points_m, expected.points_m, atol=0.02)
+    np.testing.assert_allclose(found.piece_arcs_m, expected.piece_arcs_m, atol=0.02)
+    for name in ("starts", "piece_starts", "piece_lanes", "line_lanes", "piece_limits_mps"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+def test_a_path_of_lanes_ends_where_it_is_told(road):
+    path = make_path_of_lanes(rows("right", "straight", "east"), road, start_m=95.0, end_m=7.0)
+    assert path.lengths_m[0] == pytest.approx(5 + 20 + 7, abs=0.02)
+    np.testing.assert_allclose(path.points_of(0)[[0, -2]], [(95, 0), (127, 0)], atol=0.02)
+    np.testing.assert_allclose(path.piece_arcs_m, [0, 5, 25], atol=0.02)
+    assert make_path_of_lanes(rows("right"), road, start_m=30.0, end_m=30.0).lengths_m[0] == 0.0
+
+
+def test_a_lane_change_of_given_lanes_bends_gently_in_the_middle(road):
+    path = make_path_of_lanes(rows("left", "right", "turn", "north"), road, start_m=10.0)
+    points_m = path.points_of(0)[:-1]
+    headings = np.unwrap(np.arctan2(*np.diff(points_m, axis=0).T[::-1]))
+    assert np.abs(np.diff(headings)).max() < 0.12
+    is_before, is_after = points_m[:, 0] < 45 - 0.02, (points_m[:, 0] > 65 + 2) & (points_m[:, 0] < 100)
+    np.testing.assert_allclose(points_m[is_before, 1], 4, atol=0.02)
+    np.testing.assert_allclose(points_m[is_after, 1], 0, atol=0.02)
+    np.testing.assert_allclose(points_m[-1], [120, 100], atol=2.0)
+    right, turn = rows("right", "turn").tolist()
+    assert path.line_lanes.tolist() == [[-1, -1], [-1, -1], [right, turn], [-1, -1]]
+    assert path.piece_limits_mps[-1] == 10.0
+    assert make_path_of_lanes(rows("north"), road, unknown_limit_mps=15.0).piece_limits_mps.tolist() == [15.0]
+
+
+@pytest.mark.parametrize(
+    ("lanes", "options", "match"),
+    [
+        ([], {}, r"lanes must be at least one row from 0 to 5"),
+        ([0, 6], {}, r"lanes must be at least one row from 0 to 5"),
+        ([-1], {}, r"lanes must be at least one row from 0 to 5"),
+        ([0], {"start_m": 100.5}, "must lie on the first and the last centre line, from 0 to 100"),
+        ([0], {"start_m": 20.0, "end_m": 19.0}, "in this order on a single lane"),
+        ([0, 2], {"end_m": np.nan}, "end_m nan must lie"),
+        ([0], {"unknown_limit_mps": 0.0}, "unknown_limit_mps is 0"),
+    ],
+    ids=str,
+)
+def test_paths_of_lanes_that_cannot_be(road, lanes, options, match):
+    with pytest.raises(InvalidArgumentError, match=match):
+        make_path_of_lanes(np.array(lanes, np.int64), road, **options)

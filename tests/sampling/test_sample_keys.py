@@ -17,6 +17,7 @@ from support.samples import make_agent_dataset, make_cfg, make_stub
 from support.vectors import make_vector_cfg
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+OF_AGENTS = ("AgentDataset", "AgentDatasetVectorized")
 RASTER_SIZES = {"F": 5, "h": 3, "C": 8, "H": 112, "W": 224}
 VECTOR_SIZES = {"F": 6, "h": 2, "M": 7, "L": 3, "P": 20, "X": 2, "Q": 5, "R": 26}
 
@@ -24,7 +25,7 @@ VECTOR_SIZES = {"F": 6, "h": 2, "M": 7, "L": 3, "P": 20, "X": 2, "Q": 5, "R": 26
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory) -> dict[str, Any]:
     pytest.importorskip("torch")
-    from l5kit.dataset import EgoAgentDatasetVectorized, EgoDataset, EgoDatasetVectorized
+    from l5kit.dataset import AgentDatasetVectorized, EgoAgentDatasetVectorized, EgoDataset, EgoDatasetVectorized
 
     log, cfg = make_several_scenes_log(), make_cfg()
     boxes = BoxRasterizer(make_stub(cfg).render_context, 0.5, 3)
@@ -35,10 +36,13 @@ def datasets(tmp_path_factory) -> dict[str, Any]:
     vectorizer = Vectorizer(vector_cfg, street)
     with pytest.warns(RuntimeWarning):
         of_agents = EgoAgentDatasetVectorized(vector_cfg, log, vectorizer)
+    with pytest.warns(RuntimeWarning):
+        around_agents = AgentDatasetVectorized(vector_cfg, log, vectorizer, min_frame_history=0, min_frame_future=0)
     return {
         "EgoDataset": EgoDataset(cfg, log, boxes),
         "AgentDataset": make_agent_dataset(cfg, log, boxes, min_frame_history=0, min_frame_future=0),
         "EgoDatasetVectorized": EgoDatasetVectorized(vector_cfg, log, vectorizer),
+        "AgentDatasetVectorized": around_agents,
         "EgoAgentDatasetVectorized": of_agents,
     }
 
@@ -54,7 +58,7 @@ def test_samples_are_as_the_table_says(datasets, name):
     assert {key.name for key in table} == set(sample)
     for key in table:
         value = sample[key.name]
-        dtype = key.agent_dtype if key.agent_dtype and name == "AgentDataset" else key.dtype
+        dtype = key.agent_dtype if key.agent_dtype and name in OF_AGENTS else key.dtype
         assert np.shape(value) == key.sizes(sizes_of(name)), key.name
         if key.python_type is not None:
             assert type(value) is key.python_type, key.name
@@ -70,7 +74,7 @@ def test_columns_are_as_the_table_says(datasets, name):
     table = KEYS_BY_DATASET[name]
     assert [key.name for key in table] == list(columns)
     for key in table:
-        dtype = key.agent_dtype if key.agent_dtype and name == "AgentDataset" else key.dtype
+        dtype = key.agent_dtype if key.agent_dtype and name in OF_AGENTS else key.dtype
         assert columns[key.name].dtype == dtype, key.name
         assert columns[key.name].shape == (3, *key.sizes(sizes_of(name))), key.name
 

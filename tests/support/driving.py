@@ -87,17 +87,17 @@ def make_road_map(folder: Path) -> DrivingMap:
     x = 50 to 54, y = -10 to 10.
     """
     builder = MapBuilder(WORLD_TO_ECEF)
-    builder.add_lane("right", *_lane((0, 0), (100, 0)), lanes_ahead=["straight", "turn"], parent="road")
-    builder.add_lane("left", *_lane((0, 4), (100, 4)), parent="road")
-    builder.add_lane("straight", *_lane((100, 0), (120, 0)), lanes_ahead=["east"], parent="junction")
+    builder.add_lane("right", *straight_lane((0, 0), (100, 0)), lanes_ahead=["straight", "turn"], parent="road")
+    builder.add_lane("left", *straight_lane((0, 4), (100, 4)), parent="road")
+    builder.add_lane("straight", *straight_lane((100, 0), (120, 0)), lanes_ahead=["east"], parent="junction")
     turns = np.linspace(-np.pi / 2, 0, 40)
     around = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)
     middle = np.array([100.0, 20.0, 0.0])
     builder.add_lane(
         "turn", middle + 18 * around, middle + 22 * around, lanes_ahead=["north"], parent="junction", turn_type="LEFT"
     )
-    builder.add_lane("east", *_lane((120, 0), (220, 0)), parent="road to the east")
-    builder.add_lane("north", *_lane((120, 20), (120, 100)), parent="road to the north")
+    builder.add_lane("east", *straight_lane((120, 0), (220, 0)), parent="road to the east")
+    builder.add_lane("north", *straight_lane((120, 20), (120, 100)), parent="road to the north")
     ends = {"road": ((0, 0), (100, 0), 10.0), "road to the east": ((120, 0), (220, 0), 20.0)}
     for name, (start, end, limit_mps) in (ends | {"road to the north": ((120, 20), (120, 100), 0.0)}).items():
         builder.add_segment(name, np.array([(*start, 0.0), (*end, 0.0)]), speed_limit_mps=limit_mps)
@@ -135,7 +135,7 @@ def drive_around(laps: float, *, radius_m: float, step_m: float = 1.0) -> EgoSta
     return drive_along(radius_m * np.stack([np.cos(turns), np.sin(turns)], axis=-1), turns + np.pi / 2)
 
 
-def _lane(start: Sequence[float], end: Sequence[float]) -> tuple[Any, Any]:
+def straight_lane(start: Sequence[float], end: Sequence[float]) -> tuple[Any, Any]:
     """Return left and right boundary of a straight lane 4 m wide."""
     ends = np.array([(*start, 0.0), (*end, 0.0)], float)
     ahead = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])

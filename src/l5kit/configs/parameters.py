@@ -358,7 +358,8 @@ class VectorizerParams(Params, section="data_generation_params"):
     history_num_frames_agents: _HistoryNumFramesAgents
     future_num_frames: FutureNumFrames
     other_agents_num: Annotated[
-        ElementCount, Key("rows for other agents. `EgoAgentDatasetVectorized` puts the AV into the first one")
+        ElementCount,
+        Key("rows for other agents. `EgoAgentDatasetVectorized` and `AgentDatasetVectorized` put the AV first"),
     ]
     max_agents_distance_m: Annotated[
         Number, Key("other agents are closer than this", at="data_generation_params.max_agents_distance", unit="metres")

@@ -29,6 +29,7 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.manifest import Manifest
 from l5kit.data.map.api import MapAPI
+from l5kit.data.map.lane_routes import LaneRoute
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays
 from l5kit.data.scene_split import split_scenes
@@ -50,6 +51,7 @@ __all__ = [
     "DataManager",
     "DatasetFiles",
     "Finding",
+    "LaneRoute",
     "LocalDataManager",
     "LogFacts",
     "Manifest",

@@ -7,7 +7,17 @@ from numpy.typing import ArrayLike
 from l5kit._types import Int64Array, NumericArray, UInt64Array
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
-__all__ = ["NUM_TRACK_IDS", "as_record_track_ids", "as_sample_track_id", "as_sample_track_ids", "number_tracks"]
+__all__ = [
+    "EGO_TRACK_ID",
+    "NUM_TRACK_IDS",
+    "as_record_track_ids",
+    "as_sample_track_id",
+    "as_sample_track_ids",
+    "number_tracks",
+]
+
+EGO_TRACK_ID = -1
+"""Stands for the AV among the track ids of samples and predictions."""
 
 NUM_TRACK_IDS = 2**63
 """Ids from this one on cannot be told in a sample."""

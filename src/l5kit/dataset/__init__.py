@@ -1,6 +1,7 @@
 """PyTorch datasets over logs."""
 
 from l5kit.dataset.agent import AgentDataset
+from l5kit.dataset.agent_vectorized import AgentDatasetVectorized
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, EgoDatasetVectorized
@@ -11,6 +12,7 @@ from l5kit.dataset.select_agents.selection import select_agents
 
 __all__ = [
     "AgentDataset",
+    "AgentDatasetVectorized",
     "BaseEgoDataset",
     "EgoAgentDatasetVectorized",
     "EgoDataset",

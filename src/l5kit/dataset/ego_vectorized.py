@@ -123,14 +123,9 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         eval_frame_index: int = EVAL_FRAME_INDEX,
         strict_mask: bool = False,
     ) -> None:
-        if getattr(vectorizer, "other_agents_num", 0) < 1:
-            raise InvalidArgumentError(
-                f"vectorizer must have other_agents_num of 1 or more, as the AV takes one row; got {vectorizer!r}"
-            )
+        own_vectorizer = leave_row_for_av(vectorizer)
         self.eval_mode = eval_mode
         self.eval_frame_index = _checked_frame_index(eval_frame_index)
-        own_vectorizer = copy.copy(vectorizer)
-        own_vectorizer.other_agents_num = vectorizer.other_agents_num - 1
         super().__init__(cfg, zarr_dataset, own_vectorizer, perturbation)
         _warn_of_short_history(VectorSamplingParams.from_cfg(cfg).history_num_frames)
         self._take_agents(
@@ -253,6 +248,21 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
 
 class ShortSceneError(IndexOutOfRangeError, ValueError):
     """A scene ends before the frame that is to be evaluated."""
+
+
+def leave_row_for_av(vectorizer: Vectorizer) -> Vectorizer:
+    """Return a copy of a vectorizer with one row fewer for other agents, which the AV takes.
+
+    Raises:
+        InvalidArgumentError: It has no row for other agents.
+    """
+    if getattr(vectorizer, "other_agents_num", 0) < 1:
+        raise InvalidArgumentError(
+            f"vectorizer must have other_agents_num of 1 or more, as the AV takes one row; got {vectorizer!r}"
+        )
+    own_vectorizer = copy.copy(vectorizer)
+    own_vectorizer.other_agents_num = vectorizer.other_agents_num - 1
+    return own_vectorizer
 
 
 def _with_av_as_agent(columns: dict[str, NumericArray]) -> dict[str, NumericArray]:

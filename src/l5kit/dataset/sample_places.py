@@ -14,7 +14,7 @@ from l5kit.data.record_sequence import rows_of, whole_array_with
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.stores.read_ahead import read_ahead
 from l5kit.data.texts import decoded_text
-from l5kit.data.track_ids import as_sample_track_ids
+from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_ids
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
 from l5kit.data.windows import Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -22,9 +22,6 @@ from l5kit.dataset.utils import encode_fixed_length, kMaxStrLength
 from l5kit.errors import CorruptedDataError
 from l5kit.lanes.routes import RouteSource
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
-
-EGO_TRACK_ID = -1
-"""Stands for the AV in ``track_id`` of a sample."""
 
 
 @runtime_checkable

@@ -11,20 +11,20 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.data.map.centre_lines import CentreLines, project_on_lanes
 from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
 from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.line import project_on_line
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 
-__all__ = ["DrivingMap", "build_driving_map", "project_on_line", "project_onward"]
+__all__ = ["DrivingMap", "build_driving_map", "project_onward"]
 
 REACH_M = 0.5
 """Distance from a drivable surface from which on points are only known to be far away, metres."""
 
 FARTHEST_LANE_M = 2.0
 """A vehicle whose centre is farther than this from all lanes is on none."""
-
-_CENTRE_LINE_POINTS = 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ class DrivingMap(ReadOnlyArrays):
                 f"{lanes.max(initial=-1)}; are they those of another map?"
             )
         places_m = np.full(len(points_m), np.nan)
-        _project_on_lanes(_as_points(points_m), lanes, self.centre_lines_m, self.arc_lengths_m, places_m)
+        project_on_lanes(_as_points(points_m), lanes, self.centre_lines_m, self.arc_lengths_m, places_m)
         return places_m
 
 
@@ -172,12 +172,11 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
     ]
     areas = [*lanes, *(polygon[:, :2] for polygon in arrays.polygons()), *hulls]
     bounds_m = np.array([[area.min(axis=0), area.max(axis=0)] for area in areas]).reshape(-1, 2, 2)
-    centre_lines_m = np.ascontiguousarray(arrays.resampled(_CENTRE_LINE_POINTS).xyz_midlane[..., :2])
-    steps_m = np.linalg.norm(np.diff(centre_lines_m, axis=1), axis=-1)
+    centre_lines = CentreLines.of_map(arrays)
     ahead = [[lane for lane in network.ahead_of(row).tolist() if lane < num_lanes] for row in range(num_lanes)]
     return DrivingMap(
-        centre_lines_m=centre_lines_m,
-        arc_lengths_m=np.concatenate([np.zeros((num_lanes, 1)), np.cumsum(steps_m, axis=1)], axis=1),
+        centre_lines_m=centre_lines.points_m,
+        arc_lengths_m=centre_lines.arc_lengths_m,
         area_points_m=np.concatenate([np.zeros((0, 2)), *areas]),
         area_starts=np.cumsum([0, *map(len, areas)], dtype=np.int64),
         grid=BoundsGrid.build(bounds_m, REACH_M),
@@ -185,7 +184,7 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
         ahead_rows=np.array([row for rows in ahead for row in rows], np.int64),
         parents=parents,
         is_in_junction=is_in_junction.copy(),
-        has_line_at_start=is_in_junction | _find_lit_starts(map_api, centre_lines_m[:, [0, -1]]),
+        has_line_at_start=is_in_junction | _find_lit_starts(map_api, centre_lines.points_m[:, [0, -1]]),
         speed_limits_mps=_limits_for_scores(network)[:num_lanes],
     )
 
@@ -258,23 +257,6 @@ def _limits_for_scores(network: LaneNetwork) -> Float64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def project_on_line(line: Float64Array, point: Float64Array) -> tuple[int, float]:
-    """Return the edge of a line (P, 2) that is nearest to a point, and how much of it lies before the nearest place."""
-    best, best_edge, best_part = np.inf, 0, 0.0
-    for edge in range(len(line) - 1):
-        edge_x, edge_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
-        x, y = point[0] - line[edge, 0], point[1] - line[edge, 1]
-        squared_length = edge_x * edge_x + edge_y * edge_y
-        part = 0.0
-        if squared_length > 0:
-            part = min(max((x * edge_x + y * edge_y) / squared_length, 0.0), 1.0)
-        squared = (x - part * edge_x) ** 2 + (y - part * edge_y) ** 2
-        if squared < best:
-            best, best_edge, best_part = squared, edge, part
-    return best_edge, best_part
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def project_onward(
     line: Float64Array, lengths_m: Float64Array, point: Float64Array, before_m: float, reach_m: float
 ) -> float:
@@ -335,20 +317,3 @@ def _measure_distances(
             distances_m[point] = min(distances_m[point], distance_to_polygon(polygon, points_m[point]))
             if distances_m[point] == 0.0:
                 break
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _project_on_lanes(
-    points_m: Float64Array,
-    lanes: Int64Array,
-    centre_lines_m: Float64Array,
-    arc_lengths_m: Float64Array,
-    places_m: Float64Array,
-) -> None:
-    """Write the length of centre lines up to the places nearest to points that have a lane."""
-    for point in range(len(points_m)):
-        lane = lanes[point]
-        if lane >= 0:
-            edge, part = project_on_line(centre_lines_m[lane], points_m[point])
-            before_m, after_m = arc_lengths_m[lane, edge], arc_lengths_m[lane, edge + 1]
-            places_m[point] = before_m + part * (after_m - before_m)

@@ -7,11 +7,10 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
+from l5kit.data.map.centre_lines import LARGEST_TURN_RAD
+from l5kit.geometry.line import place_on_line, point_on_line
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
-from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap, project_on_line
-
-LARGEST_TURN_RAD = math.pi / 4
-"""A vehicle that is turned by more than this against a lane is not on it."""
+from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap
 
 LaneArrays = tuple[Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, Int64Array]
 """``centre_lines_m``, ``arc_lengths_m``, ``area_starts``, ``area_points_m``, ``ahead_starts`` and ``ahead_rows``."""
@@ -48,20 +47,14 @@ def area_of(lanes: LaneArrays, lane: int) -> Float64Array:
 @njit(nogil=True, cache=True, error_model="numpy")
 def place_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[float, float]:
     """Return the length of a centre line up to the place nearest to a point, and the heading of the line there."""
-    line, lengths_m = lanes[0][lane], lanes[1][lane]
-    edge, part = project_on_line(line, point_m)
-    heading = math.atan2(line[edge + 1, 1] - line[edge, 1], line[edge + 1, 0] - line[edge, 0])
-    return lengths_m[edge] + part * (lengths_m[edge + 1] - lengths_m[edge]), heading
+    place_m, heading_rad = place_on_line(lanes[0][lane], lanes[1][lane], point_m)
+    return place_m, heading_rad
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def point_on_lane(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float]:
     """Return world x and y of the place on a centre line at a length, which may lie a little outside of the line."""
-    line, lengths_m = lanes[0][lane], lanes[1][lane]
-    edge = min(max(int(np.searchsorted(lengths_m, arc_m)) - 1, 0), len(lengths_m) - 2)
-    part = (arc_m - lengths_m[edge]) / max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
-    x = line[edge, 0] + part * (line[edge + 1, 0] - line[edge, 0])
-    y = line[edge, 1] + part * (line[edge + 1, 1] - line[edge, 1])
+    x, y = point_on_line(lanes[0][lane], lanes[1][lane], arc_m)
     return x, y
 
 

@@ -1,5 +1,6 @@
 """Paths along lanes that vehicles follow: the lanes of their own log, then the straightest ones, as one line each."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.map.bounds_grid import GridArrays
+from l5kit.data.map.centre_lines import CHANGE_M, CentreLines
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import (
@@ -18,7 +20,7 @@ from l5kit.lanes.lane_choice import (
 )
 from l5kit.lanes.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
 
-__all__ = ["LanePaths", "TrackPoses", "find_moving_tracks", "make_lane_paths"]
+__all__ = ["LanePaths", "TrackPoses", "find_moving_tracks", "make_lane_paths", "make_path_of_lanes"]
 
 PATH_STEP_M = 2.0
 """Distance between two points of a path, metres."""
@@ -27,7 +29,6 @@ UNKNOWN_LIMIT_MPS = 10.0
 """Speed limit of lanes of which the map does not say it."""
 
 _MARGIN_M = 150.0
-_BLEND_M = 20.0
 _MOST_RAW_POINTS = 64 * MOST_PIECES
 _MOST_POINTS = 1_000_000
 _PARKED_M = 1.0
@@ -150,15 +151,13 @@ def make_lane_paths(
     Raises:
         InvalidArgumentError: A pose is not finite, or the limit not above 0.
     """
-    if not unknown_limit_mps > 0:
-        raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
     is_broken = ~(np.isfinite(tracks.positions_m).all(axis=1) & np.isfinite(tracks.yaws_rad))
     if is_broken.any():
         raise InvalidArgumentError(
             f"TrackPoses: {int(is_broken.sum())} rows are not finite, row {int(np.argmax(is_broken))} for one; leave "
             "such tracks out"
         )
-    known_mps = np.where(driving_map.speed_limits_mps > 0, driving_map.speed_limits_mps, unknown_limit_mps)
+    known_mps = _known_limits(driving_map, unknown_limit_mps)
     points_m, piece_arcs_m, piece_lanes, has_line, starts, piece_starts, lengths_m = _make_paths(
         (tracks.starts, tracks.positions_m, tracks.yaws_rad, tracks.durations_s),
         lane_arrays(driving_map),
@@ -170,11 +169,85 @@ def make_lane_paths(
     return LanePaths(starts, points_m, lengths_m, piece_starts, piece_arcs_m, piece_lanes, line_lanes, limits_mps)
 
 
+def make_path_of_lanes(
+    lanes: Int64Array,
+    driving_map: DrivingMap,
+    *,
+    start_m: float = 0.0,
+    end_m: float | None = None,
+    unknown_limit_mps: float = UNKNOWN_LIMIT_MPS,
+) -> LanePaths:
+    """Return the path of one track along given lanes, such as those of :meth:`l5kit.data.map.api.MapAPI.find_route`.
+
+    It is made as those of :func:`make_lane_paths`, but ends where it is told to. A lane that does not follow the one
+    before is reached by a lane change, a bend of 20 m. Changes are spread evenly over what is driven of lanes beside
+    each other; where that is less than 20 m before the end, the path ends beside the centre line.
+
+    Args:
+        lanes: Rows of the lanes in the order in which they are driven, int64 (Q,), at least one; one may come twice.
+        driving_map: The lanes of the map.
+        start_m: Length of the first centre line at which the path starts.
+        end_m: Length of the last centre line at which it ends; None for its whole length.
+        unknown_limit_mps: Limit where the map does not say one, above 0.
+
+    Raises:
+        InvalidArgumentError: There is no lane or no such lane, a length is outside of its centre line, the end lies
+            before the start on a single lane, or the limit is not above 0.
+    """
+    known_mps = _known_limits(driving_map, unknown_limit_mps)
+    rows = np.ascontiguousarray(lanes, np.int64)
+    if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= driving_map.num_lanes:
+        raise InvalidArgumentError(
+            f"lanes must be at least one row from 0 to {driving_map.num_lanes - 1}, shape (Q,), got {lanes!r}"
+        )
+    lines = CentreLines(driving_map.centre_lines_m, driving_map.arc_lengths_m)
+    first_m, last_m = lines.lengths_m[rows[[0, -1]]].tolist()
+    stop_m = last_m if end_m is None else end_m
+    if not (0 <= start_m <= first_m and (0 if len(rows) > 1 else start_m) <= stop_m <= last_m):
+        raise InvalidArgumentError(
+            f"start_m {start_m} and end_m {end_m} must lie on the first and the last centre line, from 0 to "
+            f"{first_m:.3f} and from 0 to {last_m:.3f} metres, in this order on a single lane"
+        )
+    follows = [lane in driving_map.ahead_of(before) for before, lane in itertools.pairwise(rows.tolist())]
+    is_change = ~np.array([True, *follows])
+    spans_m = lines.spans_of(rows, is_change=is_change, start_m=start_m, end_m=stop_m)
+
+    # each piece adds its centre line, and a point every 2 m of a bend
+    arrays = lane_arrays(driving_map)
+    raw, begins_m = np.empty(((len(rows) + 1) * (arrays[1].shape[1] + 16), 3)), np.empty(len(rows))
+    pieces = np.stack([rows, is_change], axis=1)
+    num_raw, count = _write_raw_points(pieces, spans_m, len(rows), arrays, raw, begins_m)
+    length_m = raw[num_raw - 1, 2]
+    points_m = np.empty((index_along(length_m, _MOST_POINTS) + 2, 2))
+    _write_even_points(raw[:num_raw], points_m)
+    has_line = (np.arange(len(rows)) > 0) & (spans_m[:, 0] <= 0.0)
+    return LanePaths(
+        starts=np.array([0, len(points_m)]),
+        points_m=points_m,
+        lengths_m=np.array([length_m]),
+        piece_starts=np.array([0, count]),
+        piece_arcs_m=begins_m,
+        piece_lanes=rows,
+        line_lanes=_lanes_of_lines(rows, has_line, driving_map.has_line_at_start),
+        piece_limits_mps=known_mps[rows],
+    )
+
+
 def find_moving_tracks(tracks: TrackPoses) -> BoolArray:
     """Return which tracks come 1 m or more away from their first row, (N,); the others are parked."""
     is_moving = np.zeros(len(tracks.durations_s), np.bool_)
     mark_moving(tracks.positions_m, tracks.starts, _PARKED_M, is_moving)
     return is_moving
+
+
+def _known_limits(driving_map: DrivingMap, unknown_limit_mps: float) -> Float64Array:
+    """Return the speed limits of all lanes, with one in place of those that the map does not say, (L,)."""
+    if not unknown_limit_mps > 0:
+        raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
+    known_mps: Float64Array = np.where(
+        driving_map.speed_limits_mps > 0, driving_map.speed_limits_mps, unknown_limit_mps
+    )
+    return known_mps
 
 
 def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, has_line_at_start: BoolArray) -> Int64Array:
@@ -250,7 +323,7 @@ def _write_raw_points(
     Returns:
         The numbers of points and of pieces for which there was room.
     """
-    num_raw, shift_x, shift_y, bent_m = 0, 0.0, 0.0, _BLEND_M
+    num_raw, shift_x, shift_y, bent_m = 0, 0.0, 0.0, CHANGE_M
     end_m = np.zeros(2)
     for piece in range(count):
         lane = pieces[piece, 0]
@@ -266,7 +339,7 @@ def _write_raw_points(
         vertex = np.searchsorted(lengths_m, arc_m, side="right")
         while True:
             x, y = point_on_lane(lanes, lane, arc_m)
-            part = min((bent_m + arc_m - spans_m[piece, 0]) / _BLEND_M, 1.0)
+            part = min((bent_m + arc_m - spans_m[piece, 0]) / CHANGE_M, 1.0)
             kept = (1 + 2 * part) * (1 - part) ** 2
             num_raw = _add_point(raw, num_raw, x + kept * shift_x, y + kept * shift_y)
             if arc_m >= stop_m:

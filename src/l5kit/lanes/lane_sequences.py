@@ -4,6 +4,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
+from l5kit.data.map.centre_lines import CHANGE_M
 from l5kit.lanes.lane_choice import (
     LaneArrays,
     choose_lane,
@@ -17,7 +18,7 @@ MOST_PIECES = 400
 
 _SAMPLE_STEP_M = 2.0
 _LONGEST_DOUBT_M = 30.0
-_CHANGE_AHEAD_M = 10.0
+_CHANGE_AHEAD_M = 0.5 * CHANGE_M
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from l5kit._types import Float64Array, Int64Array, UInt8Array
+from l5kit.data.track_ids import EGO_TRACK_ID
 from l5kit.dataset.ego import EgoDataset
-from l5kit.dataset.sample_places import EGO_TRACK_ID
 from l5kit.geometry.transform import transform_points
 from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES
 from l5kit.openloop.case_pictures import DRAWN_BASELINE, CaseTrajectories, case_picture

@@ -344,6 +344,7 @@ KEYS_BY_DATASET: Final[Mapping[str, tuple[SampleKey, ...]]] = MappingProxyType(
         "EgoDataset": _RASTER,
         "AgentDataset": _RASTER,
         "EgoDatasetVectorized": _VECTOR,
+        "AgentDatasetVectorized": _VECTOR,
         "EgoAgentDatasetVectorized": (*_VECTOR, _VALID_TRACKS),
     }
 )

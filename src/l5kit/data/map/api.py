@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Protocol, SupportsIndex, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from l5kit._types import Config, Float64Array, Int64Array, NumericArray, PickledState, RecordArray
 from l5kit.configs.config import load_matrix, load_metadata
@@ -25,6 +26,7 @@ from l5kit.data.map.element_kinds import select_elements
 from l5kit.data.map.faces import TLFacesColors, face_colors
 from l5kit.data.map.geometry import resample_every, resample_line, world_from_local
 from l5kit.data.map.lane_network import LaneNetwork, decode_reference
+from l5kit.data.map.lane_routes import LaneRoute, LaneRouter
 from l5kit.data.map.map_arrays import LaneLines, MapArrays
 from l5kit.data.map.queries import LaneLocator
 from l5kit.data.proto.road_network_pb2 import GeoFrame, GlobalId, Lane, MapElement, MapFragment
@@ -605,6 +607,10 @@ class MapAPI:
     def _locator(self) -> LaneLocator:
         return LaneLocator(self.arrays)
 
+    @cached_property
+    def _router(self) -> LaneRouter:
+        return LaneRouter(self.arrays, self.network, self._locator)
+
     def _named_by(self, lane_id: str, reference: GlobalId) -> str:
         """Return an id that a lane names."""
         return decode_reference(reference.id, f"map file {self.protobuf_map_path}: lane {lane_id!r}")
@@ -703,6 +709,41 @@ class MapAPI:
         ids = self.arrays.lane_ids
         return [ids[row] for row in self._locator.within(point, radius_m).tolist()]
 
+    def find_route(
+        self,
+        start_m: ArrayLike,
+        goal_m: ArrayLike,
+        *,
+        heading_rad: float | None = None,
+        reach_m: float = 5.0,
+    ) -> LaneRoute:
+        """Return the shortest route along lanes from one place to another.
+
+        It goes from lane to lane as :meth:`get_lanes_ahead`, :meth:`get_lane_left` and :meth:`get_lane_right` say. A
+        lane change costs as much as 20 m of way, so that none is made for a few metres. Where both places lie on one
+        lane and the goal is behind, the route leads around and back. It starts on the lane that holds the start, or on
+        the nearest one, and ends so at the goal; where several hold a place, as inside of a junction, on whichever
+        gives the shortest route. The first route of a map takes longer, as a graph of its lanes is made.
+
+        Args:
+            start_m: World x and y in metres (a z is ignored), shape (2,) or (3,).
+            goal_m: Where the route ends, likewise.
+            heading_rad: World heading of the vehicle at the start: lanes that are turned by more than 45 degrees
+                against it do not count. None for all lanes.
+            reach_m: How far start and goal may be from the area of a lane, at least 0.
+
+        Raises:
+            InvalidArgumentError: A place has another shape or is not finite, the heading is not finite or the reach
+                negative, or no such lane is within reach of one of the places.
+            RouteNotFoundError: No way leads from the one to the other.
+        """
+        places = _as_point(start_m, name="start_m"), _as_point(goal_m, name="goal_m")
+        if not reach_m >= 0:
+            raise InvalidArgumentError(f"reach_m must be at least 0 metres, got {reach_m}")
+        if heading_rad is not None and not math.isfinite(heading_rad):
+            raise InvalidArgumentError(f"heading_rad must be finite, or None for any heading, got {heading_rad}")
+        return self._router.find(*places, heading_rad=heading_rad, reach_m=reach_m)
+
 
 def _inverse_matrix(world_to_ecef: NumericArray) -> Float64Array:
     """Return the read-only inverse of a 4x4 transform."""
@@ -724,8 +765,8 @@ def _as_num_points(step: float) -> int:
     return int(step)
 
 
-def _as_point(point_m: NumericArray) -> Float64Array:
+def _as_point(point_m: ArrayLike, *, name: str = "point_m") -> Float64Array:
     point = np.asarray(point_m, dtype=np.float64)
     if point.shape not in ((2,), (3,)) or not np.isfinite(point).all():
-        raise InvalidArgumentError(f"point_m must be x and y in metres, shape (2,) or (3,), got {point_m!r}")
+        raise InvalidArgumentError(f"{name} must be x and y in metres, shape (2,) or (3,), got {point_m!r}")
     return point[:2]

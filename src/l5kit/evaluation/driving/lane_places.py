@@ -10,7 +10,8 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box import compute_box_outline
-from l5kit.lanes.driving_map import DrivingMap, project_on_line
+from l5kit.geometry.line import project_on_line
+from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = [
     "LanePlaces",

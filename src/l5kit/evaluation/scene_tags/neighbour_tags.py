@@ -9,7 +9,7 @@ from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.scene_tags.frame_runs import find_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.geometry.box_gap import box_gap
-from l5kit.lanes.driving_map import project_on_line
+from l5kit.geometry.line import project_on_line
 
 __all__ = ["tag_neighbours"]
 

@@ -1,0 +1,258 @@
+"""Routes between two places of a map: lanes that lead from one to the other, with lane changes where one may."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.data.map.centre_lines import CHANGE_M, LARGEST_TURN_RAD, CentreLines, project_on_lanes
+from l5kit.data.map.lane_network import LaneNetwork
+from l5kit.data.map.map_arrays import MapArrays
+from l5kit.data.map.queries import LaneLocator
+from l5kit.errors import InvalidArgumentError, RouteNotFoundError
+from l5kit.geometry.angle import angular_distance
+
+__all__ = ["LANE_CHANGE_COST_M", "LaneRoute", "LaneRouter"]
+
+LANE_CHANGE_COST_M = 20.0
+"""A route with a lane change more is taken where it is shorter by more than this."""
+
+_LEAST_M = 1e-9
+"""Edges of graphs cost more than nothing."""
+
+_SAME_PLACE_M = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class LaneRoute(ReadOnlyArrays):
+    """A route along Q lanes of a map.
+
+    Attributes:
+        lane_ids: Ids of the lanes in the order in which they are driven; one may come twice.
+        lane_rows: Their rows in :class:`~l5kit.data.map.map_arrays.MapArrays`, int64 (Q,).
+        is_change: Which of them are reached by a lane change; the others follow the lane before. Bool (Q,).
+        start_m: Length of the centre line of the first lane at which the route starts.
+        end_m: Length of the centre line of the last lane at which it ends.
+        line_m: World x and y along the centre lines from the start to the end, across from lane to lane at changes,
+            float64 (P, 2); one point where both are one place.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    lane_ids: tuple[str, ...]
+    lane_rows: Int64Array
+    is_change: BoolArray
+    start_m: float
+    end_m: float
+    line_m: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = (len(self.lane_ids),)
+        require_shapes(self, lane_rows=shape, is_change=shape, line_m=(len(self.line_m), 2))
+
+    @property
+    def length_m(self) -> float:
+        """The length of :attr:`line_m`."""
+        return float(np.linalg.norm(np.diff(self.line_m, axis=0), axis=1).sum())
+
+
+class _Entry(NamedTuple):
+    """Where a route may begin: what it takes to come onto a lane, where on it that is, and the lanes up to it."""
+
+    cost_m: float
+    place_m: float
+    lanes: list[int]
+
+
+@dataclass(frozen=True)
+class LaneRouter:
+    """Finds the shortest way along the lanes of a map.
+
+    Attributes:
+        arrays: The lanes.
+        network: Where they lead.
+        locator: Finds the lanes at a place.
+    """
+
+    arrays: MapArrays
+    network: LaneNetwork
+    locator: LaneLocator
+
+    @cached_property
+    def _lines(self) -> CentreLines:
+        return CentreLines.of_map(self.arrays)
+
+    @cached_property
+    def _graph(self) -> tuple[Float64Array, Int64Array, Int64Array]:
+        """What it takes from the start of each lane to that of others, as the fields of a sparse matrix by rows.
+
+        These are costs in metres, the other lanes, and where those of each lane start.
+        """
+        network, num_lanes = self.network, self.arrays.num_lanes
+        lengths_m = self._lines.lengths_m
+        ahead_starts = network.ahead_starts[: num_lanes + 1]
+        ahead = network.ahead_rows[: ahead_starts[-1]]
+        sources = [np.repeat(np.arange(num_lanes), np.diff(ahead_starts))]
+        targets, costs = [ahead], [lengths_m[sources[0]]]
+        for beside in (network.left_rows[:num_lanes], network.right_rows[:num_lanes]):
+            lanes = np.flatnonzero((beside >= 0) & (beside < num_lanes))
+            others = beside[lanes]
+            # lanes beside each other may begin at different places: what is driven until the other one begins counts
+            onward_m = self._places_of_starts(others, on=lanes) - self._places_of_starts(lanes, on=others)
+            sources.append(lanes)
+            targets.append(others)
+            costs.append(LANE_CHANGE_COST_M + onward_m)
+        from_lane, to_lane, cost_m = (np.concatenate(parts) for parts in (sources, targets, costs))
+
+        # lanes without geometry lead nowhere; of several ways between two lanes the cheapest counts
+        order = np.lexsort((cost_m, to_lane, from_lane))
+        order = order[to_lane[order] < num_lanes]
+        is_first = np.diff(np.stack([from_lane[order], to_lane[order]]), axis=1, prepend=-1).any(axis=0)
+        order = order[is_first]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(from_lane[order], minlength=num_lanes))])
+        return np.maximum(cost_m[order], _LEAST_M), to_lane[order], starts
+
+    def _places_of_starts(self, lanes: Int64Array, *, on: Int64Array) -> Float64Array:
+        """Return where on lanes the starts of others lie, metres, (n,)."""
+        places_m = np.empty(len(lanes))
+        points_m = np.ascontiguousarray(self._lines.points_m[lanes, 0])
+        project_on_lanes(points_m, on, self._lines.points_m, self._lines.arc_lengths_m, places_m)
+        return places_m
+
+    def find(
+        self, start_m: Float64Array, goal_m: Float64Array, *, heading_rad: float | None, reach_m: float
+    ) -> LaneRoute:
+        """Return the shortest route; see :meth:`l5kit.data.map.api.MapAPI.find_route`.
+
+        Args:
+            start_m: World x and y, (2,).
+            goal_m: World x and y, (2,).
+            heading_rad: World heading at the start; None for any.
+            reach_m: How far the two may be from the area of a lane.
+
+        Raises:
+            InvalidArgumentError: No lane is within reach of one of them.
+            RouteNotFoundError: No way leads from the one to the other.
+        """
+        starts = self._lanes_at("start", start_m, heading_rad=heading_rad, reach_m=reach_m)
+        ends = self._lanes_at("goal", goal_m, reach_m=reach_m)
+        goals = {lane: self._lines.place_of(lane, goal_m)[0] for lane in ends}
+        entries = self._enter(starts, start_m)
+
+        # the goal may lie ahead on a lane where one is already; else the graph has the way to the start of its lane
+        found = [
+            (entry.cost_m + goals[lane] - entry.place_m, entry.lanes)
+            for lane, entry in entries.items()
+            if goals.get(lane, -1.0) >= entry.place_m
+        ]
+        first_edges: dict[int, tuple[float, list[int]]] = {}
+        for lane, entry in entries.items():
+            cost_m = entry.cost_m + self._lines.lengths_m[lane] - entry.place_m
+            for ahead in self.network.ahead_of(lane).tolist():
+                if ahead < self.arrays.num_lanes and cost_m < first_edges.get(ahead, (np.inf,))[0]:
+                    first_edges[ahead] = cost_m, entry.lanes
+        costs_m, lanes_before = self._search(first_edges)
+        for lane, place_m in goals.items():
+            if np.isfinite(costs_m[lane]):
+                after = [lane]
+                while lanes_before[after[0]] >= 0:
+                    after.insert(0, int(lanes_before[after[0]]))
+                found.append((float(costs_m[lane]) + place_m, first_edges[after[0]][1] + after))
+        if not found:
+            ids = self.arrays.lane_ids
+            raise RouteNotFoundError(
+                f"no way along lanes leads from {_text(start_m)}, lane {ids[starts[0]]!r}, to {_text(goal_m)}, lane "
+                f"{ids[ends[0]]!r}: {int(np.isfinite(costs_m).sum())} of the {self.arrays.num_lanes} lanes of the map "
+                "are reached over their starts; choose a goal on one of them, or a start with another heading"
+            )
+        _, lanes = min(found, key=lambda way: way[0])
+        return self._route_of(np.array(lanes, np.int64), start_m=entries[lanes[0]].place_m, end_m=goals[lanes[-1]])
+
+    def _lanes_at(
+        self, name: str, point_m: Float64Array, *, heading_rad: float | None = None, reach_m: float
+    ) -> list[int]:
+        """Return the lanes that hold a point, or the nearest ones, of those that go in a direction.
+
+        Raises:
+            InvalidArgumentError: None is within reach.
+        """
+        near = self.locator.within(point_m, reach_m)
+        rows = near
+        if heading_rad is not None:
+            headings_rad = np.array([self._lines.place_of(lane, point_m)[1] for lane in near.tolist()])
+            rows = near[np.abs(angular_distance(headings_rad, heading_rad)) <= LARGEST_TURN_RAD]
+        if not len(rows):
+            ids, (nearest, far_m) = self.arrays.lane_ids, self.locator.nearest(point_m)
+            reason = f"the nearest, {ids[nearest]!r}, is {far_m:.1f} m away" if nearest >= 0 else "the map has none"
+            if len(near):
+                reason = f"those there are turned by more than 45 degrees against heading_rad={heading_rad}"
+            raise InvalidArgumentError(
+                f"{name} {_text(point_m)} has no lane within reach_m={reach_m:g} metres: {reason}; choose a place on a "
+                "lane, another heading, or a larger reach_m"
+            )
+        areas_m, _ = self.locator.distances_m(point_m, rows)
+        chosen: list[int] = rows[areas_m <= areas_m.min() + _SAME_PLACE_M].tolist()
+        return chosen
+
+    def _enter(self, starts: list[int], start_m: Float64Array) -> dict[int, _Entry]:
+        """Return the lanes at the start, and those that are reached from there by lane changes alone."""
+        entries = {lane: _Entry(0.0, self._lines.place_of(lane, start_m)[0], [lane]) for lane in starts}
+        open_lanes = list(starts)
+        for lane in open_lanes:  # which grows: the lanes with fewest changes come first
+            before = entries[lane]
+            for other in (int(self.network.left_rows[lane]), int(self.network.right_rows[lane])):
+                if not 0 <= other < self.arrays.num_lanes or other in entries:
+                    continue
+                onward_m = self._lines.place_of(lane, self._lines.points_m[other, 0])[0] - before.place_m
+                cost_m = before.cost_m + LANE_CHANGE_COST_M + max(onward_m, 0.0)
+                entries[other] = _Entry(cost_m, self._lines.place_of(other, start_m)[0], [*before.lanes, other])
+                open_lanes.append(other)
+        return entries
+
+    def _search(self, first_edges: Mapping[int, tuple[float, list[int]]]) -> tuple[Float64Array, Int64Array]:
+        """Return what it takes to the start of each lane, and the lane before; -1 for those of the first edges.
+
+        Args:
+            first_edges: The lanes that follow those at the start, with the costs of getting there.
+        """
+        from scipy.sparse import csr_array  # here, as SciPy takes longer to load than all else that reads maps
+        from scipy.sparse.csgraph import dijkstra
+
+        costs_m, targets, starts = self._graph
+        num_lanes = self.arrays.num_lanes
+        # the start is one more row of the matrix, from which nothing but the first edges goes
+        content = (
+            np.concatenate([costs_m, [max(cost_m, _LEAST_M) for cost_m, _ in first_edges.values()]]),
+            np.concatenate([targets, np.fromiter(first_edges, np.int64, len(first_edges))]),
+            np.append(starts, len(targets) + len(first_edges)),
+        )
+        matrix = csr_array(content, shape=(num_lanes + 1, num_lanes + 1))
+        found_m, before = dijkstra(matrix, indices=num_lanes, return_predecessors=True)
+        return found_m[:num_lanes], np.where(before == num_lanes, -1, before)[:num_lanes].astype(np.int64)
+
+    def _route_of(self, lanes: Int64Array, *, start_m: float, end_m: float) -> LaneRoute:
+        """Return the route along lanes, with its line."""
+        pairs = zip(lanes[:-1].tolist(), lanes[1:].tolist(), strict=True)
+        is_change = np.array([False, *(lane not in self.network.ahead_of(before) for before, lane in pairs)])
+        spans_m = self._lines.spans_of(lanes, is_change=is_change, start_m=start_m, end_m=end_m)
+        parts = []
+        for lane, is_after_change, (begin_m, stop_m) in zip(lanes.tolist(), is_change, spans_m.tolist(), strict=True):
+            arcs_m, points_m = self._lines.arc_lengths_m[lane], self._lines.points_m[lane]
+            first_m = min(begin_m + CHANGE_M, stop_m) if is_after_change else begin_m
+            inside_m = arcs_m[(arcs_m > first_m) & (arcs_m < stop_m)]
+            places_m = np.concatenate([[first_m], inside_m, [stop_m]])
+            parts.append(np.stack([np.interp(places_m, arcs_m, points_m[:, axis]) for axis in range(2)], axis=1))
+        line_m = np.concatenate(parts)
+        is_new = np.append(True, np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _SAME_PLACE_M)
+        ids = tuple(self.arrays.lane_ids[lane] for lane in lanes.tolist())
+        return LaneRoute(ids, lanes, is_change, start_m, end_m, line_m[is_new])
+
+
+def _text(point_m: Float64Array) -> str:
+    return f"({point_m[0]:.2f}, {point_m[1]:.2f})"

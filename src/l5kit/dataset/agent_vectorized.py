@@ -1,0 +1,69 @@
+"""The dataset of vector samples around agents that can be trained on."""
+
+from collections.abc import Callable
+
+from l5kit._types import JsonObject, NumericArray, Sample
+from l5kit.configs.parameters import VectorSamplingParams
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.agent_rows import AgentRowsDataset
+from l5kit.dataset.ego_vectorized import EgoDatasetVectorized, leave_row_for_av
+from l5kit.dataset.sample_places import ego_extent_of
+from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
+from l5kit.errors import InvalidArgumentError
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.sampling.agent_vector_sampler import AgentVectorSampler
+from l5kit.vectorization.vectorizer import Vectorizer
+
+
+class AgentDatasetVectorized(AgentRowsDataset, EgoDatasetVectorized):
+    """Vector samples of agents, one per agent row that can be trained on: what any road user sees around it.
+
+    The rows are those of :class:`~l5kit.dataset.agent.AgentDataset`; ``history_num_frames_ego`` counts the past steps
+    of the agent. The first of the ``other_agents_num`` rows of other agents is the AV, track -1, of the class of a car.
+    It is empty where the AV is not closer than ``max_agents_distance``, in which case its track and class are 0, and in
+    samples of the AV itself, which ``get_frame`` gives without a track.
+
+    Args:
+        cfg: Configuration with ``raster_params`` and ``model_params``.
+        zarr_dataset: An opened dataset.
+        vectorizer: Gives what is around the agent; the dataset works on a copy with one row fewer.
+        perturbation: Must be None; agents are not perturbed.
+        agents_mask: The rows to take, bool or 0 and 1, (N,), in place of those of the agents mask; a
+            ``RuntimeWarning`` is given. Rows that do not pass the label filter are left out, as there are no samples of
+            them; another ``RuntimeWarning`` counts them.
+        min_frame_history: Least number of valid frames before.
+        min_frame_future: Least number of valid frames after.
+        strict_mask: Take all rows of ``agents_mask``, whose probabilities are then not read: a sample of one that does
+            not pass the label filter is a ``SampleError``.
+
+    Attributes:
+        agents_mask: The rows that are taken, bool (N,), read-only.
+        agents_indices: Their row numbers, ascending.
+        cumulative_sizes_agents: End agent row of each frame.
+    """
+
+    def __init__(
+        self,
+        cfg: JsonObject,
+        zarr_dataset: ChunkedDataset,
+        vectorizer: Vectorizer,
+        perturbation: Perturbation | None = None,
+        *,
+        agents_mask: NumericArray | None = None,
+        min_frame_history: int = AGENT_MIN_FRAME_HISTORY,
+        min_frame_future: int = AGENT_MIN_FRAME_FUTURE,
+        strict_mask: bool = False,
+    ) -> None:
+        if perturbation is not None:
+            raise InvalidArgumentError(f"AgentDatasetVectorized takes no perturbation, got {perturbation!r}; pass None")
+        super().__init__(cfg, zarr_dataset, leave_row_for_av(vectorizer))
+        self._take_agents(
+            agents_mask,
+            min_frame_history=min_frame_history,
+            min_frame_future=min_frame_future,
+            strict_mask=strict_mask,
+        )
+
+    def _get_sample_function(self) -> Callable[..., Sample]:
+        params = VectorSamplingParams.from_cfg(self.cfg)
+        return AgentVectorSampler(params, self.vectorizer, None, ego_extent_of(self.dataset))
