@@ -28,11 +28,12 @@ _TURN_STEPS: Final = 5
 class FallbackPlanner:
     """Planner of AVs that lets another one drive as long as its plans have no fault by the scores of rules.
 
-    In each step the plan is rolled out for 4 s as :class:`RulePlanner` rolls out its own: where it collides at fault,
+    In each step the plan is rolled out for 3 s as :class:`RulePlanner` rolls out its own: where it collides at fault,
     leaves the road, has somebody ahead within the time to collision or passes a red line, the plan of the rules is
-    driven. It is driven, too, where an AV hardly moves (below 1 m/s), its plan takes it less than half as far as the
-    rules would, and these see no fault: they start it, and drive on until the plans of the planner go farther. A plan
-    that ends before is scored as if it went on with the speed and turn of its end, as trackers do.
+    driven. What comes later is left to later plans: a tracker goes some metres beyond the end of a plan that stops. The
+    rules drive, too, where an AV hardly moves for ten frames (below 1 m/s), its plans take it less than half as far as
+    theirs would in 4 s, and these have no fault: they start it, and drive on until the plans of the planner go farther.
+    A plan that ends before is scored as if it went on with the speed and turn of its end, as trackers do.
 
     Actions say for each AV which of both drives (``is_fallback``), and are plans in steps of 0.1 s up to 4 s ahead.
     Errors of the planner stay errors, and plans that are not finite are left to the engine, as without a fallback.

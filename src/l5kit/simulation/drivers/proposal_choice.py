@@ -94,6 +94,7 @@ _EMERGENCY_S = 2.0
 _MOST_OBSTACLES = 32
 _REACH_M, _REACH_S, _LONGEST_REACH_M = 30.0, 6.0, 3000.0
 _SLOW_MPS, _LEAST_START_M, _LEAST_PART = 1.0, 4.0, 0.5
+_MOST_WAITS = 10
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -116,39 +117,44 @@ def see(
 def keep_or_plan(
     given: Float64Array,
     situation: Situation,
+    judging: Scoring,
     scoring: Scoring,
     driving: Driving,
-    last: tuple[float, bool],
+    last: tuple[float, float],
     plan: Float64Array,
-) -> tuple[int, bool]:
-    """Write a given plan where it may be driven, else the best proposal, and return which that is, and if it starts.
+) -> tuple[int, float]:
+    """Write a given plan where it may be driven, else the best proposal; return which it is, and how long it waits.
 
     A plan may be driven if its roll-out has no collision at fault, stays on the road, has nobody ahead within the time
-    to collision, and passes no red line. An AV that hardly moves, and goes less than half as far by the plan as by a
-    proposal without a fault, is started by that proposal, which drives on until the plans go farther.
+    to collision, and passes no red line. An AV that hardly moves waits where its plan comes less than half as far as a
+    proposal without a fault. After some frames of that the proposal starts it, and drives on until plans go farther.
 
     Args:
         given: The plan, world poses from now on in steps of the tracker, (1, N + 1, 3).
         situation: What the AV sees.
-        scoring: How plans are scored.
+        judging: How the plan is scored.
+        scoring: How proposals are scored.
         driving: How proposals drive.
-        last: The offset that was chosen last, and whether a proposal starts the AV.
+        last: The offset that was chosen last, and for how many frames the AV has waited.
         plan: Takes world poses from one step ahead on, (T, 3).
     """
-    marks = score_plans(given, situation.ego, situation.others, scoring)[0]
+    ego = situation.ego
+    marks = score_plans(given, ego, situation.others, judging)[0]
     is_fine = _has_no_fault(marks) and not _passes_red(situation.lines, marks[WAY_M])
-    may_start = situation.ego[3] < _SLOW_MPS or last[1]
-    chosen, is_starting = GIVEN, False
+    may_start = ego[3] < _SLOW_MPS or last[1] >= _MOST_WAITS
+    chosen, waits = GIVEN, 0.0
     if may_start or not is_fine:
         # the rules decide, or at least say how far they would come
         chosen, of_rules = plan_scene(situation, scoring, driving, last[0], plan)
         if may_start and chosen >= 0 and _has_no_fault(of_rules[chosen]):
-            way_m = of_rules[chosen, WAY_M]
-            is_starting = way_m > _LEAST_START_M and marks[WAY_M] < _LEAST_PART * way_m
-    if is_fine and not is_starting:
+            by_rules_m = math.hypot(plan[-1, 0] - ego[0], plan[-1, 1] - ego[1])
+            by_plan_m = math.hypot(given[0, len(plan), 0] - ego[0], given[0, len(plan), 1] - ego[1])
+            if by_rules_m > _LEAST_START_M and by_plan_m < _LEAST_PART * by_rules_m:
+                waits = last[1] + 1.0
+    if is_fine and waits <= _MOST_WAITS:
         plan[:] = given[0, 1 : len(plan) + 1]
-        return GIVEN, False
-    return chosen, is_starting
+        chosen = GIVEN
+    return chosen, waits
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

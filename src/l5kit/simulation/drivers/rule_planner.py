@@ -34,11 +34,12 @@ _MEMORY = "rule planner"
 _STEP_S = 0.1
 _NUM_STEPS = 40
 _NUM_PLANNED = 50
+_NUM_JUDGED = 30
 _BACK_M, _ON_M = 10.0, 40.0
 _MOST_LINES = 16
 _STRAIGHT_POINTS = 100
-_LENGTH, _SHIFT, _IS_STARTING = range(3)
-"""Columns of places: where on its path an AV was, which line it drove, and whether it was started."""
+_LENGTH, _SHIFT, _WAITS = range(3)
+"""Columns of places: where on its path an AV was, which line it drove, and for how long it waits."""
 
 _CURVE_MPS2 = 3.0
 _EASY_BRAKING_MPS2 = 1.5
@@ -114,9 +115,9 @@ class RulePlanner:
     def overrule(self, state: TrafficState, plans: Float64Array) -> tuple[Float64Array, BoolArray]:
         """Return plans of AVs, (R, 40, 3), where they may be driven, else those of rules, and which are these.
 
-        A plan may be driven if its roll-out collides with nobody at fault, stays on the road, has nobody ahead within
-        the time to collision, and passes no red line. Where an AV hardly moves, its plan does not take it half as far
-        as the rules would, and these see no fault, they start it, and drive on until its plans go farther.
+        A plan may be driven if its roll-out over 3 s collides with nobody at fault, stays on the road, has nobody ahead
+        within the time to collision, and passes no red line. Where an AV hardly moves for 1 s, its plans do not take it
+        half as far as the rules would, and these see no fault, they start it, and drive on until its plans go farther.
 
         Args:
             state: The AVs now.
@@ -138,7 +139,8 @@ class RulePlanner:
             rows_with_vanished(state),
             memory.colors_of(state),
         )
-        _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.places, plans, chosen)
+        judging, scoring = (self._scoring(memory, num_steps) for num_steps in (_NUM_JUDGED, _NUM_STEPS))
+        _plan_scenes(memory.known, now, given, judging, scoring, self._driving, memory.places, plans, chosen)
         return plans, chosen
 
     @property
@@ -147,11 +149,11 @@ class RulePlanner:
             self.params.numbers, np.array(self.offsets_m, np.float64), np.array(self.speed_parts, np.float64)
         )
 
-    def _scoring(self, memory: "_Memory") -> Scoring:
+    def _scoring(self, memory: "_Memory", num_steps: int) -> Scoring:
         params = self.tracker.params
         fit = speed_fit_matrix(_NUM_PLANNED, _STEP_S, params.jerk_weight)
         tracking = Tracking(fit, int(params.num_steps), *self.tracker.numbers, self.tracker.bicycle.numbers(_STEP_S))
-        return Scoring(*memory.road, tracking, comfort_filters(_NUM_STEPS + 1), _STEP_S)
+        return Scoring(*memory.road, tracking, comfort_filters(num_steps + 1), _STEP_S)
 
 
 class _Known(NamedTuple):
@@ -237,6 +239,7 @@ def _plan_scenes(
     known: _Known,
     now: _Now,
     given: Float64Array,
+    judging: Scoring,
     scoring: Scoring,
     driving: Driving,
     places: Float64Array,
@@ -272,9 +275,8 @@ def _plan_scenes(
         if len(given) == 0:
             chosen, _ = plan_scene(situation, scoring, driving, place[_SHIFT], plans[row])
         else:
-            last = (place[_SHIFT], place[_IS_STARTING] > 0)
-            chosen, is_starting = keep_or_plan(given[row : row + 1], situation, scoring, driving, last, plans[row])
-            place[_IS_STARTING] = 1.0 if is_starting else 0.0
+            last, own = (place[_SHIFT], place[_WAITS]), given[row : row + 1]
+            chosen, place[_WAITS] = keep_or_plan(own, situation, judging, scoring, driving, last, plans[row])
         numbers[row] = chosen
         if chosen >= 0:
             place[_SHIFT] = driving.shifts_m[chosen // len(driving.parts)]
