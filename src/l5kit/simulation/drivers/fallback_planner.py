@@ -17,8 +17,8 @@ from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 __all__ = ["FallbackPlanner"]
 
 _MEMORY: Final = "planner with a fallback"
-_HELD_STEPS: Final = 10
-"""Steps of 0.1 s for which controls are held in the plan that they stand for, as far as the tracker looks ahead."""
+_HELD_STEPS: Final = 15
+"""Steps for which controls are held in the plan that they stand for, more than the tracker looks ahead."""
 
 _TURN_STEPS: Final = 5
 """Steps at the end of a plan whose mean speed and turn it goes on with."""
@@ -42,7 +42,7 @@ class FallbackPlanner:
         planner: Drives AVs; it has a memory of its own.
         rules: Judges its plans, and drives else.
         controls: How the actions of a planner that gives controls become poses; None for one that plans poses. Controls
-            count as a plan to hold them for 1 s and then to keep speed and turn.
+            count as a plan to hold them for 15 steps and then to keep speed and turn.
     """
 
     planner: Driver
