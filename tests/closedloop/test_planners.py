@@ -65,7 +65,7 @@ def test_controls_behind_a_fallback_become_plans():
 @pytest.mark.parametrize(
     ("planner", "fallback", "message"),
     [
-        ("idm", "rule", r"fallback \(--fallback\) is 'rule', did you mean 'rules'"),
+        ("idm", "rule", r"fallback \(--fallback\) is 'rule' \(did you mean 'rules'\?\)"),
         ("rules", "rules", "behind another planner, got planner 'rules'"),
     ],
 )

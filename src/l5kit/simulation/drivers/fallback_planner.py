@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import Float64Array
+from l5kit._types import BoolArray, Float64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.rule_planner import RulePlanner
@@ -28,10 +28,10 @@ _TURN_STEPS: Final = 5
 class FallbackPlanner:
     """Planner of AVs that lets another one drive as long as its plans have no fault by the scores of rules.
 
-    In each step the plan is rolled out for 3 s as :class:`RulePlanner` rolls out its own: where it collides at fault,
+    In each step the plan is rolled out for 4 s as :class:`RulePlanner` rolls out its own: where it collides at fault,
     leaves the road, has somebody ahead within the time to collision or passes a red line, the plan of the rules is
-    driven. What comes later is left to later plans: a tracker goes some metres beyond the end of a plan that stops. The
-    rules drive, too, where an AV hardly moves for ten frames (below 1 m/s), its plans take it less than half as far as
+    driven. A tracker goes some metres beyond the end of a plan that stops, so that late stops are overruled, too. The
+    rules also drive where an AV hardly moves for ten frames (below 1 m/s), its plans take it less than half as far as
     theirs would in 4 s, and these have no fault: they start it, and drive on until the plans of the planner go farther.
     A plan that ends before is scored as if it went on with the speed and turn of its end, as trackers do.
 
@@ -63,7 +63,7 @@ class FallbackPlanner:
         if not actions.is_plan:
             actions = self._plan_of_controls(state, actions)
         # what is not finite is judged as if it stood, and told to the engine afterwards
-        is_broken = ~np.isfinite(actions.values).all(axis=(1, 2))
+        is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=(1, 2))
         now = np.concatenate([state.ego.positions_m, state.ego.yaws_rad[:, None]], axis=1)[:, None]
         values = np.where(is_broken[:, None, None], now, actions.values)
         times_s = self.rules.times_s
@@ -79,7 +79,7 @@ class FallbackPlanner:
                 f"planner {type(self.planner).__name__} gives controls {actions.values.shape}; say with controls of "
                 "which vehicle model, or plan poses (K, T, 3)"
             )
-        is_broken = ~np.isfinite(actions.values).all(axis=1)
+        is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=1)
         held = Actions(np.where(is_broken[:, None], 0.0, actions.values))
         states, poses = state.ego, np.empty((len(actions), _HELD_STEPS, 3))
         for step in range(_HELD_STEPS):

@@ -117,7 +117,6 @@ def see(
 def keep_or_plan(
     given: Float64Array,
     situation: Situation,
-    judging: Scoring,
     scoring: Scoring,
     driving: Driving,
     last: tuple[float, float],
@@ -132,14 +131,13 @@ def keep_or_plan(
     Args:
         given: The plan, world poses from now on in steps of the tracker, (1, N + 1, 3).
         situation: What the AV sees.
-        judging: How the plan is scored.
-        scoring: How proposals are scored.
+        scoring: How plans are scored.
         driving: How proposals drive.
         last: The offset that was chosen last, and for how many frames the AV has waited.
         plan: Takes world poses from one step ahead on, (T, 3).
     """
     ego = situation.ego
-    marks = score_plans(given, ego, situation.others, judging)[0]
+    marks = score_plans(given, ego, situation.others, scoring)[0]
     is_fine = _has_no_fault(marks) and not _passes_red(situation.lines, marks[WAY_M])
     may_start = ego[3] < _SLOW_MPS or last[1] >= _MOST_WAITS
     chosen, waits = GIVEN, 0.0

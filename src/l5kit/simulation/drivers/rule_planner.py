@@ -34,7 +34,6 @@ _MEMORY = "rule planner"
 _STEP_S = 0.1
 _NUM_STEPS = 40
 _NUM_PLANNED = 50
-_NUM_JUDGED = 30
 _BACK_M, _ON_M = 10.0, 40.0
 _MOST_LINES = 16
 _STRAIGHT_POINTS = 100
@@ -115,7 +114,7 @@ class RulePlanner:
     def overrule(self, state: TrafficState, plans: Float64Array) -> tuple[Float64Array, BoolArray]:
         """Return plans of AVs, (R, 40, 3), where they may be driven, else those of rules, and which are these.
 
-        A plan may be driven if its roll-out over 3 s collides with nobody at fault, stays on the road, has nobody ahead
+        A plan may be driven if its roll-out over 4 s collides with nobody at fault, stays on the road, has nobody ahead
         within the time to collision, and passes no red line. Where an AV hardly moves for 1 s, its plans do not take it
         half as far as the rules would, and these see no fault, they start it, and drive on until its plans go farther.
 
@@ -139,8 +138,7 @@ class RulePlanner:
             rows_with_vanished(state),
             memory.colors_of(state),
         )
-        judging, scoring = (self._scoring(memory, num_steps) for num_steps in (_NUM_JUDGED, _NUM_STEPS))
-        _plan_scenes(memory.known, now, given, judging, scoring, self._driving, memory.places, plans, chosen)
+        _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.places, plans, chosen)
         return plans, chosen
 
     @property
@@ -149,11 +147,11 @@ class RulePlanner:
             self.params.numbers, np.array(self.offsets_m, np.float64), np.array(self.speed_parts, np.float64)
         )
 
-    def _scoring(self, memory: "_Memory", num_steps: int) -> Scoring:
+    def _scoring(self, memory: "_Memory") -> Scoring:
         params = self.tracker.params
         fit = speed_fit_matrix(_NUM_PLANNED, _STEP_S, params.jerk_weight)
         tracking = Tracking(fit, int(params.num_steps), *self.tracker.numbers, self.tracker.bicycle.numbers(_STEP_S))
-        return Scoring(*memory.road, tracking, comfort_filters(num_steps + 1), _STEP_S)
+        return Scoring(*memory.road, tracking, comfort_filters(_NUM_STEPS + 1), _STEP_S)
 
 
 class _Known(NamedTuple):
@@ -239,7 +237,6 @@ def _plan_scenes(
     known: _Known,
     now: _Now,
     given: Float64Array,
-    judging: Scoring,
     scoring: Scoring,
     driving: Driving,
     places: Float64Array,
@@ -276,7 +273,7 @@ def _plan_scenes(
             chosen, _ = plan_scene(situation, scoring, driving, place[_SHIFT], plans[row])
         else:
             last, own = (place[_SHIFT], place[_WAITS]), given[row : row + 1]
-            chosen, place[_WAITS] = keep_or_plan(own, situation, judging, scoring, driving, last, plans[row])
+            chosen, place[_WAITS] = keep_or_plan(own, situation, scoring, driving, last, plans[row])
         numbers[row] = chosen
         if chosen >= 0:
             place[_SHIFT] = driving.shifts_m[chosen // len(driving.parts)]
