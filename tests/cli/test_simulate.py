@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from l5kit.closedloop import read_result
 from l5kit.errors import install_command
 from support.simulated_folders import rows_of, write_planner
 
@@ -28,6 +29,14 @@ def test_machines_get_what_the_folder_holds(l5kit, city, tmp_path):
     assert scores.pop("folder") == str(tmp_path / "out")
     assert scores == json.loads((tmp_path / "out" / "scores.json").read_text())
     assert scores["scenes"] == 3
+
+
+def test_the_summary_says_how_often_the_fallback_drove(l5kit, city, tmp_path):
+    asked = ("--out", tmp_path / "out", "--frames", 12, "--planner", "standing", "--fallback", "rules")
+    done = l5kit("simulate", city, *asked)
+    assert done.exit_code == 0, done.stderr
+    share = read_result(tmp_path / "out").fallback_share
+    assert f"standing {1 - share:.0%}".replace("%", " % of the steps, rules") in " ".join(done.stdout.split())
 
 
 def test_scenes_are_chosen_as_frames_are_for_pictures(l5kit, city, tmp_path):

@@ -4,9 +4,11 @@ import pytest
 
 from l5kit.closedloop.planners import PLANNERS, TRAFFIC, open_planner, open_traffic
 from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.drivers.fallback_planner import FallbackPlanner
 from l5kit.simulation.drivers.simple import ConstantVelocity, Replay, Standing
-from l5kit.simulation.engine.actions import PlannedPoses, TrackedPlans
+from l5kit.simulation.engine.actions import Controls, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
+from l5kit.simulation.vehicle_models import KinematicBicycle
 from support.simulated_folders import write_planner
 
 
@@ -39,6 +41,37 @@ def test_all_names_give_traffic():
 )
 def test_how_plans_are_carried_out(name, moves, model):
     assert isinstance(open_planner(name, moves=moves).seat.model, model)
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "model"),
+    [("idm", None, TrackedPlans), ("idm", "poses", PlannedPoses), ("replay", None, TrackedPlans)],
+)
+def test_a_planner_with_a_fallback_is_tracked_and_has_a_digest_of_its_own(name, moves, model):
+    planner = open_planner(name, moves=moves, fallback="rules")
+    assert (planner.name, planner.fallback) == (name, "rules")
+    assert isinstance(planner.seat.driver, FallbackPlanner)
+    assert isinstance(planner.seat.model, model)
+    assert planner.digest == open_planner(name, moves=moves, fallback="rules").digest
+    assert planner.digest != open_planner(name, moves=moves).digest
+
+
+def test_controls_behind_a_fallback_become_plans():
+    seat = open_planner(EgoSeat(ConstantVelocity(), Controls(KinematicBicycle())), fallback="rules").seat
+    assert isinstance(seat.driver.controls, Controls)
+    assert isinstance(seat.model, TrackedPlans)
+
+
+@pytest.mark.parametrize(
+    ("planner", "fallback", "message"),
+    [
+        ("idm", "rule", r"fallback \(--fallback\) is 'rule' \(did you mean 'rules'\?\)"),
+        ("rules", "rules", "behind another planner, got planner 'rules'"),
+    ],
+)
+def test_wrong_fallbacks(planner, fallback, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        open_planner(planner, fallback=fallback)
 
 
 def test_nobody_drives_a_replayed_log():

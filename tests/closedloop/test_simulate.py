@@ -295,6 +295,31 @@ def test_a_driver_of_ones_own_and_how_it_is_carried_out(mixed_city, straight_on,
     assert met.scores["planner"] == "l5kit.simulation.drivers.simple.ConstantVelocity"
 
 
+def test_with_a_fallback_files_say_who_drove(mixed_city, straight_on, tmp_path):
+    result = simulate(mixed_city, tmp_path, planner="constant-velocity", fallback="rules", options=options())
+    assert (result.scores["planner"], result.scores["fallback"]) == ("constant-velocity", "rules")
+    frames, rows = rows_of(result.frames_table), rows_of(tmp_path / "scenes.csv")
+    assert [row["fallback_steps"] == "" for row in rows] == [False, True, False, False, False]  # one frame has no step
+    for row in rows:
+        of_scene = [frame["by_fallback"] for frame in frames if frame["scene"] == row["scene"]]
+        assert of_scene[-1] == ""
+        assert of_scene.count("1") == int(row["fallback_steps"] or 0)
+    steps, of_fallback = 59 + 34 + 59 + 19, sum(int(row["fallback_steps"] or 0) for row in rows)
+    assert result.scores["driven_by"] == {"planner": steps - of_fallback, "fallback": of_fallback}
+    assert result.fallback_share == of_fallback / steps
+    assert 0 < of_fallback < steps
+    alone = read_result(straight_on)
+    assert "driven_by" not in alone.scores
+    assert alone.fallback_share is None
+    assert {row["by_fallback"] for row in rows_of(alone.frames_table)} == {""}
+    # another simulation than without it, and the same one for threads that drive one scene at a time
+    with pytest.raises(InvalidArgumentError, match=r"fallback \(--fallback\) was rules and is none"):
+        simulate(mixed_city, tmp_path, planner="constant-velocity", options=options())
+    before, few = digests_of(tmp_path), options(batch_size=1, workers=2)
+    simulate(mixed_city, tmp_path / "few", planner="constant-velocity", fallback="rules", options=few)
+    assert digests_of(tmp_path / "few") == before
+
+
 def test_a_complete_simulation_is_not_repeated(straight_on, mixed_city):
     before = digests_of(straight_on)
     times = {path: path.stat().st_mtime_ns for path in straight_on.glob("*.csv")}

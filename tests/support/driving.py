@@ -16,6 +16,9 @@ from support.maps import WORLD_TO_ECEF
 
 BODY = EgoBody(length_m=4.0, width_m=2.0, rear_axle_to_centre_m=1.0)
 STEP_S = 0.1
+LIMIT_MPS = 10.0
+LINE_M = 150.0
+"""Limit of a road with a light, and where that stands."""
 
 
 def straight_drive(
@@ -141,3 +144,19 @@ def straight_lane(start: Sequence[float], end: Sequence[float]) -> tuple[Any, An
     ahead = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
     to_left = 2.0 * np.array([-ahead[1], ahead[0], 0.0])
     return ends + to_left, ends - to_left
+
+
+def make_lit_road(folder: Path, *, width_m: float) -> MapAPI:
+    """Return a road along x whose light stands at x = 150, where its first lane ends."""
+    builder = MapBuilder(WORLD_TO_ECEF)
+    for name, start_m, end_m, ahead in (("first", 0, LINE_M, ["second"]), ("second", LINE_M, 400, [])):
+        left, right = (np.array([[start_m, y, 0], [end_m, y, 0]], float) for y in (width_m / 2, -width_m / 2))
+        controls = ["T1", "F1"] if name == "first" else []
+        builder.add_lane(name, left, right, lanes_ahead=ahead, parent=f"{name} road", traffic_controls=controls)
+        ends = np.array([[start_m, 0, 0], [end_m, 0, 0]], float)
+        builder.add_segment(f"{name} road", ends, speed_limit_mps=LIMIT_MPS)
+    builder.add_traffic_light("T1", np.array([LINE_M, 5.0, 3.0]), faces=["F1"])
+    builder.add_traffic_light_face("F1", "signal_red_face")
+    path = folder / f"road {width_m}.pb"
+    builder.save(path)
+    return MapAPI(str(path), WORLD_TO_ECEF)

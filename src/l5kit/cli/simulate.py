@@ -40,6 +40,15 @@ def simulate(
             "of your own in a file, whose code runs.",
         ),
     ] = "idm",
+    fallback: Annotated[
+        str | None,
+        typer.Option(
+            metavar="rules",
+            show_default=False,
+            help="Who drives where the plan of the planner, rolled out, collides, leaves the road, comes too close or "
+            "passes a red line, and where it stands though the way is free. Default: nobody.",
+        ),
+    ] = None,
     agents: Annotated[
         str,
         typer.Option(
@@ -153,6 +162,7 @@ def simulate(
             map_path=map_path,
             meta_path=meta,
             truth=truth,
+            fallback=fallback,
             options=replace(options, workers=carriers),
         )
     num_driven = result.num_scenes + len(result.unscored)
@@ -221,6 +231,12 @@ def _print_scores(result: "ClosedLoopResult") -> None:
         "agents": scores["agents"],
         "scenes": f"{result.num_scenes:,} scored, {unscored}{len(result.failed):,} failed{rate}",
     }
+    if result.fallback_share is not None:
+        share = f"{result.fallback_share:.0%}".replace("%", " %")
+        rest = f"{1 - result.fallback_share:.0%}".replace("%", " %")
+        facts["driven by"] = (
+            f"{scores['planner']} {rest} of the steps, {scores.get('fallback', 'its fallback')} {share}"
+        )
     if result.num_scenes:
         facts["collisions at fault"] = f"{totals['collisions_at_fault']:,}"
         if appeared := scores["appeared_close"]:

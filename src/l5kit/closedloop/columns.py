@@ -66,6 +66,7 @@ FRAME_COLUMNS: Final[Mapping[str, Column]] = {
     "collision_at_fault": _BOOL,
     "appeared_close": _INT,
     "appeared_track": _ID,
+    "by_fallback": _BOOL,
 }
 """``frames.csv``: one row for each frame of each scored scene; docs/closed_loop.md says what each column is."""
 
@@ -99,6 +100,7 @@ SCENE_COLUMNS: Final[Mapping[str, Column]] = {
     "expert_route_m": Column("float", 3),
     "most_from_log_m": Column("float", 3),
     "driven_agents": _INT,
+    "fallback_steps": _INT,
     **{f"first_{metric}_frame": _INT for metric in _COUNTED.values()},
     **_APPEARED,
     "failed_frame": _INT,

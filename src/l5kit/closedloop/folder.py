@@ -52,7 +52,7 @@ _FINISHED: Final = (
 _FILES: Final = (RECEIPT_FILE, *_FINISHED, RUN_FILE)
 """What a simulation writes, in the order in which it is removed."""
 
-_COMPARED: Final = ("l5kit", "planner", "agents", "options", "digests")
+_COMPARED: Final = ("l5kit", "planner", "fallback", "agents", "options", "digests")
 _NOT_COMPARED: Final = "configuration"
 """A digest that others contain."""
 
@@ -228,7 +228,7 @@ def _differences(before: JsonObject, now: JsonObject) -> list[str]:
 
 def digest_of_run(run: Mapping[str, object]) -> str:
     """Return the digest of what two runs are told apart by."""
-    compared = json.loads(json.dumps({name: run.get(name) for name in _COMPARED}))
+    compared = json.loads(json.dumps({name: run[name] for name in _COMPARED if name in run}))
     compared["digests"].pop(_NOT_COMPARED, None)
     return digest_of_json(compared)
 

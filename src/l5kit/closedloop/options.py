@@ -19,6 +19,7 @@ MOVES: Final = ("tracked", "poses")
 
 _OF_COMMAND: Final = {
     "planner": "--planner",
+    "fallback": "--fallback",
     "agents": "--agents",
     "scenes": "--scenes",
     "start_frame": "--start-frame",

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
@@ -20,12 +20,12 @@ from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.weights_file import is_policy
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
-from l5kit.simulation.engine.actions import ActionModel, PlannedPoses, TrackedPlans
+from l5kit.simulation.engine.actions import ActionModel, Controls, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
 
-__all__ = ["LANE_DRIVERS", "PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
+__all__ = ["FALLBACKS", "LANE_DRIVERS", "PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
 
 _OWN = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
@@ -39,12 +39,14 @@ class Planner:
     Attributes:
         name: What it was asked for by.
         seat: Driver and how its plans become poses; None to leave the frames of the log as they are.
-        digest: SHA-256 of its file, or of its name and parameters.
+        digest: SHA-256 of its file, or of its name and parameters, and of the fallback.
+        fallback: Who drives where its plans have a fault; None for nobody.
     """
 
     name: str
     seat: EgoSeat | None
     digest: str
+    fallback: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ PLANNERS: dict[str, Callable[[], Driver]] = {
 }
 """Planners that have a name, and what makes them."""
 
+FALLBACKS: Final = ("rules",)
+"""Planners that can drive where the plans of another one have a fault."""
+
 _USUAL_MOVES = {"standing": "poses", "idm": "poses"}
 """How plans of a planner are carried out where nobody says; TrackedPlans for others. IDM says how hard to brake; a
 tracker brakes later and less, and rolls into leaders that stop."""
@@ -112,7 +117,11 @@ TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
 
 
 def open_planner(
-    asked: str | Driver | EgoSeat, *, moves: str | None = None, place: NetworkPlace | None = None
+    asked: str | Driver | EgoSeat,
+    *,
+    moves: str | None = None,
+    place: NetworkPlace | None = None,
+    fallback: str | None = None,
 ) -> Planner:
     """Return a planner.
 
@@ -122,25 +131,55 @@ def open_planner(
             function that makes one; a driver; or a driver with how its plans are carried out.
         moves: One of :data:`MOVES`; None for what is usual for the planner.
         place: Where networks drive; None where there are none.
+        fallback: One of :data:`FALLBACKS`, who drives where plans have a fault; None for nobody. Plans are then tracked
+            where ``moves`` does not say otherwise.
 
     Raises:
-        InvalidArgumentError: There is no such planner, ``moves`` is given for a seat or a policy, which have their own,
-            or a configuration for a policy.
+        InvalidArgumentError: There is no such planner or fallback, ``moves`` is given for a seat or a policy, which
+            have their own, or a configuration for a policy.
         FileNotFoundError: There is no such file.
         L5KitError: A checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
     """
+    if fallback is None:
+        return _open_alone(asked, moves=moves, place=place, is_tracked=False)
+    if fallback not in FALLBACKS or asked == fallback:
+        raise InvalidArgumentError(
+            f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, FALLBACKS)}; allowed are "
+            f"{', '.join(FALLBACKS)}, behind another planner, got planner {asked!r}"
+        )
+    return _with_fallback(_open_alone(asked, moves=moves, place=place, is_tracked=True), fallback)
+
+
+def _with_fallback(planner: Planner, fallback: str) -> Planner:
+    """Return a planner whose plans are judged, and replaced where need be, by rules."""
+    from l5kit.simulation.drivers.fallback_planner import FallbackPlanner
+    from l5kit.simulation.drivers.rule_planner import RulePlanner
+
+    alone = planner.seat or EgoSeat(Replay())
+    model, controls = (TrackedPlans(), alone.model) if isinstance(alone.model, Controls) else (alone.model, None)
+    # rules roll plans out with the tracker that carries them out
+    rules = RulePlanner(tracker=model.tracker) if isinstance(model, TrackedPlans) else RulePlanner()
+    seat = EgoSeat(FallbackPlanner(alone.driver, rules, controls), model)
+    return Planner(planner.name, seat, _digest_of(planner.digest, _described(rules)), fallback)
+
+
+def _open_alone(
+    asked: str | Driver | EgoSeat, *, moves: str | None, place: NetworkPlace | None, is_tracked: bool
+) -> Planner:
+    """Return a planner without a fallback; ``is_tracked`` says that plans are tracked where ``moves`` is None."""
     if isinstance(asked, EgoSeat):
         if moves is not None:
             raise InvalidArgumentError(
                 f"moves is {moves!r}, but the planner is an EgoSeat, whose model says how; drop it"
             )
         return Planner(_name_of(asked.driver), asked, _digest_of(_described(asked)))
-    if asked == "replay" and moves is None:
+    if asked == "replay" and moves is None and not is_tracked:
         return Planner("replay", None, _digest_of("replay"))
     if isinstance(asked, str) and asked not in PLANNERS and is_policy(asked):
         return _open_policy(asked, moves=moves, place=place)
     driver, name, source = _open_driver(asked, PLANNERS, whom="ego", place=place)
-    seat = EgoSeat(driver, _MODELS[moves or _USUAL_MOVES.get(name, MOVES[0])]())
+    usual = MOVES[0] if is_tracked else _USUAL_MOVES.get(name, MOVES[0])
+    seat = EgoSeat(driver, _MODELS[moves or usual]())
     return Planner(name, seat, _digest_of(source, _described(seat, has_code=isinstance(asked, str))))
 
 

@@ -72,6 +72,12 @@ class ClosedLoopResult:
         return {each["scene"]: each["message"] for each in self.scores.get("unscored", [])}
 
     @property
+    def fallback_share(self) -> float | None:
+        """Part of all steps that the fallback of the planner drove, 0 to 1; None without one."""
+        steps = self.scores.get("driven_by")
+        return None if steps is None else float(steps["fallback"] / (steps["planner"] + steps["fallback"]))
+
+    @property
     def is_without_map(self) -> bool:
         """Whether the scores lack the metrics that need a map."""
         return bool(self.scores.get("without_map", False))

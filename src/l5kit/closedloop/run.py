@@ -52,6 +52,7 @@ def simulate(
     map_path: str | os.PathLike[str] | None = None,
     meta_path: str | os.PathLike[str] | None = None,
     truth: str | os.PathLike[str] | None = None,
+    fallback: str | None = None,
     options: ClosedLoopOptions = _DEFAULTS,
 ) -> ClosedLoopResult:
     """Let a planner drive the scenes of a log, and score how well it does.
@@ -77,6 +78,9 @@ def simulate(
         meta_path: ``meta.json``; None to look for it.
         truth: A log with the true boxes of the same scenes, against which is scored, where planners see boxes with
             noise; None to score against what they see. Others must be replayed.
+        fallback: Who drives where a plan of the planner has a fault by the rules of
+            :class:`l5kit.simulation.drivers.fallback_planner.FallbackPlanner`: ``rules``; None for nobody. Scores then
+            say how many steps who drove (``driven_by``).
         options: Which scenes and frames, and how.
 
     Raises:
@@ -99,6 +103,7 @@ def simulate(
             map_path=map_path,
             meta_path=meta_path,
             truth=truth,
+            fallback=fallback,
             options=options,
             progress=progress,
         )

@@ -109,6 +109,7 @@ def _frame_rows(
         "progress_m": details.progress_m,
         "way_along_lanes_m": details.ways_along_lanes_m,
         "is_comfortable": details.is_comfortable,
+        "by_fallback": driven.by_fallback[scenes, :num_frames],
     }
     for name, values in columns.items():
         rows[name] = values
@@ -158,6 +159,7 @@ def _scene_rows(
     counts = {name: np.count_nonzero(where, axis=1) for name, where in failures.items()}
     appeared = frames["appeared_close"] > 0
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
+    has_fallback = (frames["by_fallback"] >= 0).any(axis=1)
     of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
     states, expert = drives
     distances_m, expert_distances_m = _ways(states), _ways(expert)
@@ -181,6 +183,7 @@ def _scene_rows(
         "expert_route_m": details.expert_progress_m.sum(axis=1),
         "most_from_log_m": frames["distance_to_log_m"].max(axis=1),
         "driven_agents": np.bincount(of_tracks, minlength=len(driven.batch))[scenes],
+        "fallback_steps": np.where(has_fallback, (frames["by_fallback"] == 1).sum(axis=1).astype(object), math.nan),
         **{
             f"first_{name}_frame": np.where(counts[name] > 0, frames["frame"][:, 0] + where.argmax(axis=1), -1)
             for name, where in failures.items()

@@ -26,7 +26,7 @@ def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
         Means over the scenes for which a metric applies, None where there is none. Scenes that failed are listed in
         ``failed``, those in which nobody drives in ``unscored``; both are in no mean. ``appeared_close`` lists the
         scenes in which the log lets road users appear where the AV cannot stop before them, with their number and the
-        first of them.
+        first of them. ``driven_by`` says how many steps the planner and its fallback drove, where there is one.
     """
     driven = [row for row in rows if row["message"] is None]
     scored = [row for row in driven if row["score"] is not None]
@@ -67,8 +67,18 @@ def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
             }
             for row in failed
         ],
+        **_driven_by(driven),
         **run,
     }
+
+
+def _driven_by(rows: Sequence[JsonObject]) -> JsonObject:
+    """Return how many steps the planner and its fallback drove; nothing where there is no fallback."""
+    known = [row for row in rows if row["fallback_steps"] is not None]
+    if not known:
+        return {}
+    steps, of_fallback = sum(row["frames"] - 1 for row in known), sum(row["fallback_steps"] for row in known)
+    return {"driven_by": {"planner": steps - of_fallback, "fallback": of_fallback}}
 
 
 def _total(rows: Sequence[JsonObject], name: str) -> float:

@@ -94,6 +94,7 @@ class ClosedLoopSetup:
             "data": self.data.as_dict(),
             "files": {name: file and without_secrets(whole_path_of(file)) for name, file in files.items()},
             "planner": self.planner.name,
+            **({} if self.planner.fallback is None else {"fallback": self.planner.fallback}),
             "agents": self.agents.name,
             "options": self.options.as_facts(self.scenes),
             "digests": dict(self.digests),
@@ -110,6 +111,7 @@ def set_up(
     map_path: str | os.PathLike[str] | None,
     meta_path: str | os.PathLike[str] | None,
     truth: str | os.PathLike[str] | None = None,
+    fallback: str | None = None,
     options: ClosedLoopOptions,
     progress: Progress | None = None,
 ) -> ClosedLoopSetup:
@@ -124,6 +126,7 @@ def set_up(
         map_path: The semantic map; None to look for it.
         meta_path: ``meta.json``; None to look for it.
         truth: The log with the true boxes; None for the log itself.
+        fallback: Who drives where the plans of the planner have a fault; None for nobody.
         options: How it is simulated.
         progress: Called with the bytes of the log that are read for its digest, and their total.
     """
@@ -136,6 +139,7 @@ def set_up(
         planner_cfg=planner_cfg,
         agents_cfg=agents_cfg,
         truth=None if truth is None else _whole(truth),
+        fallback=fallback,
         options=replace(options, workers=1, show_bar=False),
     )
     opened = _open(asked)
@@ -160,6 +164,7 @@ class Asked:
     planner_cfg: Config | None
     agents_cfg: Config | None
     truth: Path | None
+    fallback: str | None
     options: ClosedLoopOptions
 
     def elsewhere(self) -> "Asked":
@@ -180,7 +185,7 @@ def _open(asked: Asked) -> ClosedLoopSetup:
         NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle)
         for cfg in (asked.planner_cfg, asked.agents_cfg)
     )
-    ego = open_planner(asked.planner, moves=options.moves, place=of_ego)
+    ego = open_planner(asked.planner, moves=options.moves, place=of_ego, fallback=asked.fallback)
     others = open_traffic(asked.agents, place=of_agents)
     true_log = None if asked.truth is None else _open_truth(asked.truth, log, scenes, others)
     map_api = open_map(files)
@@ -266,14 +271,15 @@ def _tell_of_missing_map(setup: ClosedLoopSetup) -> None:
     Raises:
         InvalidArgumentError: As above.
     """
-    planner, agents = setup.planner.name, setup.agents.name
+    drivers, agents = {"planner": setup.planner.name, "fallback": setup.planner.fallback}, setup.agents.name
     where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
     if setup.road is not None:
         return
     if agents in LANE_DRIVERS:
         raise InvalidArgumentError(f"agents is {agents!r}, which needs {where}, or take others")
-    if planner in LANE_DRIVERS:
-        warnings.warn(f"planner {planner!r} drives straight on, as it needs {where}", RuntimeWarning, stacklevel=4)
+    for role, name in drivers.items():
+        if name in LANE_DRIVERS:
+            warnings.warn(f"{role} {name!r} drives straight on, as it needs {where}", RuntimeWarning, stacklevel=4)
 
 
 def _digest_of_files(paths: list[Path | None]) -> str:

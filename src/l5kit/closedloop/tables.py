@@ -27,6 +27,7 @@ _KNOWN_WHERE: Final[Mapping[str, Callable[[RecordArray], BoolArray]]] = {
     "collision_track": lambda rows: rows["collision_at_fault"] >= 0,
     "collision_at_fault": lambda rows: rows["collision_at_fault"] >= 0,
     "appeared_track": lambda rows: rows["appeared_close"] > 0,
+    "by_fallback": lambda rows: rows["by_fallback"] >= 0,
 }
 """Where columns of whole numbers have a value."""
 

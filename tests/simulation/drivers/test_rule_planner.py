@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from l5kit.data import MapAPI
-from l5kit.data.map.builder import MapBuilder
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.scene_score import score_scenes
@@ -16,39 +14,21 @@ from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
 from l5kit.simulation.trajectory_tracker import TrackerParams, TrajectoryTracker
+from support.driving import LIMIT_MPS, LINE_M, make_lit_road
 from support.logs import make_faces, make_scene
-from support.maps import WORLD_TO_ECEF
 
-LIMIT_MPS = 10.0
-LINE_M = 150.0
 LENGTH_M = 4.87
 START_M = 20.0
 
 
-def road_of_width(folder, width_m):
-    """Return a road along x whose light stands at x = 150, where its first lane ends."""
-    builder = MapBuilder(WORLD_TO_ECEF)
-    for name, start_m, end_m, ahead in (("first", 0, LINE_M, ["second"]), ("second", LINE_M, 400, [])):
-        left, right = (np.array([[start_m, y, 0], [end_m, y, 0]], float) for y in (width_m / 2, -width_m / 2))
-        controls = ["T1", "F1"] if name == "first" else []
-        builder.add_lane(name, left, right, lanes_ahead=ahead, parent=f"{name} road", traffic_controls=controls)
-        ends = np.array([[start_m, 0, 0], [end_m, 0, 0]], float)
-        builder.add_segment(f"{name} road", ends, speed_limit_mps=LIMIT_MPS)
-    builder.add_traffic_light("T1", np.array([LINE_M, 5.0, 3.0]), faces=["F1"])
-    builder.add_traffic_light_face("F1", "signal_red_face")
-    path = folder / f"road {width_m}.pb"
-    builder.save(path)
-    return RoadMap(MapAPI(str(path), WORLD_TO_ECEF))
-
-
 @pytest.fixture(scope="module")
 def road(tmp_path_factory):
-    return road_of_width(tmp_path_factory.mktemp("road"), 5.0)
+    return RoadMap(make_lit_road(tmp_path_factory.mktemp("road"), width_m=5.0))
 
 
 @pytest.fixture(scope="module")
 def narrow_road(tmp_path_factory):
-    return road_of_width(tmp_path_factory.mktemp("road"), 2.4)
+    return RoadMap(make_lit_road(tmp_path_factory.mktemp("road"), width_m=2.4))
 
 
 def drive(road, agents, *, num_frames=150, speed_mps=8.0, faces=(), planner=None):

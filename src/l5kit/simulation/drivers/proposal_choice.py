@@ -1,6 +1,7 @@
-"""Choice of proposals: for each scene all of them are planned, rolled out and scored, and the best one is the plan."""
+"""Choice of plans: those that are given and those of rules are rolled out and scored, and the best one is driven."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -8,6 +9,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M
+from l5kit.lanes.red_lights import RED
 from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers.proposal_comfort import ComfortFilters, is_comfortable
 from l5kit.simulation.drivers.proposal_forecasts import Lanes, Others, forecast_others
@@ -26,10 +28,63 @@ from l5kit.simulation.drivers.proposal_scores import (
 from l5kit.simulation.drivers.proposal_speeds import write_plan, write_ways_of_driver, write_ways_of_emergency
 from l5kit.simulation.drivers.proposal_ways import NUM_COLUMNS as OBSTACLE_COLUMNS
 from l5kit.simulation.drivers.proposal_ways import Way, write_obstacles
-from l5kit.simulation.lanes.lane_following import Numbers
+from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, Numbers
 
-Driving = tuple[Numbers, Float64Array, Float64Array, float]
-"""Parameters of the driver, offsets to the left, parts of the speed that are wanted, and the time of a step."""
+GIVEN, EMERGENCY = -2, -1
+"""In place of the number of a proposal: the plan that was given, and emergency braking."""
+
+
+class Driving(NamedTuple):
+    """How proposals drive.
+
+    Attributes:
+        numbers: Parameters of the driver.
+        shifts_m: Offsets to the left, (O,).
+        parts: Parts of the highest speed that are wanted, (V,); all parts of an offset are in a row.
+    """
+
+    numbers: Numbers
+    shifts_m: Float64Array
+    parts: Float64Array
+
+
+class Scoring(NamedTuple):
+    """How plans are rolled out, and what is looked at in their scores.
+
+    Attributes:
+        road: Drivable surface and lanes.
+        lanes: Lanes that others follow.
+        tracking: Tracker and bicycle that follow a plan.
+        filters: Filters of comfort, for as many samples as roll-outs have.
+        step_s: Time of a step.
+    """
+
+    road: RoadArrays
+    lanes: Lanes
+    tracking: Tracking
+    filters: ComfortFilters
+    step_s: float
+
+
+class Situation(NamedTuple):
+    """What an AV sees.
+
+    Attributes:
+        way: The way along its path.
+        ego: Its x, y, yaw, speed, acceleration, steering, length and width, (8,).
+        end_m: Gap from its front to the end of the path.
+        lines: Gaps to yellow and red lines, and their ranks, (n, 2).
+        reach_m: How far it looks.
+        others: Who may come near.
+    """
+
+    way: Way
+    ego: Float64Array
+    end_m: float
+    lines: Float64Array
+    reach_m: float
+    others: Others
+
 
 _PROGRESS, _AHEAD, _COMFORT = 5.0, 5.0, 2.0
 _LEAST_WAY_M = 2.0
@@ -38,112 +93,148 @@ _CHANGED = 0.01
 _EMERGENCY_S = 2.0
 _MOST_OBSTACLES = 32
 _REACH_M, _REACH_S, _LONGEST_REACH_M = 30.0, 6.0, 3000.0
+_SLOW_MPS, _LEAST_START_M, _LEAST_PART = 1.0, 4.0, 0.5
+_MOST_WAITS = 10
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def plan_scene(
+def see(
     way: Way,
     ego: Float64Array,
     end_m: float,
     lines: Float64Array,
     agents: tuple[Float64Array, Float64Array, Int64Array],
-    road: tuple[RoadArrays, Lanes],
+    scoring: Scoring,
+) -> Situation:
+    """Return what an AV sees: arguments as in :class:`Situation`, and boxes, velocities and groups of all agents."""
+    num_steps = scoring.filters[0][0].shape[0] - 1
+    reach_m = min(_REACH_M + _REACH_S * max(ego[3], 0.0), _LONGEST_REACH_M)
+    others = forecast_others(ego, agents, (reach_m, _REACH_S), scoring.lanes, num_steps, scoring.step_s)
+    return Situation(way, ego, end_m, lines, reach_m, others)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def keep_or_plan(
+    given: Float64Array,
+    situation: Situation,
+    scoring: Scoring,
     driving: Driving,
-    following: tuple[Tracking, ComfortFilters],
-    last_shift_m: float,
+    last: tuple[float, float],
     plan: Float64Array,
-) -> tuple[int, Float64Array]:
-    """Write the best plan for an AV, and return which proposal that is, -1 for emergency braking, and all marks (P, 6).
+) -> tuple[int, float]:
+    """Write a given plan where it may be driven, else the best proposal; return which it is, and how long it waits.
+
+    A plan may be driven if its roll-out has no collision at fault, stays on the road, has nobody ahead within the time
+    to collision, and passes no red line. An AV that hardly moves waits where its plan comes less than half as far as a
+    proposal without a fault. After some frames of that the proposal starts it, and drives on until plans go farther.
 
     Args:
-        way: The way along its path.
-        ego: Its x, y, yaw, speed, acceleration, steering, length and width.
-        end_m: Gap from its front to the end of the path.
-        lines: Gaps to yellow and red lines, and their ranks.
-        agents: Boxes, velocities and groups of the agents of the scene.
-        road: Drivable surface, and lanes that others follow.
+        given: The plan, world poses from now on in steps of the tracker, (1, N + 1, 3).
+        situation: What the AV sees.
+        scoring: How plans are scored.
         driving: How proposals drive.
-        following: How they are rolled out, and filters for as many samples as roll-outs have.
+        last: The offset that was chosen last, and for how many frames the AV has waited.
+        plan: Takes world poses from one step ahead on, (T, 3).
+    """
+    ego = situation.ego
+    marks = score_plans(given, ego, situation.others, scoring)[0]
+    is_fine = _has_no_fault(marks) and not _passes_red(situation.lines, marks[WAY_M])
+    may_start = ego[3] < _SLOW_MPS or last[1] >= _MOST_WAITS
+    chosen, waits = GIVEN, 0.0
+    if may_start or not is_fine:
+        # the rules decide, or at least say how far they would come
+        chosen, of_rules = plan_scene(situation, scoring, driving, last[0], plan)
+        if may_start and chosen >= 0 and _has_no_fault(of_rules[chosen]):
+            by_rules_m = math.hypot(plan[-1, 0] - ego[0], plan[-1, 1] - ego[1])
+            by_plan_m = math.hypot(given[0, len(plan), 0] - ego[0], given[0, len(plan), 1] - ego[1])
+            if by_rules_m > _LEAST_START_M and by_plan_m < _LEAST_PART * by_rules_m:
+                waits = last[1] + 1.0
+    if is_fine and waits <= _MOST_WAITS:
+        plan[:] = given[0, 1 : len(plan) + 1]
+        chosen = GIVEN
+    return chosen, waits
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def plan_scene(
+    situation: Situation, scoring: Scoring, driving: Driving, last_shift_m: float, plan: Float64Array
+) -> tuple[int, Float64Array]:
+    """Write the best proposal for an AV, and return its number, or EMERGENCY, and the marks of all, (P, 6).
+
+    Args:
+        situation: What the AV sees.
+        scoring: How proposals are scored.
+        driving: How they drive.
         last_shift_m: The offset that was chosen last.
         plan: Takes world poses from one step ahead on, (T, 3).
     """
-    _, shifts_m, parts, step_s = driving
-    tracking, filters = following
-    speed, num_rolled = max(ego[3], 0.0), filters[0][0].shape[0]
-    reach_m = min(_REACH_M + _REACH_S * speed, _LONGEST_REACH_M)
-    others = forecast_others(ego, agents, (reach_m, _REACH_S), road[1], num_rolled - 1, step_s)
-    num_plans, num_poses = len(shifts_m) * len(parts), len(tracking[0]) + 1
+    shifts_m, parts, tracking = driving.shifts_m, driving.parts, scoring.tracking
+    num_plans, num_poses = len(shifts_m) * len(parts), len(tracking.speed_fit) + 1
     driven_m, plans = np.empty((num_plans, num_poses)), np.empty((num_plans, num_poses, 3))
-    _write_proposals(way, ego, reach_m, end_m, lines, others, driving, driven_m, plans)
-    states = _roll_out_from(ego, plans, tracking, num_rolled)
-    marks = _mark_proposals(states, ego, tracking[2][0], others, road[0], filters, step_s)
+    _write_proposals(situation, driving, scoring.step_s, driven_m, plans)
+    marks = score_plans(plans, situation.ego, situation.others, scoring)
     best = choose(marks, shifts_m, last_shift_m)
     chosen = best
-    if marks[best, FAULT_STEP] * step_s <= _EMERGENCY_S:
-        write_ways_of_emergency(speed, (tracking[3][0], tracking[1], step_s), driven_m[best])
-        write_plan(way, shifts_m[best // len(parts)], driven_m[best], plans[best])
-        chosen = -1
+    if marks[best, FAULT_STEP] * scoring.step_s <= _EMERGENCY_S:
+        braking = (tracking.longitudinal[0], tracking.num_ahead, scoring.step_s)
+        write_ways_of_emergency(max(situation.ego[3], 0.0), braking, driven_m[best])
+        write_plan(situation.way, shifts_m[best // len(parts)], driven_m[best], plans[best])
+        chosen = EMERGENCY
     plan[:] = plans[best, 1 : len(plan) + 1]
     return chosen, marks
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_proposals(
-    way: Way,
-    ego: Float64Array,
-    reach_m: float,
-    end_m: float,
-    lines: Float64Array,
-    others: Others,
-    driving: Driving,
-    driven_m: Float64Array,
-    plans: Float64Array,
+    situation: Situation, driving: Driving, step_s: float, driven_m: Float64Array, plans: Float64Array
 ) -> None:
-    """Write how far each proposal comes, (P, N + 1), and its poses, (P, N + 1, 3); all parts of an offset in a row."""
-    numbers, shifts_m, parts, step_s = driving
-    obstacles, line_m = np.empty((_MOST_OBSTACLES, OBSTACLE_COLUMNS)), np.empty((int(reach_m / PATH_STEP_M) + 2, 2))
+    """Write how far each proposal comes, (P, N + 1), and its poses, (P, N + 1, 3)."""
+    way, ego, parts = situation.way, situation.ego, driving.parts
+    obstacles = np.empty((_MOST_OBSTACLES, OBSTACLE_COLUMNS))
+    line_m = np.empty((int(situation.reach_m / PATH_STEP_M) + 2, 2))
     motion, half = (max(ego[3], 0.0), ego[4]), (0.5 * ego[6], 0.5 * ego[7])
     count = 0
     for number in range(len(plans)):
-        shift_m = shifts_m[number // len(parts)]
+        shift_m = driving.shifts_m[number // len(parts)]
         if number % len(parts) == 0:
-            count = write_obstacles(way, shift_m, half, others, step_s, line_m, obstacles)
-        driver = (numbers, parts[number % len(parts)], step_s)
-        write_ways_of_driver(way, driver, motion, half[0], end_m, lines, obstacles[:count], driven_m[number])
+            count = write_obstacles(way, shift_m, half, situation.others, step_s, line_m, obstacles)
+        driver, seen = (driving.numbers, parts[number % len(parts)], step_s), obstacles[:count]
+        write_ways_of_driver(way, driver, motion, half[0], situation.end_m, situation.lines, seen, driven_m[number])
         write_plan(way, shift_m, driven_m[number], plans[number])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _roll_out_from(ego: Float64Array, plans: Float64Array, tracking: Tracking, num_rolled: int) -> Float64Array:
-    """Return the states of an AV that follows each of several plans, (P, T + 1, 7)."""
-    states = np.empty((len(plans), num_rolled, rollout.NUM_COLUMNS))
-    base_m = tracking[2][1] * ego[6]
+def score_plans(plans: Float64Array, ego: Float64Array, others: Others, scoring: Scoring) -> Float64Array:
+    """Roll plans of an AV out, (P, N + 1, 3) from now on in steps of the tracker, and return their marks, (P, 6)."""
+    tracking = scoring.tracking
+    rear_share, base_share, _ = tracking.vehicle
+    states = np.empty((len(plans), scoring.filters[0][0].shape[0], rollout.NUM_COLUMNS))
     states[:, 0, :6] = ego[:6]
-    states[:, 0, rollout.ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / base_m
+    states[:, 0, rollout.ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / (base_share * ego[6])
     roll_out(plans, ego[6], tracking, states)
-    return states
+    body = (ego[6], ego[7], rear_share * ego[6])
+    marks, is_met_now = np.empty((len(plans), NUM_COLUMNS)), _find_met(ego, others)
+    for number in range(len(plans)):
+        mark_collisions(states[number], body, others, is_met_now.copy(), scoring.road, marks[number])
+        marks[number, OFF_STEP] = first_step_off_road(states[number], body, scoring.road)
+        marks[number, IS_COMFORTABLE] = is_comfortable(states[number], scoring.step_s, scoring.filters)
+        marks[number, WAY_M] = scoring.step_s * states[number, 1:, rollout.SPEED].sum()
+    return marks
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _mark_proposals(
-    states: Float64Array,
-    ego: Float64Array,
-    rear_share: float,
-    others: Others,
-    road: RoadArrays,
-    filters: ComfortFilters,
-    step_s: float,
-) -> Float64Array:
-    """Return the marks of proposals that were rolled out, (P, 6)."""
-    body = (ego[6], ego[7], rear_share * ego[6])
-    marks = np.empty((len(states), NUM_COLUMNS))
-    is_met_now = _find_met(ego, others)
-    for number in range(len(states)):
-        mark_collisions(states[number], body, others, is_met_now.copy(), road, marks[number])
-        marks[number, OFF_STEP] = first_step_off_road(states[number], body, road)
-        marks[number, IS_COMFORTABLE] = is_comfortable(states[number], step_s, filters)
-        marks[number, WAY_M] = step_s * states[number, 1:, rollout.SPEED].sum()
-    return marks
+def _has_no_fault(marks: Float64Array) -> bool:
+    """Return whether a plan with some marks collides with nobody, stays on the road, and leaves time to collisions."""
+    return bool(marks[NO_FAULT] == 1.0 and marks[OFF_STEP] == np.inf and marks[IS_AHEAD_FREE] == 1.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _passes_red(lines: Float64Array, way_m: float) -> bool:
+    """Return whether somebody who comes so far passes one of some lines while it is red."""
+    passes = False
+    for row in range(len(lines)):
+        passes = passes or (lines[row, 1] >= RED and way_m > lines[row, 0] + LINE_SLACK_M)
+    return passes
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -184,7 +275,7 @@ def _find_met(ego: Float64Array, others: Others) -> BoolArray:
     """Return which others overlap the AV now."""
     box = np.empty(5)
     box[:3], box[3:] = ego[:3], ego[6:8]
-    is_met = np.zeros(len(others[0]), np.bool_)
+    is_met = np.zeros(len(others.boxes), np.bool_)
     for row in range(len(is_met)):
-        is_met[row] = boxes_overlap(box, others[0][row])
+        is_met[row] = boxes_overlap(box, others.boxes[row])
     return is_met

@@ -1,6 +1,7 @@
 """Forecasts of the road users around an AV: each keeps its speed, and vehicles follow the lane that they are on."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,8 +19,22 @@ from l5kit.lanes.lane_choice import (
 )
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 
-Others = tuple[Float64Array, Float64Array, Int64Array, Float64Array]
-"""Boxes now (n, 5), poses from now on (n, T + 1, 3), groups (n,), and rows of ``OBJECT_FIELDS`` now (n, 9)."""
+
+class Others(NamedTuple):
+    """The road users that may come near an AV.
+
+    Attributes:
+        boxes: World x, y, yaw, length and width now, (n, 5).
+        poses: World poses from now on, (n, T + 1, 3).
+        groups: What they are, (n,).
+        objects: Rows of ``OBJECT_FIELDS`` now, (n, 9).
+    """
+
+    boxes: Float64Array
+    poses: Float64Array
+    groups: Int64Array
+    objects: Float64Array
+
 
 Lanes = tuple[LaneArrays, GridArrays]
 """Lanes, and what finds those near points."""
@@ -86,7 +101,7 @@ def forecast_others(
                 poses[place, step, 1] = boxes[row, 1] + step * step_s * velocities_mps[row, 1]
                 poses[place, step, 2] = boxes[row, 2]
     chosen = rows[:count]
-    return boxes[chosen], poses, groups[chosen], objects
+    return Others(boxes[chosen], poses, groups[chosen], objects)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -1,5 +1,7 @@
 """Roll-out of proposals: where a bicycle behind a tracker gets that follows each of several plans."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -12,8 +14,25 @@ X, Y, YAW, SPEED, ACCELERATION, STEERING, ACROSS = range(7)
 
 NUM_COLUMNS = 7
 
-Tracking = tuple[Float64Array, int, tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]]
-"""The fit of speeds (N, N), steps looked ahead, the three numbers of a TrajectoryTracker, those of its bicycle."""
+
+class Tracking(NamedTuple):
+    """A tracker and its bicycle, as kernels take them.
+
+    Attributes:
+        speed_fit: The fit of the speeds of a plan of N steps, (N, N).
+        num_ahead: Steps looked ahead.
+        vehicle: How far behind the centre the rear axle is, the wheel base, and the largest tangent of the steering.
+        longitudinal: Gain of the acceleration, and speed and gain of a stop.
+        lateral: The step, and the weights of the steering.
+        bicycle: Numbers of the bicycle.
+    """
+
+    speed_fit: Float64Array
+    num_ahead: int
+    vehicle: tuple[float, ...]
+    longitudinal: tuple[float, ...]
+    lateral: tuple[float, ...]
+    bicycle: tuple[float, ...]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -29,7 +48,8 @@ def roll_out(plans: Float64Array, length_m: float, tracking: Tracking, states: F
         tracking: Numbers of tracker and bicycle.
         states: Takes the states, (P, T + 1, 7); the first ones are there already.
     """
-    speed_fit, num_ahead, (rear_share, base_share, max_tan), _, lateral, bicycle = tracking
+    rear_share, base_share, max_tan = tracking.vehicle
+    speed_fit, lateral = tracking.speed_fit, tracking.lateral
     num_plans, num_steps = len(plans), len(speed_fit)
     paths = np.empty((num_plans, num_steps + 1, 5))
     speeds, curvatures = np.empty((num_plans, num_steps)), np.empty((num_plans, num_steps))
@@ -48,8 +68,8 @@ def roll_out(plans: Float64Array, length_m: float, tracking: Tracking, states: F
                 paths[number],
                 speeds[number],
                 curvatures[number],
-                (length_m, num_ahead),
-                tracking[2:5],
+                length_m,
+                tracking,
                 actions[number],
             )
         before = (
@@ -60,7 +80,7 @@ def roll_out(plans: Float64Array, length_m: float, tracking: Tracking, states: F
             states[:, step, STEERING].copy(),
             lengths_m,
         )
-        moved = move_bicycles(before, actions, bicycle, lateral[0])
+        moved = move_bicycles(before, actions, tracking.bicycle, lateral[0])
         after = states[:, step + 1]
         after[:, :2] = moved[0]
         after[:, YAW], after[:, SPEED], after[:, ACCELERATION], after[:, STEERING] = (
@@ -79,13 +99,14 @@ def _decide(
     path: Float64Array,
     speeds: Float64Array,
     curvatures: Float64Array,
-    vehicle: tuple[float, int],
-    numbers: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]],
+    length_m: float,
+    tracking: Tracking,
     action: Float64Array,
 ) -> None:
     """Write wanted acceleration and steering rate of a vehicle in one step of its plan."""
-    length_m, num_ahead = vehicle
-    (rear_share, base_share, _), (gain_1ps, stopping_mps, stopping_gain_1ps), lateral = numbers
+    rear_share, base_share, _ = tracking.vehicle
+    gain_1ps, stopping_mps, stopping_gain_1ps = tracking.longitudinal
+    num_ahead, lateral = tracking.num_ahead, tracking.lateral
     speed, wanted = state[SPEED], speeds[min(step + num_ahead, len(speeds) - 1)]
     if speed <= stopping_mps and wanted <= stopping_mps:
         action[0], action[1] = -stopping_gain_1ps * (speed - wanted), 0.0

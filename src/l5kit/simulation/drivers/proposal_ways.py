@@ -1,6 +1,7 @@
 """Ways of proposals: lines beside the path of a vehicle, how fast it may be on them, and what stands in their way."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -14,9 +15,26 @@ from l5kit.simulation.drivers.proposal_forecasts import Others
 from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, rank_of_line
 from l5kit.simulation.lanes.leaders import first_contact
 
-Way = tuple[Float64Array, Float64Array, float, float, float, float]
-"""Points 2 m apart (p, 2), highest speed at each (p,), where on them the vehicle is, how far it is to the left of them,
-the tangent of the angle between its heading and them, and the length along which both fade."""
+
+class Way(NamedTuple):
+    """A line that a vehicle comes onto.
+
+    Attributes:
+        points_m: Points 2 m apart, (p, 2).
+        speeds_mps: Highest speed at each, (p,).
+        arc_m: Where on them the vehicle is.
+        offset_m: How far it is to the left of them.
+        slope: The tangent of the angle between its heading and them.
+        fade_m: The length along which offset and slope fade.
+    """
+
+    points_m: Float64Array
+    speeds_mps: Float64Array
+    arc_m: float
+    offset_m: float
+    slope: float
+    fade_m: float
+
 
 Strip = tuple[
     tuple[float, float, float, float], tuple[float, float], tuple[int, float, float], tuple[float, float, float, float]
@@ -47,8 +65,8 @@ def fade_length_m(speed_mps: float) -> float:
 @njit(nogil=True, cache=True, error_model="numpy")
 def speed_at(way: Way, driven_m: float) -> float:
     """Return how fast a vehicle may be after some metres of its way."""
-    points = len(way[1])
-    return float(way[1][index_along(way[2] + driven_m, points - 1)])
+    points = len(way.speeds_mps)
+    return float(way.speeds_mps[index_along(way.arc_m + driven_m, points - 1)])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -113,7 +131,7 @@ def write_obstacles(
         line_m[point, 0], line_m[point, 1], _ = pose_on_way(way, shift_m, point * PATH_STEP_M)
     half_m = size[1] + _SIDE_ROOM_M
     strip = (0.0, -np.inf, 0.0, 0.0), (half_m, half_m), (0, np.inf, np.inf), (0.0, 0.0, 1.0, 0.0)
-    objects, count = others[3], 0
+    objects, count = others.objects, 0
     for row in range(len(objects)):
         if count == len(obstacles):
             break
@@ -148,11 +166,11 @@ def _find_crossing(
     obstacle: Float64Array,
 ) -> bool:
     """Write when and where somebody crosses a line, and return whether he does."""
-    moved, poses = others[3][row].copy(), others[1][row]
+    moved, poses = others.objects[row].copy(), others.poses[row]
     speed = math.sqrt(moved[6] * moved[6] + moved[7] * moved[7])
     if speed < _MOVES_MPS or not _comes_near(line_m, moved, speed * (len(poses) - 1) * step_s, strip[1][0]):
         return False
-    is_vehicle = others[2][row] == _VEHICLE
+    is_vehicle = others.groups[row] == _VEHICLE
     obstacle[CONTACT], obstacle[ALONG_MPS], obstacle[FIRST_S] = np.inf, 0.0, np.inf
     for step in range(_LOOK_STEPS, len(poses), _LOOK_STEPS):
         turn = poses[step, 2] - poses[step - _LOOK_STEPS, 2]

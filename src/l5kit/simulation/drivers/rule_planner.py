@@ -1,6 +1,7 @@
 """Rule-based planner: proposals along the lanes of the log, rolled out and scored, the best of which is driven."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -12,10 +13,10 @@ from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, index_along, make_lane_paths
 from l5kit.lanes.path_places import find_place
 from l5kit.lanes.red_lights import LaneColors, read_lane_colors
-from l5kit.simulation.drivers.proposal_choice import Driving, plan_scene
-from l5kit.simulation.drivers.proposal_comfort import ComfortFilters, comfort_filters
-from l5kit.simulation.drivers.proposal_forecasts import Lanes, forecast_lanes
-from l5kit.simulation.drivers.proposal_places import RoadArrays, road_arrays
+from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
+from l5kit.simulation.drivers.proposal_comfort import comfort_filters
+from l5kit.simulation.drivers.proposal_forecasts import forecast_lanes
+from l5kit.simulation.drivers.proposal_places import road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking
 from l5kit.simulation.drivers.proposal_ways import Way, fade_length_m, write_stop_lines
 from l5kit.simulation.drivers.vanished_agents import rows_with_vanished
@@ -23,7 +24,7 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
-from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
+from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows, mark_lights
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker, speed_fit_matrix
 
@@ -36,6 +37,9 @@ _NUM_PLANNED = 50
 _BACK_M, _ON_M = 10.0, 40.0
 _MOST_LINES = 16
 _STRAIGHT_POINTS = 100
+_LENGTH, _SHIFT, _WAITS = range(3)
+"""Columns of places: where on its path an AV was, which line it drove, and for how long it waits."""
+
 _CURVE_MPS2 = 3.0
 _EASY_BRAKING_MPS2 = 1.5
 
@@ -99,36 +103,74 @@ class RulePlanner:
         state = behind_view(state)
         if state.actors is not None:
             raise InvalidArgumentError("RulePlanner drives AVs only; agents can have an IntelligentDriver")
+        plans, _ = self._plan(state, np.empty((0, 0, 3)))
+        return Actions(plans, self.times_s[1 : _NUM_STEPS + 1])
+
+    @property
+    def times_s(self) -> Float64Array:
+        """Times of the poses of plans that are given, seconds from now: 0 to 5 s in steps of 0.1 s, (51,)."""
+        return _STEP_S * np.arange(_NUM_PLANNED + 1.0)
+
+    def overrule(self, state: TrafficState, plans: Float64Array) -> tuple[Float64Array, BoolArray]:
+        """Return plans of AVs, (R, 40, 3), where they may be driven, else those of rules, and which are these.
+
+        A plan may be driven if its roll-out over 4 s collides with nobody at fault, stays on the road, has nobody ahead
+        within the time to collision, and passes no red line. Where an AV hardly moves for 1 s, its plans do not take it
+        half as far as the rules would, and these see no fault, they start it, and drive on until its plans go farther.
+
+        Args:
+            state: The AVs now.
+            plans: World poses at ``times_s``, finite, (R, 51, 3).
+        """
+        planned, chosen = self._plan(behind_view(state), np.ascontiguousarray(plans))
+        return planned, chosen != GIVEN
+
+    def _plan(self, state: TrafficState, given: Float64Array) -> tuple[Float64Array, Int64Array]:
+        """Return plans of AVs, and which proposals they are; ``given`` has R plans to keep where possible, or none."""
         memory = state.memory.get(_MEMORY)
         if memory is None:
             memory = state.memory[_MEMORY] = _Memory(state.batch, self.unknown_limit_mps)
         plans, chosen = np.empty((len(state), _NUM_STEPS, 3)), np.empty(len(state), np.int64)
-        is_new = memory.begin(state)
-        _plan_scenes(
-            (memory.arrays, memory.speeds_mps, memory.first_speeds_mps),
+        now = _Now(
             state.scenes,
-            (memory.places, is_new),
+            memory.begin(state),
             _ego_rows(state),
             rows_with_vanished(state),
-            (memory.colors_of(state), memory.num_lanes),
-            memory.road,
-            self._driving,
-            (self._tracking, comfort_filters(_NUM_STEPS + 1)),
-            (plans, chosen),
+            memory.colors_of(state),
         )
-        memory.chosen[state.scenes] = chosen
-        return Actions(plans, _STEP_S * np.arange(1.0, _NUM_STEPS + 1))
+        _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.places, plans, chosen)
+        return plans, chosen
 
     @property
     def _driving(self) -> Driving:
-        offsets_m, parts = np.array(self.offsets_m, np.float64), np.array(self.speed_parts, np.float64)
-        return self.params.numbers, offsets_m, parts, _STEP_S
+        return Driving(
+            self.params.numbers, np.array(self.offsets_m, np.float64), np.array(self.speed_parts, np.float64)
+        )
 
-    @property
-    def _tracking(self) -> Tracking:
+    def _scoring(self, memory: "_Memory") -> Scoring:
         params = self.tracker.params
         fit = speed_fit_matrix(_NUM_PLANNED, _STEP_S, params.jerk_weight)
-        return fit, int(params.num_steps), *self.tracker.numbers, self.tracker.bicycle.numbers(_STEP_S)
+        tracking = Tracking(fit, int(params.num_steps), *self.tracker.numbers, self.tracker.bicycle.numbers(_STEP_S))
+        return Scoring(*memory.road, tracking, comfort_filters(_NUM_STEPS + 1), _STEP_S)
+
+
+class _Known(NamedTuple):
+    """What does not change from frame to frame: paths, their highest speeds, those of the begin, lanes of the map."""
+
+    paths: PathArrays
+    speeds_mps: Float64Array
+    first_speeds_mps: Float64Array
+    num_lanes: int
+
+
+class _Now(NamedTuple):
+    """R scenes as they are: which AVs are new, these, (R, 8), the agents, and the lights."""
+
+    scenes: Int64Array
+    is_new: BoolArray
+    egos: Float64Array
+    rows: SceneRows
+    colors: ColorRows
 
 
 class _Memory:
@@ -137,17 +179,16 @@ class _Memory:
     def __init__(self, batch: SceneBatch, unknown_limit_mps: float) -> None:
         driving_map = batch.driving_map
         if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
-            paths, lights, self.num_lanes = _no_paths(len(batch)), None, 0
+            paths, lights, num_lanes = _no_paths(len(batch)), None, 0
         else:
             paths = make_lane_paths(poses_of_avs(batch), driving_map, unknown_limit_mps=unknown_limit_mps)
-            lights, self.num_lanes = batch.road.api.arrays.lights, driving_map.num_lanes
-        self.arrays = paths.arrays
-        self.speeds_mps: Float64Array = np.empty(len(paths.points_m))
-        write_highest_speeds(self.arrays, _CURVE_MPS2, _EASY_BRAKING_MPS2, True, self.speeds_mps)
-        self.road: tuple[RoadArrays, Lanes] = (road_arrays(driving_map), forecast_lanes(driving_map))
-        self.first_speeds_mps: Float64Array = batch.logged_motion.speeds_mps[np.arange(len(batch)), batch.starts]
-        self.places: Float64Array = np.zeros((len(batch), 2))  # length of the path, offset
-        self.chosen: Int64Array = np.zeros(len(batch), np.int64)
+            lights, num_lanes = batch.road.api.arrays.lights, driving_map.num_lanes
+        speeds_mps: Float64Array = np.empty(len(paths.points_m))
+        write_highest_speeds(paths.arrays, _CURVE_MPS2, _EASY_BRAKING_MPS2, True, speeds_mps)
+        first_mps: Float64Array = batch.logged_motion.speeds_mps[np.arange(len(batch)), batch.starts]
+        self.known = _Known(paths.arrays, speeds_mps, first_mps, num_lanes)
+        self.road = (road_arrays(driving_map), forecast_lanes(driving_map))
+        self.places: Float64Array = np.zeros((len(batch), 3))
         self._before: Float64Array = self.places.copy()
         self._is_before_new: BoolArray = np.zeros(len(batch), np.bool_)
         self._frames: Int64Array = np.full(len(batch), -2, np.int64)
@@ -193,95 +234,70 @@ def _ego_rows(state: TrafficState) -> Float64Array:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _plan_scenes(
-    known: tuple[PathArrays, Float64Array, Float64Array],
-    scenes: Int64Array,
-    memory: tuple[Float64Array, BoolArray],
-    egos: Float64Array,
-    rows: SceneRows,
-    colors: tuple[ColorRows, int],
-    road: tuple[RoadArrays, Lanes],
+    known: _Known,
+    now: _Now,
+    given: Float64Array,
+    scoring: Scoring,
     driving: Driving,
-    following: tuple[Tracking, ComfortFilters],
-    results: tuple[Float64Array, Int64Array],
+    places: Float64Array,
+    plans: Float64Array,
+    numbers: Int64Array,
 ) -> None:
-    """Write plans (R, T, 3) and chosen proposals (R,) of scenes, one after the other."""
-    paths = known[0]
-    (places, is_new), (starts, groups, boxes, velocities_mps) = memory, rows
-    ranks, lines = np.zeros(colors[1], np.int64), np.empty((_MOST_LINES, 2))
-    for place in range(len(scenes)):
-        scene, ego = scenes[place], egos[place]
-        agents = slice(starts[place], starts[place + 1])
-        has_path = paths[0][scene + 1] > paths[0][scene]
-        count, end_m = 0, np.inf
-        if has_path:
-            way = _way_on_path(known, scene, ego, is_new[place], places[scene])
-            front_m = way[2] + 0.5 * ego[6]
-            end_m = paths[2][scene] - front_m
-            count = _write_held_lines(paths, scene, front_m, (colors[0], place), ranks, lines)
+    """Write plans (R, T, 3) and the chosen proposals (R,) of scenes, one after the other."""
+    path_starts, path_ends_m = known.paths[0], known.paths[2]
+    starts, groups, boxes, velocities_mps = now.rows
+    ranks, lines = np.zeros(known.num_lanes, np.int64), np.empty((_MOST_LINES, 2))
+    for row in range(len(now.scenes)):
+        scene, ego = now.scenes[row], now.egos[row]
+        agents = slice(starts[row], starts[row + 1])
+        # the way along the path, with its end and lights, or straight ahead
+        place, count, end_m = places[scene], 0, np.inf
+        if path_starts[scene + 1] > path_starts[scene]:
+            part = slice(path_starts[scene], path_starts[scene + 1])
+            points_m, speeds_mps = known.paths[1][part], known.speeds_mps[part]
+            arc_m, offset_m, slope = _find_on_path(points_m, ego, now.is_new[row], place)
+            front_m = arc_m + 0.5 * ego[6]
+            end_m = path_ends_m[scene] - front_m
+            mark_lights(now.colors, row, True, ranks)
+            count = write_stop_lines(known.paths, scene, front_m, ranks, lines)
+            mark_lights(now.colors, row, False, ranks)
         else:
-            way = _way_ahead(ego, known[2][scene])
-        chosen, _ = plan_scene(
-            way,
-            ego,
-            end_m,
-            lines[:count],
-            (boxes[agents], velocities_mps[agents], groups[agents]),
-            road,
-            driving,
-            following,
-            places[scene, 1],
-            results[0][place],
-        )
-        results[1][place] = chosen
+            points_m = _points_ahead(ego)
+            speeds_mps = np.full(len(points_m), known.first_speeds_mps[scene])
+            arc_m, offset_m, slope = 0.0, 0.0, 0.0
+        way = Way(points_m, speeds_mps, arc_m, offset_m, slope, fade_length_m(ego[3]))
+        # the best proposal, or the plan that is given
+        seen = (boxes[agents], velocities_mps[agents], groups[agents])
+        situation = see(way, ego, end_m, lines[:count], seen, scoring)
+        if len(given) == 0:
+            chosen, _ = plan_scene(situation, scoring, driving, place[_SHIFT], plans[row])
+        else:
+            last, own = (place[_SHIFT], place[_WAITS]), given[row : row + 1]
+            chosen, place[_WAITS] = keep_or_plan(own, situation, scoring, driving, last, plans[row])
+        numbers[row] = chosen
         if chosen >= 0:
-            places[scene, 1] = driving[1][chosen // len(driving[2])]
+            place[_SHIFT] = driving.shifts_m[chosen // len(driving.parts)]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _way_on_path(
-    known: tuple[PathArrays, Float64Array, Float64Array],
-    scene: int,
-    ego: Float64Array,
-    is_new: bool,
-    place: Float64Array,
-) -> Way:
-    """Return the way of an AV along its path, and note where on it it is."""
-    part = slice(known[0][0][scene], known[0][0][scene + 1])
-    points_m = known[0][1][part]
+def _find_on_path(
+    points_m: Float64Array, ego: Float64Array, is_new: bool, place: Float64Array
+) -> tuple[float, float, float]:
+    """Return where an AV is along the points of its path, to the left of them and turned, and note the first."""
     first, stop = 0, len(points_m)
     if not is_new:
-        first = index_along(place[0] - _BACK_M, stop - 1)
-        stop = index_along(place[0] + _ON_M, stop - 1) + 1
-    arc_m, offset_m, slope = find_place(points_m, first, stop, (ego[0], ego[1], ego[2]))
-    place[0] = arc_m
-    return points_m, known[1][part], arc_m, offset_m, slope, fade_length_m(ego[3])
+        first = index_along(place[_LENGTH] - _BACK_M, stop - 1)
+        stop = index_along(place[_LENGTH] + _ON_M, stop - 1) + 1
+    found = find_place(points_m, first, stop, (ego[0], ego[1], ego[2]))
+    place[_LENGTH] = found[0]
+    return found
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _way_ahead(ego: Float64Array, speed_mps: float) -> Way:
-    """Return the way straight ahead of an AV."""
+def _points_ahead(ego: Float64Array) -> Float64Array:
+    """Return points straight ahead of an AV."""
     points_m = np.empty((_STRAIGHT_POINTS, 2))
     for point in range(_STRAIGHT_POINTS):
         points_m[point, 0] = ego[0] + point * PATH_STEP_M * np.cos(ego[2])
         points_m[point, 1] = ego[1] + point * PATH_STEP_M * np.sin(ego[2])
-    return points_m, np.full(_STRAIGHT_POINTS, speed_mps), 0.0, 0.0, 0.0, fade_length_m(ego[3])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_held_lines(
-    paths: PathArrays,
-    scene: int,
-    front_m: float,
-    lit: tuple[ColorRows, int],
-    ranks: Int64Array,
-    lines: Float64Array,
-) -> int:
-    """Write the yellow and red lines ahead of an AV, and return their number; ``ranks`` are 0 before and after."""
-    (frames, starts, lanes, values), place = lit
-    slots = range(starts[frames[place]], starts[frames[place] + 1])
-    for slot in slots:
-        ranks[lanes[slot]] = max(ranks[lanes[slot]], values[slot])
-    count = write_stop_lines(paths, scene, front_m, ranks, lines)
-    for slot in slots:
-        ranks[lanes[slot]] = 0
-    return count
+    return points_m

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from l5kit._types import Float64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import PoseModel, VehicleModel, VehicleStates
@@ -22,6 +22,7 @@ class Actions:
             of a vehicle model, (K, A) float64.
         times_s: When vehicles are to be at planned poses, seconds from now, rising, (T,); None for one pose a step of
             the simulation, from the next one on, and for controls.
+        is_fallback: For which vehicles they are those of a fallback, (K,); None where nobody has one.
 
     Raises:
         InvalidArgumentError: The shapes or types are not as above, or times do not rise.
@@ -29,6 +30,7 @@ class Actions:
 
     values: Float64Array
     times_s: Float64Array | None = None
+    is_fallback: BoolArray | None = None
 
     def __post_init__(self) -> None:
         values = self.values
@@ -48,6 +50,11 @@ class Actions:
             )
         if self.times_s is not None:
             _require_rising(np.asarray(self.times_s, np.float64))
+        if self.is_fallback is not None and np.shape(self.is_fallback) != (len(values),):
+            raise InvalidArgumentError(
+                f"is_fallback must say yes or no for each of {len(values)} vehicles, got shape "
+                f"{np.shape(self.is_fallback)}"
+            )
 
     @property
     def is_plan(self) -> bool:
@@ -56,6 +63,11 @@ class Actions:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def taken(self, rows: Int64Array | BoolArray) -> "Actions":
+        """Return the actions of some of the vehicles."""
+        is_fallback = None if self.is_fallback is None else self.is_fallback[rows]
+        return Actions(self.values[rows], self.times_s, is_fallback)
 
     def times_of(self, step_time_s: float) -> Float64Array:
         """Return the times of planned poses, seconds from now, (T,)."""

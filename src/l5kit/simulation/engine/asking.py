@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
-from itertools import dropwhile
 from traceback import walk_tb
 from typing import Any
 
@@ -17,7 +16,7 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["Decision", "OwnMemory", "Refusal", "decide"]
+__all__ = ["Decision", "OwnMemory", "Refusal", "ask", "decide"]
 
 _LONGEST_STEP_M = 500.0
 """Nothing that drives moves so far in a step."""
@@ -92,7 +91,7 @@ def decide(
     if not apart:
         before = _copied(state.memory) if len(state.scenes) > 1 else {}
         try:
-            return _carry_out(_ask(driver, state), model, state)
+            return _carry_out(ask(driver, state), model, state)
         except (Exception, SystemExit) as error:  # whatever a driver of somebody else raises must not end the others
             if is_termination(error):
                 raise
@@ -122,7 +121,7 @@ def _decide_apart(
             continue
         try:
             view = apart[scene].view(state.only(place))
-            decision, refused = _carry_out(_ask(driver, view), model, view)
+            decision, refused = _carry_out(ask(driver, view), model, view)
         except (Exception, SystemExit) as error:  # the same for this one
             if is_termination(error):
                 raise
@@ -150,7 +149,12 @@ def _copied(memory: dict[str, Any]) -> dict[str, Any]:
         return dict(memory)
 
 
-def _ask(driver: Driver, state: TrafficState) -> Actions:
+def ask(driver: Driver, state: TrafficState) -> Actions:
+    """Return what a driver says, who sees a read-only view of the state if it is of somebody else.
+
+    Raises:
+        InvalidArgumentError: It gives no actions, or not one for each actor.
+    """
     actions = driver.drive(shown_to(driver, "drive", state))
     if not isinstance(actions, Actions):
         raise InvalidArgumentError(f"drive() must return Actions, got {type(actions).__name__}")
@@ -167,7 +171,7 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     kept = _of_other_scenes(refusals, state)
     taken, states = actions, state.actor_states
     if refusals:
-        taken, states = Actions(actions.values[kept], actions.times_s), states.taken(kept)
+        taken, states = actions.taken(kept), states.taken(kept)
     moved = model.move(shown_to(model, "move", states), taken, state.step_time_s) if len(kept) else states
     ways_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
     is_thrown: BoolArray = np.zeros(len(state), np.bool_)
@@ -179,7 +183,7 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     if is_thrown.any() or is_lost.any():
         is_left = np.isin(kept, _of_other_scenes(refusals, state))
         kept, moved = kept[is_left], moved.taken(is_left)
-        taken = Actions(taken.values[is_left], taken.times_s)
+        taken = taken.taken(is_left)
     return Decision(kept, moved, ((kept, taken),)), refusals
 
 
@@ -230,7 +234,8 @@ def _text_of(error: BaseException) -> str:
 def _place_of(error: BaseException) -> str:
     """Return the last line of a driver's own file that led to an error; nothing for drivers of l5kit."""
     called = [(frame.f_code, frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
-    of_driver = list(dropwhile(lambda each: each[0] is not _ask.__code__, called))[1:]
+    asked = [number for number, (code, _, _) in enumerate(called) if code is ask.__code__]
+    of_driver = called[asked[-1] + 1 :] if asked else []  # the last one, as drivers ask others
     if not of_driver or of_driver[0][1].startswith("l5kit."):
         return ""
     own = of_driver[0][0].co_filename

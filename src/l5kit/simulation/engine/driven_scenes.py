@@ -63,6 +63,8 @@ class DrivenScenes:
             there is no plan; float32, or float64 where some are beyond what float32 holds.
         plan_times_s: When the poses of the plans are, seconds from the frame of the plan, (T,).
         was_driven: Which tracks a driver has moved in any frame, (T,).
+        by_fallback: For each frame from the start on, whether the step from it was driven by a fallback, 1 or 0, and -1
+            where there is none, (S, F).
     """
 
     batch: SceneBatch
@@ -72,6 +74,7 @@ class DrivenScenes:
     plans: FloatArray | None
     plan_times_s: Float64Array | None
     was_driven: BoolArray
+    by_fallback: Int64Array
 
     @property
     def finished(self) -> Int64Array:

@@ -130,6 +130,7 @@ class SceneSimulation:
             self._motion = EgoMotion(np.zeros(shape), np.zeros((*shape, 2)))
             self._note_motion(np.arange(len(batch)), self._ego_states, yaw_rates_radps)
         self._plans = KeptPlans(shape) if keeps_plans else None
+        self._by_fallback: Int64Array = np.full(shape, -1, np.int64)
 
     @property
     def running(self) -> Int64Array:
@@ -166,6 +167,7 @@ class SceneSimulation:
             plans=plans,
             plan_times_s=plan_times_s,
             was_driven=self._tracks.was_driven.copy(),
+            by_fallback=self._by_fallback.copy(),
         )
 
     def step(self) -> bool:
@@ -274,10 +276,12 @@ class SceneSimulation:
             return None
         decision, refusals = decide(seat.driver, seat.model, state, self._egos_apart)
         self._refuse(refusals, state)
-        if self._plans is not None:
-            for actors, actions in decision.told:
-                of_actors = state.scenes[actors]
-                frames = self.frame_indices[of_actors] - self.batch.starts[of_actors]
+        for actors, actions in decision.told:
+            of_actors = state.scenes[actors]
+            frames = self.frame_indices[of_actors] - self.batch.starts[of_actors]
+            if actions.is_fallback is not None:
+                self._by_fallback[of_actors, frames] = actions.is_fallback
+            if self._plans is not None:
                 self._plans.keep(of_actors, frames, actions, self.batch.facts.step_time_s)
         return state.scenes[decision.actors], decision.moved
 

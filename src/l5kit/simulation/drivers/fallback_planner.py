@@ -1,0 +1,127 @@
+"""Planner with a fallback: any planner drives as long as its plan has no fault, and rules drive else."""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array
+from l5kit.data.read_only_views import behind_view
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.drivers.rule_planner import RulePlanner
+from l5kit.simulation.engine.actions import Actions, Controls
+from l5kit.simulation.engine.asking import ask
+from l5kit.simulation.engine.kept_plans import plans_at
+from l5kit.simulation.engine.traffic_state import Driver, TrafficState
+
+__all__ = ["FallbackPlanner"]
+
+_MEMORY: Final = "planner with a fallback"
+_HELD_STEPS: Final = 15
+"""Steps for which controls are held in the plan that they stand for, more than the tracker looks ahead."""
+
+_TURN_STEPS: Final = 5
+"""Steps at the end of a plan whose mean speed and turn it goes on with."""
+
+
+@dataclass(frozen=True)
+class FallbackPlanner:
+    """Planner of AVs that lets another one drive as long as its plans have no fault by the scores of rules.
+
+    In each step the plan is rolled out for 4 s as :class:`RulePlanner` rolls out its own: where it collides at fault,
+    leaves the road, has somebody ahead within the time to collision or passes a red line, the plan of the rules is
+    driven. A tracker goes some metres beyond the end of a plan that stops, so that late stops are overruled, too. The
+    rules also drive where an AV hardly moves for ten frames (below 1 m/s), its plans take it less than half as far as
+    theirs would in 4 s, and these have no fault: they start it, and drive on until the plans of the planner go farther.
+    A plan that ends before is scored as if it went on with the speed and turn of its end, as trackers do.
+
+    Actions say for each AV which of both drives (``is_fallback``), and are plans in steps of 0.1 s up to 4 s ahead.
+    Errors of the planner stay errors, and plans that are not finite are left to the engine, as without a fallback.
+
+    Attributes:
+        planner: Drives AVs; it has a memory of its own.
+        rules: Judges its plans, and drives else.
+        controls: How the actions of a planner that gives controls become poses; None for one that plans poses. Controls
+            count as a plan to hold them for 15 steps and then to keep speed and turn.
+    """
+
+    planner: Driver
+    rules: RulePlanner = field(default_factory=RulePlanner)
+    controls: Controls | None = None
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return the plan of each AV: world poses in steps of 0.1 s from 0.1 to 4 s ahead, (R, 40, 3).
+
+        Raises:
+            InvalidArgumentError: It is asked to drive agents, the planner gives controls and nobody says of which
+                model, or its plans end before 0.1 s.
+        """
+        state = behind_view(state)
+        if state.actors is not None:
+            raise InvalidArgumentError("FallbackPlanner drives AVs only; agents can have an IntelligentDriver")
+        actions = ask(self.planner, replace(state, memory=state.memory.setdefault(_MEMORY, {})))
+        if not actions.is_plan:
+            actions = self._plan_of_controls(state, actions)
+        # what is not finite is judged as if it stood, and told to the engine afterwards
+        is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=(1, 2))
+        now = np.concatenate([state.ego.positions_m, state.ego.yaws_rad[:, None]], axis=1)[:, None]
+        values = np.where(is_broken[:, None, None], now, actions.values)
+        times_s = self.rules.times_s
+        given = _reaching(now, Actions(values, actions.times_of(state.step_time_s)), times_s)
+        plans, is_fallback = self.rules.overrule(state, given)
+        plans[is_broken], is_fallback[is_broken] = np.nan, False
+        return Actions(plans, times_s[1 : plans.shape[1] + 1], is_fallback)
+
+    def _plan_of_controls(self, state: TrafficState, actions: Actions) -> Actions:
+        """Return where controls lead that are held."""
+        if self.controls is None:
+            raise InvalidArgumentError(
+                f"planner {type(self.planner).__name__} gives controls {actions.values.shape}; say with controls of "
+                "which vehicle model, or plan poses (K, T, 3)"
+            )
+        is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=1)
+        held = Actions(np.where(is_broken[:, None], 0.0, actions.values))
+        states, poses = state.ego, np.empty((len(actions), _HELD_STEPS, 3))
+        for step in range(_HELD_STEPS):
+            states = self.controls.move(states, held, state.step_time_s)
+            poses[:, step, :2], poses[:, step, 2] = states.positions_m, states.yaws_rad
+        poses[is_broken] = np.nan
+        return Actions(poses)
+
+
+def _reaching(now: Float64Array, plan: Actions, times_s: Float64Array) -> Float64Array:
+    """Return plans at times in even steps from 0 on, (R, N + 1, 3), which go on behind their end as they ended.
+
+    Args:
+        now: Poses of now, (R, 1, 3).
+        plan: The plans.
+        times_s: The times, (N + 1,).
+
+    Raises:
+        InvalidArgumentError: The plans end before the first step.
+    """
+    own_s, poses = plan.times_of(float(times_s[1])), plan.values
+    if own_s[0] > 0:
+        own_s, poses = np.concatenate([[0.0], own_s]), np.concatenate([now, poses], axis=1)
+    last = int(np.searchsorted(times_s, own_s[-1] * (1 + 1e-9), side="right")) - 1
+    if last < 1:
+        raise InvalidArgumentError(
+            f"times_s of plans end at {own_s[-1]} s; they must reach {times_s[1]} s from now or later"
+        )
+    reaching = np.empty((len(poses), len(times_s), 3))
+    reaching[:, : last + 1] = plans_at(times_s[: last + 1], poses, own_s)
+    # the chord of the last steps, turned on by as much in each step
+    num_steps = min(last, _TURN_STEPS)
+    begin, end = reaching[:, last - num_steps], reaching[:, last]
+    turn_rad = ((end[:, 2] - begin[:, 2] + np.pi) % (2 * np.pi) - np.pi) / num_steps
+    middle_rad = begin[:, 2] + 0.5 * num_steps * turn_rad
+    chord_m = (
+        (end[:, 0] - begin[:, 0]) * np.cos(middle_rad) + (end[:, 1] - begin[:, 1]) * np.sin(middle_rad)
+    ) / num_steps
+    steps = np.arange(1, len(times_s) - last)
+    headings_rad = end[:, 2, None] + turn_rad[:, None] * steps
+    between_rad = headings_rad - 0.5 * turn_rad[:, None]
+    reaching[:, last + 1 :, 0] = end[:, 0, None] + np.cumsum(chord_m[:, None] * np.cos(between_rad), axis=1)
+    reaching[:, last + 1 :, 1] = end[:, 1, None] + np.cumsum(chord_m[:, None] * np.sin(between_rad), axis=1)
+    reaching[:, last + 1 :, 2] = headings_rad
+    return reaching
