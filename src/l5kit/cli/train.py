@@ -16,6 +16,7 @@ from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.sweeps import parse_sweep, plan_sweep
 from l5kit.configs.training import TrainingParams
 from l5kit.data.folder_lock import is_main_process, require_unused
+from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.texts import duration_text
 
@@ -129,7 +130,7 @@ def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | Non
     else:
         params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
         for loader in (params.train_loader, params.val_loader):
-            for key in [] if loader is None else loader.log_keys:
+            for key in [] if loader is None else log_keys_of(loader, data_manager):
                 data_manager.require(key)
     require_writable_folder(out)
     if not resume and is_main_process():

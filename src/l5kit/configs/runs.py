@@ -12,8 +12,8 @@ from l5kit.configs.kinds import (
     EpochCount,
     FileName,
     FilePath,
-    FilePaths,
     Flag,
+    FolderNames,
     Fraction,
     Key,
     LearningRate,
@@ -75,10 +75,11 @@ class LoaderParams(Params, section=_TRAINED):
 
     key: Annotated[FilePath, Key("the log, relative to the data folder, or to each of `folders`")]
     folders: Annotated[
-        FilePaths | None,
+        FolderNames | None,
         Key(
-            "folders in the data folder, such as `[town-1, town-2]`, whose samples are taken together: each has a log "
-            "under `key`, and a map of its own under the keys of `raster_params`",
+            "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`, "
+            "whose samples are taken together: each has a log under `key`, and a map of its own under the keys of "
+            "`raster_params`",
             otherwise="the data folder itself",
         ),
     ] = None
@@ -165,11 +166,6 @@ class LoaderParams(Params, section=_TRAINED):
             otherwise="all",
         ),
     ] = None
-
-    @property
-    def log_keys(self) -> list[str]:
-        """Keys of the logs, relative to the data folder."""
-        return [self.key] if self.folders is None else [f"{folder}/{self.key}" for folder in self.folders]
 
     @classmethod
     def from_cfg(cls, cfg: Config, name: str = _TRAINED) -> Self:

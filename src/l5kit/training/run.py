@@ -17,6 +17,7 @@ from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
 from l5kit.data.data_record import DataRecord
 from l5kit.data.folder_lock import is_main_process
+from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.training.best import BestScore
@@ -101,18 +102,19 @@ def train(
         KeyboardInterrupt: Ctrl-C; the last state stays.
         SystemExit: SIGTERM, with status 143; the last state stays.
     """
-    config = TrainingConfig.from_cfg(cfg)
+    data_manager = LocalDataManager(data_folder)
+    config = TrainingConfig.from_cfg(cfg).with_found_folders(data_manager)
     _warn_of_ineffective(cfg)
     require_node(config.params.scaling.num_nodes)
     target = Path(os.path.abspath(folder))  # code of users may change the directory
     with hold_folder(target, may_make=not resume) if is_main_process() else nullcontext():
-        return _train_in(target, config, data_folder, resume=resume, tell=tell, show_bar=show_bar, callbacks=callbacks)
+        return _train_in(target, config, data_manager, resume=resume, tell=tell, show_bar=show_bar, callbacks=callbacks)
 
 
 def _train_in(
     target: Path,
     config: TrainingConfig,
-    data_folder: str | os.PathLike[str] | None,
+    data_manager: LocalDataManager,
     *,
     resume: bool,
     tell: Callable[[str], None],
@@ -125,7 +127,6 @@ def _train_in(
     if resumed is not None and resumed.step == 0 and is_main_process():
         tell(f"there is no {target / LAST_CHECKPOINT} yet: the training starts at step 0")
     with torch.random.fork_rng(), quiet_lightning(), told_endings():
-        data_manager = LocalDataManager(data_folder)
         setup = set_up(config, data_manager)
         named = make_callbacks(config.params)
         facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
@@ -174,7 +175,7 @@ def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_ba
     """Return what weights and ``result.json`` tell of a training: the version of l5kit, and its data."""
     params = config.params
     loaders = {"data": params.train_loader, "eval_data": params.val_loader}
-    keys = {name: loader.log_keys if loader else [] for name, loader in loaders.items()}
+    keys = {name: log_keys_of(loader, data_manager) if loader else [] for name, loader in loaders.items()}
     with show_progress("Reading", visible=show_bar) as progress:
         records = {
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()

@@ -9,6 +9,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Config, Int64Array, JsonObject
 from l5kit.configs.training import LoaderParams
+from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.agent import AgentDataset
@@ -130,9 +131,10 @@ def place_rasters(mapping: Config, log: ChunkedDataset, data_manager: LocalDataM
 
 def data_managers_of(loader: LoaderParams, data_manager: LocalDataManager) -> list[LocalDataManager]:
     """Return what finds the log and the map of each of the folders of a loader; without folders, of the data folder."""
-    if loader.folders is None:
+    folders = folders_of(loader, data_manager)
+    if folders is None:
         return [data_manager]
-    return [LocalDataManager(data_manager.root_folder / folder) for folder in loader.folders]
+    return [LocalDataManager(data_manager.root_folder / folder) for folder in folders]
 
 
 def spread_indices(num_samples: int, most: int | None) -> Int64Array:
