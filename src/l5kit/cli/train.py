@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _SCORES = {"val/ade_m": "ADE", "val/fde_m": "FDE", "ctra/ade_m": "CTRA ADE", "ctra/fde_m": "CTRA FDE"}
 """Scores that are printed: of a training at each time ahead, of a sweep at the last."""
 
+_DRIVING = "driving/score"
+"""Score of driving, of which the largest is the best."""
+
 _OF_AGENTS = ("simnet", "agent_motion", "agent_motion_multimodal")
 """Workflows whose networks drive the others in simulations."""
 
@@ -111,7 +114,10 @@ def _print_trained(result: "TrainingResult", workflow: str, *, data: Path | None
         "time": duration_text(60 * result.minutes),
     }
     if result.best_weights is not None:
-        facts["best weights"] = f"{result.best_weights}, of step {result.best_step}"
+        by_driving = f", which drive best: {result.best_score:.3f} of 1" if result.best_by == _DRIVING else ""
+        facts["best weights"] = f"{result.best_weights}, of step {result.best_step}{by_driving}"
+    if _DRIVING in result.scores:
+        facts[_DRIVING] = f"{result.scores[_DRIVING]:.3f} at the end, of 1"
     print_facts(f"Trained {workflow}", facts)
     times = dict.fromkeys(name.rpartition("/")[2] for name in result.scores if name.startswith(tuple(_SCORES)))
     rows = [[time, *(_cell(result.scores.get(f"{name}/{time}")) for name in _SCORES)] for time in times]
@@ -155,7 +161,8 @@ def _train_all(
         print_json({"table": result.table, "runs": [row.as_dict() for row in result.rows]})
     else:
         keys = {name: name.rpartition(".")[2] for name in result.rows[0].values}
-        names = {"status": "", **keys, **_scores_of(result.rows), "best_score": "best", "minutes": "minutes"}
+        best = "best driving" if any(row.as_dict()["best_by"] == _DRIVING for row in result.rows) else "best"
+        names = {"status": "", **keys, **_scores_of(result.rows), "best_score": best, "minutes": "minutes"}
         rows = [[row.run[:4], *(_cell(row.as_dict().get(name)) for name in names)] for row in result.rows]
         print_table(f"Trained {len(rows)} times: {result.table}", ("run", *names.values()), rows)
     if result.num_failed:

@@ -38,6 +38,7 @@ from l5kit.errors import ConfigError
 __all__ = [
     "PRECISIONS",
     "WORKFLOWS",
+    "DrivingParams",
     "LoaderParams",
     "OptimizerParams",
     "TrainingKeys",
@@ -221,6 +222,27 @@ class OptimizerParams(Params, section="train_params"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrivingParams(Params, section="val_driving"):
+    """Which scenes a network in training drives at each evaluation."""
+
+    key: Annotated[FilePath, Key("the log of scenes that are driven, relative to `folder`; none that is trained on")]
+    folder: Annotated[
+        FilePath | None,
+        Key("folder in the data folder with this log and its map", otherwise="the data folder itself"),
+    ] = None
+    num_scenes: Annotated[PositiveCount, Key("scenes that are driven, at most; evenly spread over the log")] = 24
+    start_frame: Annotated[Count, Key("first frame of a scene that is driven; those before are its past")] = 10
+    num_frames: Annotated[
+        PositiveCount | None,
+        Key("frames of a scene that are driven, at most, the first one included", otherwise="100; null for all"),
+    ] = 100
+    agents: Annotated[
+        Literal["replay", "idm"],
+        Key("who drives the others: their log, or the Intelligent Driver Model, which reacts to the AV"),
+    ] = "replay"
+
+
+@dataclass(frozen=True, kw_only=True)
 class WeightsName(Params, section="train_params"):
     """How the files of weights are called."""
 
@@ -263,8 +285,16 @@ class TrainingRun(WeightsName, LoggerParams):
     precision: Annotated[_Precision, Key("formats of numbers, by Lightning's names")] = "32-true"
     log_every_n_steps: Annotated[PositiveCount, Key("steps between two points of the curves")] = 10
     early_stopping_patience: Annotated[
-        PositiveCount | None, Key("evaluations without a better ADE after which the training ends", otherwise="never")
+        PositiveCount | None,
+        Key("evaluations without a better score (see `best_by`) after which the training ends", otherwise="never"),
     ] = None
+    best_by: Annotated[
+        Literal["open_loop", "closed_loop"],
+        Key(
+            "by what weights are the best: the smallest ADE at the last time ahead, or the largest score of the scenes "
+            "of `val_driving`"
+        ),
+    ] = "open_loop"
     horizons_s: Annotated[
         PositiveList,
         Key(
@@ -283,6 +313,7 @@ class TrainingKeys(Params, section="model_params"):
     Attributes:
         train_loader: Samples that are trained on.
         val_loader: Samples that evaluations take; None for no evaluation.
+        val_driving: Scenes that are driven at evaluations; None for none.
         optimizer: How weights are changed.
         run: How long, on what, and what is written.
         scaling: How it is spread over processes and steps, and which weights are kept.
@@ -325,6 +356,7 @@ class TrainingKeys(Params, section="model_params"):
     ] = 0.0
     train_loader: LoaderParams
     val_loader: Annotated[LoaderParams | None, Key("", at=_EVALUATED)] = None
+    val_driving: DrivingParams | None = None
     optimizer: OptimizerParams
     run: TrainingRun
     scaling: ScalingParams

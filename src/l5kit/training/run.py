@@ -51,7 +51,9 @@ class TrainingResult:
         scores: Mean errors at the end by name, of the model and of the kinematic baselines.
         best_weights: The weights that scored best; None if no evaluation of this training had a finite score.
         best_step: Steps after which they were reached; None where that is not known.
-        best_score: Their mean error over the whole future, in metres.
+        best_score: Their mean error over the whole future, in metres, the smallest; or with ``best_by: closed_loop``
+            their mean score of driving, the largest.
+        best_by: Name of this score in ``scores``; None without evaluations.
     """
 
     folder: Path
@@ -62,6 +64,7 @@ class TrainingResult:
     best_weights: Path | None = None
     best_step: int | None = None
     best_score: float | None = None
+    best_by: str | None = None
 
 
 def train(
@@ -156,6 +159,7 @@ def _train_in(
         best_weights=writer.best_weights if has_best else None,
         best_step=writer.best.step if has_best else None,
         best_score=writer.best.score if has_best else None,
+        best_by=writer.best_by,
     )
     if trainer.is_global_zero:
         _write_result(result, facts)
@@ -176,15 +180,19 @@ def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_ba
     params = config.params
     loaders = {"data": params.train_loader, "eval_data": params.val_loader}
     keys = {name: log_keys_of(loader, data_manager) if loader else [] for name, loader in loaders.items()}
+    driving = params.val_driving
+    driven = [] if driving is None else [f"{driving.folder}/{driving.key}" if driving.folder else driving.key]
     with show_progress("Reading", visible=show_bar) as progress:
         records = {
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()
-            for key in dict.fromkeys([*keys["data"], *keys["eval_data"]])
+            for key in dict.fromkeys([*keys["data"], *keys["eval_data"], *driven])
         }
     told: JsonObject = {"l5kit": __version__}
     for name, loader in loaders.items():
         of_loader = [records[key] for key in keys[name]]
         told[name] = of_loader if loader is None or loader.folders is not None else of_loader[0]
+    if driven:
+        told["driving_data"] = records[driven[0]]
     return {**told, "eval_data": told["eval_data"] or None}
 
 
@@ -196,6 +204,7 @@ def _write_result(result: TrainingResult, told: Mapping[str, object]) -> None:
         "scores": dict(result.scores),
         "best_step": result.best_step,
         "best_score": result.best_score,
+        "best_by": result.best_by,
         **told,
     }
     with replaced_when_complete(result.folder / RESULT_FILE, argument="folder") as temporary:
