@@ -49,7 +49,7 @@ def make_towns(
     path = Path(path)
     num_scenes = params.num_scenes + params.num_train_scenes + params.num_validate_scenes
     total = num_towns * num_scenes
-    towns = []
+    towns: list[CityFolder] = []
     for name, of_town in params_of_towns(params, num_towns):
         num_before = len(towns) * num_scenes
 
