@@ -16,7 +16,7 @@ from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.sweeps import parse_sweep, plan_sweep
 from l5kit.configs.training import TrainingParams
 from l5kit.data.folder_lock import is_main_process, require_unused
-from l5kit.data.loader_folders import log_keys_of
+from l5kit.data.loader_folders import folders_of, log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.texts import duration_text
 
@@ -102,7 +102,15 @@ def train(
     if as_json:
         print_json(facts)
     else:
-        _print_trained(result, cfg["workflow"], data=data)
+        _print_trained(result, cfg["workflow"], data=_town_of(cfg, data))
+
+
+def _town_of(cfg: JsonObject, data: Path | None) -> Path | None:
+    """Return the data folder that commands after a training can take: of several towns, one that it was scored in."""
+    params = TrainingParams.from_cfg(cfg)
+    loader, data_manager = params.val_loader or params.train_loader, LocalDataManager(data)
+    folders = folders_of(loader, data_manager)
+    return data if folders is None else data_manager.root_folder / folders[0]
 
 
 def _print_trained(result: "TrainingResult", workflow: str, *, data: Path | None) -> None:
