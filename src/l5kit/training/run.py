@@ -105,19 +105,18 @@ def train(
         KeyboardInterrupt: Ctrl-C; the last state stays.
         SystemExit: SIGTERM, with status 143; the last state stays.
     """
-    data_manager = LocalDataManager(data_folder)
-    config = TrainingConfig.from_cfg(cfg).with_found_folders(data_manager)
+    config = TrainingConfig.from_cfg(cfg)
     _warn_of_ineffective(cfg)
     require_node(config.params.scaling.num_nodes)
     target = Path(os.path.abspath(folder))  # code of users may change the directory
     with hold_folder(target, may_make=not resume) if is_main_process() else nullcontext():
-        return _train_in(target, config, data_manager, resume=resume, tell=tell, show_bar=show_bar, callbacks=callbacks)
+        return _train_in(target, config, data_folder, resume=resume, tell=tell, show_bar=show_bar, callbacks=callbacks)
 
 
 def _train_in(
     target: Path,
     config: TrainingConfig,
-    data_manager: LocalDataManager,
+    data_folder: str | os.PathLike[str] | None,
     *,
     resume: bool,
     tell: Callable[[str], None],
@@ -125,6 +124,8 @@ def _train_in(
     callbacks: tuple[pl.Callback, ...],
 ) -> TrainingResult:
     """Train in a folder that no other process writes to; see :func:`train`."""
+    data_manager = LocalDataManager(data_folder)
+    config = config.with_found_folders(data_manager)
     resumed = prepare_folder(target, config, resume=resume)
     clock = TrainingClock(0.0 if resumed is None else resumed.minutes)
     if resumed is not None and resumed.step == 0 and is_main_process():
