@@ -1,5 +1,7 @@
 """``l5kit synth``."""
 
+import json
+
 from l5kit.data import ChunkedDataset
 
 SMALL = ("--scenes", 1, "--frames", 12, "--town-size", 300)
@@ -46,3 +48,23 @@ def test_with_noise_the_true_scenes_stand_beside_those_that_are_perceived(l5kit,
     true, seen = (ChunkedDataset(str(tmp_path / "city" / name / "sample.zarr")).open() for name in ("truth", "scenes"))
     assert (true.frames["ego_translation"] == seen.frames["ego_translation"]).all()
     assert (true.agents["centroid"][0] != seen.agents["centroid"][0]).any()
+
+
+def test_towns_are_made_listed_and_kept(l5kit, tmp_path):
+    options = ("--frames", 8, "--town-size", 250, "--density", 0.2, "--scenes", 1)
+    done = l5kit("synth", tmp_path / "towns", "--towns", 2, *options)
+    assert done.exit_code == 0
+    assert "town_00" in done.stdout
+    assert "scenes/sample.zarr" in done.stdout
+    assert sorted(path.name for path in (tmp_path / "towns").iterdir()) == ["town_00", "town_01"]
+    for command in ("info", "validate"):
+        told = l5kit(command, tmp_path / "towns", "--json")
+        assert told.exit_code == 0
+        assert [log["files" if command == "info" else "dataset"] for log in json.loads(told.stdout)["logs"]]
+        assert len(json.loads(told.stdout)["logs"]) == 2
+    other = l5kit("synth", tmp_path / "towns", "--towns", 2, *options, "--noise")
+    assert other.exit_code == 1
+    assert "noise False in place of True" in other.stderr
+    with_job = l5kit("synth", tmp_path / "towns", "--towns", 2, *options, "--job", tmp_path / "job")
+    assert with_job.exit_code == 2
+    assert "for --job" in with_job.stderr

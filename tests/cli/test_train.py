@@ -1,6 +1,7 @@
 """``l5kit train``."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +57,33 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     ]
     assert "CTRA FDE" in longer.stdout
     assert "step 3" in longer.stderr
+
+
+def test_towns_of_a_pattern_are_trained_on_and_driven_in(l5kit, config, city, tmp_path):
+    towns = tmp_path / "towns"
+    for name in ("town_0", "town_1"):
+        shutil.copytree(city, towns / name)
+    changes = {
+        "train_data_loader.folders": "town_*",
+        "val_data_loader.folders": "town_1",
+        "val_driving.folder": "town_1",
+        "val_driving.key": "scenes/sample.zarr",
+        "val_driving.num_scenes": 1,
+        "val_driving.num_frames": 3,
+        "train_params.best_by": "closed_loop",
+    }
+    options = [text for key, value in changes.items() for text in ("--set", f"{key}={value}")]
+    call = ("train", config, "--data", towns, "--workflow", "vector_planner", *FEW, *options, "--out", tmp_path / "out")
+    done = l5kit(*call)
+    assert done.exit_code == 0
+    assert "driving/score" in done.stderr
+    assert "which drive best" in done.stdout.replace("\n", " ")
+    assert f"--data {towns / 'town_1'}" in done.stdout
+    told = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert [data["path"] for data in told["data"]] == [f"town_{number}/scenes/sample.zarr" for number in (0, 1)]
+    refused = l5kit(*call, "--set", "train_data_loader.folders=city_*")
+    assert refused.exit_code == 1
+    assert "is called 'city_*'; there are town_0, town_1" in refused.stderr
 
 
 def test_a_training_that_fails_before_its_first_step_leaves_its_folder_free(l5kit, config, city, tmp_path, monkeypatch):

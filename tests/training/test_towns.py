@@ -2,14 +2,17 @@
 
 import json
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
+from l5kit.configs.config import load_config_data
 from l5kit.configs.training import LoaderParams
 from l5kit.data import LocalDataManager
 from l5kit.data.digest import dataset_digest
+from l5kit.data.loader_folders import folders_of, log_keys_of
 from l5kit.dataset import collate
 from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.scene_choice import SceneChoice
@@ -81,16 +84,55 @@ def test_scenes_are_limited_in_each_town(towns):
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        pytest.param("old", "folders: expected a list of paths", id="one path"),
-        pytest.param([], "folders: expected a list of paths", id="none"),
-        pytest.param([1], "folders: expected a list of paths", id="a number"),
+        pytest.param([], "folders: expected a path that is not empty or a list of paths", id="none"),
+        pytest.param([1], "folders: expected a path that is not empty or a list of paths", id="a number"),
+        pytest.param("", "folders: expected a path that is not empty or a list of paths", id="no name"),
     ],
 )
-def test_folders_are_a_list_of_paths(given, error):
+def test_folders_are_a_pattern_or_a_list_of_paths(given, error):
     cfg = small_config("vector_planner")
     cfg["train_data_loader"]["folders"] = given
     with pytest.raises(ConfigError, match=error):
         LoaderParams.from_cfg(cfg)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        pytest.param("*", ["new", "old"], id="all"),
+        pytest.param("o*", ["old"], id="one"),
+        pytest.param("old", ["old"], id="a name"),
+        pytest.param(["old", "*"], ["old", "new"], id="none twice"),
+        pytest.param(["old", "old"], ["old", "old"], id="as it is listed"),
+        pytest.param(["[no]*"], ["new", "old"], id="letters"),
+    ],
+)
+def test_a_pattern_finds_folders_in_their_order(given, found, towns):
+    loader = LoaderParams.from_cfg({"train_data_loader": {"key": KEY, "batch_size": 1, "folders": given}})
+    data_manager = LocalDataManager(towns)
+    assert folders_of(loader, data_manager) == found
+    assert log_keys_of(loader, data_manager) == [f"{name}/{KEY}" for name in found]
+
+
+def test_a_pattern_that_finds_nothing_tells_what_is_there(towns):
+    with pytest.raises(ConfigError, match=r"no folder in .* is called 'town_\*'; there are new, old"):
+        samples_of(towns, "vector_planner", "town_*")
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*LeafSpec")
+def test_a_training_keeps_the_folders_that_its_pattern_has_found(towns, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(towns / "new", data / "town_0")
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 1, "checkpoint_every_n_steps": 1})
+    cfg["train_data_loader"] |= {"folders": "town_*"}
+    del cfg["val_data_loader"]
+    training = partial(train, cfg, tmp_path / "out", data_folder=data, tell=lambda _: None, show_bar=False)
+    result = training()
+    assert load_config_data(str(result.folder / "config.yaml"))["train_data_loader"]["folders"] == ["town_0"]
+    assert training(resume=True).num_steps == 1
+    shutil.copytree(towns / "new", data / "town_1")
+    with pytest.raises(ConfigError, match=r"folders: \['town_0'\] became \['town_0', 'town_1'\]"):
+        training(resume=True)
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def info(
     aerial: AerialOption = None,
 ) -> None:
     """Show what a dataset holds, each of its logs, and where its map, aerial picture and meta.json are."""
-    logs = find_all_logs(path)
+    logs = find_all_logs(path, takes_towns=True)
     all_files = [find_dataset_files(log, map_path=map_path, meta_path=meta, aerial_path=aerial) for log in logs]
     if checksums is not None:
         require_one_log(logs, option="--checksums")

@@ -1,16 +1,18 @@
 """``l5kit synth``: make a city."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, WorkersOption
-from l5kit.cli.output import print_facts, require_writable_folder
+from l5kit.cli.output import print_facts, print_table, require_writable_folder
 from l5kit.cli.workers import AskedWorkers
 from l5kit.data.progress import show_progress
 from l5kit.synthetic.city import make_city
 from l5kit.synthetic.params import LIMITS, CityParams
+from l5kit.synthetic.towns import MAX_NUM_TOWNS, make_towns, params_of_towns
 
 _MOST_SCENES = int(LIMITS["num_scenes"][1])
 _TOWN_SIZES_M = LIMITS["town_size"]
@@ -43,33 +45,58 @@ def synth(
         bool,
         typer.Option("--noise", help="Perceive others as a tracker does; the true scenes are written to truth/."),
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is there.")] = False,
+    towns: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_NUM_TOWNS,
+            metavar="N",
+            help="Make N cities, OUT/town_00 and so on, each with as many scenes; those that are there are kept.",
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the folder if it is there; of --towns, those of other cities.")
+    ] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
 ) -> None:
-    """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture."""
+    """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture.
+
+    With --towns, make several, each of another town, to train on all of them.
+    """
     require_writable_folder(out, option="OUT")
-    params = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
+    if towns is not None and job is not None:  # parts of a job are those of one city
+        raise typer.BadParameter("towns that are complete are kept without it; leave it out", param_hint="--job")
+    params = CityParams(
+        seed=seed,
+        num_scenes=scenes,
+        num_train_scenes=train_scenes,
+        num_validate_scenes=validate_scenes,
+        town_size=town_size,
+        traffic_density=density,
+        num_frames=frames,
+        noise=noise,
+    )
+    told = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
     with (
-        AskedWorkers(engine, address, workers, job).opened("synth", [], params=params) as carriers,
+        AskedWorkers(engine, address, workers, job).opened("synth", [], params=told) as carriers,
         show_progress("Driving", visible=True) as progress,
     ):
-        city = make_city(
-            out,
-            seed=seed,
-            num_scenes=scenes,
-            num_train_scenes=train_scenes,
-            num_validate_scenes=validate_scenes,
-            town_size=town_size,
-            traffic_density=density,
-            num_frames=frames,
-            noise=noise,
-            overwrite=overwrite,
-            progress=progress,
-            workers=carriers,
-        )
+        if towns is None:
+            city = make_city(out, **asdict(params), overwrite=overwrite, progress=progress, workers=carriers)
+        else:
+            made = make_towns(out, towns, params=params, overwrite=overwrite, progress=progress, workers=carriers)
+    if towns is not None:
+        num_scenes = {"sample": scenes, "train": train_scenes, "validate": validate_scenes}
+        rows = [
+            [name, str(of_town.seed), *(str(num_scenes[split]) for split in folder.scenes)]
+            for folder, (name, of_town) in zip(made, params_of_towns(params, towns), strict=True)
+        ]
+        columns = ("town", "seed", *(f"scenes/{split}.zarr" for split in made[0].scenes))
+        print_table(f"{towns} towns in {out}", columns, rows)
+        return
     truth = {f"true {name}": path for name, path in city.truth.items()}
     files = {
         **city.scenes,

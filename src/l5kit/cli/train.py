@@ -16,6 +16,7 @@ from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.sweeps import parse_sweep, plan_sweep
 from l5kit.configs.training import TrainingParams
 from l5kit.data.folder_lock import is_main_process, require_unused
+from l5kit.data.loader_folders import folders_of, log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.texts import duration_text
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _SCORES = {"val/ade_m": "ADE", "val/fde_m": "FDE", "ctra/ade_m": "CTRA ADE", "ctra/fde_m": "CTRA FDE"}
 """Scores that are printed: of a training at each time ahead, of a sweep at the last."""
+
+_DRIVING = "driving/score"
+"""Score of driving, of which the largest is the best."""
 
 _OF_AGENTS = ("simnet", "agent_motion", "agent_motion_multimodal")
 """Workflows whose networks drive the others in simulations."""
@@ -98,7 +102,15 @@ def train(
     if as_json:
         print_json(facts)
     else:
-        _print_trained(result, cfg["workflow"], data=data)
+        _print_trained(result, cfg["workflow"], data=_town_of(cfg, data))
+
+
+def _town_of(cfg: JsonObject, data: Path | None) -> Path | None:
+    """Return the data folder that commands after a training can take: of several towns, one that it was scored in."""
+    params = TrainingParams.from_cfg(cfg)
+    loader, data_manager = params.val_loader or params.train_loader, LocalDataManager(data)
+    folders = folders_of(loader, data_manager)
+    return data if folders is None else data_manager.root_folder / folders[0]
 
 
 def _print_trained(result: "TrainingResult", workflow: str, *, data: Path | None) -> None:
@@ -110,7 +122,10 @@ def _print_trained(result: "TrainingResult", workflow: str, *, data: Path | None
         "time": duration_text(60 * result.minutes),
     }
     if result.best_weights is not None:
-        facts["best weights"] = f"{result.best_weights}, of step {result.best_step}"
+        by_driving = f", which drive best: {result.best_score:.3f} of 1" if result.best_by == _DRIVING else ""
+        facts["best weights"] = f"{result.best_weights}, of step {result.best_step}{by_driving}"
+    if _DRIVING in result.scores:
+        facts[_DRIVING] = f"{result.scores[_DRIVING]:.3f} at the end, of 1"
     print_facts(f"Trained {workflow}", facts)
     times = dict.fromkeys(name.rpartition("/")[2] for name in result.scores if name.startswith(tuple(_SCORES)))
     rows = [[time, *(_cell(result.scores.get(f"{name}/{time}")) for name in _SCORES)] for time in times]
@@ -129,7 +144,7 @@ def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | Non
     else:
         params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
         for loader in (params.train_loader, params.val_loader):
-            for key in [] if loader is None else loader.log_keys:
+            for key in [] if loader is None else log_keys_of(loader, data_manager):
                 data_manager.require(key)
     require_writable_folder(out)
     if not resume and is_main_process():
@@ -154,7 +169,8 @@ def _train_all(
         print_json({"table": result.table, "runs": [row.as_dict() for row in result.rows]})
     else:
         keys = {name: name.rpartition(".")[2] for name in result.rows[0].values}
-        names = {"status": "", **keys, **_scores_of(result.rows), "best_score": "best", "minutes": "minutes"}
+        best = "best driving" if any(row.as_dict()["best_by"] == _DRIVING for row in result.rows) else "best"
+        names = {"status": "", **keys, **_scores_of(result.rows), "best_score": best, "minutes": "minutes"}
         rows = [[row.run[:4], *(_cell(row.as_dict().get(name)) for name in names)] for row in result.rows]
         print_table(f"Trained {len(rows)} times: {result.table}", ("run", *names.values()), rows)
     if result.num_failed:

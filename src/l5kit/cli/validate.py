@@ -38,7 +38,7 @@ def validate(
     job: JobOption = None,
 ) -> None:
     """Check every file and record of a dataset, all its logs, and its maps; exit status 1 if anything is wrong."""
-    logs = find_all_logs(path)
+    logs = find_all_logs(path, takes_towns=True)
     if checksums is not None:
         require_one_log(logs, option="--checksums")
     digests = None if checksums is None else _read_digests(checksums)

@@ -3,17 +3,14 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
-from l5kit._types import Config, JsonObject
+from l5kit._types import Config
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.log_facts import LogFacts
 from l5kit.simulation.engine.traffic_state import Driver
 
 __all__ = ["NetworkPlace", "open_checkpoint"]
-
-_KEYS: Final = {"semantic_map_key": "semantic_map", "dataset_meta_key": "meta", "satellite_map_key": "aerial"}
-"""Keys of ``raster_params``, and what they name in :class:`DatasetFiles`."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +50,7 @@ def open_checkpoint(
         InvalidArgumentError: The network drives others than those.
     """
     from l5kit.workflows.drivers import DriverCheckpoint
+    from l5kit.workflows.samples import with_files_of
     from l5kit.workflows.trained_network import configuration_of
 
     cfg = place.cfg or configuration_of(checkpoint, allow_pickle=place.allow_pickle)
@@ -66,16 +64,6 @@ def open_checkpoint(
             device=place.device,
             allow_pickle=place.allow_pickle,
         )
-        for each in (cfg, _with_files(cfg, place.files))
+        for each in (cfg, with_files_of(cfg, place.files))
     )
     return here.load(place.facts), of_training.digest
-
-
-def _with_files(cfg: Config, files: DatasetFiles) -> JsonObject:
-    """Return a configuration whose map is that of a log, where both have one."""
-    params = dict(cfg.get("raster_params", {}))
-    for key, name in _KEYS.items():
-        path = getattr(files, name)
-        if key in params and path is not None:
-            params[key] = os.path.abspath(path)
-    return {**cfg, "raster_params": params} if "raster_params" in cfg else dict(cfg)

@@ -7,21 +7,9 @@ from typing import Final, Literal
 import numpy as np
 
 from l5kit._types import DType
-from l5kit.evaluation.driving.scene_score import MAP_METRICS
+from l5kit.evaluation.driving.scene_score import MAP_METRICS, METRICS
 
 __all__ = ["FRAME_COLUMNS", "FRAME_DTYPE", "METRICS", "NEED_MAP", "SCENE_COLUMNS", "Column"]
-
-METRICS: Final = {
-    "no_at_fault_collisions": "no_at_fault_collisions",
-    "drivable_area_compliance": "drivable_area_compliance",
-    "making_progress": "making_progress",
-    "driving_direction_compliance": "driving_direction_compliance",
-    "progress": "expert_progress_ratio",
-    "time_to_collision": "time_to_collision",
-    "speed_limit_compliance": "speed_limit_compliance",
-    "comfort": "comfort",
-}
-"""The metrics by their names in files, and what they are called in :class:`SceneScores`."""
 
 NEED_MAP: Final = tuple(name for name, of in METRICS.items() if of in MAP_METRICS)
 """Those that need a map."""

@@ -99,10 +99,9 @@ def _constant_velocity_traffic() -> AgentSeat:
 
 
 def _intelligent_traffic() -> AgentSeat:
-    from l5kit.simulation.drivers.intelligent import IntelligentDriver
+    from l5kit.simulation.drivers.intelligent import intelligent_traffic
 
-    driver = IntelligentDriver()
-    return AgentSeat(driver, control=AgentControl.of_traffic(tracks=driver.tracks))
+    return intelligent_traffic()
 
 
 LANE_DRIVERS = ("idm", "rules")

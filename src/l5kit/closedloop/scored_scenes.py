@@ -11,20 +11,16 @@ from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE, METRICS
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.collisions import CollisionKind
-from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUsers
-from l5kit.evaluation.driving.scene_score import SceneDetails, detail_scenes
-from l5kit.evaluation.driving.scene_states import read_road_users
+from l5kit.evaluation.driving.scene_score import SceneDetails
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
+from l5kit.simulation.engine.scored_drives import ScoredDrives, score_drives
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 
 __all__ = ["ScoredScene", "find_overflow", "score_driven"]
 
 ScoredScene = tuple[JsonObject, RecordArray]
 """The row of a scene, without log and position, and the rows of its frames, ``FRAME_DTYPE``."""
-
-_LEAST_WAY_M = 0.1
-"""A scene in which neither the planner nor the log comes so far has no score."""
 
 _FARTHEST_M = 0.5
 """Distances from the road are not measured beyond."""
@@ -33,18 +29,14 @@ _FARTHEST_M = 0.5
 def score_driven(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None = None) -> dict[int, ScoredScene]:
     """Return the rows of all scenes that were driven to their end, by scene of the batch.
 
-    Scenes of the same length are scored together, so that no sum runs over frames that only another scene has.
-
     Args:
         driven: The scenes.
         truth: By scene of the batch, where others truly were in the frames that were driven; None for where they were
             in the simulation.
     """
-    lengths = driven.batch.stops - driven.batch.starts
     scored: dict[int, ScoredScene] = {}
-    for length in np.unique(lengths[driven.finished]).tolist():
-        scenes = driven.finished[lengths[driven.finished] == length]
-        scored |= _score_equally_long(driven, scenes, truth)
+    for drives in score_drives(driven, truth):
+        scored |= _rows_of(driven, drives)
     return scored
 
 
@@ -68,27 +60,20 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
     return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
 
 
-def _score_equally_long(
-    driven: DrivenScenes, scenes: Int64Array, truth: Mapping[int, SceneArrays] | None
-) -> dict[int, ScoredScene]:
-    arrays = [driven.arrays(scene) if truth is None else truth[scene] for scene in scenes.tolist()]
-    states, expert = driven.ego_states(scenes), driven.expert(scenes)
-    road_users = read_road_users(arrays, threshold=driven.batch.threshold)
-    details = detail_scenes(states, road_users, driven.batch.driving_map, expert=expert)
-    frames = _frame_rows(driven, scenes, states, expert, details)
-    track_ids = [np.unique(each.agents.track_ids) for each in arrays]
-    _write_collisions(frames, details, road_users, track_ids)
+def _rows_of(driven: DrivenScenes, drives: ScoredDrives) -> dict[int, ScoredScene]:
+    frames = _frame_rows(driven, drives)
+    track_ids = [np.unique(each.agents.track_ids) for each in drives.arrays]
+    _write_collisions(frames, drives.details, drives.road_users, track_ids)
     paths = driven.batch.once(paths_of_avs)
-    gaps_m = find_gaps_at_appearance(states, road_users, paths, path_of_scene=scenes)
-    _write_appearances(frames, gaps_m, road_users, track_ids)
-    rows = _scene_rows(driven, scenes, details, (states, expert), frames)
-    return {scene: (rows[place], frames[place]) for place, scene in enumerate(scenes.tolist())}
+    gaps_m = find_gaps_at_appearance(drives.states, drives.road_users, paths, path_of_scene=drives.scenes)
+    _write_appearances(frames, gaps_m, drives.road_users, track_ids)
+    rows = _scene_rows(driven, drives, frames)
+    return {scene: (rows[place], frames[place]) for place, scene in enumerate(drives.scenes.tolist())}
 
 
-def _frame_rows(
-    driven: DrivenScenes, scenes: Int64Array, states: EgoStates, expert: EgoStates, details: SceneDetails
-) -> RecordArray:
+def _frame_rows(driven: DrivenScenes, drives: ScoredDrives) -> RecordArray:
     """Return the rows of the frames without their collisions, (S, F)."""
+    scenes, states, expert, details = drives.scenes, drives.states, drives.expert, drives.details
     num_frames = states.is_there.shape[1]
     rows = np.zeros(states.is_there.shape, FRAME_DTYPE)
     rows["scene"] = driven.batch.scene_indices[scenes, None]
@@ -147,29 +132,20 @@ def _write_appearances(
         by_frame["appeared_track"][place] = track_ids[place // frames.shape[1]][road_users.tracks[row]]
 
 
-def _scene_rows(
-    driven: DrivenScenes,
-    scenes: Int64Array,
-    details: SceneDetails,
-    drives: tuple[EgoStates, EgoStates],
-    frames: RecordArray,
-) -> list[JsonObject]:
+def _scene_rows(driven: DrivenScenes, drives: ScoredDrives, frames: RecordArray) -> list[JsonObject]:
     """Return the rows of scenes."""
+    scenes, details = drives.scenes, drives.details
     failures = details.failures
     counts = {name: np.count_nonzero(where, axis=1) for name, where in failures.items()}
     appeared = frames["appeared_close"] > 0
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
     has_fallback = (frames["by_fallback"] >= 0).any(axis=1)
     of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
-    states, expert = drives
-    distances_m, expert_distances_m = _ways(states), _ways(expert)
-    # where nobody has driven there is nothing to score: whoever stands would get all points
-    is_drive = (states.num_frames > 1) & (np.maximum(distances_m, expert_distances_m) >= _LEAST_WAY_M)
     scores = {"score": details.scores.score} | {name: getattr(details.scores, of) for name, of in METRICS.items()}
     columns: dict[str, Float64Array | Int64Array] = {
         "scene": driven.batch.scene_indices[scenes],
-        "frames": states.num_frames,
-        **{name: np.where(is_drive, values, np.nan) for name, values in scores.items()},
+        "frames": drives.states.num_frames,
+        **{name: np.where(drives.has_score, values, np.nan) for name, values in scores.items()},
         "collisions": frames["collisions"].sum(axis=1),
         "collisions_at_fault": details.counts_at_fault.sum(axis=(1, 2)),
         "frames_off_road": counts["drivable_area_compliance"],
@@ -177,8 +153,8 @@ def _scene_rows(
         "frames_near_collision": counts["time_to_collision"],
         "frames_too_fast": counts["speed_limit_compliance"],
         "frames_uncomfortable": counts["comfort"],
-        "way_m": distances_m,
-        "expert_way_m": expert_distances_m,
+        "way_m": drives.ways_m,
+        "expert_way_m": drives.expert_ways_m,
         "route_m": details.progress_m.sum(axis=1),
         "expert_route_m": details.expert_progress_m.sum(axis=1),
         "most_from_log_m": frames["distance_to_log_m"].max(axis=1),
@@ -200,12 +176,6 @@ def _known(name: str, value: float) -> float | None:
     """Return a value, None where it is not known: NaN, and no first frame."""
     is_none = math.isnan(value) or (name.startswith("first_") and value < 0)
     return None if is_none else value
-
-
-def _ways(states: EgoStates) -> Float64Array:
-    """Return how far the centres of the AVs have come, all frames being there, (S,)."""
-    ways_m: Float64Array = _lengths(np.diff(states.positions_m, axis=1)).sum(axis=1)
-    return ways_m
 
 
 def _lengths(vectors: Float64Array) -> Float64Array:

@@ -39,6 +39,7 @@ __all__ = [
     "FilePath",
     "FilePaths",
     "Flag",
+    "FolderNames",
     "FourNumbers",
     "Fraction",
     "FrameCount",
@@ -157,6 +158,8 @@ Text = str
 FilePath = Annotated[str, Meta(pattern=r"\S", extra_json_schema={"format": "path"})]
 FileName = Annotated[str, Meta(pattern=_NAME_OF_FILE, max_length=100, extra_json_schema={"format": "file name"})]
 FilePaths = Annotated[tuple[FilePath, ...], Meta(min_length=1)]
+# msgspec 0.22 crashes on a text with a pattern beside a list, so that here the text has a length
+FolderNames = Annotated[str, Meta(min_length=1, extra_json_schema={"format": "path"})] | FilePaths
 
 _Side = Annotated[int, Meta(ge=1, le=MAX_RASTER_SIDE_PX)]
 SizePair = tuple[_Side, _Side]

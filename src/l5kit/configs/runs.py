@@ -12,8 +12,8 @@ from l5kit.configs.kinds import (
     EpochCount,
     FileName,
     FilePath,
-    FilePaths,
     Flag,
+    FolderNames,
     FourNumbers,
     Fraction,
     Key,
@@ -41,6 +41,7 @@ __all__ = [
     "RECOVERY_CLIP",
     "RECOVERY_STD",
     "WORKFLOWS",
+    "DrivingParams",
     "LoaderParams",
     "OptimizerParams",
     "TrainingKeys",
@@ -85,10 +86,11 @@ class LoaderParams(Params, section=_TRAINED):
 
     key: Annotated[FilePath, Key("the log, relative to the data folder, or to each of `folders`")]
     folders: Annotated[
-        FilePaths | None,
+        FolderNames | None,
         Key(
-            "folders in the data folder, such as `[town-1, town-2]`, whose samples are taken together: each has a log "
-            "under `key`, and a map of its own under the keys of `raster_params`",
+            "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`, "
+            "whose samples are taken together: each has a log under `key`, and a map of its own under the keys of "
+            "`raster_params`",
             otherwise="the data folder itself",
         ),
     ] = None
@@ -199,11 +201,6 @@ class LoaderParams(Params, section=_TRAINED):
         ),
     ] = None
 
-    @property
-    def log_keys(self) -> list[str]:
-        """Keys of the logs, relative to the data folder."""
-        return [self.key] if self.folders is None else [f"{folder}/{self.key}" for folder in self.folders]
-
     @classmethod
     def from_cfg(cls, cfg: Config, name: str = _TRAINED) -> Self:
         """Read ``train_data_loader`` or ``val_data_loader``."""
@@ -258,6 +255,27 @@ class OptimizerParams(Params, section="train_params"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrivingParams(Params, section="val_driving"):
+    """Which scenes a network in training drives at each evaluation."""
+
+    key: Annotated[FilePath, Key("the log of scenes that are driven, relative to `folder`; none that is trained on")]
+    folder: Annotated[
+        FilePath | None,
+        Key("folder in the data folder with this log and its map", otherwise="the data folder itself"),
+    ] = None
+    num_scenes: Annotated[PositiveCount, Key("scenes that are driven, at most; evenly spread over the log")] = 24
+    start_frame: Annotated[Count, Key("first frame of a scene that is driven; those before are its past")] = 10
+    num_frames: Annotated[
+        PositiveCount | None,
+        Key("frames of a scene that are driven, at most, the first one included", otherwise="100; null for all"),
+    ] = 100
+    agents: Annotated[
+        Literal["replay", "idm"],
+        Key("who drives the others: their log, or the Intelligent Driver Model, which reacts to the AV"),
+    ] = "replay"
+
+
+@dataclass(frozen=True, kw_only=True)
 class WeightsName(Params, section="train_params"):
     """How the files of weights are called."""
 
@@ -300,8 +318,16 @@ class TrainingRun(WeightsName, LoggerParams):
     precision: Annotated[_Precision, Key("formats of numbers, by Lightning's names")] = "32-true"
     log_every_n_steps: Annotated[PositiveCount, Key("steps between two points of the curves")] = 10
     early_stopping_patience: Annotated[
-        PositiveCount | None, Key("evaluations without a better ADE after which the training ends", otherwise="never")
+        PositiveCount | None,
+        Key("evaluations without a better score (see `best_by`) after which the training ends", otherwise="never"),
     ] = None
+    best_by: Annotated[
+        Literal["open_loop", "closed_loop"],
+        Key(
+            "by what weights are the best: the smallest ADE at the last time ahead, or the largest score of the scenes "
+            "of `val_driving`"
+        ),
+    ] = "open_loop"
     horizons_s: Annotated[
         PositiveList,
         Key(
@@ -320,6 +346,7 @@ class TrainingKeys(Params, section="model_params"):
     Attributes:
         train_loader: Samples that are trained on.
         val_loader: Samples that evaluations take; None for no evaluation.
+        val_driving: Scenes that are driven at evaluations; None for none.
         optimizer: How weights are changed.
         run: How long, on what, and what is written.
         scaling: How it is spread over processes and steps, and which weights are kept.
@@ -371,6 +398,7 @@ class TrainingKeys(Params, section="model_params"):
     ] = 0.0
     train_loader: LoaderParams
     val_loader: Annotated[LoaderParams | None, Key("", at=_EVALUATED)] = None
+    val_driving: DrivingParams | None = None
     optimizer: OptimizerParams
     run: TrainingRun
     scaling: ScalingParams

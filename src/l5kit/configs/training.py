@@ -143,6 +143,7 @@ class TrainingParams(TrainingKeys):
             raise ConfigError("train_params: give max_num_steps or num_epochs, so that the training ends")
         if self.run.early_stopping_patience is not None and self.val_loader is None:
             raise ConfigError("train_params.early_stopping_patience: it needs evaluations; add a val_data_loader")
+        self._check_driving()
         longest_s = self.future_num_frames * self.step_time_s
         for horizon_s in self.horizons_s:
             if abs(horizon_s / self.step_time_s - round(horizon_s / self.step_time_s)) > 1e-6:
@@ -154,6 +155,25 @@ class TrainingParams(TrainingKeys):
                 f"train_params.horizons_s: {self.horizons_s[-1]} s lies beyond the {longest_s:g} s that are predicted"
             )
         self.train_loader.check()
+
+    def _check_driving(self) -> None:
+        """Refuse scenes that nobody drives, or by which weights cannot be chosen."""
+        if self.val_driving is None:
+            if self.run.best_by == "closed_loop":
+                raise ConfigError(
+                    "train_params.best_by: closed_loop needs scenes that are driven; add a section val_driving with "
+                    "key, or take open_loop"
+                )
+            return
+        if self.val_loader is None:
+            raise ConfigError("val_driving: scenes are driven at evaluations; add a val_data_loader, or leave it out")
+        if self.scaling.strategy == "fsdp":
+            raise ConfigError(
+                "val_driving: it does not go with train_params.strategy 'fsdp', whose devices have parts of the "
+                "network; leave one of them out, or take 'ddp'"
+            )
+        if self.val_driving.num_frames == 1:
+            raise ConfigError("val_driving.num_frames: 1 frame is not driven; take 2 or more, or null for all")
 
     def _check_own_classes(self) -> None:
         """Refuse class paths that are none, and what does not go with them; nothing is imported."""

@@ -123,11 +123,13 @@ def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Pa
     return wanted[0]
 
 
-def find_all_logs(path: str | os.PathLike[str]) -> list[Path]:
+def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) -> list[Path]:
     """Return all logs of a dataset folder, sorted, or a log itself; at least one.
 
     Args:
         path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
+        takes_towns: Whether ``path`` may also be a folder of dataset folders, as ``l5kit synth --towns`` makes it; then
+            the logs are those of all of them.
 
     Raises:
         DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
@@ -142,6 +144,8 @@ def find_all_logs(path: str | os.PathLike[str]) -> list[Path]:
     if path.is_file() or path.suffix == ".zarr" or is_group(path):
         return [path]
     candidates = logs_in([path, path / _SCENES_FOLDER])
+    if not candidates and takes_towns:
+        candidates = logs_in([folder / _SCENES_FOLDER for folder in path.iterdir() if not folder.name.startswith(".")])
     if not candidates:
         raise DatasetNotFoundError(
             f"no dataset in {str(path)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; "

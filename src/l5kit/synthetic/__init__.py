@@ -2,5 +2,6 @@
 
 from l5kit.synthetic.city import CityFolder, make_city
 from l5kit.synthetic.params import CityParams
+from l5kit.synthetic.towns import make_towns
 
-__all__ = ["CityFolder", "CityParams", "make_city"]
+__all__ = ["CityFolder", "CityParams", "make_city", "make_towns"]

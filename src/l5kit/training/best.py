@@ -16,7 +16,7 @@ _UNSEEN = ("threads", "num_workers", "on_device")
 
 @dataclass(frozen=True)
 class BestScore:
-    """The smallest score so far.
+    """The best score so far: the smallest, or of scores like those of driving the largest.
 
     Attributes:
         score: The score; infinite before the first evaluation.
@@ -28,9 +28,10 @@ class BestScore:
     step: int | None = None
     num_worse: int = 0
 
-    def after(self, score: float, step: int) -> "BestScore":
+    def after(self, score: float, step: int, *, is_largest_best: bool = False) -> "BestScore":
         """Return the best score when there is one more; a score that is not finite is never better."""
-        if math.isfinite(score) and score < self.score:
+        is_better = score > self.score if is_largest_best else score < self.score
+        if math.isfinite(score) and (is_better or not math.isfinite(self.score)):
             return BestScore(score, step)
         return BestScore(self.score, self.step, self.num_worse + 1)
 
@@ -49,13 +50,14 @@ class BestScore:
         return cls(score, step, num_worse if isinstance(num_worse, int) else 0)
 
 
-def evaluation_digest(cfg: Config, *, score: str | None) -> str:
+def evaluation_digest(cfg: Config, *, score: str | None, section: str = "val_data_loader") -> str:
     """Return a text that two evaluations have in common if their scores can be compared.
 
     Args:
         cfg: The configuration of the training.
         score: Name of the score.
+        section: Says what is evaluated.
     """
-    loader = {key: value for key, value in (cfg.get("val_data_loader") or {}).items() if key not in _UNSEEN}
+    loader = {key: value for key, value in (cfg.get(section) or {}).items() if key not in _UNSEEN}
     text = json.dumps([score, loader], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -23,6 +23,7 @@ from l5kit.training.setup import TrainingSetup
 from l5kit.training.sharding import load_stored_weights, whole_weights
 from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFiles, replace_writer_state
 from l5kit.training.top_weights import TopFile, TopWeights
+from l5kit.workflows.driving_scores import DRIVING_SCORE
 from l5kit.workflows.trajectory_scores import score_name
 
 __all__ = ["CheckpointWriter"]
@@ -34,10 +35,10 @@ _EARLY_STOPPING = "EarlyStopping"
 
 @dataclass(frozen=True)
 class _BestRule:
-    """The rule by which weights are the best: those with the smallest ADE at the last horizon.
+    """The rule by which weights are the best: the smallest ADE at the last horizon, or the largest score of driving.
 
     Attributes:
-        score: Name of the score whose smallest value is the best.
+        score: Name of the score.
         patience: Evaluations without a better one after which a training ends; None for any number.
         digest: What evaluations have in common whose scores can be compared.
         batches: Those of an evaluation, to judge weights of which no such score is known.
@@ -54,9 +55,21 @@ class _BestRule:
         if setup.evaluation is None:
             return None
         params = setup.config.params
-        score = score_name("val", "ade_m", params.horizons_s[-1])
-        digest = evaluation_digest(setup.config.mapping, score=score)
+        if params.run.best_by == "closed_loop":
+            score, section = DRIVING_SCORE, "val_driving"
+        else:
+            score, section = score_name("val", "ade_m", params.horizons_s[-1]), "val_data_loader"
+        digest = evaluation_digest(setup.config.mapping, score=score, section=section)
         return cls(score, params.run.early_stopping_patience, digest, setup.evaluation)
+
+    @property
+    def is_of_driving(self) -> bool:
+        """Whether it is the score of driving, of which the largest is the best."""
+        return self.score == DRIVING_SCORE
+
+    def after(self, before: BestScore, score: float, step: int) -> BestScore:
+        """Return the best score when there is one more."""
+        return before.after(score, step, is_largest_best=self.is_of_driving)
 
     def facts_of(self, best: BestScore) -> dict[str, object]:
         """Return what weights with a score tell of it."""
@@ -78,6 +91,7 @@ class CheckpointWriter(pl.Callback):
 
     Attributes:
         best: The score of the best weights in the folder.
+        best_by: Name of this score; None without evaluations.
         evaluated_step: Steps that were done at the last evaluation; None before the first.
     """
 
@@ -101,7 +115,10 @@ class CheckpointWriter(pl.Callback):
         self._config = setup.config.mapping
         self._facts = facts
         self._rule = _BestRule.of(setup)
-        self._top = TopWeights(folder, self._name, setup.config.params.scaling.save_top_k)
+        self.best_by = None if self._rule is None else self._rule.score
+        is_of_driving = self._rule is not None and self._rule.is_of_driving
+        top_k = setup.config.params.scaling.save_top_k
+        self._top = TopWeights(folder, self._name, top_k, is_largest_best=is_of_driving)
         self._resumed = resumed
         self._clock = clock or TrainingClock()
         self._tell = tell
@@ -168,8 +185,8 @@ class CheckpointWriter(pl.Callback):
         step, value = trainer.global_step, pl_module.scores.get(self._rule.score, math.nan)
         self._warn_of_nothing_scored(self._rule, pl_module.scores)
         self.evaluated_step, self._scores, self._digest = step, dict(pl_module.scores), self._rule.digest
-        self._course = self._course.after(value, step)
-        if self.best.after(value, step).num_worse == 0:
+        self._course = self._rule.after(self._course, value, step)
+        if self._rule.after(self.best, value, step).num_worse == 0:
             self._save_best(trainer, pl_module, BestScore(value, step), self._rule)
         self._save_top(pl_module, BestScore(value, step), self._rule)
         self._stop_if_out_of_patience(trainer, step)
@@ -181,12 +198,15 @@ class CheckpointWriter(pl.Callback):
             replace_writer_state(self._folder / LAST_CHECKPOINT, self.state_dict())
 
     def _warn_of_nothing_scored(self, rule: _BestRule, scores: Mapping[str, float]) -> None:
-        """Tell that no weights can be the best, as no sample of the evaluation has a future; once."""
+        """Tell that no weights can be the best, as nothing that is evaluated has it; once."""
         if rule.score not in scores and not self._is_told:
             self._is_told = True
+            why = "in no scene of val_driving does anybody drive"
+            if not rule.is_of_driving:
+                why = "no sample that val_data_loader takes has a future that is long enough"
             warnings.warn(
-                f"no evaluation has {rule.score}, by which weights are the best: no sample that val_data_loader takes "
-                "has a future that is long enough; name another log or other scenes there, or leave it out",
+                f"no evaluation has {rule.score}, by which weights are the best: {why}; name another log or other "
+                "scenes there, or leave it out",
                 RuntimeWarning,
                 stacklevel=2,
             )

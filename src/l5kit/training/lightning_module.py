@@ -15,6 +15,7 @@ from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
 from l5kit.training.optimizing import make_course, make_optimizer
 from l5kit.training.schedule import TrainingSchedule
 from l5kit.training.sharding import shard_weights
+from l5kit.workflows.driving_scores import DrivingEvaluation, means_of_driving
 from l5kit.workflows.trajectories import Batch
 from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
 from l5kit.workflows.workflow import TrainingConfig
@@ -35,18 +36,27 @@ class TrainingModule(pl.LightningModule):
         model: The network: losses in train mode, trajectories in eval mode.
         config: What is scored, how weights are changed, and the seed, which decides dropout.
         schedule: The course of the training.
+        driving: Scenes that the network drives at each evaluation; None for none.
 
     Attributes:
-        scores: Mean errors of the last evaluation by name.
+        scores: Mean errors of the last evaluation by name, and the scores of its driving.
     """
 
-    def __init__(self, model: nn.Module, config: TrainingConfig, schedule: TrainingSchedule) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        config: TrainingConfig,
+        schedule: TrainingSchedule,
+        *,
+        driving: DrivingEvaluation | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.scores: dict[str, float] = {}
         self._params = config.params
         self._trajectories_of = config.workflow.trajectories_of
         self._schedule = schedule
+        self._driving = driving
         self._gathered = self._new_scores()
         self._losses: list[dict[str, torch.Tensor]] = []
         self._is_sharded = False
@@ -127,8 +137,8 @@ class TrainingModule(pl.LightningModule):
 
         They stand at the step that has just been trained, wherever the evaluation is made.
         """
-        self._evaluation.close()
-        self.scores = self._means(self._gathered)
+        with self._evaluation:  # the weights that are judged drive, too
+            self.scores = self._means(self._gathered) | self._drive()
         self.log_dict({**self.scores, "step": float(max(self.global_step - 1, 0))}, sync_dist=True)
 
     def scores_over(self, batches: Iterable[Batch]) -> dict[str, float]:
@@ -144,7 +154,7 @@ class TrainingModule(pl.LightningModule):
                 inputs = tensors_on(self.device, precision.convert_input(batch))
                 gathered.add(self._trajectories_of(inputs, self.model(network_inputs(inputs))))
         self.model.train(was_training)
-        return self._means(gathered)
+        return self._means(gathered) | self._drive()
 
     def transfer_batch_to_device(
         self,
@@ -168,6 +178,15 @@ class TrainingModule(pl.LightningModule):
         for who, sums in zip(("val", *BASELINES), total.cpu(), strict=True):
             means |= means_of(sums, self._params.horizons_s, who)
         return means
+
+    def _drive(self) -> dict[str, float]:
+        """Return the mean scores over all processes of the scenes that the network drives with its present weights."""
+        if self._driving is None:
+            return {}
+        place = {"rank": self.global_rank, "world_size": self.trainer.world_size}
+        sums = torch.from_numpy(self._driving.sums_of(self.model.state_dict(), self.device, **place))
+        total: torch.Tensor = self.trainer.strategy.reduce(sums.float().to(self.device), reduce_op="sum")
+        return means_of_driving(total.cpu().double().numpy())
 
     def _new_scores(self) -> TrajectoryScores:
         params = self._params

@@ -17,6 +17,7 @@ from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
 from l5kit.data.data_record import DataRecord
 from l5kit.data.folder_lock import is_main_process
+from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.dataset.joined import JoinedDataset
@@ -52,7 +53,9 @@ class TrainingResult:
         scores: Mean errors at the end by name, of the model and of the kinematic baselines.
         best_weights: The weights that scored best; None if no evaluation of this training had a finite score.
         best_step: Steps after which they were reached; None where that is not known.
-        best_score: Their mean error over the whole future, in metres.
+        best_score: Their mean error over the whole future, in metres, the smallest; or with ``best_by: closed_loop``
+            their mean score of driving, the largest.
+        best_by: Name of this score in ``scores``; None without evaluations.
     """
 
     folder: Path
@@ -63,6 +66,7 @@ class TrainingResult:
     best_weights: Path | None = None
     best_step: int | None = None
     best_score: float | None = None
+    best_by: str | None = None
 
 
 def train(
@@ -122,12 +126,13 @@ def _train_in(
     callbacks: tuple[pl.Callback, ...],
 ) -> TrainingResult:
     """Train in a folder that no other process writes to; see :func:`train`."""
+    data_manager = LocalDataManager(data_folder)
+    config = config.with_found_folders(data_manager)
     resumed = prepare_folder(target, config, resume=resume)
     clock = TrainingClock(0.0 if resumed is None else resumed.minutes)
     if resumed is not None and resumed.step == 0 and is_main_process():
         tell(f"there is no {target / LAST_CHECKPOINT} yet: the training starts at step 0")
     with torch.random.fork_rng(), quiet_lightning(), told_endings():
-        data_manager = LocalDataManager(data_folder)
         setup = set_up(config, data_manager)
         named = make_callbacks(config.params)
         facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
@@ -159,6 +164,7 @@ def _train_in(
         best_weights=writer.best_weights if has_best else None,
         best_step=writer.best.step if has_best else None,
         best_score=writer.best.score if has_best else None,
+        best_by=writer.best_by,
     )
     if trainer.is_global_zero:
         _write_result(result, facts)
@@ -186,16 +192,20 @@ def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_ba
     """Return what weights and ``result.json`` tell of a training: the version of l5kit, and its data."""
     params = config.params
     loaders = {"data": params.train_loader, "eval_data": params.val_loader}
-    keys = {name: loader.log_keys if loader else [] for name, loader in loaders.items()}
+    keys = {name: log_keys_of(loader, data_manager) if loader else [] for name, loader in loaders.items()}
+    driving = params.val_driving
+    driven = [] if driving is None else [f"{driving.folder}/{driving.key}" if driving.folder else driving.key]
     with show_progress("Reading", visible=show_bar) as progress:
         records = {
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()
-            for key in dict.fromkeys([*keys["data"], *keys["eval_data"]])
+            for key in dict.fromkeys([*keys["data"], *keys["eval_data"], *driven])
         }
     told: JsonObject = {"l5kit": __version__}
     for name, loader in loaders.items():
         of_loader = [records[key] for key in keys[name]]
         told[name] = of_loader if loader is None or loader.folders is not None else of_loader[0]
+    if driven:
+        told["driving_data"] = records[driven[0]]
     return {**told, "eval_data": told["eval_data"] or None}
 
 
@@ -207,6 +217,7 @@ def _write_result(result: TrainingResult, told: Mapping[str, object]) -> None:
         "scores": dict(result.scores),
         "best_step": result.best_step,
         "best_score": result.best_score,
+        "best_by": result.best_by,
         **told,
     }
     with replaced_when_complete(result.folder / RESULT_FILE, argument="folder") as temporary:

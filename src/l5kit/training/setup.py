@@ -13,6 +13,7 @@ from l5kit.training.compiling import compile_network
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.schedule import TrainingSchedule
 from l5kit.training.sharding import require_parts
+from l5kit.workflows.driving_scores import DrivingEvaluation
 from l5kit.workflows.own_models import require_outputs
 from l5kit.workflows.scenarios import open_choice
 from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_samples
@@ -54,8 +55,8 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
 
     Raises:
         FileNotFoundError: A log, the map, or ImageNet weights that are asked for are missing.
-        ConfigError: There is not one batch, or nothing to evaluate, datasets miss a key, no scene has a weight above 0,
-            or a class that is named cannot be used.
+        ConfigError: There is not one batch, or nothing to evaluate or to drive, datasets miss a key, no scene has a
+            weight above 0, or a class that is named cannot be used.
     """
     params, loader = config.params, config.params.train_loader
     batches_per_step = params.scaling.accumulate_grad_batches
@@ -85,7 +86,10 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         require_parts(network)
     if params.scaling.compile:
         compile_network(network, params.scaling.compile_backend)
-    module = TrainingModule(network, config, schedule)
+    driving = None
+    if params.val_driving is not None:
+        driving = DrivingEvaluation(config, params.val_driving, data_manager)
+    module = TrainingModule(network, config, schedule, driving=driving)
     if params.own_classes():
         module.configure_optimizers()  # now, before anything is written: they may not be there
     batches = StepBatches(

@@ -14,7 +14,7 @@ __all__ = ["TABLE_FILE", "SweepRow", "columns_of", "write_table"]
 
 TABLE_FILE: Final = "table.csv"
 
-_FACTS = ("num_steps", "minutes", "best_step", "best_score")
+_FACTS = ("num_steps", "minutes", "best_step", "best_score", "best_by")
 """Keys of ``result.json`` that are columns, beside the scores."""
 
 

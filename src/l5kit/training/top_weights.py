@@ -11,12 +11,12 @@ from l5kit.training.best import BestScore
 __all__ = ["TopFile", "TopWeights"]
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class TopFile:
     """A file of weights that were evaluated.
 
     Attributes:
-        score: Their score; the smallest is the best.
+        score: Their score.
         step: Steps after which it was reached; of equal scores, the first is the best.
         name: Name of the file.
         digest: What evaluations have in common whose scores can be compared.
@@ -35,16 +35,18 @@ class TopWeights:
         folder: Of the training.
         name: Of its weights.
         number: How many are kept; 0 for none, and then files that are there stay as they are.
+        is_largest_best: Whether the largest scores are the best, in place of the smallest.
 
     Attributes:
         files: Those that are kept, the best first.
     """
 
-    def __init__(self, folder: Path, name: str, number: int) -> None:
+    def __init__(self, folder: Path, name: str, number: int, *, is_largest_best: bool = False) -> None:
         self.files: tuple[TopFile, ...] = ()
         self._folder = folder
         self._name = name
         self._number = number
+        self._sign = -1 if is_largest_best else 1
 
     def stored(self, key: str) -> tuple[TopFile, ...]:
         """Return the files that are there; one that cannot be read is warned of and left out.
@@ -89,4 +91,5 @@ class TopWeights:
 
     def _kept_of(self, files: tuple[TopFile, ...]) -> tuple[TopFile, ...]:
         """Return the best files, one of each step: the last that is given."""
-        return tuple(sorted({file.step: file for file in files}.values())[: self._number])
+        of_steps = {file.step: file for file in files}.values()
+        return tuple(sorted(of_steps, key=lambda file: (self._sign * file.score, file.step))[: self._number])

@@ -25,7 +25,7 @@ from l5kit.workflows.samples import SampleSource, ego_rasters
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
 
-__all__ = ["DriverCheckpoint", "Whom", "load_driver"]
+__all__ = ["DriverCheckpoint", "Whom", "load_driver", "samples_to_drive"]
 
 Whom = Literal["ego", "agents"]
 """Whom a network is to drive."""
@@ -163,13 +163,31 @@ class DriverCheckpoint:
         return self.whom == "agents" and isinstance(self.config.network, MotionTokenRecipe)
 
     def _samples(self, facts: LogFacts | None) -> BaseEgoDataset:
-        """Return what makes the samples: a dataset of a log of nothing, that makes none of the future."""
-        config = self.config
-        mapping = {**config.mapping, "model_params": {**config.mapping["model_params"], "future_num_frames": 0}}
-        source = SampleSource(
-            whole_scenes(mapping) if self._is_token_traffic else mapping,
-            ChunkedDataset.in_memory(facts=facts),
-            LoaderParams.from_cfg(config.mapping, "train_data_loader"),
-            LocalDataManager(self.data_folder),
+        return samples_to_drive(
+            self.config, LocalDataManager(self.data_folder), facts, has_whole_scenes=self._is_token_traffic
         )
-        return ego_rasters(source) if config.workflow.is_of_agents else config.workflow.make_samples(source)
+
+
+def samples_to_drive(
+    config: TrainingConfig,
+    data_manager: LocalDataManager,
+    facts: LogFacts | None = None,
+    *,
+    has_whole_scenes: bool = False,
+) -> BaseEgoDataset:
+    """Return what makes the samples of a network that drives: a dataset of a log of nothing, without the future.
+
+    Args:
+        config: The configuration of its training.
+        data_manager: Finds the map.
+        facts: Facts of the log that is driven; those of L5Kit 1.5 by default.
+        has_whole_scenes: Whether samples are of all agents near the AV, for traffic by tokens.
+    """
+    mapping = {**config.mapping, "model_params": {**config.mapping["model_params"], "future_num_frames": 0}}
+    source = SampleSource(
+        whole_scenes(mapping) if has_whole_scenes else mapping,
+        ChunkedDataset.in_memory(facts=facts),
+        LoaderParams.from_cfg(config.mapping, "train_data_loader"),
+        data_manager,
+    )
+    return ego_rasters(source) if config.workflow.is_of_agents else config.workflow.make_samples(source)

@@ -1,5 +1,6 @@
 """Samples of a workflow: the datasets and rasterizers of L5Kit 1.x, which take a configuration as a mapping."""
 
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ import numpy as np
 
 from l5kit._types import BoolArray, Config, Int64Array, JsonObject
 from l5kit.configs.training import LoaderParams
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.agent import AgentDataset
@@ -28,6 +31,7 @@ __all__ = [
     "place_rasters",
     "rasters_of_test_agents",
     "spread_indices",
+    "with_files_of",
 ]
 
 _PLACE_RASTER: Final[Config] = {
@@ -39,6 +43,9 @@ _PLACE_RASTER: Final[Config] = {
     "image_dtype": "uint8",
 }
 """How the place of a sample without a raster is drawn: 112 m by 90 m."""
+
+_FILE_KEYS: Final = {"semantic_map_key": "semantic_map", "dataset_meta_key": "meta", "satellite_map_key": "aerial"}
+"""Keys of ``raster_params``, and what they name in :class:`~l5kit.data.dataset_files.DatasetFiles`."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +137,10 @@ def place_rasters(mapping: Config, log: ChunkedDataset, data_manager: LocalDataM
 
 def data_managers_of(loader: LoaderParams, data_manager: LocalDataManager) -> list[LocalDataManager]:
     """Return what finds the log and the map of each of the folders of a loader; without folders, of the data folder."""
-    if loader.folders is None:
+    folders = folders_of(loader, data_manager)
+    if folders is None:
         return [data_manager]
-    return [LocalDataManager(data_manager.root_folder / folder) for folder in loader.folders]
+    return [LocalDataManager(data_manager.root_folder / folder) for folder in folders]
 
 
 def spread_indices(num_samples: int, most: int | None) -> Int64Array:
@@ -142,3 +150,13 @@ def spread_indices(num_samples: int, most: int | None) -> Int64Array:
     """
     num_taken = num_samples if most is None else min(most, num_samples)
     return (2 * np.arange(num_taken) + 1) * num_samples // (2 * max(num_taken, 1))
+
+
+def with_files_of(cfg: Config, files: DatasetFiles) -> JsonObject:
+    """Return a configuration whose map is that of a log, where both have one."""
+    params = dict(cfg.get("raster_params", {}))
+    for key, name in _FILE_KEYS.items():
+        path = getattr(files, name)
+        if key in params and path is not None:
+            params[key] = os.path.abspath(path)
+    return {**cfg, "raster_params": params} if "raster_params" in cfg else dict(cfg)

@@ -14,6 +14,7 @@ from l5kit._types import BoolArray, Config, Float64Array
 from l5kit.configs.parameters import MapKeys
 from l5kit.configs.texts import did_you_mean
 from l5kit.configs.training import LoaderParams
+from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
 from l5kit.data.stores.npy_files import map_npy, npy_header
@@ -80,7 +81,8 @@ def open_choice(loader: LoaderParams, cfg: Config, data_manager: LocalDataManage
     if weights is None:
         return choice_of(loader)
     check_tags(weights)
-    where = f"{loader.key} in {', '.join(loader.folders)}" if loader.folders else loader.key
+    folders = folders_of(loader, data_manager)
+    where = f"{loader.key} in {', '.join(folders)}" if folders else loader.key
     _require_any(np.array([weights.get(OTHERS, 1.0), *weights.values()]), weights, f"scene of {where}")
     managers = data_managers_of(loader, data_manager)
     of_scenes = np.concatenate([_weights_of_log(loader, weights, cfg, manager) for manager in managers])

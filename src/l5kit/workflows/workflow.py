@@ -13,6 +13,7 @@ from torch import nn
 from l5kit._types import Config, JsonObject
 from l5kit.configs.training import LoaderParams, TrainingParams
 from l5kit.data.display import html_table
+from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -158,6 +159,20 @@ class TrainingConfig:
             if isinstance(values, Mapping):
                 keys += [(f"{section}.{key}", value) for key, value in values.items()]
         return html_table(f"{type(self).__name__} of {self.params.workflow}", ("key", "value"), keys)
+
+    def with_found_folders(self, data_manager: LocalDataManager) -> Self:
+        """Return the same configuration with the folders that the patterns of its loaders find now.
+
+        Files of a training then name them, and one that goes on is refused where others have come or some are gone.
+
+        Raises:
+            ConfigError: A pattern finds none.
+        """
+        params, mapping = self.params, dict(self.mapping)
+        for section, loader in (("train_data_loader", params.train_loader), ("val_data_loader", params.val_loader)):
+            if loader is not None and loader.folders is not None:
+                mapping[section] = {**mapping[section], "folders": folders_of(loader, data_manager)}
+        return type(self).from_cfg(mapping)
 
     def from_scratch(self) -> Self:
         """Return the same configuration with a network that starts from no weights of others."""

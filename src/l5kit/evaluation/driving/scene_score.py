@@ -35,6 +35,7 @@ from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = [
     "MAP_METRICS",
+    "METRICS",
     "METRIC_WEIGHTS",
     "MULTIPLIERS",
     "SceneDetails",
@@ -64,6 +65,18 @@ MAP_METRICS = (
     *("expert_progress_ratio", "making_progress"),
 )
 """The metrics that need a map."""
+
+METRICS = {
+    "no_at_fault_collisions": "no_at_fault_collisions",
+    "drivable_area_compliance": "drivable_area_compliance",
+    "making_progress": "making_progress",
+    "driving_direction_compliance": "driving_direction_compliance",
+    "progress": "expert_progress_ratio",
+    "time_to_collision": "time_to_collision",
+    "speed_limit_compliance": "speed_limit_compliance",
+    "comfort": "comfort",
+}
+"""The metrics by their names in files, and what they are called in :class:`SceneScores`."""
 
 
 @dataclass(frozen=True, eq=False)

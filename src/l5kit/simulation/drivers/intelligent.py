@@ -11,7 +11,9 @@ from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths
 from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.engine.actions import Actions
+from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.scene_simulation import AgentSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER, IntelligentDriverParams
 from l5kit.simulation.lanes.av_paths import paths_of_avs
@@ -24,7 +26,7 @@ from l5kit.simulation.lanes.lane_following import (
 )
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
-__all__ = ["IntelligentDriver"]
+__all__ = ["IntelligentDriver", "intelligent_traffic"]
 
 _MEMORY = "intelligent driver"
 
@@ -95,6 +97,12 @@ class IntelligentDriver:
             actors = np.ascontiguousarray(state.actors)
             drive_agents(seat.arrays, seat.motions, actors, of_rows, rows, ego, colors, num_lanes, drive, poses)
         return Actions(poses)
+
+
+def intelligent_traffic() -> AgentSeat:
+    """Return the seat of vehicles on lanes, which it drives and which react; all others are replayed."""
+    driver = IntelligentDriver()
+    return AgentSeat(driver, control=AgentControl.of_traffic(tracks=driver.tracks))
 
 
 class _Seat:
