@@ -98,8 +98,9 @@ class LaneRouter:
         lengths_m = self._lines.lengths_m
         ahead_starts = network.ahead_starts[: num_lanes + 1]
         ahead = network.ahead_rows[: ahead_starts[-1]]
-        sources = [np.repeat(np.arange(num_lanes), np.diff(ahead_starts))]
-        targets, costs = [ahead], [lengths_m[sources[0]]]
+        sources: list[Int64Array] = [np.repeat(np.arange(num_lanes), np.diff(ahead_starts))]
+        targets: list[Int64Array] = [ahead]
+        costs: list[Float64Array] = [lengths_m[sources[0]]]
         for beside in (network.left_rows[:num_lanes], network.right_rows[:num_lanes]):
             lanes = np.flatnonzero((beside >= 0) & (beside < num_lanes))
             others = beside[lanes]
@@ -108,7 +109,7 @@ class LaneRouter:
             sources.append(lanes)
             targets.append(others)
             costs.append(LANE_CHANGE_COST_M + onward_m)
-        from_lane, to_lane, cost_m = (np.concatenate(parts) for parts in (sources, targets, costs))
+        from_lane, to_lane, cost_m = np.concatenate(sources), np.concatenate(targets), np.concatenate(costs)
 
         # lanes without geometry lead nowhere; of several ways between two lanes the cheapest counts
         order = np.lexsort((cost_m, to_lane, from_lane))
