@@ -69,7 +69,7 @@ class RouteInputs:
     past_step_time_s: float
     num_past: int = 0
     num_lane_points: int
-    num_route_points: int = 26
+    num_route_points: int
     with_route: bool = True
     agents_along_route: bool = True
 
