@@ -19,12 +19,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BENCH_FOLDER = Path("src", "l5kit", "bench")
@@ -137,22 +137,31 @@ def compare(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, st
     return compared, left_out
 
 
-def import_what_is_there(name: str, *context: Any, import_module: Any = builtins.__import__) -> ModuleType:
+_import: Final = builtins.__import__
+
+
+def import_what_is_there(
+    name: str,
+    globals: Mapping[str, object] | None = None,  # noqa: A002 - called by these names
+    locals: Mapping[str, object] | None = None,  # noqa: A002
+    fromlist: Sequence[str] | None = (),
+    level: int = 0,
+) -> ModuleType:
     """Import for modules of ``l5kit.bench``; a name that the commit lacks becomes a class that cannot be made.
 
     The description is newer than the commits, and most of them lack something that it imports.
     """
-    importer, _, names, *_ = *context, None, None, None
-    if not (importer and names and str(importer.get("__name__")).startswith("l5kit.bench")):
-        return import_module(name, *context)
+    is_of_rows = str((globals or {}).get("__name__")).startswith("l5kit.bench")
+    if not (is_of_rows and fromlist and name.startswith("l5kit.")):
+        return _import(name, globals, locals, fromlist, level)
     try:
-        module = import_module(name, *context)
+        module = _import(name, globals, locals, fromlist, level)
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("l5kit."):  # a library that is not installed
             raise
         module = ModuleType(name)
-    missing = {wanted: Lacking(wanted, (), {"__module__": name}) for wanted in names if not hasattr(module, wanted)}
-    if not missing or not name.startswith("l5kit."):
+    missing = {wanted: Lacking(wanted, (), {"__module__": name}) for wanted in fromlist if not hasattr(module, wanted)}
+    if not missing:
         return module
     # a module of its own, as other parts of the commit may ask whether it has the name
     stand_in = ModuleType(name)

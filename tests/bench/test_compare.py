@@ -120,7 +120,10 @@ def test_what_a_commit_lacks_counts_only_where_a_row_uses_it(repository):
     run = repository / "src" / "l5kit" / "bench" / "run.py"
     imports = "from l5kit.speed import run\nfrom l5kit.pace import Trot, amble\n"  # no commit has the module
     sprint = 'Row("sprint", "the sprint", "steps", lambda _: SimpleNamespace(work=run))'
-    text = run.read_text().replace("import l5kit.speed\n", f"import l5kit.speed\n{imports}Gait = int | Trot\n")
+    text = run.read_text().replace(
+        "import l5kit.speed\n",
+        f"import l5kit.speed\n{imports}Gait = int | Trot\n__import__(name='l5kit.speed', fromlist=['walk'])\n",
+    )
     run.write_text(text.replace('("walk", "run")]', f'("walk",)] + [{sprint}]'))
 
     done = run_script(repository, "HEAD~1", "HEAD", "--passes", "1")
