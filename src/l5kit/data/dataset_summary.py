@@ -99,8 +99,8 @@ def find_other_step_time(scenes: Records, frames: Records, *, step_time_s: float
     if step_time_s / _STEP_TOLERANCE <= measured_s <= step_time_s * _STEP_TOLERANCE:
         return None
     return (
-        f"frames are {measured_s:.3g} s apart by their timestamps, but taken for {step_time_s:g} s apart, so that speeds "
-        f"are wrong; give the log its facts (the attribute step_time_s, {measured_s:.3g}; LogFacts in Python)"
+        f"frames are {measured_s:.3g} s apart by their timestamps, but taken for {step_time_s:g} s apart, so that "
+        f"speeds are wrong; give the log its facts (the attribute step_time_s, {measured_s:.3g}; LogFacts in Python)"
     )
 
 
