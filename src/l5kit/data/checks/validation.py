@@ -133,7 +133,8 @@ class _Validation:
         # timestamps of what is damaged tell no time between frames, and may not be readable
         if {SCENE_ARRAY_KEY, FRAME_ARRAY_KEY} <= self._sources.keys() and not self._findings.has_errors:
             scenes, frames = self._dataset.scenes, self._dataset.frames
-            other = find_other_step_time(scenes, frames, step_time_s=self._dataset.facts.step_time_s)
+            facts: LogFacts = getattr(self._dataset, "facts", None) or LogFacts()
+            other = find_other_step_time(scenes, frames, step_time_s=facts.step_time_s)
             if other is not None:
                 self._add("warning", FRAME_ARRAY_KEY, "step time", other)
         self._frame_index = agent_index
