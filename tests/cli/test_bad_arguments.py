@@ -141,6 +141,11 @@ def _filled(word, names):
         ("export CITY OUT --layout column", "columns"),
         ("synth OUT --engine process", "processes"),
         ("config show simnett", "simnet"),
+        ("simulate CITY --planer idm --out OUT", "--planner"),
+        ("simulate CITY --plannner=idm --out OUT", "--planner"),
+        ("--verson", "--version"),
+        ("simulat CITY", "simulate"),
+        ("checkpoint convrt WEIGHTS", "convert"),
     ],
 )
 def test_what_was_meant_is_named(l5kit, city, tmp_path, call, meant):
@@ -148,7 +153,8 @@ def test_what_was_meant_is_named(l5kit, city, tmp_path, call, meant):
     names = {"CITY": city, "OUT": tmp_path / "out", "WEIGHTS": tmp_path / "weights.safetensors"}
     done = l5kit(*(_filled(word, names) for word in call.split()))
     assert done.exit_code in (1, 2)
-    assert f"did you mean '{meant}'" in done.stderr.lower()
+    assert f"(did you mean '{meant}'?)" in done.stderr
+    assert done.stderr.lower().count("possible options") + done.stderr.lower().count("did you mean") == 1
 
 
 _FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
