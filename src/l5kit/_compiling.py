@@ -17,7 +17,7 @@ COMPILING = "compiling kernels for this machine, once"
 """What a person who waits is told."""
 
 ADVICE = "which takes up to a minute of processor time; l5kit warmup does it ahead of time"
-"""What follows where it is not done ahead of time already: one bound for all, as a command cannot tell what is missing."""
+"""What follows where it is not done ahead of time: one bound for all, as which kernels are missing is not known yet."""
 
 
 class CompilationWatch:
