@@ -19,14 +19,13 @@ from l5kit.data.interval_run import IntervalRun
 from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
-from l5kit.data.track_ids import as_sample_track_id
+from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_id
 from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.allocators import Allocator, Memory, default_allocator
 from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.sample_batch import SampleBatch, reuse_images
 from l5kit.dataset.sample_places import (
-    EGO_TRACK_ID,
     BatchSampler,
     LogArrays,
     SamplePlaces,
