@@ -117,8 +117,8 @@ class LaneRouter:
         order = order[is_first]
         starts = np.concatenate([[0], np.cumsum(np.bincount(from_lane[order], minlength=num_lanes))])
         costs_m: Float64Array = np.maximum(cost_m[order], _LEAST_M)
-        others: Int64Array = to_lane[order].astype(np.int64, copy=False)
-        return costs_m, others, starts
+        reached: Int64Array = to_lane[order].astype(np.int64, copy=False)
+        return costs_m, reached, starts
 
     def _places_of_starts(self, lanes: Int64Array, *, on: Int64Array) -> Float64Array:
         """Return where on lanes the starts of others lie, metres, (n,)."""
