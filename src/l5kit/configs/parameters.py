@@ -108,7 +108,8 @@ _FilterAgentsThreshold = Annotated[Number, _FILTER_AGENTS_THRESHOLD]
 _Route = Annotated[
     Flag,
     Key(
-        "whether samples of the AV tell of the route: the lanes that the log takes from there on. New in 2.0",
+        "whether samples of the AV tell of the route: the lanes that the log takes from there on, and planners on "
+        "vectors see it. New in 2.0",
         at="model_params.route",
         default=False,
     ),
