@@ -8,7 +8,7 @@ from l5kit.planning.losses import mean_over_steps, missing_criterion
 from l5kit.planning.vectorized.elements import collect_elements
 from l5kit.planning.vectorized.global_graph import MultiheadAttentionGlobalHead
 from l5kit.planning.vectorized.polyline_model import PolylineModel
-from l5kit.planning.vectorized.route_elements import NUM_ROUTE_ELEMENTS, RouteElements
+from l5kit.planning.vectorized.route_elements import RouteElements
 
 _DIM = 256
 _NUM_LOCAL_LAYERS = 3
@@ -132,7 +132,7 @@ class VectorizedModel(PolylineModel):
             types_of_route = self.route_embedding.types_of(embeddings.shape[0]).transpose(0, 1)
             type_embedding = torch.cat((type_embedding, types_of_route), dim=0)
             # beside the attention, which is shared among all elements, so that the route is always seen in full
-            own = embeddings[:, 0] + embeddings[:, -NUM_ROUTE_ELEMENTS:].sum(dim=1)
+            own = embeddings[:, 0] + embeddings[:, -types_of_route.shape[0] :].sum(dim=1)
         outputs, attention = self.global_head(embeddings.transpose(0, 1), type_embedding, invalid, own)
         return outputs, attention
 

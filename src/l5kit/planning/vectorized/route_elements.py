@@ -15,9 +15,9 @@ from l5kit.planning.vectorized.route_features import (
     route_point_features,
 )
 
-__all__ = ["NUM_ROUTE_ELEMENTS", "RouteElements", "RouteEmbedding", "collect_route", "places_on_route"]
+__all__ = ["RouteElements", "RouteEmbedding", "collect_route", "places_on_route"]
 
-NUM_ROUTE_ELEMENTS = 2
+_NUM_ELEMENTS = 2
 """Elements of a route: the route and the goal."""
 
 _DIM_HIDDEN = 64
@@ -136,7 +136,7 @@ class RouteEmbedding(nn.Module):
     def __init__(self, dim_local: int, dim_global: int) -> None:
         super().__init__()
         self.points = nn.Linear(NUM_POINT_FEATURES, dim_local)
-        self.types = nn.Embedding(NUM_ROUTE_ELEMENTS, dim_global)
+        self.types = nn.Embedding(_NUM_ELEMENTS, dim_global)
         self.places = MLP(NUM_PLACE_FEATURES, _DIM_HIDDEN, dim_local, num_layers=2)
         self.norm = nn.LayerNorm(dim_local)
 
