@@ -313,15 +313,9 @@ class VectorizedUnrollModel(VectorizedModel):
         if route is not None:
             route = _route_at(route, state, agents, available, self.past_step_time_s)
         agents = transform_points(agents, state.ts_from_t0, available, state.yaw_ts_from_t0)
-        outputs, attention = self.model_call(
-            agents,
-            transform_points(elements.static, state.ts_from_t0, elements.static_available),
-            available,
-            elements.static_available,
-            types,
-            num_boundaries,
-            route,
-        )
+        static = transform_points(elements.static, state.ts_from_t0, elements.static_available)
+        seen = SceneElements(agents, available, static, elements.static_available)
+        outputs, attention = self.call_with(seen, types, num_boundaries, route)
         output = outputs[:, 0].to(self.xy_scale.dtype)  # poses are not composed in half precision under autocast
         return output, attention
 

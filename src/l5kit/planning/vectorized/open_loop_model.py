@@ -153,15 +153,8 @@ class VectorizedModel(PolylineModel):
         """
         elements = collect_elements(data_batch, not self.disable_lane_boundaries)
         types = self.type_embedding(data_batch).transpose(0, 1)
-        outputs, attention = self.model_call(
-            elements.agents,
-            elements.static,
-            elements.agents_available,
-            elements.static_available,
-            types,
-            data_batch["lanes"].shape[1],
-            self.route_of(data_batch),
-        )
+        route = self.route_of(data_batch)
+        outputs, attention = self.call_with(elements, types, data_batch["lanes"].shape[1], route)
         if not self.training:
             positions = outputs[..., :2] * self.xy_scale
             return {"positions": positions, "yaws": outputs[..., 2:3], "attention_weights": attention}

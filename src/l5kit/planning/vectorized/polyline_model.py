@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.motion_embedding import MotionEmbedding
 from l5kit.planning.vectorized.common import build_matrix, build_target_normalization, transform_xy
+from l5kit.planning.vectorized.elements import SceneElements
 from l5kit.planning.vectorized.global_graph import VectorizedEmbedding
 from l5kit.planning.vectorized.local_graph import LocalSubGraph, SinusoidalPositionalEmbedding
 from l5kit.planning.vectorized.route_elements import RouteElements, RouteEmbedding, collect_route
@@ -25,7 +26,7 @@ _MAX_OWN_FRAME_FEATURE = 30.0
 
 
 class PolylineModel(nn.Module):
-    """Embeds the elements of a scene. A subclass adds what it makes of them as ``global_head``.
+    """Embeds the elements of a scene. A subclass adds what it makes of them: ``global_head`` and ``model_call``.
 
     Args:
         num_steps: Steps to predict.
@@ -113,6 +114,49 @@ class PolylineModel(nn.Module):
         if self.route_embedding is None:
             return None
         return collect_route(data_batch)
+
+    def model_call(
+        self,
+        agents_polys: torch.Tensor,
+        static_polys: torch.Tensor,
+        agents_avail: torch.Tensor,
+        static_avail: torch.Tensor,
+        type_embedding: torch.Tensor,
+        lane_bdry_len: int,
+        route: RouteElements | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what the network makes of polylines; see the subclasses."""
+        raise NotImplementedError
+
+    def call_with(
+        self, elements: SceneElements, types: torch.Tensor, num_boundaries: int, route: RouteElements | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what ``model_call`` gives, which those of L5Kit 1.x define without a route.
+
+        Args:
+            elements: The polylines.
+            types: What each element is, also the boundaries when these are disabled, as ``model_call`` takes it.
+            num_boundaries: Boundaries among the types.
+            route: The route, None where the model sees none.
+        """
+        if route is None:
+            return self.model_call(
+                elements.agents,
+                elements.static,
+                elements.agents_available,
+                elements.static_available,
+                types,
+                num_boundaries,
+            )
+        return self.model_call(
+            elements.agents,
+            elements.static,
+            elements.agents_available,
+            elements.static_available,
+            types,
+            num_boundaries,
+            route,
+        )
 
     def embed_polyline(
         self, features: torch.Tensor, mask: torch.Tensor, more: torch.Tensor | None = None

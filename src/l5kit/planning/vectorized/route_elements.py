@@ -61,9 +61,11 @@ def collect_route(data_batch: dict[str, torch.Tensor]) -> RouteElements:
         data_batch["agent_route_availability"].unsqueeze(1),
         data_batch["all_other_agents_route_availability"],
     )
+    available = torch.stack((data_batch["route_availability"], has_goal), dim=1)
+    points = torch.where(available.unsqueeze(-1), points, torch.zeros_like(points))
     return RouteElements(
         F.pad(points, [0, 1]),
-        torch.stack((data_batch["route_availability"], has_goal), dim=1),
+        available,
         route_point_features(data_batch),
         data_batch["route_widths"],
         torch.cat(sizes, dim=1),

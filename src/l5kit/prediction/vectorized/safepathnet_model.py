@@ -211,15 +211,8 @@ class SafePathNetModel(PolylineModel):
             NotImplementedError: In train mode without a criterion.
         """
         elements = collect_elements(data_batch, not self.disable_lane_boundaries)
-        trajectories, logits = self.model_call(
-            elements.agents,
-            elements.static,
-            elements.agents_available,
-            elements.static_available,
-            self.type_embedding(data_batch),
-            data_batch["lanes"].shape[1],
-            self.route_of(data_batch),
-        )
+        types, route = self.type_embedding(data_batch), self.route_of(data_batch)
+        trajectories, logits = self.call_with(elements, types, data_batch["lanes"].shape[1], route)
         poses = _poses(data_batch, logits.shape[1])
         if not self.training:
             return self._predictions(trajectories.to(self.xy_scale.dtype), logits, poses)
