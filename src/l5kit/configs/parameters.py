@@ -90,8 +90,8 @@ HistoryStepSize = Annotated[
 Route = Annotated[
     Flag,
     Key(
-        "whether samples have the route of the target, a goal, and where the other agents and lanes are along it. New "
-        "in 2.0",
+        "whether samples of the AV have its route, a goal, and where the other agents and lanes are along it, and "
+        "planners see it. New in 2.0",
         at="model_params.route",
         default=False,
     ),
