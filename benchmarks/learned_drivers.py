@@ -33,7 +33,9 @@ from l5kit._types import JsonObject
 from l5kit.bench.machine import describe_machine
 from l5kit.closedloop import read_result
 from l5kit.configs.overrides import load_training_config, with_overrides
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json
+from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.planning.weights_file import weights_of
 from l5kit.synthetic import make_towns
 from l5kit.synthetic.params import CityParams
@@ -196,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the table into the documents")
     parser.add_argument("--other-towns", action="store_true", help="take towns whose digest is not the pinned one")
     parser.add_argument("--list", action="store_true", help="list the rows and their runs, and end")
-    parser.add_argument("--reproduce", choices=NAMES, metavar="ROW", help="measure a run of a row anew and compare")
+    parser.add_argument("--reproduce", metavar="ROW", help="measure a run of a row anew and compare")
     parser.add_argument("--seed", type=int, default=0, help="seed of the run that is reproduced")
     parser.add_argument("--quick", action="store_true", help="reproduce with few steps and scenes, to see that it runs")
     options = parser.parse_args(arguments)
@@ -225,7 +227,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def row_of(name: str) -> Row:
-    """Return the row with a name."""
+    """Return the row with a name.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    if name not in NAMES:
+        raise InvalidArgumentError(f"there is no row {name!r}{did_you_mean(name, NAMES)}; rows are {', '.join(NAMES)}")
     return ROWS[NAMES.index(name)]
 
 
@@ -258,7 +266,7 @@ def measure(row: Row, seed: int, place: Place, *, name: str) -> JsonObject:
         name: Of the simulations, whose folders go on where they were.
 
     Raises:
-        SystemExit: A town is another one than that of the runs that are there.
+        InvalidArgumentError: A town is another one than that of the runs that are there.
     """
     digests = make_all_towns(row, place)
     facts = facts_of(row, seed, place.scale, digests)
@@ -307,7 +315,7 @@ def make_all_towns(row: Row, place: Place) -> dict[str, str]:
     """Make the towns of a row that are missing, and return the digest of each; those of the full scale are pinned.
 
     Raises:
-        SystemExit: One is another one than that of the runs that are there.
+        InvalidArgumentError: One is another one than that of the runs that are there.
     """
     digests = {}
     for role, towns in place.scale.towns.items():
@@ -320,8 +328,8 @@ def make_all_towns(row: Row, place: Place) -> dict[str, str]:
         pins = pinned(place.results)
         for name, digest in digests.items():
             if pins.get(name, digest) != digest and not place.other_towns:
-                raise SystemExit(
-                    f"error: {place.towns / name} has the digest {digest}, and the runs in {place.results} are of "
+                raise InvalidArgumentError(
+                    f"{place.towns / name} has the digest {digest}, and the runs in {place.results} are of "
                     f"{pins[name]}: l5kit.synthetic has changed, or processor and libraries round otherwise. Remove it "
                     "if it is old; --other-towns takes it as it is"
                 )
@@ -468,13 +476,13 @@ def reproduce(row: Row, seed: int, place: Place, *, is_quick: bool) -> int:
     It is 1 where the interval of the difference, paired by scene, leaves out 0; a quick one is never.
 
     Raises:
-        SystemExit: There is no such run.
+        InvalidArgumentError: There is no such run.
     """
     file = place.file_of(row, seed)
     if not file.is_file():
         there = [str(run["seed"]) for run in read_runs(row, place).runs]
-        raise SystemExit(
-            f"error: seed {seed} of {row.name} has not been measured: there is no {file}. "
+        raise InvalidArgumentError(
+            f"seed {seed} of {row.name} has not been measured: there is no {file}. "
             + (f"Seeds that have: {', '.join(there)}" if there else "l5kit reproduce --list shows which rows have")
         )
     old = json.loads(file.read_text("utf-8"))
@@ -511,4 +519,7 @@ def reproduce(row: Row, seed: int, place: Place, *, is_quick: bool) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except L5KitError as error:
+        raise SystemExit(f"error: {error}") from None
