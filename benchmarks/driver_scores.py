@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from training_scores import SceneSums, shown
+from training_scores import RESAMPLING, SceneSums, shown
 
 from l5kit._types import Float64Array, JsonObject
-from l5kit.evaluation.realism.resampling import Estimate
+from l5kit.evaluation.realism.resampling import Estimate, estimate_of
 
 AGENTS = {"replay": "replayed", "idm": "`idm`"}
 """Who drives the others, and what the table calls them."""
@@ -52,11 +52,18 @@ def of_scenes(scores: Float64Array) -> Float64Array:
     return np.where(counts > 0, np.nansum(scores, axis=0) / np.maximum(counts, 1), np.nan)
 
 
-def mean_of(scores: Float64Array) -> Estimate:
-    """Return the mean over scenes of scores (seeds, S) with its interval; NaN is not counted."""
+def mean_of(scores: Float64Array, *, lowest: float = 0.0) -> Estimate:
+    """Return the mean over scenes of scores (seeds, S) with its interval; NaN is not counted.
+
+    Args:
+        scores: The scores, 1 at most.
+        lowest: The least that is possible.
+    """
     means = of_scenes(scores)
     is_known = ~np.isnan(means)
-    return SceneSums({"score": np.where(is_known, means, 0.0)}, {"score": is_known.astype(float)}).estimate("score")
+    sums = SceneSums({"score": np.where(is_known, means, 0.0)}, {"score": is_known.astype(float)})
+    num_scenes = int(is_known.sum())
+    return estimate_of(sums.means("score"), RESAMPLING, num_scenes=num_scenes, lowest=lowest, highest=1.0)
 
 
 def difference_of(scores: Float64Array, others: Float64Array) -> Estimate:
@@ -64,7 +71,7 @@ def difference_of(scores: Float64Array, others: Float64Array) -> Estimate:
 
     A scene counts where both have a score.
     """
-    return mean_of((of_scenes(scores) - of_scenes(others))[None])
+    return mean_of((of_scenes(scores) - of_scenes(others))[None], lowest=-1.0)
 
 
 def leaves_out_zero(difference: Estimate) -> bool:
@@ -88,11 +95,16 @@ def make_tables(rows: Sequence[RowRuns]) -> Iterator[str]:
         yield "|---" * 6 + "|"
         for row in rows:
             yield f"| {' | '.join(driver_cells(row, agents, beside))} |"
-    trained = [row for row in rows if row.runs[0]["training"] is not None]
+    # rows that drive one network have its training in common
+    trained = {
+        tuple(run["training"]["weights_sha256"] for run in row.runs): row
+        for row in reversed(rows)
+        if row.runs[0]["training"] is not None
+    }
     if trained:
         yield from ("", "| trained | minutes of each seed | at most | steps | best step of each seed | machine |")
         yield "|---" * 6 + "|"
-        for row in trained:
+        for row in reversed(trained.values()):
             yield f"| {' | '.join(training_cells(row))} |"
 
 
