@@ -18,6 +18,7 @@ from training_table import replace_table
 from l5kit._types import JsonObject
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.configs.overrides import load_training_config, with_overrides
+from l5kit.simulation.engine.traffic_state import Driver
 from l5kit.synthetic import make_city
 from l5kit.training import train
 
@@ -82,12 +83,14 @@ class Contestant:
         name: A name of its own.
         planner: The planner, as ``l5kit simulate`` takes it.
         moves: How its plans move the AV; None for what is usual.
+        fallback: Who drives where its plans have a fault; None for nobody.
     """
 
     row: str
     name: str
-    planner: str
+    planner: str | Driver
     moves: str | None = None
+    fallback: str | None = None
 
 
 def main() -> None:
@@ -155,6 +158,7 @@ def drive(contestant: Contestant, agents: str, city: Path, options: argparse.Nam
         folder_of(contestant, agents, options),
         planner=contestant.planner,
         agents=agents,
+        fallback=contestant.fallback,
         options=ClosedLoopOptions(
             start_frame=START_FRAME, moves=contestant.moves, keeps_plans=False, workers=options.workers
         ),

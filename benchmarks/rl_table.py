@@ -13,6 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 from closed_loop_table import AGENTS, METRICS, RULES, Contestant, drive, folder_of, metric_cell
+from driver_scores import mean_of
+from training_scores import shown
 
 from l5kit._types import Float64Array, JsonObject
 
@@ -20,8 +22,6 @@ POLICIES = MappingProxyType({"before training": "first.zip", "after training": "
 """Rows of a training, and the file of each."""
 
 BESIDE = ("constant-velocity", "idm", "standing", "log")
-NUM_DRAWS = 10_000
-SHARE = 0.95
 
 
 def main() -> None:
@@ -74,13 +74,6 @@ def scene_scores(folders: list[Path]) -> Float64Array:
     return np.array([np.mean([scores[scene] for scores in by_folder]) for scene in common])
 
 
-def bootstrap_interval(scores: Float64Array, *, seed: int = 0) -> tuple[float, float]:
-    """Return the interval that holds 95 % of the means of scenes (S,) that are drawn with replacement."""
-    rows = np.random.default_rng(seed).integers(0, len(scores), (NUM_DRAWS, len(scores)))
-    low, high = np.quantile(scores[rows].mean(axis=1), [(1 - SHARE) / 2, (1 + SHARE) / 2])
-    return float(low), float(high)
-
-
 def make_table(results: dict[str, list[JsonObject]], scores: dict[str, Float64Array]) -> list[str]:
     """Return the lines of a table: the score with its interval, and the means of the metrics over the seeds."""
     lines = [
@@ -88,11 +81,10 @@ def make_table(results: dict[str, list[JsonObject]], scores: dict[str, Float64Ar
         "|---" * (3 + len(METRICS)) + "|",
     ]
     for row, of_seeds in results.items():
-        low, high = bootstrap_interval(scores[row])
         cells = [
             row,
             str(len(of_seeds)) if row in POLICIES else "",
-            f"{scores[row].mean():.2f} ({low:.2f} to {high:.2f})",
+            shown(mean_of(scores[row][None]), ""),
         ]
         lines.append(f"| {' | '.join(cells + [metric_cell(name, of_seeds) for name in METRICS])} |")
     return lines

@@ -40,6 +40,7 @@ __all__ = [
     "UnsupportedConfigError",
     "UnsupportedValueError",
     "WorkerDiedError",
+    "find_clone",
     "install_command",
     "is_termination",
     "without_secrets",
@@ -210,13 +211,13 @@ def install_command(*extras: str) -> str:
         extras: Names of extras, such as ``viz``.
     """
     names = ",".join(extras)
-    clone = _clone()
+    clone = find_clone()
     if clone is None:
         return f"pip install 'l5kit2[{names}]'"
     return f"pip install -e '{'.' if clone == Path.cwd() else clone}[{names}]'"
 
 
-def _clone() -> Path | None:
+def find_clone() -> Path | None:
     """Return the clone that l5kit runs from or was installed from; None where it came from an index."""
     places = [Path(__file__).resolve().parents[2]]
     try:

@@ -278,6 +278,17 @@ _COMMANDS: Final = (
     ),
     _Command("checkpoint", "l5kit.cli.checkpoint:make_checkpoint_app", _TRAIN, ()),
     _Command(
+        "reproduce",
+        "l5kit.cli.reproduce:reproduce",
+        _TRAIN,
+        (
+            "l5kit reproduce --list",
+            "l5kit reproduce rules",
+            "l5kit reproduce route_planner --seed 1 --workers 2",
+            "l5kit reproduce route_planner --quick",
+        ),
+    ),
+    _Command(
         "warmup",
         "l5kit.cli.warmup:warmup",
         _MACHINE,

@@ -1,0 +1,532 @@
+"""Train the learned drivers of the documents over several seeds, let them drive towns they never saw, write the table.
+
+Towns have roles. Networks are trained in those of ``train``; in that of ``choose`` they drive while they are trained,
+by which their best weights are chosen, and so is everything else that was chosen by hand; ``test`` is driven for the
+table only. What one run has measured, a seed of a row, is a file in ``benchmarks/learned_drivers``, with the digests of
+towns and weights, the configuration, the code, the minutes and the machine. So nothing is trained twice: the same
+command goes on with the runs that are missing, and with a training that was killed.
+
+Run ``python benchmarks/learned_drivers.py`` for all (days on two cores), ``--only route_planner --seeds 1`` for a part,
+``--only-table --write`` to put the table of what is there into docs/closed_loop.md and benchmarks/RESULTS.md. A run
+whose facts are no longer those of today is shown as stale; ``--again`` measures it anew. ``l5kit reproduce ROW``
+measures a run anew beside the one that is there, and tells the difference.
+"""
+
+import argparse
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from closed_loop_table import RULES, START_FRAME, Contestant, drive, folder_of
+from driver_scores import AGENTS, RowRuns, difference_of, leaves_out_zero, make_tables, mean_of, scene_scores, signed
+from map_routes import MapRoutedPlanner
+from training_table import KEY, replace_table, town_digest, write_row
+
+from l5kit import __version__
+from l5kit._types import JsonObject
+from l5kit.bench.machine import describe_machine
+from l5kit.closedloop import read_result
+from l5kit.configs.overrides import load_training_config, with_overrides
+from l5kit.configs.texts import did_you_mean
+from l5kit.data.receipts import digest_of_json
+from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.planning.weights_file import weights_of
+from l5kit.synthetic import make_towns
+from l5kit.synthetic.params import CityParams
+from l5kit.training import train
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "learned_drivers"
+DOCUMENTS = (ROOT / "docs" / "closed_loop.md", ROOT / "benchmarks" / "RESULTS.md")
+START = "<!-- learned drivers: made by benchmarks/learned_drivers.py -->"
+PINS = "towns.json"
+"""File of the digests of the towns that the runs are of, beside the runs."""
+
+NUM_SEEDS = 3
+NUM_EVALUATIONS = 6
+"""So often a network drives the town of ``choose`` during its training."""
+
+SIZE: dict[str, float] = {}
+"""More parameters of the towns."""
+
+
+@dataclass(frozen=True)
+class Towns:
+    """Made towns of one role: the seed that theirs are mixed of, how many, and the scenes of each."""
+
+    seed: int
+    count: int
+    num_scenes: int
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is made and trained.
+
+    Attributes:
+        towns: Towns by role; those of a smaller scale are the first towns and scenes of a larger one.
+        most_steps: Steps of a training, at most; None for all.
+        is_pinned: Whether the towns must be those of the runs that are there.
+    """
+
+    towns: Mapping[str, Towns]
+    most_steps: int | None = None
+    is_pinned: bool = True
+
+
+FULL = Scale(MappingProxyType({"train": Towns(3201, 16, 60), "choose": Towns(3202, 1, 24), "test": Towns(3203, 4, 50)}))
+QUICK = Scale(
+    MappingProxyType({"train": Towns(3201, 2, 2), "choose": Towns(3202, 1, 2), "test": Towns(3203, 1, 4)}),
+    most_steps=20,
+    is_pinned=False,
+)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A way to train a network.
+
+    Attributes:
+        workflow: Its small configuration is the one that is changed.
+        steps: Steps of the optimiser; as many as took ``max_minutes`` when they were chosen.
+        max_minutes: What a seed may take on two cores.
+        changes: Keys of the configuration with other values.
+        num_towns: Towns of ``train``, at most.
+    """
+
+    workflow: str
+    steps: int
+    max_minutes: float
+    changes: tuple[str, ...] = ()
+    num_towns: int = FULL.towns["train"].count
+
+
+@dataclass(frozen=True)
+class Row:
+    """A driver of the table.
+
+    Attributes:
+        name: What the table calls it.
+        training: How it is trained, the same for several rows that drive one network; None for who needs none.
+        fallback: Who drives where its plans have a fault.
+        has_map_route: Whether its route is the shortest one of the map to where the log ends, not that of the log.
+    """
+
+    name: str
+    training: Training | None = None
+    fallback: str | None = None
+    has_map_route: bool = False
+
+    def seeds(self, count: int) -> range:
+        """Return the seeds that are run of ``count``."""
+        return range(count if self.training else 1)
+
+
+_ROUTE = ("model_params.route=true",)
+_RECOVERY = ("train_data_loader.perturb_kind=recovery", "train_data_loader.perturb_probability=0.75")
+_NO_ROUTE = ("model_params.route=false", "model_params.agents_along_route=false")
+_NO_RECOVERY = ("train_data_loader.perturb_probability=0",)
+_PAST = ("model_params.past_dropout=0", "model_params.history_num_frames_ego=5")
+_POSES = ("model_params.decoder=poses",)
+
+# steps are from processor seconds that one took: 0.12 for route_planner, 0.09 for raster_planner, 0.05 for
+# vector_planner, 0.39 for urban_driver and 0.15 for safepathnet; a sixth of the time is left for evaluations
+PLANNER = Training("route_planner", 9000, 20.0, _ROUTE + _RECOVERY)
+_SHORT = partial(Training, "route_planner", 1500, 4.0)
+
+ROWS = (
+    *(Row(name) for name in ("log", "idm", "rules")),
+    Row("route_planner", PLANNER),
+    Row("route_planner-fallback-rules", PLANNER, fallback="rules"),
+    Row("route_planner-route-of-map", PLANNER, has_map_route=True),
+    # the others, as they ship but for route and recovery
+    Row("raster_planner", Training("raster_planner", 18_000, 40.0, _ROUTE + _RECOVERY)),
+    Row("vector_planner", Training("vector_planner", 25_000, 40.0, _ROUTE + _RECOVERY)),
+    Row("urban_driver", Training("urban_driver", 5000, 40.0, _ROUTE + _RECOVERY)),
+    Row("safepathnet", Training("safepathnet", 12_000, 40.0, _ROUTE + _RECOVERY)),
+    # what each part is good for, of the route planner trained for 4 minutes of one core
+    Row("short", _SHORT(_ROUTE + _RECOVERY)),
+    Row("short-no-route", _SHORT(_NO_ROUTE + _RECOVERY)),
+    Row("short-no-recovery", _SHORT(_ROUTE + _NO_RECOVERY)),
+    Row("short-no-places-along-route", _SHORT((*_ROUTE, *_RECOVERY, "model_params.agents_along_route=false"))),
+    Row("short-no-agents", _SHORT((*_ROUTE, *_RECOVERY, "model_params.disable_other_agents=true"))),
+    Row("short-one-town", _SHORT(_ROUTE + _RECOVERY, num_towns=1)),
+    Row("short-past-shown", _SHORT(_ROUTE + _RECOVERY + _PAST)),
+    Row("short-poses", _SHORT(_ROUTE + _RECOVERY + _POSES)),
+    Row("short-all-off", _SHORT(_NO_ROUTE + _NO_RECOVERY + _PAST + _POSES)),
+)
+"""The rows of the table, in its order."""
+
+NAMES = tuple(row.name for row in ROWS)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs are made.
+
+    Attributes:
+        work: Folder of trainings and simulations.
+        towns: Folder of towns, in which each role has one.
+        results: Folder of what runs have measured.
+        scale: How much is made and trained.
+        workers: Threads that make towns and simulate.
+        other_towns: Whether towns are taken whose digest is not that of the runs that are there.
+    """
+
+    work: Path
+    towns: Path
+    results: Path
+    scale: Scale
+    workers: int = 1
+    other_towns: bool = False
+
+    def file_of(self, row: Row, seed: int) -> Path:
+        """Return the file of what a run has measured."""
+        return self.results / f"{row.name}-{seed}.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing and write the table, or reproduce a run; return the exit status."""
+    parser = argparse.ArgumentParser(description="The table of learned drivers of docs/closed_loop.md.")
+    parser.add_argument("--work", type=Path, default=Path("learned-drivers"), help="folder of towns and trainings")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of what runs have measured")
+    parser.add_argument("--only", action="append", choices=NAMES, help="a row; may be given several times; all")
+    parser.add_argument("--seeds", type=int, default=NUM_SEEDS, help="trainings of each row")
+    parser.add_argument("--workers", type=int, default=1, help="threads that make towns and simulate")
+    parser.add_argument("--again", action="store_true", help="measure stale runs anew")
+    parser.add_argument("--only-table", action="store_true", help="run nothing: the table of what is there")
+    parser.add_argument("--write", action="store_true", help="write the table into the documents")
+    parser.add_argument("--other-towns", action="store_true", help="take towns whose digest is not the pinned one")
+    parser.add_argument("--list", action="store_true", help="list the rows and their runs, and end")
+    parser.add_argument("--reproduce", metavar="ROW", help="measure a run of a row anew and compare")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the run that is reproduced")
+    parser.add_argument("--quick", action="store_true", help="reproduce with few steps and scenes, to see that it runs")
+    options = parser.parse_args(arguments)
+    place = Place(
+        work=options.work,
+        towns=options.work / "towns",
+        results=options.results,
+        scale=FULL,
+        workers=options.workers,
+        other_towns=options.other_towns,
+    )
+    if options.list:
+        print("\n".join(list_lines(place)))
+        return 0
+    if options.reproduce:
+        return reproduce(row_of(options.reproduce), options.seed, place, is_quick=options.quick)
+    for row in ROWS:
+        if not options.only_table and (options.only is None or row.name in options.only):
+            for seed in row.seeds(options.seeds):
+                run_missing(row, seed, place, again=options.again)
+    lines = table_of(place)
+    print("\n".join(lines))
+    if options.write:
+        for document in DOCUMENTS:
+            replace_table(document, ["", *lines, ""], start=START)
+    return 0
+
+
+def row_of(name: str) -> Row:
+    """Return the row with a name.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    if name not in NAMES:
+        raise InvalidArgumentError(f"there is no row {name!r}{did_you_mean(name, NAMES)}; rows are {', '.join(NAMES)}")
+    return ROWS[NAMES.index(name)]
+
+
+def run_missing(row: Row, seed: int, place: Place, *, again: bool) -> None:
+    """Measure a run that is not there and keep it; one that is stale only if it is asked for again."""
+    file = place.file_of(row, seed)
+    if file.is_file():
+        stale = stale_of(row, json.loads(file.read_text("utf-8")), place.results)
+        if not stale or not again:
+            if stale:
+                print(f"{file.name} is stale, other {', '.join(stale)}: --again measures it anew", flush=True)
+            return
+    run = measure(row, seed, place, name=f"{row.name}-{seed}")
+    write_row(file, run)
+    scores = {agents: f"{mean_of(scene_scores(run, agents)[None]).value:.3f}" for agents in AGENTS}
+    print(f"{row.name}, seed {seed}: {scores}", flush=True)
+    training = run["training"]
+    if training is not None and training["minutes"] > training["max_minutes"]:
+        fitting = int(training["steps"] * training["max_minutes"] / training["minutes"])
+        print(f"  took {training['minutes']} minutes of {training['max_minutes']}: {fitting} steps fit", flush=True)
+
+
+def measure(row: Row, seed: int, place: Place, *, name: str) -> JsonObject:
+    """Make the towns that are missing, train, and drive the towns of the test; return what was measured.
+
+    Args:
+        row: Who drives.
+        seed: Of the training.
+        place: Where.
+        name: Of the simulations, whose folders go on where they were.
+
+    Raises:
+        InvalidArgumentError: A town is another one than that of the runs that are there.
+    """
+    digests = make_all_towns(row, place)
+    facts = facts_of(row, seed, place.scale, digests)
+    trained = None if row.training is None else train_once(row.training, facts["configuration"], place)
+    planner, moves = RULES[row.name] if trained is None else (str(trained["weights"]), None)
+    scores: dict[str, dict[str, list[float | None]]] = {}
+    steps: dict[str, dict[str, int]] = {}
+    for agents in AGENTS:
+        for town in town_names(row, place.scale, "test"):
+            log = place.towns / town
+            driver = MapRoutedPlanner(Path(planner), log) if row.has_map_route else planner
+            # simulations of other facts have folders of their own, as theirs can be taken up by the same run only
+            contestant = Contestant(
+                row.name, f"{name}-{digest_of_json(facts)[:8]}", driver, moves=moves, fallback=row.fallback
+            )
+            folder = argparse.Namespace(work=place.work / "simulations" / town, workers=place.workers)
+            folder.work.mkdir(parents=True, exist_ok=True)
+            told = drive(contestant, agents, log, folder)
+            scores.setdefault(agents, {})[town] = scores_of(folder_of(contestant, agents, folder))
+            for who, count in (told.get("driven_by") or {}).items():
+                of_agents = steps.setdefault(agents, {})
+                of_agents[who] = of_agents.get(who, 0) + count
+    machine = describe_machine()
+    return {
+        "row": row.name,
+        "seed": seed,
+        "facts": facts,
+        "digest": digest_of_json(facts),
+        "code": code_version(),
+        "machine": machine.hardware,
+        "software": machine.software,
+        "training": trained and {key: value for key, value in trained.items() if key != "weights"},
+        "scores": scores,
+        "network_share": {who: count["planner"] / sum(count.values()) for who, count in steps.items()} or None,
+    }
+
+
+def scores_of(folder: Path) -> list[float | None]:
+    """Return the score of each scene of a simulation: 0 where it failed, None where nobody moves."""
+    result = read_result(folder)
+    scores = {row["scene"]: row["score"] for row in result.scenes()} | {each.scene: 0.0 for each in result.failed}
+    return [scores[scene] for scene in sorted(scores)]
+
+
+def make_all_towns(row: Row, place: Place) -> dict[str, str]:
+    """Make the towns of a row that are missing, and return the digest of each; those of the full scale are pinned.
+
+    Raises:
+        InvalidArgumentError: One is another one than that of the runs that are there.
+    """
+    digests = {}
+    for role, towns in place.scale.towns.items():
+        names = town_names(row, place.scale, role)
+        if names:
+            params = CityParams(seed=towns.seed, num_scenes=towns.num_scenes, **SIZE)
+            make_towns(place.towns / role, len(names), params=params, workers=place.workers)
+        digests |= {name: town_digest(place.towns / name) for name in names}
+    if place.scale.is_pinned:
+        pins = pinned(place.results)
+        for name, digest in digests.items():
+            if pins.get(name, digest) != digest and not place.other_towns:
+                raise InvalidArgumentError(
+                    f"{place.towns / name} has the digest {digest}, and the runs in {place.results} are of "
+                    f"{pins[name]}: l5kit.synthetic has changed, or processor and libraries round otherwise. Remove it "
+                    "if it is old; --other-towns takes it as it is"
+                )
+        write_row(place.results / PINS, digests | pins)
+    return digests
+
+
+def pinned(results: Path) -> dict[str, str]:
+    """Return the digests of the towns that the runs are of, by role and name."""
+    file = results / PINS
+    pins: dict[str, str] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    return pins
+
+
+def town_names(row: Row, scale: Scale, role: str) -> list[str]:
+    """Return the towns of a role that a row needs, relative to the folder of towns."""
+    count = scale.towns[role].count
+    if role != "test":
+        count = 0 if row.training is None else min(count, row.training.num_towns if role == "train" else count)
+    return [f"{role}/town_{number:02d}" for number in range(count)]
+
+
+def facts_of(row: Row, seed: int, scale: Scale, digests: Mapping[str, str]) -> JsonObject:
+    """Return what decides what a run measures, but for the code, as JSON holds it.
+
+    Args:
+        row: Who drives.
+        seed: Of the training.
+        scale: How much is made and trained.
+        digests: Of the towns, by role and name.
+    """
+    towns = [name for role in scale.towns for name in town_names(row, scale, role)]
+    facts = {
+        "configuration": row.training and configuration_of(row, seed, scale),
+        "driving": {
+            "planner": RULES[row.name] if row.training is None else "network",
+            "fallback": row.fallback,
+            "route": "map" if row.has_map_route else "log",
+            "start_frame": START_FRAME,
+        },
+        "towns": {name: digests.get(name) for name in towns},
+    }
+    told: JsonObject = json.loads(json.dumps(facts))
+    return told
+
+
+def configuration_of(row: Row, seed: int, scale: Scale) -> JsonObject:
+    """Return the configuration of the training of a row."""
+    training = row.training
+    cfg = with_overrides(load_training_config(training.workflow), training.changes)
+    held_out = town_names(row, scale, "choose")
+    cfg["train_data_loader"] |= {"key": KEY, "folders": town_names(row, scale, "train")}
+    cfg["val_data_loader"] |= {"key": KEY, "folders": held_out}
+    cfg["val_driving"] = {"key": KEY, "folder": held_out[0]}
+    params = cfg["train_params"]
+    params.pop("num_epochs", None)
+    steps = min(training.steps, scale.most_steps or training.steps)
+    every = max(1, steps // NUM_EVALUATIONS)
+    params |= {"max_num_steps": steps, "eval_every_n_steps": every, "checkpoint_every_n_steps": every}
+    params |= {"seed": seed, "accelerator": "cpu", "best_by": "closed_loop"}
+    if params.get("warmup_num_steps"):
+        params["warmup_num_steps"] = min(params["warmup_num_steps"], every)
+    return cfg
+
+
+def train_once(training: Training, cfg: JsonObject, place: Place) -> JsonObject:
+    """Train, or go on with a training that was killed; one that has ended, as of another row, is taken as it is."""
+    digest = digest_of_json({"configuration": cfg, "towns": str(place.towns)})[:8]
+    folder = place.work / "trainings" / f"{training.workflow}-{cfg['train_params']['seed']}-{digest}"
+    if not (folder / "result.json").is_file():
+        train(cfg, folder, data_folder=place.towns, resume=(folder / "config.yaml").is_file())
+    result = json.loads((folder / "result.json").read_text("utf-8"))
+    last = weights_of(folder)
+    best = last.with_name(f"{last.stem}_best{last.suffix}")
+    weights = last if result["best_step"] is None else best
+    return {
+        "weights": weights,
+        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
+        "minutes": result["minutes"],
+        "max_minutes": training.max_minutes,
+        "steps": result["num_steps"],
+        "best_step": result["best_step"],
+        "best_score": result["best_score"],
+    }
+
+
+def code_version() -> str:
+    """Return the commit of the clone, with a digest of what was changed since; the version of l5kit without git."""
+    told = []
+    for command in (("rev-parse", "--short=12", "HEAD"), ("diff", "HEAD", "--", "src", "benchmarks/*.py")):
+        done = subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, check=False)
+        if done.returncode:
+            return __version__
+        told.append(done.stdout)
+    changed = f"+{hashlib.sha256(told[1]).hexdigest()[:8]}" if told[1] else ""
+    return f"{__version__} {told[0].decode().strip()}{changed}"
+
+
+def stale_of(row: Row, run: JsonObject, results: Path) -> tuple[str, ...]:
+    """Return which facts of a run are no longer those of today."""
+    today = facts_of(row, run["seed"], FULL, pinned(results))
+    return tuple(name for name, value in today.items() if run["facts"].get(name) != value)
+
+
+def read_runs(row: Row, place: Place) -> RowRuns:
+    """Return what was measured of a row so far."""
+    files = sorted(place.results.glob(f"{row.name}-[0-9]*.json"), key=lambda file: int(file.stem.rpartition("-")[2]))
+    runs = [json.loads(file.read_text("utf-8")) for file in files]
+    stale = dict.fromkeys(name for run in runs for name in stale_of(row, run, place.results))
+    return RowRuns(row.name, runs, tuple(stale))
+
+
+def table_of(place: Place) -> list[str]:
+    """Return the lines of the table of what runs have measured."""
+    rows = [read_runs(row, place) for row in ROWS]
+    if not any(row.runs for row in rows):
+        return ["No run has been measured yet: `python benchmarks/learned_drivers.py` does it, row by row."]
+    digests = pinned(place.results)
+    test = ", ".join(f"`{name}` {digest[:12]}" for name, digest in sorted(digests.items()) if name.startswith("test/"))
+    lines = [f"Towns of the test, which nothing was chosen on: {test}."]
+    missing = [row.name for row in rows if not row.runs]
+    if missing:
+        lines += ["", f"Not measured yet: {', '.join(f'`{name}`' for name in missing)}."]
+    return [*lines, *make_tables(rows)]
+
+
+def list_lines(place: Place) -> list[str]:
+    """Return a line for each row: the seeds that were measured, its scores, and whether it is stale."""
+    lines = []
+    for runs in (read_runs(row, place) for row in ROWS):
+        if not runs.runs:
+            lines.append(f"{runs.name}: not measured yet")
+            continue
+        seeds = ", ".join(str(run["seed"]) for run in runs.runs)
+        scores = ", ".join(f"others {agents} {mean_of(runs.scores(agents)).value:.3f}" for agents in AGENTS)
+        stale = f"; stale: {', '.join(runs.stale)}" if runs.stale else ""
+        lines.append(f"{runs.name}: {scores}; seeds {seeds}{stale}")
+    return lines
+
+
+def reproduce(row: Row, seed: int, place: Place, *, is_quick: bool) -> int:
+    """Measure a run anew, tell the difference to the one of the table, and return the exit status.
+
+    It is 1 where the interval of the difference, paired by scene, leaves out 0; a quick one is never.
+
+    Raises:
+        InvalidArgumentError: There is no such run.
+    """
+    file = place.file_of(row, seed)
+    if not file.is_file():
+        there = [str(run["seed"]) for run in read_runs(row, place).runs]
+        raise InvalidArgumentError(
+            f"seed {seed} of {row.name} has not been measured: there is no {file}. "
+            + (f"Seeds that have: {', '.join(there)}" if there else "l5kit reproduce --list shows which rows have")
+        )
+    old = json.loads(file.read_text("utf-8"))
+    stale = stale_of(row, old, place.results)
+    if stale:
+        print(f"note: the run of the table is stale: {', '.join(stale)} have changed since")
+    # code of another state trains anew; towns stay
+    code = hashlib.sha256(code_version().encode()).hexdigest()[:8]
+    anew = replace(place, work=place.work / "reproduced" / code)
+    if is_quick:
+        anew = replace(anew, work=anew.work / "quick", towns=place.work / "quick-towns", scale=QUICK)
+    new = measure(row, seed, anew, name=f"{row.name}-{seed}")
+    print(f"{row.name}, seed {seed}; {old['code']} on {old['machine']}, and {new['code']} on {new['machine']}")
+    is_beyond = False
+    for agents in AGENTS:
+        pairs = [
+            np.array([scores[:count], of_town[:count]], np.float64)
+            for town, of_town in new["scores"][agents].items()
+            for scores in [old["scores"][agents].get(town, [])]
+            for count in [min(len(scores), len(of_town))]
+        ]
+        before, now = np.concatenate(pairs, axis=1)[:, None]
+        difference = difference_of(now, before)
+        is_beyond |= leaves_out_zero(difference)
+        print(
+            f"others {agents}: {mean_of(before).value:.3f} in the table, {mean_of(now).value:.3f} anew, difference "
+            f"{signed(difference)}"
+        )
+    if is_quick:
+        print(f"quick: {QUICK.most_steps} steps at most and few scenes, which says nothing about the table")
+        return 0
+    print("beyond the interval" if is_beyond else "within the interval")
+    return int(is_beyond)
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main())
+    except L5KitError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -1,0 +1,53 @@
+"""``l5kit reproduce``: a row of the table of learned drivers anew, beside what the table says."""
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from l5kit.errors import InvalidArgumentError, find_clone
+
+_SCRIPT: Final = "benchmarks/learned_drivers.py"
+
+
+def reproduce(
+    row: Annotated[str | None, typer.Argument(metavar="ROW", help="A row of the table; --list shows all.")] = None,
+    rows: Annotated[bool, typer.Option("--list", help="List the rows, and what was measured of each.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the training that is repeated.")] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few steps and scenes, to see that everything runs; says nothing more.")
+    ] = False,
+    work: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of towns, trainings and simulations; what is there is kept.")
+    ] = Path("learned-drivers"),
+    workers: Annotated[int, typer.Option(min=1, help="Threads that make towns and simulate.")] = 1,
+    other_towns: Annotated[
+        bool, typer.Option("--other-towns", help="Also take towns that come out otherwise than those of the table.")
+    ] = False,
+) -> None:
+    """Train a driver of docs/closed_loop.md again, let it drive the same scenes, and compare.
+
+    It needs a clone of the repository, in which the rows and their results are, and takes as long as the table says.
+    The old and the new score are printed, and the difference with its interval of 95 %, scene by scene. The exit status
+    is 1 where that interval leaves out 0.
+    """
+    if (row is None) != rows:
+        raise typer.BadParameter("name one row, or give --list alone", param_hint="ROW")
+    clone = find_clone()
+    if clone is None or not (clone / _SCRIPT).is_file():
+        raise InvalidArgumentError(
+            f"reproduce needs a clone: there is no {_SCRIPT} beside this installation of l5kit; run "
+            "git clone https://github.com/l5kit/l5kit, then pip install -e '.[train]' and l5kit reproduce in it"
+        )
+    chosen = ["--list"] if row is None else ["--reproduce", row, "--seed", str(seed)]
+    flags = [name for name, is_given in (("--quick", quick), ("--other-towns", other_towns)) if is_given]
+    script = clone / _SCRIPT
+    sys.path.insert(0, str(script.parent))  # it shares code with the scripts beside it
+    try:
+        main = runpy.run_path(str(script))["main"]
+        status = main([*chosen, *flags, "--work", str(work), "--workers", str(workers)])
+    finally:
+        sys.path.remove(str(script.parent))
+    raise typer.Exit(status)
