@@ -647,7 +647,8 @@ def _move_paths(
                 continue
             counted[_PERTURBED] += 1
             is_moved[window, columns[:num]] = differs[:num]
-            for i in np.flatnonzero(differs[:num]):
+            for place in np.flatnonzero(differs[:num]):
+                i = int(place)
                 yaw = path[i, 2]
                 x, y = path[i, 0] + rear_m * math.cos(yaw), path[i, 1] + rear_m * math.sin(yaw)
                 moved[window, columns[i]] = poses[current, 0] + x, poses[current, 1] + y, yaw
