@@ -35,9 +35,9 @@ def simulate(
         str,
         typer.Option(
             metavar="NAME|CHECKPOINT|FILE.py:NAME",
-            help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, a network "
-            "(file of weights, or folder of l5kit train), a policy (the same of l5kit train-rl), or a driver "
-            "of your own in a file, whose code runs.",
+            help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, route_planner (a "
+            "network that ships with l5kit), a network (file of weights, or folder of l5kit train), a policy (the same "
+            "of l5kit train-rl), or a driver of your own in a file, whose code runs.",
         ),
     ] = "idm",
     agents: Annotated[
