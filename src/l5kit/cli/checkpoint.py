@@ -24,8 +24,12 @@ _MOST_SHAPES = 4
 """Weights of a network that l5kit does not know whose shapes are shown."""
 
 _FileArgument = Annotated[
-    Path,
-    typer.Argument(metavar="FILE", help="File of weights of any kind, or folder of l5kit train for its final weights."),
+    str,  # or the name of a shipped network, which "./" tells a folder apart from
+    typer.Argument(
+        metavar="FILE",
+        help="File of weights of any kind, folder of l5kit train for its final weights, or route_planner, the network "
+        "that ships with l5kit.",
+    ),
 ]
 _ConfigOption = Annotated[
     str | None,
@@ -57,11 +61,11 @@ def info(
     Nothing in the file is run or imported. With --config it says whether the weights fit that configuration, lists
     what does not, and ends with 1 then.
     """
-    weights_of(file)  # before torch is imported, for which one waits
+    weights = weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)
     from l5kit.workflows.checkpoint_description import describe_checkpoint, mismatch_with_config
 
-    description = describe_checkpoint(file, allow_pickle=allow_pickle)
+    description = describe_checkpoint(weights, allow_pickle=allow_pickle)
     mismatch = None if cfg is None else mismatch_with_config(description, cfg)
     if as_json:
         fit = None if mismatch is None else {"fits": not mismatch, **_differences(mismatch)}
@@ -89,11 +93,11 @@ def convert(
     The weights are loaded into the network of the configuration, written, read again and compared bit by bit before
     the file gets its name.
     """
-    weights_of(file)  # before torch is imported, for which one waits
+    weights = weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)
     from l5kit.workflows.checkpoint_conversion import convert_checkpoint
 
-    done = convert_checkpoint(file, out, cfg=cfg, allow_pickle=allow_pickle, overwrite=overwrite)
+    done = convert_checkpoint(weights, out, cfg=cfg, allow_pickle=allow_pickle, overwrite=overwrite)
     if as_json:
         print_json(asdict(done))
         return

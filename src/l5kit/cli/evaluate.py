@@ -53,8 +53,12 @@ def _parse_horizons(text: str | None) -> tuple[float, ...]:
 
 def evaluate(
     checkpoint: Annotated[
-        Path,
-        typer.Argument(metavar="CHECKPOINT", help="File of weights, or folder of l5kit train for its final weights."),
+        str,  # or the name of a shipped network, which "./" tells a folder apart from
+        typer.Argument(
+            metavar="CHECKPOINT",
+            help="File of weights, folder of l5kit train for its final weights, or route_planner, the network that "
+            "ships with l5kit.",
+        ),
     ],
     data: DataFolderOption = None,
     key: Annotated[
@@ -123,7 +127,7 @@ def evaluate(
     """
     require_writable_folder(out)
     # what is wrong with a call is told before torch is imported, for which one waits
-    network_of(checkpoint)
+    weights = network_of(checkpoint)
     check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
     if workflow is not None:
         read_workflow({"workflow": workflow})
@@ -148,7 +152,7 @@ def evaluate(
         overwrite=overwrite,
         allow_pickle=allow_pickle,
     )
-    given = configuration_of(checkpoint, allow_pickle=allow_pickle) if config is None else load_training_config(config)
+    given = configuration_of(weights, allow_pickle=allow_pickle) if config is None else load_training_config(config)
     cfg = with_overrides(given, changes or [])
     if workflow is not None:
         trained = cfg.get("workflow", workflow)
@@ -159,19 +163,19 @@ def evaluate(
             )
         cfg["workflow"] = workflow
     with AskedWorkers(engine, address, workers, job).opened(
-        "evaluate", [], of=_facts_of(checkpoint, cfg, options, data)
+        "evaluate", [], of=_facts_of(weights, cfg, options, data)
     ) as carriers:
         options = options if isinstance(carriers, int) else replace(options, workers=carriers)
-        scores = scores_of(evaluate_network(checkpoint, out, cfg=cfg, data_folder=data, options=options))
+        scores = scores_of(evaluate_network(weights, out, cfg=cfg, data_folder=data, options=options))
     if as_json:
         print_json({"folder": str(out), **scores})
     else:
         _print_scores(scores, out)
 
 
-def _facts_of(checkpoint: Path, cfg: Config, options: "OpenLoopOptions", data: Path | None) -> list[object]:
+def _facts_of(file: Path, cfg: Config, options: "OpenLoopOptions", data: Path | None) -> list[object]:
     """Return what decides on an evaluation: weights, configuration, samples, and the files that they are from."""
-    weights = hashlib.sha256(network_of(checkpoint).read_bytes()).hexdigest()
+    weights = hashlib.sha256(file.read_bytes()).hexdigest()
     samples = [options.key, options.max_samples, options.batch_size, options.device]
     return [
         weights,

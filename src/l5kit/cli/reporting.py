@@ -61,6 +61,9 @@ _NOT_WRITABLE: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno
 _MAY_BE_URLS = frozenset({"path", "paths", "map_path", "meta", "aerial", "data", "eval_data"})
 """Parameters that name what is read from a dataset folder."""
 
+_CHECKPOINTS = frozenset({"checkpoint", "file"})
+"""Parameters that are text, because a path of pathlib would forget "./", which tells folders from shipped networks."""
+
 _AHEAD_OF_TIME = "warmup"
 """The command that compiles and nothing else."""
 
@@ -167,7 +170,7 @@ def _refuse_urls(ctx: Any) -> None:
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
         kind = getattr(getattr(param, "type", None), "name", "")  # of older typer, which hands paths on as text
-        is_path = isinstance(value, Path) or (kind == "path" and isinstance(value, str))
+        is_path = isinstance(value, Path) or (isinstance(value, str) and (kind == "path" or param.name in _CHECKPOINTS))
         if param.name not in _MAY_BE_URLS and is_path and is_url(path_of(value)):
             raise typer.BadParameter(
                 f"{path_of(value)!r} is a URL; only what is read may be one: name a file or folder of this machine, "

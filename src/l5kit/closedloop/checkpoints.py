@@ -2,12 +2,12 @@
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from l5kit._types import Config
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.log_facts import LogFacts
+from l5kit.planning.weights_file import weights_of
 from l5kit.simulation.engine.traffic_state import Driver
 
 __all__ = ["NetworkPlace", "open_checkpoint"]
@@ -38,7 +38,7 @@ def open_checkpoint(
     """Return a trained network as a driver, and the digest of its weights and configuration.
 
     Args:
-        checkpoint: A file of weights, or the folder of a training.
+        checkpoint: A file of weights, the folder of a training, or the name of a network that ships with l5kit.
         whom: Whom it is to drive.
         place: Where it drives.
 
@@ -53,11 +53,12 @@ def open_checkpoint(
     from l5kit.workflows.samples import with_files_of
     from l5kit.workflows.trained_network import configuration_of
 
-    cfg = place.cfg or configuration_of(checkpoint, allow_pickle=place.allow_pickle)
+    file = weights_of(checkpoint)
+    cfg = place.cfg or configuration_of(file, allow_pickle=place.allow_pickle)
     folder = place.files.dataset.parent
     of_training, here = (
         DriverCheckpoint(
-            Path(checkpoint),
+            file,
             whom,
             cfg=dict(each),
             data_folder=folder,

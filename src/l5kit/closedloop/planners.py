@@ -18,7 +18,7 @@ from l5kit.configs.class_path import describe_error
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.weights_file import is_policy
+from l5kit.planning.weights_file import checkpoint_path, is_policy, shipped_weights
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import ActionModel, Controls, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
@@ -125,9 +125,10 @@ def open_planner(
     """Return a planner.
 
     Args:
-        asked: One of :data:`PLANNERS`; a checkpoint, or the folder of a training; a policy of ``l5kit train-rl``, or
-            its folder; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs, or a class or
-            function that makes one; a driver; or a driver with how its plans are carried out.
+        asked: One of :data:`PLANNERS`; a network that ships with l5kit
+            (:func:`~l5kit.planning.weights_file.shipped_weights`); a checkpoint, or the folder of a training; a policy
+            of ``l5kit train-rl``, or its folder; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs,
+            or a class or function that makes one; a driver; or a driver with how its plans are carried out.
         moves: One of :data:`MOVES`; None for what is usual for the planner.
         place: Where networks drive; None where there are none.
         fallback: One of :data:`FALLBACKS`, who drives where plans have a fault; None for nobody. Plans are then tracked
@@ -222,7 +223,7 @@ def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None 
 
 def with_whole_path(asked: str) -> str:
     """Return a planner or traffic with the whole path of its file, for a process with another working directory."""
-    if asked in PLANNERS or asked in TRAFFIC:
+    if asked in PLANNERS or asked in TRAFFIC or asked in shipped_weights():
         return asked
     own = _OWN.fullmatch(asked)
     if own is not None:
@@ -250,12 +251,13 @@ def _open_driver(
         raise InvalidArgumentError(
             f"{argument} is {asked!r}, a policy of l5kit train-rl, which drives the AV; pass it as the planner"
         )
-    if own is None and place is not None and Path(asked).exists():
+    if own is None and place is not None and checkpoint_path(asked).exists():
         driver, digest = open_checkpoint(asked, whom=whom, place=place)
         return driver, asked, digest
     if own is None:
+        names = (*known, *shipped_weights()) if whom == "ego" else tuple(known)  # all that ship drive the AV
         raise InvalidArgumentError(
-            f"{argument} is {asked!r}{did_you_mean(asked, known)}, which is none of {', '.join(known)}, no "
+            f"{argument} is {asked!r}{did_you_mean(asked, names)}, which is none of {', '.join(names)}, no "
             "FILE.py:NAME and no checkpoint"
         )
     file = Path(own["file"])

@@ -23,6 +23,7 @@ from l5kit.openloop.result import OpenLoopResult
 from l5kit.openloop.scoring import score
 from l5kit.openloop.setup import OpenLoopSetup, set_up
 from l5kit.openloop.worst_cases import draw_worst_cases, worst_rows
+from l5kit.planning.weights_file import network_of
 from l5kit.workflows.trained_network import configuration_of
 
 __all__ = ["OpenLoopOptions", "OpenLoopResult", "evaluate"]
@@ -46,8 +47,8 @@ def evaluate(
     a ``RuntimeWarning``.
 
     Args:
-        checkpoint: File of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, or folder of a
-            training, for its final weights.
+        checkpoint: File of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, folder of a
+            training, for its final weights, or name of a network that ships with l5kit.
         folder: Where to write; new or empty, unless ``options.overwrite``.
         cfg: The configuration of the training; None for that in the checkpoint, which only those of l5kit have.
         data_folder: Folder that the keys of the data are relative to; None for the environment's
@@ -65,9 +66,10 @@ def evaluate(
     start_s = time.perf_counter()
     target = Path(os.path.abspath(folder))  # code of users may change the directory
     require_folder(target, overwrite=options.overwrite)
+    file = network_of(checkpoint)
     if cfg is None:
-        cfg = configuration_of(checkpoint, allow_pickle=options.allow_pickle)
-    setup = set_up(checkpoint, cfg, data_folder=data_folder, options=options)
+        cfg = configuration_of(file, allow_pickle=options.allow_pickle)
+    setup = set_up(file, cfg, data_folder=data_folder, options=options)
     result = score(setup, options)
     prepare_folder(target)
     result = _with_competition(setup, result, target)

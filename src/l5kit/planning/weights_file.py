@@ -1,17 +1,40 @@
-"""Which file holds the weights of a training, and what a path is that holds none; found by names, without torch."""
+"""Which file holds the weights of a training, and what a path is that holds none; found by names, without torch.
+
+Weights that ship with l5kit lie in ``l5kit/weights``, in one folder for each name, and are found by their names.
+"""
 
 import os
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Final
 
+from l5kit import __version__
 from l5kit.configs.config import load_config_data
+from l5kit.configs.texts import did_you_mean, parse_json, read_text
 from l5kit.configs.training import read_output_name
+from l5kit.errors import UnsupportedValueError
 
-__all__ = ["CONFIG_FILE", "POLICY_PARTS", "is_policy", "network_of", "weights_of"]
+__all__ = [
+    "CARD_FILE",
+    "CARD_FORMAT",
+    "CONFIG_FILE",
+    "POLICY_PARTS",
+    "checkpoint_path",
+    "is_policy",
+    "network_of",
+    "shipped_weights",
+    "weights_of",
+]
 
 CONFIG_FILE: Final = "config.yaml"
 """The configuration in the folder of a training."""
+
+CARD_FILE: Final = "card.json"
+"""The facts of weights that ship, beside them: licence, data, scores, and the format that they are of."""
+
+CARD_FORMAT: Final = 1
+"""The newest format of weights that this version reads: it grows when older versions would misread newer weights."""
 
 _POLICIES: Final = ("driver.zip", "best.zip", "first.zip", "step_*.zip")
 """Files of a training by reinforcement learning, or of its checkpoints, that tell its folder apart from others."""
@@ -19,15 +42,33 @@ _POLICIES: Final = ("driver.zip", "best.zip", "first.zip", "step_*.zip")
 POLICY_PARTS: Final = frozenset({"policy.pth", "_stable_baselines3_version"})
 """What the file of a policy has in any case, which is a zip archive of stable-baselines3."""
 
+_SHIPPED: Final = Path(__file__).resolve().parents[1] / "weights"
+
 _SIMULATION: Final = ("run.json", "scores.json")
 _EVALUATION: Final = ("scores.json", "samples.csv")
 _POLICY: Final = "a policy of l5kit train-rl, which l5kit simulate --planner {} takes and scores"
 _ADVICE: Final = "name a file of weights, or a folder of l5kit train"
 
 
+def shipped_weights() -> tuple[str, ...]:
+    """Return the names of the weights that ship with l5kit; wherever a checkpoint is named, a name takes them."""
+    return tuple(sorted(card.parent.name for card in _SHIPPED.glob(f"*/{CARD_FILE}")))
+
+
+def checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
+    """Return where a checkpoint lies: the folder of shipped weights for their name, else the path that is given.
+
+    Args:
+        checkpoint: A name of :func:`shipped_weights`, or a path, which may lead to nothing. What has such a name in the
+            working directory is named by more (``./route_planner``), or by a :class:`~pathlib.Path`.
+    """
+    is_name = isinstance(checkpoint, str) and checkpoint in shipped_weights()
+    return _SHIPPED / checkpoint if is_name else Path(checkpoint)
+
+
 def is_policy(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is that of a policy, by names only: a ``.zip``, or the folder of its training."""
-    place = Path(path)
+    place = checkpoint_path(path)
     if place.is_dir():
         return any(any(place.glob(name)) for name in _POLICIES)
     return place.suffix == ".zip" and place.is_file()
@@ -49,27 +90,63 @@ def network_of(checkpoint: str | os.PathLike[str]) -> Path:
 
 
 def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return the file with the weights: what is given, or the final weights in the folder of a training.
+    """Return the file with the weights: what is given, those of a shipped name, or the final ones of a training.
+
+    A name means the shipped weights also where the working directory has a file or folder of that name, of which a
+    ``UserWarning`` tells; callers that need the file more than once keep it, so that it tells once.
 
     Raises:
         FileNotFoundError: There is nothing, no final weights in the folder, or the folder is another one; the message
             says what it is and which command takes it, or lists the weights that are there.
+        UnsupportedValueError: The card beside the weights says that only a newer l5kit reads them.
     """
-    path = Path(checkpoint)
+    path, named = checkpoint_path(checkpoint), os.fspath(checkpoint)
+    if path != Path(named) and os.path.exists(named):
+        warnings.warn(
+            f"{named!r} is the network that ships with l5kit; for what has this name here, write './{named}'",
+            UserWarning,
+            stacklevel=2,
+        )
     if not path.exists():
-        raise FileNotFoundError(f"checkpoint {str(path)!r} does not exist; name a file of weights or a training")
+        shipped = shipped_weights()
+        raise FileNotFoundError(
+            f"checkpoint {named!r} does not exist{did_you_mean(named, shipped)}; name a file of weights, a "
+            f"training, or a network that ships with l5kit ({', '.join(shipped)})"
+        )
     if path.is_file():
+        _require_known_format(path)
         return path
     other = _what_else(path)
     if other:
-        raise FileNotFoundError(f"checkpoint {str(path)!r} is {other}; {_ADVICE}")
+        raise FileNotFoundError(f"checkpoint {named!r} is {other}; {_ADVICE}")
     file = path / f"{read_output_name(load_config_data(str(path / CONFIG_FILE)))}.safetensors"
     if not file.is_file():
         found = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
         raise FileNotFoundError(
             f"the training in {str(path)!r} has not come to its end: there is no {file.name}; weights in it: {found}"
         )
+    _require_known_format(file)
     return file
+
+
+def _require_known_format(file: Path) -> None:
+    """Refuse weights of a newer format, by the card that lies beside them; those without a card are of any training.
+
+    Raises:
+        UnsupportedValueError: As above.
+        ConfigError: The card is no JSON.
+    """
+    place = file.parent / CARD_FILE
+    card = parse_json(read_text(place, called="card"), called=f"card {place}") if place.is_file() else None
+    if not isinstance(card, dict) or card.get("weights") != file.name:
+        return
+    written = card.get("format")
+    if not isinstance(written, int) or written > CARD_FORMAT:
+        raise UnsupportedValueError(
+            f"{file} has weights of format {written}, written for l5kit {card.get('l5kit')}; this is l5kit "
+            f"{__version__}, which reads formats up to {CARD_FORMAT}. Update it (pip install --upgrade l5kit2), or "
+            f"take the weights that ship with it: {', '.join(shipped_weights())}"
+        )
 
 
 def _what_else(path: Path) -> str:

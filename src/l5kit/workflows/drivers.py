@@ -50,7 +50,7 @@ def load_driver(
     Arguments and errors are those of :class:`DriverCheckpoint` and its :meth:`~DriverCheckpoint.load`.
     """
     described = DriverCheckpoint(
-        Path(checkpoint), whom, data_folder, cfg, device=device, max_batch=max_batch, allow_pickle=allow_pickle
+        weights_of(checkpoint), whom, data_folder, cfg, device=device, max_batch=max_batch, allow_pickle=allow_pickle
     )
     return described.load(facts)
 
@@ -65,8 +65,8 @@ class DriverCheckpoint:
     ``motion_tokens`` drives either: the AV by its likeliest way, agents by tokens that are sampled for all together.
 
     Attributes:
-        checkpoint: A file of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, or the folder of a
-            training, for its final weights.
+        checkpoint: A file of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, the folder of a
+            training, for its final weights, or the name of a network that ships with l5kit, such as ``route_planner``.
         whom: Whom it is to drive.
         data_folder: Folder that the keys of the map are relative to; None for the environment's ``L5KIT_DATA_FOLDER``.
         cfg: The configuration of the training, with ``workflow``; None for that in the file, or in ``config.yaml``
@@ -83,7 +83,7 @@ class DriverCheckpoint:
         InvalidArgumentError: The network drives others than those, or there is no such device.
     """
 
-    checkpoint: Path
+    checkpoint: str | os.PathLike[str]
     whom: Whom
     data_folder: str | os.PathLike[str] | None = None
     cfg: Config | None = field(default=None, repr=False)

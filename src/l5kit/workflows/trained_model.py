@@ -174,8 +174,9 @@ def load_model(
     """Return a trained network, ready to predict from samples; ``l5kit.load_model`` is this function.
 
     Args:
-        file: Weights as ``l5kit train`` writes them, those of L5Kit 1.5 (TorchScript, a state dict, a module), or the
-            folder of a training, for its final weights.
+        file: Weights as ``l5kit train`` writes them, those of L5Kit 1.5 (TorchScript, a state dict, a module), the
+            folder of a training, for its final weights, or the name of a network that ships with l5kit, such as
+            ``route_planner``.
         cfg: The configuration of the training, with ``workflow``; None for that in the file, or in ``config.yaml``
             beside it. Files of L5Kit 1.5 have none.
         device: Where it runs; ``auto`` for CUDA where it is there.

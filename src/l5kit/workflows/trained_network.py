@@ -29,7 +29,7 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
     """Return the configuration that a network was trained with: that in its file, or ``config.yaml`` beside it.
 
     Args:
-        checkpoint: A file of weights, or the folder of a training.
+        checkpoint: A file of weights, the folder of a training, or the name of a network that ships with l5kit.
         allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
 
     Raises:

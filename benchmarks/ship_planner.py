@@ -1,0 +1,203 @@
+"""Make a training the network that ships with l5kit: its weights, configuration, card and model card.
+
+Run ``python benchmarks/ship_planner.py TRAINING --log LOG --facts FACTS.json``. TRAINING is the folder of ``l5kit
+train`` or a file of weights in it, LOG one that it was not trained on, with its map: over its samples the plans of the
+stored weights are compared with those of the training. FACTS.json has what no file of the training knows, under the
+keys ``status`` (a sentence), ``recipe`` (the commands), ``seeds`` (by what they are of), ``scores`` (rows with
+``driver``, ``towns``, ``agents``, ``scenes``, ``score``) and ``limits`` (sentences); ``minutes`` too where the training
+is not what took the time. Scores are those of the weights that ship, so fill them in after the first call (``l5kit
+simulate LOG --planner route_planner``), in card.json; ``--readme`` alone writes the model card anew from it.
+"""
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+import l5kit
+from l5kit._files import placed_when_complete
+from l5kit.data import ChunkedDataset
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.planning.checkpoint import read_checkpoint, save_weights
+from l5kit.planning.weights_file import CARD_FILE, CARD_FORMAT, CONFIG_FILE, weights_of
+from l5kit.workflows.trained_model import load_model
+from l5kit.workflows.trained_network import configuration_of
+
+SHIPPED = Path(l5kit.__file__).parent / "weights" / "route_planner"
+README = "README.md"
+MOST_BYTES = 3_000_000
+MOST_DIFFERENCE_M = 0.01
+NUM_COMPARED = 1_000
+FACTS = ("status", "recipe", "seeds", "scores", "limits")
+
+
+def main() -> None:
+    """Write the folder of the network, or its model card alone."""
+    parser = argparse.ArgumentParser(description="Make a training the network that ships with l5kit.")
+    parser.add_argument("training", nargs="?", help="folder of l5kit train, or a file of weights in it")
+    parser.add_argument("--log", type=Path, help="log, with its map, over which plans are compared")
+    parser.add_argument("--facts", type=Path, help="JSON file with what is to be in the card")
+    parser.add_argument("--readme", action="store_true", help="only write the model card anew")
+    parser.add_argument("--folder", type=Path, default=SHIPPED, help="where to write")
+    options = parser.parse_args()
+    if options.readme:
+        card = json.loads((options.folder / CARD_FILE).read_text("utf-8"))
+        (options.folder / README).write_text(model_card(card), encoding="utf-8")
+    elif None in (options.training, options.log, options.facts):
+        parser.error("name TRAINING, --log and --facts, or --readme")
+    else:
+        facts = json.loads(options.facts.read_text("utf-8"))
+        card = ship(weights_of(options.training), options.log, facts=facts, folder=options.folder)
+        print(f"wrote {options.folder}: {card['num_bytes']:,} bytes, {card['dtype']}, {card['difference_m']:.4f} m off")
+
+
+def ship(file: Path, log: Path, *, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Write the folder of a network and return its card; another network in the folder is replaced as a whole."""
+    missing = [name for name in FACTS if name not in facts]
+    if missing:
+        raise SystemExit(f"the facts lack {', '.join(missing)}")
+    kept, config = read_checkpoint(file), configuration_of(file)
+    result_file = file.parent / "result.json"
+    minutes = facts.get("minutes") or json.loads(result_file.read_text("utf-8"))["minutes"]
+    with placed_when_complete(folder) as scratch:
+        scratch.mkdir()
+        target = scratch / f"{folder.name}.safetensors"
+        config = {**config, "train_params": {**config["train_params"], "output_name": folder.name}}
+        # half the bytes where that moves no plan by more than a centimetre; networks compute in float32 in any case
+        for dtype in (torch.float16, torch.float32):
+            weights = {name: _stored(value, dtype) for name, value in kept.state_dict.items()}
+            save_weights(target, weights, model_class=str(kept.model_class), config=config, facts=kept.facts)
+            difference_m = largest_difference_m(file, target, log)
+            if difference_m <= MOST_DIFFERENCE_M:
+                break
+        if target.stat().st_size > MOST_BYTES:
+            raise SystemExit(f"the weights have {target.stat().st_size:,} bytes; at most {MOST_BYTES:,} ship")
+        card = {
+            "format": CARD_FORMAT,
+            "name": folder.name,
+            "weights": target.name,
+            "sha256": hashlib.sha256(target.read_bytes()).hexdigest(),
+            "num_bytes": target.stat().st_size,
+            "num_weights": sum(value.numel() for value in weights.values()),
+            "dtype": str(dtype).removeprefix("torch."),
+            "difference_m": round(difference_m, 5),
+            "l5kit": l5kit.__version__,
+            "licence": "Apache-2.0",
+            "workflow": config["workflow"],
+            "num_steps": kept.facts.get("step"),
+            "minutes": minutes,
+            "data": _records(kept.facts.get("data")),
+            "eval_data": _records(kept.facts.get("eval_data")),
+            **{name: facts[name] for name in FACTS},
+        }
+        (scratch / CONFIG_FILE).write_text(yaml.safe_dump(config), encoding="utf-8")
+        (scratch / CARD_FILE).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+        (scratch / README).write_text(model_card(card), encoding="utf-8")
+    return card
+
+
+def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return value.to(dtype) if value.is_floating_point() else value
+
+
+def _records(found: Any) -> list[dict[str, Any]]:
+    """Return the records of data, of which a training on one log has one alone."""
+    return [found] if isinstance(found, dict) else list(found or [])
+
+
+def largest_difference_m(one: Path, other: Path, log: Path) -> float:
+    """Return how far two files of weights plan apart at most, over samples that are spread evenly over a log."""
+    models = [load_model(file, device="cpu") for file in (one, other)]
+    samples = models[0].samples_of(ChunkedDataset(find_dataset_files(log).dataset).open())
+    chosen = np.unique(np.linspace(0, len(samples) - 1, NUM_COMPARED).astype(int))
+    listed = samples.__getitems__(chosen.tolist())
+    plans_m = [model.predict(listed)["positions"] for model in models]
+    return float(np.linalg.norm(plans_m[0] - plans_m[1], axis=-1).max())
+
+
+def model_card(card: dict[str, Any]) -> str:
+    """Return the model card, as Markdown, of the facts of a network."""
+    name = card["name"]
+    scores = (
+        f"| {row['driver']} | {row['towns']} | {row['agents']} | {row['scenes']} | {row['score']:.2f} |"
+        for row in card["scores"]
+    )
+    data = [*(("trained on", each) for each in card["data"]), *(("judged on", each) for each in card["eval_data"])]
+    return f"""# The planner that ships: {name}
+
+<!-- written by benchmarks/ship_planner.py from card.json -->
+
+{card["status"]}
+
+`{name}` drives the AV in closed loop without any training of yours:
+
+```bash
+l5kit synth city
+l5kit simulate city --planner {name}
+```
+
+In Python `l5kit.workflows.drivers.load_driver("{name}", whom="ego", data_folder="city")` is its driver and
+`l5kit.load_model("{name}")` the network; `l5kit.planning.shipped_weights()` lists all names. A folder of your own
+that is called `{name}` is taken as `./{name}`.
+
+## Facts
+
+| fact | value |
+| --- | --- |
+| network | workflow `{card["workflow"]}`, {card["num_weights"]:,} weights |
+| file | `{card["weights"]}`, {card["num_bytes"] / 1e6:.2f} MB, {card["dtype"]} |
+| stored weights | plans at most {card["difference_m"] * 1000:.1f} mm from those of the training |
+| SHA-256 | `{card["sha256"]}` |
+| written by | l5kit {card["l5kit"]}, format {card["format"]} |
+| training | {card["num_steps"]:,} steps, {card["minutes"]:g} minutes on two cores |
+| seeds | {", ".join(f"{of} {seed}" for of, seed in card["seeds"].items())} |
+| licence | {card["licence"]}, as l5kit; all data is synthetic, so that no licence of a dataset applies |
+
+## Scores
+
+In closed loop, as in `docs/closed_loop.md`, on towns that were not trained on.
+
+| driver | towns | other agents | scenes | score |
+| --- | --- | --- | --- | --- |
+{_lines(scores)}
+
+## Data
+
+Synthetic towns, made and trained on by
+
+```bash
+{_lines(card["recipe"])}
+```
+
+| | log | scenes | digest |
+| --- | --- | --- | --- |
+{_lines(f"| {use} | `{each['path']}` | {each['num_scenes']} | `{each['digest']}` |" for use, each in data)}
+
+## Limits
+
+{_lines(f"- {text}" for text in card["limits"])}
+
+**Without a map** it does not drive: route and lanes come from the semantic map, and a log without one is an error that
+names the missing file. Where the log leaves all lanes there is no route; then it drives by the agents and its own
+motion, which it has not learned well.
+
+## Versions
+
+Weights and code come in one package, so they fit. Weights that are copied to another version are checked when they are
+read: a card of a newer format than the code knows is an error that says to update l5kit, and weights of another network
+than the one that the code makes are an error that lists what differs. Within a format, weights keep their meaning; the
+last digits of plans may differ between versions of torch and between machines.
+"""
+
+
+def _lines(parts: Any) -> str:
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    main()
