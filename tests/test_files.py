@@ -493,3 +493,18 @@ def test_an_interruption_while_the_scratch_folder_is_being_made_leaves_nothing(t
     with pytest.raises(KeyboardInterrupt), replaced_when_complete(tmp_path / "a.mp4"):
         raise AssertionError
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.process
+def test_a_block_that_nobody_leaves_leaves_nothing_and_says_nothing(tmp_path):
+    """Python closes it when it ends, at a time at which modules may have lost their functions."""
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from l5kit._files import placed_when_complete\n"
+        f"sys.held = placed_when_complete(Path({str(tmp_path / 'log.zarr')!r}))\n"
+        "sys.held.__enter__().mkdir()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []

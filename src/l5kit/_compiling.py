@@ -16,8 +16,8 @@ __all__ = ["ADVICE", "COMPILING", "CompilationWatch", "interrupted_after_compili
 COMPILING = "compiling kernels for this machine, once"
 """What a person who waits is told."""
 
-ADVICE = "about 15 seconds for samples, 20 to 45 for simulations; l5kit warmup does it ahead of time"
-"""What follows where it is not done ahead of time already."""
+ADVICE = "which takes up to a minute of processor time; l5kit warmup does it ahead of time"
+"""What follows where it is not done ahead of time: one bound for all, as which kernels are missing is not known yet."""
 
 
 class CompilationWatch:

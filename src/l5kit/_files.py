@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import finalize
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -115,12 +116,14 @@ def scratch_beside(target: Path) -> Iterator[Path]:
     while True:
         scratch = target.parent / f".{target.name}.{secrets.token_hex(4)}{_SUFFIX}"
         lock = FileLock(scratch / _LOCK)
-        is_own = True
+        # called once, and at the end of Python at the latest: a block that nobody has left is closed after that, when
+        # the modules whose functions remove folders are gone
+        remove = finalize(lock, _remove, scratch, target, lock)
         try:  # before the folder is there, so that an interruption at any moment leaves nothing
             try:
                 scratch.mkdir(mode=0o700)
             except FileExistsError:
-                is_own = False
+                remove.detach()
                 continue
             except PermissionError as error:
                 raise PermissionError(
@@ -131,8 +134,7 @@ def scratch_beside(target: Path) -> Iterator[Path]:
                 yield scratch
                 return
         finally:
-            if is_own:
-                _remove(scratch, target, lock)
+            remove()
 
 
 def _own(scratch: Path, lock: "BaseFileLock") -> bool:

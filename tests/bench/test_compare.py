@@ -116,6 +116,23 @@ def test_two_commits_are_compared_and_nothing_is_left_behind(repository):
 
 
 @pytest.mark.process
+def test_what_a_commit_lacks_counts_only_where_a_row_uses_it(repository):
+    run = repository / "src" / "l5kit" / "bench" / "run.py"
+    imports = "from l5kit.speed import run\nfrom l5kit.pace import Trot, amble\n"  # no commit has the module
+    sprint = 'Row("sprint", "the sprint", "steps", lambda _: SimpleNamespace(work=run))'
+    text = run.read_text().replace(
+        "import l5kit.speed\n",
+        f"import l5kit.speed\n{imports}Gait = int | Trot\n__import__(name='l5kit.speed', fromlist=['walk'])\n",
+    )
+    run.write_text(text.replace('("walk", "run")]', f'("walk",)] + [{sprint}]'))
+
+    done = run_script(repository, "HEAD~1", "HEAD", "--passes", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[2:] == ["| the walk, steps/s | 2 | 5 | 2.500 | 2.50 to 2.50 |"]
+    assert done.stderr == "left out: the sprint (old): ImportError: l5kit.speed has no run\n"
+
+
+@pytest.mark.process
 def test_a_commit_that_does_not_exist_is_an_error_that_names_it(repository):
     done = run_script(repository, "no-such-commit")
     assert done.returncode == 1

@@ -3,12 +3,16 @@
 import errno
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 from contextlib import closing
 
 import pytest
+
+from l5kit.configs import save_config_data
+from l5kit.configs.overrides import load_driver_config
 
 BAD_CALLS = (
     "train raster_planner --data CITY --out OUT --set train_params.max_num_step=3",
@@ -141,6 +145,11 @@ def _filled(word, names):
         ("export CITY OUT --layout column", "columns"),
         ("synth OUT --engine process", "processes"),
         ("config show simnett", "simnet"),
+        ("simulate CITY --planer idm --out OUT", "--planner"),
+        ("simulate CITY --plannner=idm --out OUT", "--planner"),
+        ("--verson", "--version"),
+        ("simulat CITY", "simulate"),
+        ("checkpoint convrt WEIGHTS", "convert"),
     ],
 )
 def test_what_was_meant_is_named(l5kit, city, tmp_path, call, meant):
@@ -148,7 +157,8 @@ def test_what_was_meant_is_named(l5kit, city, tmp_path, call, meant):
     names = {"CITY": city, "OUT": tmp_path / "out", "WEIGHTS": tmp_path / "weights.safetensors"}
     done = l5kit(*(_filled(word, names) for word in call.split()))
     assert done.exit_code in (1, 2)
-    assert f"did you mean '{meant}'" in done.stderr.lower()
+    assert f"(did you mean '{meant}'?)" in done.stderr
+    assert done.stderr.lower().count("possible options") + done.stderr.lower().count("did you mean") == 1
 
 
 _FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -201,3 +211,33 @@ def test_a_folder_that_may_not_be_written_to_is_named_before_any_work(l5kit, cit
 def test_that_steps_are_rounded_up_to_whole_updates_is_told_before_it_starts(l5kit, tmp_path, words, told):
     done = l5kit("train-rl", "--data", tmp_path / "nowhere", "--out", tmp_path / "out", *words)
     assert done.stderr.startswith(told or "error: ")
+
+
+@pytest.mark.parametrize("call", [("train", "vector_planner"), ("train-rl", "CONFIG")])
+def test_a_training_says_how_to_take_a_log_that_is_there(l5kit, city, tmp_path, call):
+    config = tmp_path / "gym.yaml"
+    cfg = load_driver_config(None)
+    cfg["train_data_loader"] = {"key": "scenes/train.zarr"}
+    save_config_data(cfg, str(config))
+    words = [config if word == "CONFIG" else word for word in call]
+    done = l5kit(*words, "--data", city, "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "but there is sample.zarr" in done.stderr
+    assert "--set train_data_loader.key=scenes/NAME.zarr" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["train", "train-rl"])
+def test_a_data_folder_in_the_place_of_a_configuration_is_told_its_option(l5kit, city, command):
+    done = l5kit(command, city)
+    assert done.exit_code == 1
+    assert f"{city} is a data folder; name a YAML file, and the folder with --data" in done.stderr
+
+
+def test_help_cuts_nothing_in_a_narrow_terminal(l5kit, monkeypatch):
+    """Eighty columns hold each option and each example; an ellipsis would stand where they do not."""
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = [(), *((name,) for name in re.findall(r"^│ ([a-z-]+) ", l5kit("--help").stdout, re.MULTILINE))]
+    commands += [("artifact", name) for name in re.findall(r"^│ ([a-z-]+) ", l5kit("artifact", "--help").stdout, re.M)]
+    assert len(commands) > 25
+    for command in commands:
+        assert "…" not in l5kit(*command, "--help").stdout, command

@@ -47,6 +47,27 @@ def test_the_package_runs_as_a_module(module):
     assert (done.returncode, done.stdout) == (0, f"l5kit {package.__version__}\n")
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("words", [["--version"], ["--versio"], ["simulat", "city"], ["--debug", "nosuch"]])
+def test_what_names_no_command_imports_none(words):
+    source = (
+        f"import sys; sys.argv[1:] = {words}\nfrom l5kit.cli.main import _COMMANDS, run\n"
+        "try: run()\nexcept SystemExit: pass\n"
+        "print([found.name for found in _COMMANDS if found.function.partition(':')[0] in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.process
+def test_a_wrong_name_is_answered_with_the_nearest_of_all():
+    done = installed("simulat", "city")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr == "error: no such command 'simulat'. Did you mean 'simulate'? l5kit --help shows how to call it\n"
+    )
+
+
 def test_help_names_all_commands(l5kit):
     done = l5kit("--help")
     assert done.exit_code == 0

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from l5kit.cli.output import print_json
+from l5kit.cli.output import print_facts, print_json
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan")])
@@ -21,3 +21,14 @@ def test_all_else_stays(capsys, tmp_path):
     content = {"whole": 3, "half": 0.5, "text": "NaN", "yes": True, "nothing": None, "many": [[1], {"a": []}]}
     print_json(content | {"path": tmp_path})
     assert json.loads(capsys.readouterr().out) == content | {"path": str(tmp_path)}
+
+
+def test_facts_are_written_for_people(capsys):
+    data = {"digest": "bbafe2", "num_scenes": 12_000, "path": "scenes/sample.zarr"}
+    print_facts("Checkpoint", {"data": data, "sizes": [1.5, 2], "trained": True, "loss": float("nan")})
+    shown = capsys.readouterr().out
+    assert "digest bbafe2, num_scenes 12,000, path scenes/sample.zarr" in shown
+    assert "1.5, 2" in shown
+    assert "true" in shown
+    assert "nan" in shown
+    assert not set("{}[]'") & set(shown)

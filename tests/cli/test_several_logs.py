@@ -71,3 +71,13 @@ def test_view_lets_one_choose(l5kit, folder, tmp_path):
     wrong = l5kit("view", folder, "--log", "trian", "--export", tmp_path / "scene.html")
     assert wrong.exit_code == 1
     assert "has the logs sample, train, validate, not one named 'trian'" in wrong.stderr
+
+
+@pytest.mark.parametrize("of_folder", ["", "simulated.zarr"])
+def test_a_simulation_has_the_map_of_its_log(l5kit, city, drives, of_folder):
+    done = l5kit("info", drives / of_folder, "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    content = json.loads(done.stdout)
+    assert content["files"]["semantic_map"] == str(city / "semantic_map" / "semantic_map.pb")
+    assert content["map"]["lanes"] > 0
+    assert l5kit("validate", drives / of_folder).exit_code == 0

@@ -123,6 +123,23 @@ def test_a_file_that_is_named_wrong(tmp_path, asked, message):
         open_planner(f"{file}{asked}")
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("from math import sinus", "cannot be loaded: ImportError: .*sinus.* at .*own.py:1"),
+        ("def make(:", "cannot be loaded: SyntaxError"),
+        ("raise SystemExit(0)", "cannot be loaded: SystemExit"),
+        ("def make():\n    return unknown", "makes no driver: NameError: .* at .*own.py:2"),
+        ("def make():\n    raise SystemExit(0)", "makes no driver: SystemExit: .* at .*own.py:2"),
+    ],
+)
+def test_a_file_whose_code_fails_is_named_with_the_line(tmp_path, code, message):
+    file = tmp_path / "own.py"
+    file.write_text(code + "\n")
+    with pytest.raises(InvalidArgumentError, match=message):
+        open_planner(f"{file}:make")
+
+
 def test_other_code_in_a_file_is_another_planner(tmp_path):
     first = open_planner(write_planner(tmp_path, {}))
     assert open_planner(write_planner(tmp_path, {(0, 1): "nan"})).digest != first.digest

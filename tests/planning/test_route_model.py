@@ -15,7 +15,7 @@ NUM_STEPS = 5
 
 
 def inputs(**changes):
-    return RouteInputs(**{"past_step_time_s": 0.1, "num_lane_points": 6, **changes})
+    return RouteInputs(**{"past_step_time_s": 0.1, "num_lane_points": 6, "num_route_points": 26, **changes})
 
 
 def make_model(seed=0, *, of=None, **changes):

@@ -12,7 +12,16 @@ from l5kit.planning.rasterized.multimodal_model import RasterizedMultiModalPlann
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
-from support.models import copied, no_dropout, raster_batch, rows, set_weights, vector_batch, with_lanes_reversed
+from support.models import (
+    copied,
+    no_dropout,
+    raster_batch,
+    routed_batch,
+    rows,
+    set_weights,
+    vector_batch,
+    with_lanes_reversed,
+)
 from support.tolerances import NETWORK
 
 ONES = [1.0, 1.0, 1.0]
@@ -40,6 +49,15 @@ MAKERS = {
     ),
     "open loop, told the motion": lambda criterion: VectorizedModel(
         3, 3, 12, ONES, criterion, 0.0, False, False, False, motion_step_time_s=0.1, dim_features=64
+    ),
+    "open loop with a route": lambda criterion: VectorizedModel(
+        3, 3, 12, ONES, criterion, 0.0, False, False, True, use_route=True, dim_features=64
+    ),
+    "unroll with a route": lambda criterion: VectorizedUnrollModel(
+        1, 3, 12, ONES, criterion, 0.0, False, False, False, False, 1, 0.8, use_route=True, dim_features=64
+    ),
+    "SafePathNet with a route": lambda criterion: no_dropout(
+        SafePathNetModel(3, 3, 4, ONES, criterion, False, False, False, 2, 3, 0.25, use_route=True)
     ),
 }
 
@@ -74,12 +92,17 @@ EVAL_SHAPES |= {
     "unroll by changes of a baseline": EVAL_SHAPES["unroll"],
     "SafePathNet with motions": EVAL_SHAPES["SafePathNet"],
     "open loop, told the motion": EVAL_SHAPES["open loop"],
+    "open loop with a route": EVAL_SHAPES["open loop"] | {"attention_weights": (2, 1, 10)},  # no boundaries
+    "unroll with a route": EVAL_SHAPES["unroll"] | {"attention_weights": (2, 4, 14)},
+    "SafePathNet with a route": EVAL_SHAPES["SafePathNet"],
 }
 
 ignore_jit = pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning")
 
 
 def batch_for(name):
+    if name.endswith("a route"):
+        return routed_batch()
     return raster_batch() if name in ("raster", "multimodal") else vector_batch()
 
 
@@ -161,7 +184,7 @@ def test_a_batch_gives_what_its_samples_give_one_by_one(name):
 @pytest.mark.parametrize("name", [name for name in MAKERS if name not in ("raster", "multimodal")])
 def test_the_order_of_lanes_does_not_matter(name):
     """Lanes at exactly the same distance come in another order than in samples of L5Kit 1.5, which sorted unstably."""
-    model, batch = make(name), vector_batch()
+    model, batch = make(name), batch_for(name)
     other = with_lanes_reversed(batch)
     assert not torch.equal(other["lanes_mid"], batch["lanes_mid"])
     for mode in (True, False):

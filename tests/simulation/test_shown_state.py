@@ -112,6 +112,8 @@ MEDDLING = {
     "removes the agents": "state.buffer.remove_agents([0], [1])",
     "moves the AV": "state.ego.positions_m[:] = 0.0",
     "moves its actors": "state.actor_states.speeds_mps[0] = 0.0",
+    "sets the flag": "agents = state.buffer.agents; agents.setflags(write=True); agents['centroid'] += 1000.0",
+    "sets the flag of a copy": "boxes = state.agents.boxes; boxes.flags.writeable = True; boxes += 1000.0",
     "goes on": "state.frame_indices[0] += 5",
     "changes the log": "state.batch.recorded[0].frames['ego_translation'][:] = 0.0",
     "changes the log of the AV": "state.batch.ego_log.positions_m[:] = 0.0",

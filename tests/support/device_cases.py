@@ -14,7 +14,7 @@ from l5kit.data.map.builder import MapBuilder
 from l5kit.dataset import AgentDataset, EgoAgentDatasetVectorized, EgoDataset, EgoDatasetVectorized, collate
 from l5kit.dataset.device_samples import DeviceSamples, makes_on_device
 from l5kit.device.backend import Backend
-from l5kit.kinematic import AckermanPerturbation
+from l5kit.kinematic import AckermanPerturbation, Perturbation, RecoveryPerturbation
 from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import BoxRasterizer, SemanticRasterizer, SemBoxRasterizer
 from l5kit.rasterization.render_context import RenderContext
@@ -81,7 +81,7 @@ class DeviceCases:
         }
         mask = rng.random(len(log.agents)) < 0.7
         is_sound = ~np.isnan(log.agents["label_probabilities"][:]).any(axis=1)
-        moved = _perturbation() if rng.random() < 0.25 else None
+        moved = _perturbation(rng) if rng.random() < 0.25 else None
         if rng.random() < 0.5:
             cfg = _picture_cfg(rng, shared)
             rasterizer = self._rasterizer(rng, cfg)
@@ -215,7 +215,9 @@ def _vector_cfg(rng: Any, shared: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _perturbation() -> AckermanPerturbation:
+def _perturbation(rng: Any) -> Perturbation:
+    if rng.random() < 0.5:
+        return RecoveryPerturbation(0.7)
     return AckermanPerturbation(GaussianRandomGenerator(np.zeros(3), np.array([0.5, 0.3, 0.1])), perturb_prob=0.7)
 
 

@@ -102,6 +102,35 @@ def vector_batch():
     }
 
 
+def routed_batch():
+    """The samples of ``vector_batch`` with routes: a bend to the left, of 40 m and of 20 m."""
+    batch = vector_batch()
+    arc_m = 2.0 * torch.arange(21).float()
+    poses = torch.stack((25 * torch.sin(arc_m / 25), 25 - 25 * torch.cos(arc_m / 25), arc_m / 25), dim=-1)
+    known = torch.ones(2, 21, dtype=torch.bool)
+    known[1, 11:] = False
+    whether = known.float()
+    has_place = batch["all_other_agents_history_availability"][:, :, 0].clone()
+    has_place[1, 2] = False
+    return batch | {
+        "extent": torch.tensor([4.9, 1.9, 1.5], dtype=torch.float64).expand(2, 3).clone(),
+        "all_other_agents_history_extents": 2 + signal((2, 3, 4, 2), 9),
+        "route_polyline": poses * whether.unsqueeze(-1),
+        "route_availability": known,
+        "route_limits": (10 + signal((2, 21), 10)) * whether,
+        "route_bend_speeds": (8 + signal((2, 21), 11)) * whether,
+        "route_lights": torch.where(known, torch.arange(21) % 5, 0),
+        "route_in_junction": known & (torch.arange(21) > 8),
+        "route_widths": (1.75 + 0.2 * signal((2, 21, 2), 12)) * whether.unsqueeze(-1),
+        "goal_position": signal((2, 2), 13, 40),
+        "goal_availability": torch.ones(2, dtype=torch.bool),
+        "agent_route_place": signal((2, 6), 14) * torch.tensor([0.0, 1, 5, 1, 0.2, 0]),
+        "agent_route_availability": torch.ones(2, dtype=torch.bool),
+        "all_other_agents_route_places": signal((2, 3, 6), 15, 5) * has_place.unsqueeze(-1),
+        "all_other_agents_route_availability": has_place,
+    }
+
+
 def raster_batch():
     """Two samples of a raster dataset: 5 channels of 112 x 112 pixels, 4 steps."""
     available = torch.ones(2, 4)

@@ -47,7 +47,7 @@ def test_the_configurations_plan_four_seconds_along_the_route():
         config = TrainingConfig.from_cfg(load_training_config(name))
         model = make_model(config)
         assert model.decoder.num_steps * model.decoder.step_time_s == pytest.approx(4.0)
-        assert model.inputs.num_past == 0
+        assert (model.inputs.with_route, model.inputs.num_past) == (True, 0)
         assert sum(weight.numel() for weight in model.parameters()) < 750_000  # 3 MB
         batch = route_batch(
             2,

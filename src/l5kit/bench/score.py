@@ -58,10 +58,8 @@ def score_of_script(path: Path) -> float:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except SystemExit as error:
-        raise InvalidArgumentError(
-            f"score script {str(path)!r} ends when it is loaded: {describe_error(error)}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise InvalidArgumentError(f"score script {str(path)!r} cannot be loaded: {describe_error(error)}") from error
     if not callable(getattr(module, "score", None)):
         raise InvalidArgumentError(f"score script {str(path)!r} has no function score(), which returns a number")
     return float(module.score())

@@ -8,13 +8,13 @@ import typer
 
 from l5kit.cli.options import AerialOption, MapOption, MetaOption
 from l5kit.cli.output import print_facts, print_line, print_table, print_texts, remark
-from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.synthetic.city import make_city
 from l5kit.visualization.facts import map_counts, summary_facts
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
 _CITY_FOLDER = "made-city"
 _PROBABILITY = 0.5
@@ -46,7 +46,7 @@ def demo(
     FOLDER gets contact-sheet.png, scene.gif and index.html, which shows both with the numbers.
     """
     if data is not None:
-        find_dataset_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before torch is imported
+        find_scene_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before torch is imported
     from l5kit.dataset.mask_cache import load_or_compute_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.visualization.demo_folder import DEMO_FILES, write_demo_folder
@@ -59,7 +59,7 @@ def demo(
     if data is None:
         with show_progress("Making a city", visible=True) as progress:
             make_city(out / _CITY_FOLDER, seed=seed, num_scenes=scenes, overwrite=True, progress=progress)
-    files = find_dataset_files(
+    files, _ = find_scene_files(
         out / _CITY_FOLDER if data is None else data, map_path=map_path, meta_path=meta, aerial_path=aerial
     )
     for note in files.notes:

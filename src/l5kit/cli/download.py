@@ -46,7 +46,7 @@ def download(
     ] = 8,
     as_json: JsonOption = False,
 ) -> None:
-    """Download a dataset from addresses that you have; without any, tell where the real data is had.
+    """Download a dataset from addresses that you have; without any, print where to get the data.
 
     Archives are unpacked, files get the places that the published dataset has, and each zarr is checked as by
     `l5kit validate`. What was stopped, by Ctrl-C too, goes on with the next call.

@@ -11,7 +11,7 @@ from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOpti
 from l5kit.cli.output import print_facts, print_json
 from l5kit.cli.workers import AskedWorkers
 from l5kit.data.data_record import DataRecord
-from l5kit.data.dataset_files import find_dataset, find_dataset_files
+from l5kit.data.dataset_files import find_dataset
 from l5kit.data.interop.columns import export_columns
 from l5kit.data.interop.export_places import require_place
 from l5kit.data.interop.parquet_files import export_parquet
@@ -19,6 +19,7 @@ from l5kit.data.interop.py123d_files import export_py123d, split_of_log
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
 
 class Layout(StrEnum):
@@ -85,7 +86,7 @@ def export(
         elif layout is Layout.PARQUET:
             export_parquet(dataset, out, overwrite=overwrite, digest=digest or "", progress=progress, workers=carriers)
         else:
-            files = find_dataset_files(path)
+            files, _ = find_scene_files(path)
             export_py123d(
                 dataset,
                 out,

@@ -24,13 +24,14 @@ from l5kit.cli.options import (
 from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.cli.workers import AskedWorkers
 from l5kit.data.checks.checksums import compute_checksums
-from l5kit.data.dataset_files import DatasetFiles, find_all_logs, find_dataset_files
+from l5kit.data.dataset_files import DatasetFiles, find_all_logs
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_table import driving_statistics, read_scene_table
 from l5kit.data.stores.store import path_of
 from l5kit.data.texts import duration_text
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.facts import map_counts, summary_facts
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
 
 def info(
@@ -52,7 +53,7 @@ def info(
 ) -> None:
     """Show what a dataset holds, each of its logs, and where its map, aerial picture and meta.json are."""
     logs = find_all_logs(path, takes_towns=True)
-    all_files = [find_dataset_files(log, map_path=map_path, meta_path=meta, aerial_path=aerial) for log in logs]
+    all_files = [find_scene_files(log, map_path=map_path, meta_path=meta, aerial_path=aerial)[0] for log in logs]
     if checksums is not None:
         require_one_log(logs, option="--checksums")
         dataset = ChunkedDataset(logs[0]).open()

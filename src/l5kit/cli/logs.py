@@ -1,13 +1,14 @@
-"""Commands that go over all logs of a folder."""
+"""The logs of a folder that a command goes over, or needs."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from l5kit._types import JsonObject
+from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.stores.store import path_of
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["for_each_log", "require_one_log"]
+__all__ = ["for_each_log", "require_log_of", "require_one_log"]
 
 
 def for_each_log(contents: Sequence[JsonObject]) -> JsonObject:
@@ -25,3 +26,24 @@ def require_one_log(logs: Sequence[Path], *, option: str) -> None:
         raise InvalidArgumentError(
             f"{option} is about one log, and there are several: {', '.join(map(path_of, logs))}; pass the path of one"
         )
+
+
+def require_log_of(name: str, key: str, data_manager: LocalDataManager) -> None:
+    """Refuse a data folder without a log that a training needs, and say how to take or make one.
+
+    Args:
+        name: Where the configuration has the key, such as ``train_data_loader.key``.
+        key: The key.
+        data_manager: The data folder.
+
+    Raises:
+        FileNotFoundError: As above.
+    """
+    try:
+        data_manager.require(key)
+    except FileNotFoundError as error:
+        error.add_note(
+            f"--set {name}=scenes/NAME.zarr takes another log; l5kit synth FOLDER --train-scenes 100 --scenes 12 makes "
+            "a city with logs to train on and to hold out"
+        )
+        raise

@@ -1,6 +1,7 @@
 """The ``l5kit`` command: its commands, and the options before them."""
 
 import inspect
+import os
 import pkgutil
 import sys
 from collections.abc import Callable
@@ -312,12 +313,13 @@ _COMMANDS: Final = (
 """All commands, in the order of the help."""
 
 
-def make_app(only: str | None = None) -> typer.Typer:
+def make_app(only: str | None = None, *, is_named: bool = False) -> typer.Typer:
     """Return the command with all its commands.
 
     Args:
         only: Name of the one command that is needed, so that what others import is not waited for; all are there where
             there is no such command.
+        is_named: Whether the names of commands are enough where there is no such command: nothing of them is imported.
     """
     app = typer.Typer(
         name="l5kit",
@@ -328,7 +330,11 @@ def make_app(only: str | None = None) -> typer.Typer:
         epilog=_examples("l5kit demo", "l5kit info city --json", "l5kit COMMAND --help  shows examples of a command"),
     )
     app.callback(help=_in_paragraphs(_root))(_root)
-    for command in [command for command in _COMMANDS if command.name == only] or _COMMANDS:
+    needed = [command for command in _COMMANDS if command.name == only]
+    for command in needed or _COMMANDS:
+        if is_named and not needed:
+            app.command(command.name)(_root)
+            continue
         found = pkgutil.resolve_name(command.function)
         if found.__name__.startswith("make_"):  # a command with commands of its own
             app.add_typer(found(_in_paragraphs), rich_help_panel=command.group)
@@ -346,5 +352,8 @@ def make_app(only: str | None = None) -> typer.Typer:
 
 def run() -> None:
     """Run the command with the arguments of the process."""
-    asked = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
-    make_app(asked)(prog_name="l5kit")
+    words = sys.argv[1:]
+    asked = next((word for word in words if not word.startswith("-")), None)
+    # help and the completion of a shell describe the commands; --version and a wrong name need names alone
+    is_described = not words or "--help" in words or "_L5KIT_COMPLETE" in os.environ
+    make_app(asked, is_named=not is_described)(prog_name="l5kit")

@@ -59,7 +59,7 @@ class Engine(StrEnum):
 
 EngineOption = Annotated[
     Engine,
-    typer.Option(help="What the workers are: threads, processes, or those of a cluster of Ray or Dask."),
+    typer.Option(metavar="KIND", help="What the workers are: threads, processes, or those of a cluster: ray, dask."),
 ]
 AddressOption = Annotated[
     str | None,
@@ -84,9 +84,9 @@ UsedArtifactOption = Annotated[
     str | None,
     typer.Option(
         "--artifact",
-        metavar="SERVICE:PROJECT/NAME:ALIAS",
-        help="Version of the dataset in use, such as wandb:team/driving/l5-data:v3: the training is linked with it "
-        "at its end, and its weights are logged there.",
+        metavar="VERSION",
+        help="Version of the dataset in use (SERVICE:PROJECT/NAME:ALIAS), such as wandb:team/driving/l5-data:v3. The "
+        "training is linked with it at its end, and its weights are logged there.",
     ),
 ]
 

@@ -188,8 +188,14 @@ def print_facts(title: str, facts: Mapping[str, object]) -> None:
 
 
 def _for_people(value: object) -> str:
-    """Return a value as text: thousands apart, and four digits of what is no whole number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    """Return a value as text: thousands apart, four digits of what is no whole number, and nothing as Python has it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_for_people(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_for_people, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (int, float)):
         return str(value)
     is_large = isinstance(value, int) or abs(value) >= 1e4
     return f"{value:,.0f}" if is_large and math.isfinite(value) else f"{value:.4g}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _STILL, _GIF, _MP4 = ".png", ".gif", ".mp4"
 _MAX_SIDE_PX = 4096
-_FPS = (0.1, 100.0)
+_FPS = (0.1, 100)  # whole, as help shows it beside the longest names of options
 
 
 class _Size(NamedTuple):

@@ -52,6 +52,9 @@ _PLAINER = {
 _CHOICE: Final = re.compile(r"'(?P<given>[^']+)' is not one of (?P<known>'.+')")
 """What typer says of a value that is none of those of an option."""
 
+_SUGGESTION: Final = re.compile(r"\. Did you mean (?P<known>'.+')\?$| \(Possible options: (?P<options>[^()]+)\)$")
+"""What typer adds to a command or an option that does not exist."""
+
 _NOT_WRITABLE: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS)))
 """What the system says of disks, mostly without the name of a file."""
 
@@ -194,9 +197,14 @@ def _print_wrong_call(error: Any) -> None:
     choice = _CHOICE.search(message)
     if choice is not None:
         message += did_you_mean(choice["given"], re.findall("'([^']+)'", choice["known"]))
+    # typer has words of its own for each kind of misspelling; ours are the same for all, and name the nearest alone
+    suggestion = _SUGGESTION.search(message)
+    if suggestion is not None:
+        message = message[: suggestion.start()]
+        given = message.split()[-1].strip("'")
+        message += did_you_mean(given, re.findall("[^', ]+", suggestion["known"] or suggestion["options"]))
     place = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
-    end = "" if message.endswith("?") else ";"
-    tell(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")
+    tell(f"error: {message[:1].lower()}{message[1:]}; {place or 'l5kit'} --help shows how to call it")
 
 
 def _describe_disk_error(error: BaseException | None, params: Mapping[str, object]) -> str:

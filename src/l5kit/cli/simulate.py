@@ -34,10 +34,10 @@ def simulate(
     planner: Annotated[
         str,
         typer.Option(
-            metavar="NAME|CHECKPOINT|FILE.py:NAME",
+            metavar="DRIVER",
             help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, a network "
             "(file of weights, or folder of l5kit train), a policy (the same of l5kit train-rl), or a driver "
-            "of your own in a file, whose code runs.",
+            "of your own as FILE.py:NAME, whose code runs.",
         ),
     ] = "idm",
     fallback: Annotated[
@@ -52,8 +52,9 @@ def simulate(
     agents: Annotated[
         str,
         typer.Option(
-            metavar="NAME|CHECKPOINT|FILE.py:NAME",
-            help="Who drives the others: replay, idm, constant-velocity, a network, or a driver of your own.",
+            metavar="DRIVER",
+            help="Who drives the others: replay, idm, constant-velocity, a network, or a driver of your own "
+            "(FILE.py:NAME).",
         ),
     ] = "replay",
     scenes: Annotated[
@@ -101,7 +102,8 @@ def simulate(
         typer.Option(
             "--agents-set",
             metavar="KEY=VALUE",
-            help="Change a value of the configuration of --agents, such as model_params.temperature=0.8.",
+            help="Another value for a key of the configuration of --agents, such as model_params.temperature; may be "
+            "given several times.",
         ),
     ] = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What networks run on.")] = "auto",

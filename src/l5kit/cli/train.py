@@ -9,6 +9,7 @@ import typer
 
 from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
+from l5kit.cli.logs import require_log_of
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark, require_writable_folder
 from l5kit.configs.known_keys import check_known_keys
@@ -143,9 +144,10 @@ def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | Non
         check_known_keys(plan_sweep(cfg, values)[0].cfg)
     else:
         params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
-        for loader in (params.train_loader, params.val_loader):
+        loaders = {"train_data_loader": params.train_loader, "val_data_loader": params.val_loader}
+        for section, loader in loaders.items():
             for key in [] if loader is None else log_keys_of(loader, data_manager):
-                data_manager.require(key)
+                require_log_of(f"{section}.key", key, data_manager)
     require_writable_folder(out)
     if not resume and is_main_process():
         require_unused(out)

@@ -9,6 +9,7 @@ import typer
 from l5kit import __version__
 from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
+from l5kit.cli.logs import require_log_of
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark, require_writable_folder
 from l5kit.configs.environment import EnvironmentParams
@@ -68,7 +69,7 @@ def train_rl(
     keys = _check(cfg, out, resume=resume)
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
-    LocalDataManager(data).require(keys.trained)
+    require_log_of("train_data_loader.key", keys.trained, LocalDataManager(data))
     _tell_of_limits(cfg)
     from l5kit.reinforcement.run import train_driver
 

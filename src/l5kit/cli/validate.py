@@ -17,13 +17,14 @@ from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.checks.finding import Finding
 from l5kit.data.checks.path_validation import validate_path
-from l5kit.data.dataset_files import DatasetFiles, find_all_logs, find_dataset_files
+from l5kit.data.dataset_files import DatasetFiles, find_all_logs
 from l5kit.data.map.api import MapAPI
 from l5kit.data.progress import show_progress
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import path_of
 from l5kit.errors import ConfigError, L5KitError
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
 
 def validate(
@@ -42,7 +43,7 @@ def validate(
     if checksums is not None:
         require_one_log(logs, option="--checksums")
     digests = None if checksums is None else _read_digests(checksums)
-    all_files = [find_dataset_files(log) for log in logs]
+    all_files = [find_scene_files(log)[0] for log in logs]
     with AskedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:
         all_findings = [check_files(files, checksums=digests, workers=carriers) for files in all_files]
     if as_json:

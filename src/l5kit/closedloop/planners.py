@@ -273,8 +273,10 @@ def _read_own(file: Path, name: str, argument: str) -> object:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except SystemExit as error:  # a script ends itself when it is loaded
-        raise InvalidArgumentError(f"{argument}: {file} ends when it is loaded: {describe_error(error)}") from error
+    except ModuleNotFoundError:  # its library has a name, and the command says how to install it
+        raise
+    except (Exception, SystemExit) as error:  # a script may end itself when it is loaded
+        raise InvalidArgumentError(f"{argument}: {file} cannot be loaded: {describe_error(error)}") from error
     found = getattr(module, name, None)
     if found is None:
         raise InvalidArgumentError(f"{argument}: {file} has no {name}; name a driver, or what makes one")
@@ -283,13 +285,13 @@ def _read_own(file: Path, name: str, argument: str) -> object:
         return found
     try:
         return found()
-    except SystemExit as error:
-        raise InvalidArgumentError(f"{argument}: {name} of {file} makes no driver: {describe_error(error)}") from error
     except TypeError as error:
         raise InvalidArgumentError(
             f"{argument}: {name} of {file} could not be called without arguments ({error}); give a function that makes "
             "the driver"
         ) from error
+    except (Exception, SystemExit) as error:
+        raise InvalidArgumentError(f"{argument}: {name} of {file} makes no driver: {describe_error(error)}") from error
 
 
 def _as_driver(found: Any, argument: str) -> Driver:

@@ -19,6 +19,7 @@ from l5kit.closedloop.scene_checks import require_start
 from l5kit.closedloop.true_log import TrueLog, open_truth
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.dataset_summary import find_other_step_time
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import file_name_of, path_of, whole_path_of
@@ -144,6 +145,9 @@ def set_up(
     )
     opened = _open(asked)
     _tell_of_missing_map(opened)
+    other_step = find_other_step_time(opened.log.scenes, opened.log.frames, step_time_s=opened.log.facts.step_time_s)
+    if other_step is not None:
+        warnings.warn(f"{path_of(opened.files.dataset)}: {other_step}", RuntimeWarning, stacklevel=3)
     data = DataRecord.of(opened.files.dataset, num_scenes=len(opened.log.scenes), progress=progress)
     digests = _digests_of(opened, data, options)
     return replace(opened, options=options, data=data, digests=digests, asked=asked)

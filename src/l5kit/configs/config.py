@@ -32,6 +32,9 @@ def load_config_data(path: str) -> JsonObject:
         ConfigError: The file is a folder, no UTF-8 or no YAML, nested too deep or swollen by aliases, or not a mapping
             at its top level.
     """
+    # other commands take a data folder in the place in which trainings take their configuration
+    if os.path.isdir(os.path.join(path, "scenes")):
+        raise ConfigError(f"configuration file {path} is a data folder; name a YAML file, and the folder with --data")
     cfg = parse_yaml(read_text(path, called="configuration file"), called=f"configuration file {path}")
     return _require_mapping(cfg, path)
 

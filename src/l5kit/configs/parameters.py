@@ -90,8 +90,8 @@ HistoryStepSize = Annotated[
 Route = Annotated[
     Flag,
     Key(
-        "whether samples have the route of the target, a goal, and where the other agents and lanes are along it. New "
-        "in 2.0",
+        "whether samples of the AV have its route, a goal, and where the other agents and lanes are along it, and "
+        "planners see it. New in 2.0",
         at="model_params.route",
         default=False,
     ),
@@ -105,14 +105,7 @@ _FILTER_AGENTS_THRESHOLD: Final = Key(
     at="raster_params.filter_agents_threshold",
 )
 _FilterAgentsThreshold = Annotated[Number, _FILTER_AGENTS_THRESHOLD]
-_Route = Annotated[
-    Flag,
-    Key(
-        "whether samples of the AV tell of the route: the lanes that the log takes from there on. New in 2.0",
-        at="model_params.route",
-        default=False,
-    ),
-]
+_ROUNDING: Final = 1e-9
 _SemanticMapKey = Annotated[FilePath, Key("semantic map", at="raster_params.semantic_map_key")]
 _DatasetMetaKey = Annotated[
     FilePath,
@@ -343,6 +336,20 @@ class RouteParams(Params, section="data_generation_params.route_params"):
         PositiveNumber, Key("how far ahead along the route the goal is. New in 2.0", unit="metres")
     ] = 100.0
 
+    @property
+    def points_m(self) -> tuple[float, ...]:
+        """How far along the route from the target the R points are, from 0 on, metres."""
+        num_near = int(self.near_m / self.near_step_m + _ROUNDING)
+        far_m = self.reach_m - num_near * self.near_step_m
+        num_far = max(int(far_m / self.far_step_m + _ROUNDING), 0)
+        near = [self.near_step_m * point for point in range(num_near + 1)]
+        return (*near, *(near[-1] + self.far_step_m * (point + 1) for point in range(num_far)))
+
+    @property
+    def num_points(self) -> int:
+        """R."""
+        return len(self.points_m)
+
 
 @dataclass(frozen=True)
 class VectorizerParams(Params, section="data_generation_params"):
@@ -374,7 +381,7 @@ class VectorizerParams(Params, section="data_generation_params"):
     ]
     filter_agents_threshold: Annotated[Number, replace(_FILTER_AGENTS_THRESHOLD, default=0.5)]
     lanes: LaneParams
-    has_route: _Route
+    has_route: Route
     route: RouteParams = field(default_factory=RouteParams)
 
     @property

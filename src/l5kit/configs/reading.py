@@ -36,7 +36,7 @@ _TEXTS = {
     "path": "a path that is not empty",
     "file name": "the name of a file without its folder, of 1 to 100 characters, which does not begin with a point",
 }
-_COUNT_WORDS = {2: "two", 3: "three"}
+_COUNT_WORDS = {2: "two", 3: "three", 4: "four"}
 
 
 def _once(function: Callable[_A, _T]) -> Callable[_A, _T]:

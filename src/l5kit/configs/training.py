@@ -6,7 +6,7 @@ from typing import Final, Literal, Self
 from l5kit._types import Config
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.networks import BackboneParams, MotionFeatures, SafePathNetParams, UnrollParams, VectorModelParams
-from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
+from l5kit.configs.parameters import SamplingParams, VectorizerParams, VectorSamplingParams
 from l5kit.configs.reading import Params, read_params
 from l5kit.configs.runs import (
     PRECISIONS,
@@ -80,6 +80,8 @@ class TrainingParams(TrainingKeys):
             _require_past(cfg, params.workflow, "motion_features")
         if params.workflow == "route_planner":
             _require_past(cfg, params.workflow, "route_planner")
+        if params.workflow == "urban_driver" and VectorizerParams.from_cfg(cfg).has_route:
+            _require_past(cfg, params.workflow, "route")
         if params.past_dropout and params.workflow == "raster_planner":
             _require_no_past_in_pictures(cfg)
         return params

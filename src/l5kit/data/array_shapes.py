@@ -60,6 +60,18 @@ def as_read_only(array: NumericArray) -> NumericArray:
     return view
 
 
+def as_sealed(array: NumericArray) -> NumericArray:
+    """Return a read-only view whose flag ``writeable`` cannot be set either, where the array is contiguous.
+
+    NumPy lets anybody set the flag of a plain view whose base may be written to, but not that of a read-only buffer's.
+    """
+    if type(array) is not np.ndarray or not array.flags.c_contiguous or array.size == 0 or array.dtype.hasobject:
+        return as_read_only(array)
+    memory = array.reshape(-1).view(np.uint8).data.toreadonly()
+    sealed: NumericArray = np.frombuffer(memory, array.dtype).reshape(array.shape)
+    return sealed
+
+
 class ReadOnlyArrays:
     """Base of frozen dataclasses whose arrays nobody may write to, also after they were pickled.
 

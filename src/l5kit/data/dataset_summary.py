@@ -10,6 +10,7 @@ from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FRAME_INTERVAL
 
 _FRAMES_FOR_FREQUENCY = 50
+_STEP_TOLERANCE = 1.25
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,26 @@ def summarize_frames(
     else:
         frequency_hz = float(1e9 / np.median(steps_ns))
     return DatasetSummary(len(scenes), len(frames), num_agents, num_tl_faces, frequency_hz)
+
+
+def find_other_step_time(scenes: Records, frames: Records, *, step_time_s: float) -> str | None:
+    """Return in words that timestamps tell another step time than the facts of a log, or None where they agree.
+
+    The median over the first frames may be up to a quarter longer or shorter, as clocks of cars are not exact.
+
+    Args:
+        scenes: The scenes of the log.
+        frames: Its frames.
+        step_time_s: What its facts tell, or L5Kit 1.5 has for logs without facts.
+    """
+    steps_ns = _steps_inside_scenes(scenes, frames)
+    measured_s = float(np.median(steps_ns)) * 1e-9 if len(steps_ns) else step_time_s
+    if step_time_s / _STEP_TOLERANCE <= measured_s <= step_time_s * _STEP_TOLERANCE:
+        return None
+    return (
+        f"frames are {measured_s:.3g} s apart by their timestamps, but taken for {step_time_s:g} s apart, so that "
+        f"speeds are wrong; give the log its facts (the attribute step_time_s, {measured_s:.3g}; LogFacts in Python)"
+    )
 
 
 def _steps_inside_scenes(scenes: Records, frames: Records) -> Float64Array:

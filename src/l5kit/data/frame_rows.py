@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
-from l5kit.data.array_shapes import as_read_only
+from l5kit.data.array_shapes import as_sealed
 from l5kit.data.record_bytes import as_bytes
 
 __all__ = ["FrameRows", "expand_ranges", "move_rows"]
@@ -43,7 +43,7 @@ class FrameRows:
     def as_read_only(self) -> "FrameRows":
         """Return a view that may only be read from."""
         view = copy(self)
-        view.array, view._slot_ends = as_read_only(self.array), as_read_only(self._slot_ends)
+        view.array, view._slot_ends = as_sealed(self.array), as_sealed(self._slot_ends)
         return view
 
     def take_frames(self, source: Int64Array, target: Int64Array, num_frames: int) -> None:

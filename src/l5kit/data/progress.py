@@ -1,4 +1,4 @@
-"""A progress bar for long work, on terminals and in notebooks."""
+"""How far long work is: a bar on terminals and in notebooks, a line once a minute elsewhere."""
 
 import sys
 import time
@@ -8,10 +8,13 @@ from html import escape
 
 from l5kit.errors import without_secrets
 
-__all__ = ["NotebookBar", "Progress", "in_notebook", "on_terminal", "show_progress", "tell"]
+__all__ = ["TELL_EVERY_S", "NotebookBar", "Progress", "in_notebook", "on_terminal", "show_progress", "tell"]
 
 Progress = Callable[[int, int], None]
 """Called with the number of steps that are done and their total."""
+
+TELL_EVERY_S = 60.0
+"""Seconds between two lines where there is no bar, as in the file of a batch job."""
 
 _MIN_PAUSE_S = 0.2
 """Between two changes of a bar in a notebook, each of which is a message to the browser."""
@@ -25,9 +28,11 @@ def _show_nothing(done: int, total: int) -> None:
 def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Iterator[Progress]:
     """Give a callable that moves a bar on standard error, or in a notebook; the bar vanishes at the end.
 
+    Where standard error is no terminal, a line once a minute says how far the work is.
+
     Args:
         title: Text before the bar.
-        visible: Show it, if standard error is a terminal or this is a notebook.
+        visible: Show the bar or the lines.
         in_bytes: Show how many bytes are done, and how many in a second; steps are bytes then.
     """
     if visible and in_notebook():
@@ -37,8 +42,8 @@ def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Itera
         finally:
             notebook_bar.close()
         return
-    if not (visible and on_terminal()):
-        yield _show_nothing
+    if not visible or not on_terminal():
+        yield _Lines(title, in_bytes=in_bytes).show if visible else _show_nothing
         return
     from rich.console import Console  # here, so that opening a dataset does not load it
     from rich.progress import DownloadColumn, TransferSpeedColumn
@@ -48,6 +53,22 @@ def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Itera
     with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class _Lines:
+    """A line on standard error for each minute in which the work has moved."""
+
+    def __init__(self, title: str, *, in_bytes: bool) -> None:
+        self._title, self._in_bytes = title, in_bytes
+        self._told_s = time.monotonic()
+
+    def show(self, done: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s < TELL_EVERY_S:
+            return
+        self._told_s = now_s
+        counts = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB" if self._in_bytes else f"{done:,} of {total:,}"
+        tell(f"{self._title}: {counts}")
 
 
 def on_terminal() -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from l5kit._overriding import overrides_package
-from l5kit.data.array_shapes import as_read_only
+from l5kit.data.array_shapes import as_sealed
 
 __all__ = ["behind_view", "read_only", "shown_to"]
 
@@ -40,7 +40,7 @@ def read_only(value: _T) -> _T:
     dataclass calls ``memory`` is for writing, and stays as it is.
     """
     if isinstance(value, np.ndarray):
-        return cast("_T", as_read_only(value) if value.flags.writeable else value)
+        return cast("_T", as_sealed(value))
     if isinstance(value, (tuple, list)):
         shown = [read_only(each) for each in value]
         return cast("_T", type(value)(*shown) if hasattr(value, "_fields") else type(value)(shown))

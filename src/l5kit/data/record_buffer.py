@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
-from l5kit.data.array_shapes import as_read_only
+from l5kit.data.array_shapes import as_sealed
 from l5kit.data.frame_rows import FrameRows, expand_ranges
 from l5kit.data.log_facts import LogFacts, require_facts
 from l5kit.data.records import (
@@ -160,8 +160,8 @@ class RecordBuffer:
     def as_read_only(self) -> "RecordBuffer":
         """Return a view that may only be read from: what changes it is an error."""
         view = copy(self)
-        view.scene_starts, view.scene_stops = as_read_only(self.scene_starts), as_read_only(self.scene_stops)
-        view.frames, view._slot_ends = as_read_only(self.frames), as_read_only(self._slot_ends)
+        view.scene_starts, view.scene_stops = as_sealed(self.scene_starts), as_sealed(self.scene_stops)
+        view.frames, view._slot_ends = as_sealed(self.frames), as_sealed(self._slot_ends)
         view._agents, view._tl_faces = self._agents.as_read_only(), self._tl_faces.as_read_only()
         return view
 

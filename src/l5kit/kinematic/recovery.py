@@ -646,11 +646,10 @@ def _move_paths(
                 counted[_OVERLAPPING] += 1
                 continue
             counted[_PERTURBED] += 1
-            for i in range(num):
-                if differs[i]:
-                    yaw = path[i, 2]
-                    moved[window, columns[i], 0] = poses[current, 0] + (path[i, 0] + rear_m * math.cos(yaw))
-                    moved[window, columns[i], 1] = poses[current, 1] + (path[i, 1] + rear_m * math.sin(yaw))
-                    moved[window, columns[i], 2] = yaw
-                    is_moved[window, columns[i]] = True
+            is_moved[window, columns[:num]] = differs[:num]
+            for place in np.flatnonzero(differs[:num]):
+                i = int(place)
+                yaw = path[i, 2]
+                x, y = path[i, 0] + rear_m * math.cos(yaw), path[i, 1] + rear_m * math.sin(yaw)
+                moved[window, columns[i]] = poses[current, 0] + x, poses[current, 1] + y, yaw
             break

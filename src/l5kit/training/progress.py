@@ -10,15 +10,12 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from l5kit.data.progress import NotebookBar, in_notebook, on_terminal
+from l5kit.data.progress import TELL_EVERY_S, NotebookBar, in_notebook, on_terminal
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import LearningRateMonitor, pl
 from l5kit.training.setup import TrainingSetup
 
 __all__ = ["RateCurve", "TrainingProgress"]
-
-_TELL_EVERY_S = 60.0
-"""Seconds between two lines of a training that has no bar."""
 
 
 class RateCurve(LearningRateMonitor):
@@ -139,7 +136,7 @@ class TrainingProgress(pl.Callback):
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], loss=loss, speed=speed)
             return
-        is_due = self._mark_s - self._told_s >= _TELL_EVERY_S
+        is_due = self._mark_s - self._told_s >= TELL_EVERY_S
         if is_due and self._visible and self._notebook_bar is None and trainer.is_global_zero:
             self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: loss {loss}, {speed}")
             self._told_s = self._mark_s

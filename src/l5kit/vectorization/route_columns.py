@@ -20,18 +20,11 @@ from l5kit.lanes.route_places import follow_route
 from l5kit.lanes.routes import RouteArrays, RoutedWindows
 from l5kit.vectorization.vector_map import NO_LIGHT, set_states
 
-__all__ = ["RouteColumns", "route_points_m"]
+__all__ = ["RouteColumns"]
 
 _FARTHEST_M = 30.0
 _AGENTS_BACK_M = 30.0
 _LINE_SLACK_M = 0.5
-
-
-def route_points_m(params: RouteParams) -> Float64Array:
-    """Return how far along the route from the target the points of a sample are, from 0 on, metres, (R,)."""
-    near = np.arange(0.0, params.near_m + 1e-9, params.near_step_m)
-    far = np.arange(near[-1] + params.far_step_m, params.reach_m + 1e-9, params.far_step_m)
-    return np.concatenate([near, far])
 
 
 class _LaneGraph(NamedTuple):
@@ -116,7 +109,7 @@ class RouteColumns:
             is_there: Which of them are in the current frame, (B, M).
             lane_rows: The lanes around each, -1 for none, (B, L).
         """
-        points_m = route_points_m(self.params)
+        points_m = np.array(self.params.points_m)
         found = _no_columns(len(windows), track_ids.shape[1], len(points_m), lane_rows.shape[1])
         if isinstance(windows, RoutedWindows) and targets.track_ids is None:
             active, lights = self.lights.find_active(windows.tl_faces), self.lights

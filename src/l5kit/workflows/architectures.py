@@ -180,6 +180,8 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
     last = "global_head.agent_prediction_model.layers.2.weight"
     inputs = tuple(f"model_params.{key}" for key in _OF_VECTOR_INPUTS)
     told: JsonObject = {"model_params.motion_features": True} if "motion_embedding.norm.weight" in shapes else {}
+    if "route_embedding.norm.weight" in shapes:
+        told = {**told, "model_params.route": True}
     trajectories = shapes.get("global_head.transformer.agents_embedding", ())
     if len(trajectories) == 2 and len(shapes.get(last, ())) == 2:
         graph = "global_head.transformer.transformer_global_graph."

@@ -185,6 +185,7 @@ class _VectorArguments(TypedDict):
     use_agent_labels: bool
     agents_in_own_frame: bool
     motion_step_time_s: float | None
+    use_route: bool
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,7 @@ class VectorRecipe(NetworkRecipe):
             "use_agent_labels": self.model.use_agent_labels,
             "agents_in_own_frame": self.model.agents_in_own_frame,
             "motion_step_time_s": self.params.past_step_time_s if self.model.motion_features else None,
+            "use_route": self.sizes.has_route,
         }
 
 

@@ -62,6 +62,7 @@ class RoutePlannerRecipe(VectorRecipe):
             past_step_time_s=params.past_step_time_s,
             num_past=self.sizes.history_num_frames if self.sees_past else 0,
             num_lane_points=self.sizes.lanes.max_points_per_lane,
+            num_route_points=self.sizes.route.num_points,
             with_route=network.route,
             agents_along_route=network.agents_along_route,
         )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from l5kit.data import ChunkedDataset, Finding, compute_checksums, validate_dataset, validate_path
 from l5kit.data.checks.finding import FindingList
 from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.log_facts import LogFacts
 from l5kit.errors import InvalidArgumentError
 from support.logs import write_with_chunks
 from support.random_logs import random_dataset
@@ -202,6 +203,33 @@ def test_steps_in_time_have_limits(step_ns, expected):
     made.frames["ego_translation"][start:stop] = 0
     made.frames["timestamp"][row:stop] += step_ns - 10**8
     assert [finding[:2] for finding in summarize(made.validate())] == expected
+
+
+@pytest.mark.parametrize(
+    ("step_s", "told_s", "is_told"),
+    [
+        (0.1, None, False),
+        (0.12, None, False),
+        (0.2, None, True),
+        (0.05, None, True),
+        (0.5, 0.5, False),
+        (0.1, 0.5, True),
+    ],
+)
+def test_timestamps_of_another_rate_than_the_facts_tell_are_a_warning(step_s, told_s, is_told):
+    made = make()
+    made.frames["timestamp"] = 10**18 + np.arange(len(made.frames)) * round(step_s * 1e9)
+    ends = made.frames["timestamp"][made.scenes["frame_index_interval"][:, 1] - 1]
+    made.scenes["end_time"] = np.maximum(ends, made.scenes["end_time"])
+    facts = None if told_s is None else LogFacts(step_time_s=told_s)
+    log = ChunkedDataset.in_memory(
+        scenes=made.scenes, frames=made.frames, agents=made.agents, tl_faces=made.tl_faces, facts=facts
+    )
+    told = [finding for finding in log.validate() if "step time" in finding.check]
+    assert [finding.severity for finding in told] == ["warning"] * is_told
+    if is_told:
+        assert f"frames are {step_s:g} s apart" in told[0].message
+        assert f"taken for {told_s or 0.1:g} s apart" in told[0].message
 
 
 def test_negative_track_ids_of_old_sets_are_found():

@@ -3,6 +3,7 @@
 import pickle
 import zipfile
 from typing import ClassVar
+from urllib.parse import unquote
 
 import fsspec
 import numpy as np
@@ -13,7 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from l5kit.data import ChunkedDataset
 from l5kit.data.stores.decoded_store import DecodedSource
 from l5kit.data.stores.mapped_array import MappedArray
-from l5kit.data.stores.remote_failures import is_passing
+from l5kit.data.stores.remote_failures import is_passing, unreachable
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.dataset import EgoDataset
 from l5kit.errors import (
@@ -448,3 +449,13 @@ class BotoError(Exception):
 )
 def test_which_failures_pass(error, passes):
     assert is_passing(error) == passes
+
+
+@pytest.mark.parametrize("user", ["key:secret@", "key:se%2Fcret@"])
+def test_what_a_service_quotes_of_a_url_has_no_secrets(user):
+    quoted = ValueError("Invalid bucket name 'key:secret@bucket', 'key:se/cret@bucket' in /a.zarr?X-Amz-Signature=abc")
+    text = str(unreachable(f"s3://{user}bucket/a.zarr?X-Amz-Signature=abc", quoted, attempts=1, seconds=0.0))
+    assert user not in text
+    assert unquote(user) not in text
+    assert "abc" not in text
+    assert "s3://bucket/a.zarr" in text

@@ -50,6 +50,11 @@ class FindingList:
         self._kept: list[Finding] = []
         self._counts: Counter[tuple[Severity, str]] = Counter()
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether a finding is an error."""
+        return any(severity == "error" for severity, _ in self._counts)
+
     def add(self, finding: Finding, *, count: int = 1) -> None:
         """Add a finding, which stands for ``count`` of its kind."""
         kind = (finding.severity, finding.check)

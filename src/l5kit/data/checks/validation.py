@@ -24,6 +24,7 @@ from l5kit.data.checks.block_checks import check_scenes as check_scene_block
 from l5kit.data.checks.checksums import compare_checksums
 from l5kit.data.checks.finding import Finding, FindingList, Severity
 from l5kit.data.checks.record_checks import RowCheck
+from l5kit.data.dataset_summary import find_other_step_time
 from l5kit.data.interval_index import IntervalIndex
 from l5kit.data.interval_run import IntervalFault, IntervalRun
 from l5kit.data.labels import PERCEPTION_LABELS
@@ -129,6 +130,13 @@ class _Validation:
         self._check_intervals(FRAME_ARRAY_KEY, agent_index, AGENT_ARRAY_KEY)
         self._check_intervals(FRAME_ARRAY_KEY, face_index, TL_FACE_ARRAY_KEY)
         self._check_runs(agent_index, face_index)
+        # timestamps of what is damaged tell no time between frames, and may not be readable
+        if {SCENE_ARRAY_KEY, FRAME_ARRAY_KEY} <= self._sources.keys() and not self._findings.has_errors:
+            scenes, frames = self._dataset.scenes, self._dataset.frames
+            facts: LogFacts = getattr(self._dataset, "facts", None) or LogFacts()
+            other = find_other_step_time(scenes, frames, step_time_s=facts.step_time_s)
+            if other is not None:
+                self._add("warning", FRAME_ARRAY_KEY, "step time", other)
         self._frame_index = agent_index
         self._walk(AGENT_ARRAY_KEY, check_agents, (), agent_index)
         self._frame_index = face_index

@@ -117,7 +117,9 @@ class LaneRouter:
         is_first = np.diff(np.stack([from_lane[order], to_lane[order]]), axis=1, prepend=-1).any(axis=0)
         order = order[is_first]
         starts = np.concatenate([[0], np.cumsum(np.bincount(from_lane[order], minlength=num_lanes))])
-        return np.maximum(cost_m[order], _LEAST_M), to_lane[order], starts
+        costs_m: Float64Array = np.maximum(cost_m[order], _LEAST_M)
+        reached: Int64Array = to_lane[order].astype(np.int64, copy=False)
+        return costs_m, reached, starts
 
     def _places_of_starts(self, lanes: Int64Array, *, on: Int64Array) -> Float64Array:
         """Return where on lanes the starts of others lie, metres, (n,)."""

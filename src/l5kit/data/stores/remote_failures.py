@@ -1,6 +1,8 @@
 """Failures of remote services: which of them pass, and what the error says that is raised for the others."""
 
 import errno
+import re
+from urllib.parse import unquote
 
 from l5kit.errors import UnreachableDataError
 
@@ -89,16 +91,16 @@ def unreachable(url: str, error: BaseException, *, attempts: int, seconds: float
     what = f"{url}{_described(url)} cannot be read"
     if is_refusal(error):
         return UnreachableDataError(
-            f"{what}: the service refuses it ({_line_of(error)}); check the rights, or pass storage_options, such as "
-            "{'anon': True} for a public bucket. Some services also say this of a file that is missing"
+            f"{what}: the service refuses it ({_line_of(error, url)}); check the rights, or pass storage_options, such "
+            "as {'anon': True} for a public bucket. Some services also say this of a file that is missing"
         )
     if is_passing(error):
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         return UnreachableDataError(
-            f"{what}: {_line_of(error)}, after {tries} in {seconds:.1f} s; check the network and the service. "
+            f"{what}: {_line_of(error, url)}, after {tries} in {seconds:.1f} s; check the network and the service. "
             "What was read once needs no network with open(cached='mmap') or in a copy (l5kit chop, save())"
         )
-    return UnreachableDataError(f"{what}: {_line_of(error)}; check the URL, and storage_options")
+    return UnreachableDataError(f"{what}: {_line_of(error, url)}; check the URL, and storage_options")
 
 
 def _described(url: str) -> str:
@@ -107,8 +109,13 @@ def _described(url: str) -> str:
     return f" (chunk {name} of array {array!r})" if name.isdigit() and array else ""
 
 
-def _line_of(error: BaseException) -> str:
+def _line_of(error: BaseException, url: str) -> str:
+    """Return an error in a line, without what is secret in the URL, of which services quote parts by themselves."""
     text = " ".join(str(error).split())
+    secrets = [*re.findall(r"://([^/]+@)", url), *re.findall(r"\?[^#]+", url)]
+    for secret in secrets:
+        for written in (secret, unquote(secret)):
+            text = text.replace(written, "")
     if not text and isinstance(error, TimeoutError):
         text = "no answer in time"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

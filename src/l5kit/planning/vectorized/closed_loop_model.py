@@ -7,11 +7,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
+from l5kit.kinematic.constant_velocity import current_velocities
 from l5kit.kinematic.motion_fit import MotionFit, fit_motion, ways_of_motion
 from l5kit.planning.losses import mean_over_steps, missing_criterion
 from l5kit.planning.vectorized.common import build_matrix, compose, transform_points, transform_xy
 from l5kit.planning.vectorized.elements import SceneElements, collect_elements
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
+from l5kit.planning.vectorized.route_elements import RouteElements, places_on_route
 
 _MAX_YAW_STEP_RAD = 0.3
 """Largest turn in one step when the predicted yaw is limited."""
@@ -45,8 +47,9 @@ class _Unroll(NamedTuple):
 class VectorizedUnrollModel(VectorizedModel):
     """Predicts one step of the agent of interest, takes it, looks again, and so on.
 
-    Its past follows its own steps, the other agents follow the log. The loss compares each step with the log in the
-    frame that the agent has got to, and flows back through the steps taken, unless it is cut there.
+    Its past follows its own steps, the other agents follow the log, and places along the route are those of each step.
+    The loss compares each step with the log in the frame that the agent has got to, and flows back through the steps
+    taken, unless it is cut there.
 
     Args:
         history_num_frames_ego: Past frames of the agent of interest that it sees.
@@ -68,6 +71,8 @@ class VectorizedUnrollModel(VectorizedModel):
             1.5 does not.
         motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
             new trainings; None for not, as L5Kit 1.5.
+        use_route: Embed the route, the goal and the places of agents along the route too, for new trainings; L5Kit 1.5
+            knows none. Samples need the keys of ``model_params.route``.
         average_available_only: Average the loss over the steps that count, instead of over all as L5Kit 1.5 does.
         dim_features: Features of an element; weights of L5Kit 1.5 have 256.
         velocity_residual: Predict how a step and its turn differ from the last one, for new trainings: a new network
@@ -76,7 +81,7 @@ class VectorizedUnrollModel(VectorizedModel):
         motion_residual: Predict how a step and its turn differ from those of constant turn rate and velocity (``ctrv``)
             or acceleration (``ctra``), fitted to the past at the start, for new trainings: a new network then drives
             as that baseline does. Changes last: later steps differ from the last one as those of the baseline do.
-        past_step_time_s: Seconds between two past steps, which the fit needs.
+        past_step_time_s: Seconds between two past steps, which the fit and places along the route need.
         step_time_s: Seconds between two steps ahead.
         num_unroll_steps: Steps to take in eval mode, whatever the batch holds; the futures of other agents that it
             lacks are not seen. None takes as many as the batch has targets.
@@ -105,6 +110,7 @@ class VectorizedUnrollModel(VectorizedModel):
         use_agent_labels: bool = False,
         agents_in_own_frame: bool = False,
         motion_step_time_s: float | None = None,
+        use_route: bool = False,
         average_available_only: bool = False,
         dim_features: int = 256,
         velocity_residual: bool = False,
@@ -121,10 +127,10 @@ class VectorizedUnrollModel(VectorizedModel):
             raise InvalidArgumentError(
                 f"velocity_residual is set and motion_residual is {motion_residual!r}; choose one of them"
             )
-        if (velocity_residual or motion_residual is not None) and history_num_frames_ego < 1:
+        if (velocity_residual or motion_residual is not None or use_route) and history_num_frames_ego < 1:
             raise InvalidArgumentError(
-                f"history_num_frames_ego is {history_num_frames_ego}; give at least 1 with a residual, which starts"
-                " from the past"
+                f"history_num_frames_ego is {history_num_frames_ego}; give at least 1 with a residual or a route,"
+                " which start from the past"
             )
         if not (past_step_time_s > 0 and step_time_s > 0):
             raise InvalidArgumentError(
@@ -145,6 +151,7 @@ class VectorizedUnrollModel(VectorizedModel):
             use_agent_labels=use_agent_labels,
             agents_in_own_frame=agents_in_own_frame,
             motion_step_time_s=motion_step_time_s,
+            use_route=use_route,
             average_available_only=average_available_only,
             dim_features=dim_features,
         )
@@ -245,6 +252,7 @@ class VectorizedUnrollModel(VectorizedModel):
         timeline, timeline_available = _timeline_of_others(data_batch, elements, num_steps)
         types = self.type_embedding(data_batch).transpose(0, 1)
         num_boundaries = data_batch["lanes"].shape[1]
+        route = self.route_of(data_batch)
         state = _start(elements)
         fitted = self._fitted_steps(state, num_steps)
         outputs: list[torch.Tensor] = []
@@ -260,7 +268,7 @@ class VectorizedUnrollModel(VectorizedModel):
             growth = fitted[:, step] - fitted[:, step - 1] if step > 0 else fitted[:, 0]
             is_first_fitted = self.fits_motion and step == 0  # whose growth is the whole step
             last_pose = torch.zeros_like(growth) if is_first_fitted else _last_pose(state)
-            output, attention = self._look(elements, state, window, window_available, types, num_boundaries)
+            output, attention = self._look(elements, state, window, window_available, types, num_boundaries, route)
             if self.is_residual:
                 output = self._changed_step(output, last_pose, growth)
             if self.limit_predicted_yaw:
@@ -291,6 +299,7 @@ class VectorizedUnrollModel(VectorizedModel):
         others_available: torch.Tensor,
         types: torch.Tensor,
         num_boundaries: int,
+        route: RouteElements | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the next step, scaled and in the frame of the current one, (B, 3), and the attention (B, 1, N)."""
         agents = torch.cat((state.polyline.unsqueeze(1), others), dim=1)
@@ -301,15 +310,12 @@ class VectorizedUnrollModel(VectorizedModel):
             ),
             dim=1,
         )
+        if route is not None:
+            route = _route_at(route, state, agents, available, self.past_step_time_s)
         agents = transform_points(agents, state.ts_from_t0, available, state.yaw_ts_from_t0)
-        outputs, attention = self.model_call(
-            agents,
-            transform_points(elements.static, state.ts_from_t0, elements.static_available),
-            available,
-            elements.static_available,
-            types,
-            num_boundaries,
-        )
+        static = transform_points(elements.static, state.ts_from_t0, elements.static_available)
+        seen = SceneElements(agents, available, static, elements.static_available)
+        outputs, attention = self.call_with(seen, types, num_boundaries, route)
         output = outputs[:, 0].to(self.xy_scale.dtype)  # poses are not composed in half precision under autocast
         return output, attention
 
@@ -390,6 +396,24 @@ def _last_pose(state: _EgoState) -> torch.Tensor:
     pose = state.polyline[:, 1:2].unsqueeze(1)
     available = state.available[:, 1:2].unsqueeze(1)
     return transform_points(pose, state.ts_from_t0, available, state.yaw_ts_from_t0)[:, 0, 0]
+
+
+def _route_at(
+    route: RouteElements, state: _EgoState, agents: torch.Tensor, available: torch.Tensor, past_step_time_s: float
+) -> RouteElements:
+    """Return a route in the frame of the current step, with the places of agents at that step.
+
+    Args:
+        route: In the frame of the data.
+        state: The way so far.
+        agents: Polylines in the frame of the data too, in which places are the same, (B, 1 + A, Hn, 3).
+        available: Which points are, bool (B, 1 + A, Hn).
+        past_step_time_s: Seconds between two of them.
+    """
+    velocities_mps = current_velocities(agents[..., :2], available, past_step_time_s)
+    places, has_place = places_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
+    polylines = transform_points(route.polylines, state.ts_from_t0, route.available)
+    return RouteElements(polylines, route.available, route.features, route.edges_m, route.sizes_m, places, has_place)
 
 
 def _detached(state: _EgoState) -> _EgoState:

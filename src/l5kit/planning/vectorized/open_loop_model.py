@@ -8,6 +8,7 @@ from l5kit.planning.losses import mean_over_steps, missing_criterion
 from l5kit.planning.vectorized.elements import collect_elements
 from l5kit.planning.vectorized.global_graph import MultiheadAttentionGlobalHead
 from l5kit.planning.vectorized.polyline_model import PolylineModel
+from l5kit.planning.vectorized.route_elements import RouteElements
 
 _DIM = 256
 _NUM_LOCAL_LAYERS = 3
@@ -34,6 +35,8 @@ class VectorizedModel(PolylineModel):
             1.5 does not.
         motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
             new trainings; None for not, as L5Kit 1.5.
+        use_route: Embed the route, the goal and the places of agents along the route too, for new trainings; L5Kit 1.5
+            knows none. Samples need the keys of ``model_params.route``.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
         dim_features: Features of an element; weights of L5Kit 1.5 have 256.
         normalize_targets: Divide targets by how far a car usually gets.
@@ -57,6 +60,7 @@ class VectorizedModel(PolylineModel):
         use_agent_labels: bool = False,
         agents_in_own_frame: bool = False,
         motion_step_time_s: float | None = None,
+        use_route: bool = False,
         average_available_only: bool = False,
         dim_features: int = _DIM,
         normalize_targets: bool = True,
@@ -77,6 +81,7 @@ class VectorizedModel(PolylineModel):
             use_agent_labels=use_agent_labels,
             agents_in_own_frame=agents_in_own_frame,
             motion_step_time_s=motion_step_time_s,
+            use_route=use_route,
             disable_other_agents=disable_other_agents,
             disable_map=disable_map,
             disable_lane_boundaries=disable_lane_boundaries,
@@ -96,6 +101,7 @@ class VectorizedModel(PolylineModel):
         static_avail: torch.Tensor,
         type_embedding: torch.Tensor,
         lane_bdry_len: int,
+        route: RouteElements | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what the network makes of polylines.
 
@@ -106,6 +112,7 @@ class VectorizedModel(PolylineModel):
             static_avail: Likewise, shape (B, S, P').
             type_embedding: What each element is, also the boundaries when these are disabled, shape (N, B, 256).
             lane_bdry_len: Boundaries Lb among the types.
+            route: The route and the goal, which become two more elements at the end.
 
         Returns:
             Scaled outputs (B, T, O), and the attention to each element, (B, 1, 1 + A + S).
@@ -117,8 +124,15 @@ class VectorizedModel(PolylineModel):
             static_avail = torch.zeros_like(static_avail)
         if self.disable_lane_boundaries:
             type_embedding = type_embedding[: type_embedding.shape[0] - lane_bdry_len]
-        embeddings, invalid = self.embed_elements(agents_polys, static_polys, agents_avail, static_avail)
-        own = None if self.motion_embedding is None else embeddings[:, 0]
+        embeddings, invalid = self.embed_elements(agents_polys, static_polys, agents_avail, static_avail, route)
+        own: torch.Tensor | None = None
+        if self.motion_embedding is not None:
+            own = embeddings[:, 0]
+        if self.route_embedding is not None and route is not None:
+            types_of_route = self.route_embedding.types_of(embeddings.shape[0]).transpose(0, 1)
+            type_embedding = torch.cat((type_embedding, types_of_route), dim=0)
+            # beside the attention, which is shared among all elements, so that the route is always seen in full
+            own = embeddings[:, 0] + embeddings[:, -types_of_route.shape[0] :].sum(dim=1)
         outputs, attention = self.global_head(embeddings.transpose(0, 1), type_embedding, invalid, own)
         return outputs, attention
 
@@ -139,14 +153,8 @@ class VectorizedModel(PolylineModel):
         """
         elements = collect_elements(data_batch, not self.disable_lane_boundaries)
         types = self.type_embedding(data_batch).transpose(0, 1)
-        outputs, attention = self.model_call(
-            elements.agents,
-            elements.static,
-            elements.agents_available,
-            elements.static_available,
-            types,
-            data_batch["lanes"].shape[1],
-        )
+        route = self.route_of(data_batch)
+        outputs, attention = self.call_with(elements, types, data_batch["lanes"].shape[1], route)
         if not self.training:
             positions = outputs[..., :2] * self.xy_scale
             return {"positions": positions, "yaws": outputs[..., 2:3], "attention_weights": attention}

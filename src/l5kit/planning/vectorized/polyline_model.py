@@ -9,8 +9,10 @@ from torch.nn import functional as F
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.motion_embedding import MotionEmbedding
 from l5kit.planning.vectorized.common import build_matrix, build_target_normalization, transform_xy
+from l5kit.planning.vectorized.elements import SceneElements
 from l5kit.planning.vectorized.global_graph import VectorizedEmbedding
 from l5kit.planning.vectorized.local_graph import LocalSubGraph, SinusoidalPositionalEmbedding
+from l5kit.planning.vectorized.route_elements import RouteElements, RouteEmbedding, collect_route
 
 _NUM_FEATURES = 3
 """x, y and yaw of a point."""
@@ -24,7 +26,7 @@ _MAX_OWN_FRAME_FEATURE = 30.0
 
 
 class PolylineModel(nn.Module):
-    """Embeds the elements of a scene. A subclass adds what it makes of them as ``global_head``.
+    """Embeds the elements of a scene. A subclass adds what it makes of them: ``global_head`` and ``model_call``.
 
     Args:
         num_steps: Steps to predict.
@@ -37,6 +39,7 @@ class PolylineModel(nn.Module):
         use_agent_labels: Embed cars, cyclists and pedestrians apart; see :class:`VectorizedEmbedding`.
         agents_in_own_frame: Embed the past of other agents as seen from their own poses too.
         motion_step_time_s: Embed the motion of agents too, whose past steps take so long; None for not.
+        use_route: Embed the route, the goal and the places of agents along the route too.
         disable_other_agents: Leave the other agents out.
         disable_map: Leave lanes, crosswalks and boundaries out.
         disable_lane_boundaries: Leave the boundaries of lanes out.
@@ -63,6 +66,7 @@ class PolylineModel(nn.Module):
         use_agent_labels: bool,
         agents_in_own_frame: bool,
         motion_step_time_s: float | None,
+        use_route: bool,
         disable_other_agents: bool,
         disable_map: bool,
         disable_lane_boundaries: bool,
@@ -92,25 +96,87 @@ class PolylineModel(nn.Module):
         self.motion_embedding: MotionEmbedding | None = None
         if motion_step_time_s is not None:
             self.motion_embedding = MotionEmbedding(dim_local, motion_step_time_s)
+        self.route_embedding: RouteEmbedding | None = None
+        if use_route:
+            self.route_embedding = RouteEmbedding(dim_local, dim_global)
 
     @property
     def disable_pos_encode(self) -> bool:
         """Whether points are embedded without their place in the polyline: never, as in L5Kit 1.5."""
         return False
 
-    def embed_polyline(self, features: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def route_of(self, data_batch: dict[str, torch.Tensor]) -> RouteElements | None:
+        """Return the routes of a batch of samples, None for a model that sees none.
+
+        Raises:
+            InvalidArgumentError: The model sees routes, and there is none in the batch.
+        """
+        if self.route_embedding is None:
+            return None
+        return collect_route(data_batch)
+
+    def model_call(
+        self,
+        agents_polys: torch.Tensor,
+        static_polys: torch.Tensor,
+        agents_avail: torch.Tensor,
+        static_avail: torch.Tensor,
+        type_embedding: torch.Tensor,
+        lane_bdry_len: int,
+        route: RouteElements | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what the network makes of polylines; see the subclasses."""
+        raise NotImplementedError
+
+    def call_with(
+        self, elements: SceneElements, types: torch.Tensor, num_boundaries: int, route: RouteElements | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what ``model_call`` gives, which those of L5Kit 1.x define without a route.
+
+        Args:
+            elements: The polylines.
+            types: What each element is, also the boundaries when these are disabled, as ``model_call`` takes it.
+            num_boundaries: Boundaries among the types.
+            route: The route, None where the model sees none.
+        """
+        if route is None:
+            return self.model_call(
+                elements.agents,
+                elements.static,
+                elements.agents_available,
+                elements.static_available,
+                types,
+                num_boundaries,
+            )
+        return self.model_call(
+            elements.agents,
+            elements.static,
+            elements.agents_available,
+            elements.static_available,
+            types,
+            num_boundaries,
+            route,
+        )
+
+    def embed_polyline(
+        self, features: torch.Tensor, mask: torch.Tensor, more: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return one embedding for each polyline.
 
         Args:
             features: Scaled features of the points, shape (B, N, P, 3).
             mask: True for points that are available, shape (B, N, P).
+            more: What is added to the embedded points, shape (B, N, P, D).
 
         Returns:
             Embeddings (B, N, D), zeros for polylines without a point, and True for these polylines, bool (B, N).
         """
         invalid = ~mask.to(torch.bool)
         codes = self.positional_embedding(features).transpose(0, 1)  # (1, P, D)
-        embeddings = self.local_subgraph(self.input_embed(features), invalid, codes)
+        points = self.input_embed(features)
+        if more is not None:
+            points = points + more
+        embeddings = self.local_subgraph(points, invalid, codes)
         return embeddings, invalid.all(dim=-1)
 
     def embed_elements(
@@ -119,6 +185,7 @@ class PolylineModel(nn.Module):
         static_polys: torch.Tensor,
         agents_avail: torch.Tensor,
         static_avail: torch.Tensor,
+        route: RouteElements | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return embeddings of one length for the agents, the first of which is the agent of interest, and the map.
 
@@ -127,23 +194,34 @@ class PolylineModel(nn.Module):
             static_polys: Shape (B, S, P', 3); P' may be another number of points.
             agents_avail: True for points that are available, shape (B, 1 + A, P).
             static_avail: Likewise, shape (B, S, P').
+            route: The route and the goal, which become two more elements at the end.
 
         Returns:
             Embeddings (B, 1 + A + S, D), and True for elements to ignore, bool (B, 1 + A + S). The first element is
             never ignored.
         """
+        of_places: torch.Tensor | None = None
         agents = torch.cat((agents_polys[:, :1] / self.agent_std, agents_polys[:, 1:] / self.other_agent_std), dim=1)
         of_agents, invalid_agents = self.embed_polyline(agents, agents_avail)
         of_static, invalid_static = self.embed_polyline(static_polys / self.other_agent_std, static_avail)
+        if self.route_embedding is not None and route is not None:
+            of_points, of_places = self.route_embedding(route)
+            of_route, invalid_route = self.embed_polyline(
+                route.polylines / self.other_agent_std, route.available, of_points
+            )
+            of_static = torch.cat((of_static, of_route), dim=1)
+            invalid_static = torch.cat((invalid_static, invalid_route), dim=1)
+        num_static = of_static.shape[1]
         embeddings = F.normalize(torch.cat((of_agents, of_static), dim=1), dim=-1)
         if self.agents_in_own_frame:
             motions = self._embed_motions(agents_polys[:, 1:], agents_avail[:, 1:])
-            num_static = static_polys.shape[1]
             embeddings = embeddings + F.pad(motions, [0, 0, 1, num_static])  # not to the agent of interest or the map
         embeddings = embeddings * self.embedding_length
         if self.motion_embedding is not None:
             states = self.motion_embedding(agents_polys[..., :2], agents_polys[..., 2], agents_avail)
-            embeddings = embeddings + F.pad(states, [0, 0, 0, static_polys.shape[1]])
+            embeddings = embeddings + F.pad(states, [0, 0, 0, num_static])
+        if of_places is not None:
+            embeddings = embeddings + F.pad(of_places, [0, 0, 0, num_static])
         first = torch.zeros_like(invalid_agents[:, :1])
         return embeddings, torch.cat((first, invalid_agents[:, 1:], invalid_static), dim=1)
 

@@ -1,7 +1,7 @@
 """Features of the route planner: what it is told of the target, its route, other agents and lanes."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 
@@ -10,7 +10,15 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box import REAR_AXLE_SHARE
 from l5kit.kinematic.constant_velocity import current_velocities
 
-__all__ = ["RouteFeatures", "RouteInputs"]
+__all__ = [
+    "NUM_PLACE_FEATURES",
+    "NUM_POINT_FEATURES",
+    "RouteFeatures",
+    "RouteInputs",
+    "place_features",
+    "require_route",
+    "route_point_features",
+]
 
 _FAR_M, _NEAR_M, _LENGTH_M, _WIDTH_M = 30.0, 5.0, 5.0, 2.0
 _SPEED_MPS = 10.0
@@ -29,6 +37,12 @@ _AGENT_LABELS = tuple(
 _OF_TARGET, _OF_TARGET_ON_ROUTE, _OF_ROUTE_POINT = 5, 12, 15
 _OF_AGENT, _OF_AGENT_ON_ROUTE, _OF_LANE, _OF_LANE_ON_ROUTE, _OF_LANE_POINT = 12, 9, 6, 2, 3
 """Features of each kind of element; those on the route are further ones."""
+
+NUM_POINT_FEATURES: Final = _OF_ROUTE_POINT - 4
+"""Features of a point of a route beside where it is and heads."""
+
+NUM_PLACE_FEATURES: Final = _OF_AGENT_ON_ROUTE
+"""Features of a place along a route."""
 
 
 class RouteFeatures(NamedTuple):
@@ -69,7 +83,7 @@ class RouteInputs:
     past_step_time_s: float
     num_past: int = 0
     num_lane_points: int
-    num_route_points: int = 26
+    num_route_points: int
     with_route: bool = True
     agents_along_route: bool = True
 
@@ -142,11 +156,7 @@ class RouteInputs:
 
     def _route_of(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Return the route and where the target is beside it, (B, F)."""
-        if "route_polyline" not in batch:
-            raise InvalidArgumentError(
-                "the batch has no 'route_polyline'; make the samples with model_params.route: true, or take a network "
-                "without a route"
-            )
+        require_route(batch)
         poses = batch["route_polyline"]
         if poses.shape[1] != self.num_route_points:
             raise InvalidArgumentError(
@@ -158,12 +168,7 @@ class RouteInputs:
                 poses[..., :2] / _FAR_M,
                 poses[..., 2:].cos(),
                 poses[..., 2:].sin(),
-                batch["route_limits"].unsqueeze(-1) / _SPEED_MPS,
-                batch["route_bend_speeds"].unsqueeze(-1) / _SPEED_MPS,
-                batch["route_in_junction"].unsqueeze(-1),
-                batch["route_widths"] / _NEAR_M,
-                known,
-                _one_hot(batch["route_lights"]),
+                route_point_features(batch),
             ),
             dim=-1,
         )
@@ -201,20 +206,7 @@ class RouteInputs:
         ]
         if self.with_route and self.agents_along_route:
             places, has_place = batch["all_other_agents_route_places"], batch["all_other_agents_route_availability"]
-            along = torch.cat(
-                (
-                    places[..., :1] / _FAR_M,
-                    places[..., 1:2] / _NEAR_M,
-                    places[..., 2:4] / _SPEED_MPS,
-                    (places[..., 2:3] - own_mps) / _SPEED_MPS,
-                    places[..., 4:5].cos(),
-                    places[..., 4:5].sin(),
-                    places[..., 5:],
-                    has_place.unsqueeze(-1),
-                ),
-                dim=-1,
-            )
-            parts.append(_masked(along, has_place.unsqueeze(-1)))
+            parts.append(place_features(places, has_place, own_mps))
         there = known[:, :, 0]
         features = torch.cat([part.to(past_m.dtype) for part in parts], dim=-1)
         return _masked(features, there.unsqueeze(-1)).clamp(-_MAX_FEATURE, _MAX_FEATURE), there
@@ -234,9 +226,77 @@ class RouteInputs:
         return _masked(torch.cat([part.to(points.dtype) for part in parts], dim=-1), there.unsqueeze(-1)), there
 
 
-def _one_hot(lights: torch.Tensor) -> torch.Tensor:
+def require_route(batch: dict[str, torch.Tensor]) -> None:
+    """Refuse a batch without a route.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    if "route_polyline" not in batch:
+        raise InvalidArgumentError(
+            "the batch has no 'route_polyline'; make the samples with model_params.route: true, or take a network "
+            "without a route"
+        )
+
+
+# TorchScript, to which the next functions are compiled, knows no globals: units are defaults of arguments
+def route_point_features(
+    batch: dict[str, torch.Tensor], speed_mps: float = _SPEED_MPS, near_m: float = _NEAR_M
+) -> torch.Tensor:
+    """Return limits, lights and the like at the points of routes, (B, R, NUM_POINT_FEATURES), 0 where none is there.
+
+    Args:
+        batch: Samples with a route.
+        speed_mps: Unit of speeds.
+        near_m: Unit of widths.
+    """
+    known = batch["route_availability"].unsqueeze(-1)
+    features = (
+        batch["route_limits"].unsqueeze(-1) / speed_mps,
+        batch["route_bend_speeds"].unsqueeze(-1) / speed_mps,
+        batch["route_in_junction"].unsqueeze(-1),
+        batch["route_widths"] / near_m,
+        known,
+        _one_hot(batch["route_lights"]),
+    )
+    return _masked(torch.cat(features, dim=-1), known)
+
+
+def place_features(
+    places: torch.Tensor,
+    has_place: torch.Tensor,
+    own_mps: torch.Tensor,
+    far_m: float = _FAR_M,
+    near_m: float = _NEAR_M,
+    speed_mps: float = _SPEED_MPS,
+) -> torch.Tensor:
+    """Return features of places along a route, (B, A, NUM_PLACE_FEATURES), 0 for those who have none.
+
+    Args:
+        places: As ``all_other_agents_route_places`` of samples, (B, A, 6).
+        has_place: bool (B, A).
+        own_mps: Speed of the target, in a shape that broadcasts to (B, A, 1).
+        far_m: Unit of metres along the route.
+        near_m: Unit of metres across it.
+        speed_mps: Unit of speeds.
+    """
+    known = has_place.unsqueeze(-1)
+    features = (
+        places[..., :1] / far_m,
+        places[..., 1:2] / near_m,
+        places[..., 2:4] / speed_mps,
+        (places[..., 2:3] - own_mps) / speed_mps,
+        places[..., 4:5].cos(),
+        places[..., 4:5].sin(),
+        places[..., 5:],
+        known,
+    )
+    return _masked(torch.cat(features, dim=-1), known)
+
+
+def _one_hot(lights: torch.Tensor, num_lights: int = _NUM_LIGHTS) -> torch.Tensor:
     """Return the states of lights as flags, (..., 5), all of them False for a state that is none of these."""
-    return lights.unsqueeze(-1) == torch.arange(_NUM_LIGHTS, device=lights.device)
+    return lights.unsqueeze(-1) == torch.arange(num_lights, device=lights.device)
 
 
 def _masked(values: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from l5kit.planning.losses import missing_criterion
 from l5kit.planning.vectorized.common import build_matrix, transform_xy
 from l5kit.planning.vectorized.elements import collect_elements
 from l5kit.planning.vectorized.polyline_model import PolylineModel
+from l5kit.planning.vectorized.route_elements import RouteElements
 from l5kit.prediction.vectorized.safepathnet import MultimodalDecoder, TrajectoryMatcher
 
 _NUM_EGO_TRAJECTORIES = 10
@@ -56,6 +57,8 @@ class SafePathNetModel(PolylineModel):
             1.5 does not.
         motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
             new trainings; None for not, as L5Kit 1.5.
+        use_route: Embed the route, the goal and the places of agents along the route too, for new trainings; L5Kit 1.5
+            knows none. Samples need the keys of ``model_params.route``.
         normalize_targets: Divide targets by how far a car usually gets, for new trainings; L5Kit 1.5 does not.
         position_scale_m: Positions are learned in this unit; that of L5Kit 1.5 and its weights is 125 m.
         dropout: Probability with which values are dropped in training.
@@ -91,6 +94,7 @@ class SafePathNetModel(PolylineModel):
         use_agent_labels: bool = False,
         agents_in_own_frame: bool = False,
         motion_step_time_s: float | None = None,
+        use_route: bool = False,
         normalize_targets: bool = False,
         position_scale_m: float = _POSITION_SCALE_M,
         dropout: float = 0.1,
@@ -117,6 +121,7 @@ class SafePathNetModel(PolylineModel):
             use_agent_labels=use_agent_labels,
             agents_in_own_frame=agents_in_own_frame,
             motion_step_time_s=motion_step_time_s,
+            use_route=use_route,
             disable_other_agents=disable_other_agents,
             disable_map=disable_map,
             disable_lane_boundaries=disable_lane_boundaries,
@@ -155,6 +160,7 @@ class SafePathNetModel(PolylineModel):
         static_avail: torch.Tensor,
         type_embedding: torch.Tensor,
         lane_bdry_len: int,
+        route: RouteElements | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what the network makes of polylines.
 
@@ -165,6 +171,7 @@ class SafePathNetModel(PolylineModel):
             static_avail: Likewise, shape (B, S, P').
             type_embedding: What each element is, also the boundaries when these are disabled, shape (B, N, dim_global).
             lane_bdry_len: Boundaries Lb among the types.
+            route: The route and the goal, which become two more elements at the end.
 
         Returns:
             Scaled trajectories (B, A, K, T, 3) and their logits (B, A, K).
@@ -173,7 +180,9 @@ class SafePathNetModel(PolylineModel):
             static_avail = torch.zeros_like(static_avail)
         if self.disable_lane_boundaries:
             type_embedding = type_embedding[:, : type_embedding.shape[1] - lane_bdry_len]
-        embeddings, unavailable = self.embed_elements(agents_polys, static_polys, agents_avail, static_avail)
+        embeddings, unavailable = self.embed_elements(agents_polys, static_polys, agents_avail, static_avail, route)
+        if self.route_embedding is not None and route is not None:
+            type_embedding = torch.cat((type_embedding, self.route_embedding.types_of(embeddings.shape[0])), dim=1)
         ignored = unavailable
         if self.disable_other_agents:
             element = torch.arange(unavailable.shape[1], device=unavailable.device)
@@ -202,14 +211,8 @@ class SafePathNetModel(PolylineModel):
             NotImplementedError: In train mode without a criterion.
         """
         elements = collect_elements(data_batch, not self.disable_lane_boundaries)
-        trajectories, logits = self.model_call(
-            elements.agents,
-            elements.static,
-            elements.agents_available,
-            elements.static_available,
-            self.type_embedding(data_batch),
-            data_batch["lanes"].shape[1],
-        )
+        types, route = self.type_embedding(data_batch), self.route_of(data_batch)
+        trajectories, logits = self.call_with(elements, types, data_batch["lanes"].shape[1], route)
         poses = _poses(data_batch, logits.shape[1])
         if not self.training:
             return self._predictions(trajectories.to(self.xy_scale.dtype), logits, poses)

@@ -1,0 +1,158 @@
+"""The route of a scene among the elements that the vector models look at: its polylines, and places along it."""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.planning.vectorized.global_graph import MLP
+from l5kit.planning.vectorized.route_features import (
+    NUM_PLACE_FEATURES,
+    NUM_POINT_FEATURES,
+    place_features,
+    require_route,
+    route_point_features,
+)
+
+__all__ = ["RouteElements", "RouteEmbedding", "collect_route", "places_on_route"]
+
+_NUM_ELEMENTS = 2
+"""Elements of a route: the route and the goal."""
+
+_DIM_HIDDEN = 64
+
+
+class RouteElements(NamedTuple):
+    """The routes of a batch of scenes of A other agents; the target comes before these.
+
+    (A named tuple and no dataclass, because TorchScript knows the one and not the other.)
+    """
+
+    polylines: torch.Tensor  # (B, 2, R, 3): x, y and 0 of the points of the route, and of the goal, the first of its R
+    available: torch.Tensor  # bool, (B, 2, R); there are no points behind one that is not
+    features: torch.Tensor  # (B, R, NUM_POINT_FEATURES): what else is known of the points of the route
+    edges_m: torch.Tensor  # (B, R, 2): from the route to the left and right edge of the lane
+    sizes_m: torch.Tensor  # (B, 1 + A, 2): length and width
+    places: torch.Tensor  # (B, 1 + A, 6), as ``all_other_agents_route_places`` of samples
+    places_available: torch.Tensor  # bool, (B, 1 + A)
+
+
+def collect_route(data_batch: dict[str, torch.Tensor]) -> RouteElements:
+    """Return the routes of a batch of samples of the vectorised datasets.
+
+    Args:
+        data_batch: The samples, with the keys of ``model_params.route``.
+
+    Raises:
+        InvalidArgumentError: There is no route in the batch.
+    """
+    require_route(data_batch)
+    xy, goal = data_batch["route_polyline"][..., :2], data_batch["goal_position"]
+    behind_goal = xy.shape[1] - 1
+    points = torch.stack((xy, F.pad(goal.unsqueeze(1), [0, 0, 0, behind_goal])), dim=1)
+    has_goal = F.pad(data_batch["goal_availability"].unsqueeze(1), [0, behind_goal])
+    sizes = (
+        data_batch["extent"][:, :2].unsqueeze(1).to(xy.dtype),
+        data_batch["all_other_agents_history_extents"][:, :, 0].to(xy.dtype),
+    )
+    places = (data_batch["agent_route_place"].unsqueeze(1), data_batch["all_other_agents_route_places"])
+    has_place = (
+        data_batch["agent_route_availability"].unsqueeze(1),
+        data_batch["all_other_agents_route_availability"],
+    )
+    available = torch.stack((data_batch["route_availability"], has_goal), dim=1)
+    points = torch.where(available.unsqueeze(-1), points, torch.zeros_like(points))
+    return RouteElements(
+        F.pad(points, [0, 1]),
+        available,
+        route_point_features(data_batch),
+        data_batch["route_widths"],
+        torch.cat(sizes, dim=1),
+        torch.cat(places, dim=1),
+        torch.cat(has_place, dim=1),
+    )
+
+
+def places_on_route(
+    route: RouteElements, poses: torch.Tensor, velocities_mps: torch.Tensor, is_there: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return where vehicles are along the points of a route, for states that samples tell nothing of.
+
+    It is differentiable. The first stretch goes on behind the route and the last one ahead of it.
+
+    Args:
+        route: The route, in any frame.
+        poses: x, y and yaw of the target and other agents in this frame, (B, 1 + A, 3).
+        velocities_mps: Their velocities in this frame, (B, 1 + A, 2).
+        is_there: Whose pose is known, bool (B, 1 + A).
+
+    Returns:
+        Places (B, 1 + A, 6) and whether there are such, bool (B, 1 + A), as in :class:`RouteElements`.
+    """
+    points, has_stretch = route.polylines[:, 0, :, :2], route.available[:, 0, 1:]
+    ways = points[:, 1:] - points[:, :-1]
+    ways = torch.where(has_stretch.unsqueeze(-1), ways, torch.ones_like(ways))  # a length of 0 has no gradient
+    lengths = torch.sqrt((ways * ways).sum(dim=-1).clamp(min=1e-6))  # (B, R - 1)
+    directions = ways / lengths.unsqueeze(-1)
+
+    # the nearest place of each stretch: (B, 1 + A, R - 1)
+    offsets = poses[..., :2].unsqueeze(2) - points[:, :-1].unsqueeze(1)
+    along = (offsets * directions.unsqueeze(1)).sum(dim=-1)
+    number = torch.arange(lengths.shape[1], device=lengths.device)
+    is_last = number == has_stretch.sum(dim=1, keepdim=True) - 1
+    least = torch.zeros_like(lengths).masked_fill(number == 0, -torch.inf)
+    along = torch.maximum(along, least.unsqueeze(1))
+    along = torch.minimum(along, lengths.masked_fill(is_last, torch.inf).unsqueeze(1))
+    gaps = offsets - along.unsqueeze(-1) * directions.unsqueeze(1)
+    far = (gaps * gaps).sum(dim=-1).masked_fill(~has_stretch.unsqueeze(1), torch.inf)
+    chosen = far.argmin(dim=2, keepdim=True)
+
+    # the place on the chosen one
+    arcs = (torch.cumsum(lengths, dim=1) - lengths).unsqueeze(1) + along
+    arc = arcs.gather(2, chosen).squeeze(2)
+    pair = chosen.expand(-1, -1, 2)
+    offset = offsets.gather(2, chosen.unsqueeze(-1).expand(-1, -1, -1, 2)).squeeze(2)
+    ahead, edges = directions.gather(1, pair), route.edges_m.gather(1, pair)
+    left = ahead[..., 0] * offset[..., 1] - ahead[..., 1] * offset[..., 0]
+    speed_along = (ahead * velocities_mps).sum(dim=-1)
+    speed_across = ahead[..., 0] * velocities_mps[..., 1] - ahead[..., 1] * velocities_mps[..., 0]
+    turn = poses[..., 2] - torch.atan2(ahead[..., 1], ahead[..., 0])
+    cos, sin = torch.cos(turn), torch.sin(turn)
+    half = (sin.abs() * route.sizes_m[..., 0] + cos.abs() * route.sizes_m[..., 1]) / 2
+    reaches_in = (left - half < edges[..., 0]) & (left + half > -edges[..., 1])
+    values = (arc - arc[:, :1], left, speed_along, speed_across, torch.atan2(sin, cos), reaches_in.to(left.dtype))
+    return torch.stack(values, dim=-1), is_there & has_stretch.any(dim=1, keepdim=True)
+
+
+class RouteEmbedding(nn.Module):
+    """Embeds what polylines do not tell of a route: limits and lights at its points, and where agents are along it.
+
+    For new trainings; L5Kit 1.5 knows no routes.
+
+    Args:
+        dim_local: Features of a point and of a polyline.
+        dim_global: Features of the type of an element.
+    """
+
+    def __init__(self, dim_local: int, dim_global: int) -> None:
+        super().__init__()
+        self.points = nn.Linear(NUM_POINT_FEATURES, dim_local)
+        self.types = nn.Embedding(_NUM_ELEMENTS, dim_global)
+        self.places = MLP(NUM_PLACE_FEATURES, _DIM_HIDDEN, dim_local, num_layers=2)
+        self.norm = nn.LayerNorm(dim_local)
+
+    def forward(self, route: RouteElements) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what is added to the features of points, (B, 2, R, dim_local), and to agents, (B, 1 + A, dim_local).
+
+        It is 0 for agents without a place.
+        """
+        of_points = F.pad(self.points(route.features).unsqueeze(1), [0, 0, 0, 0, 0, 1])  # nothing to the goal
+        own_mps = route.places[:, :1, 2:3]
+        features = place_features(route.places, route.places_available, own_mps)
+        of_places: torch.Tensor = self.norm(self.places(features))
+        return of_points, of_places * route.places_available.unsqueeze(-1)
+
+    def types_of(self, num_items: int) -> torch.Tensor:
+        """Return what the elements are, (B, 2, dim_global)."""
+        return self.types.weight.unsqueeze(0).expand(num_items, -1, -1)
