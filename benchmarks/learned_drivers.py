@@ -277,18 +277,17 @@ def measure(row: Row, seed: int, place: Place, *, name: str) -> JsonObject:
     """
     digests = make_all_towns(row, place)
     facts = facts_of(row, seed, place.scale, digests)
-    trained = None if row.training is None else train_once(row.training, facts["configuration"], place)
+    trained = None if row.training is None else train_once(row.training, facts, place)
     planner, moves = RULES[row.name] if trained is None else (str(trained["weights"]), None)
+    # a simulation is taken up by the same run only, so that others have folders of their own
+    digest = digest_of_json({"facts": facts, "weights": trained and trained["weights_sha256"]})[:8]
     scores: dict[str, dict[str, list[float | None]]] = {}
     steps: dict[str, dict[str, int]] = {}
     for agents in AGENTS:
         for town in town_names(row, place.scale, "test"):
             log = place.towns / town
             driver = MapRoutedPlanner(Path(planner), log) if row.has_map_route else planner
-            # simulations of other facts have folders of their own, as theirs can be taken up by the same run only
-            contestant = Contestant(
-                row.name, f"{name}-{digest_of_json(facts)[:8]}", driver, moves=moves, fallback=row.fallback
-            )
+            contestant = Contestant(row.name, f"{name}-{digest}", driver, moves=moves, fallback=row.fallback)
             folder = argparse.Namespace(work=place.work / "simulations" / town, workers=place.workers)
             folder.work.mkdir(parents=True, exist_ok=True)
             told = drive(contestant, agents, log, folder)
@@ -402,9 +401,10 @@ def configuration_of(row: Row, seed: int, scale: Scale) -> JsonObject:
     return cfg
 
 
-def train_once(training: Training, cfg: JsonObject, place: Place) -> JsonObject:
+def train_once(training: Training, facts: JsonObject, place: Place) -> JsonObject:
     """Train, or go on with a training that was killed; one that has ended, as of another row, is taken as it is."""
-    digest = digest_of_json({"configuration": cfg, "towns": str(place.towns)})[:8]
+    cfg = facts["configuration"]
+    digest = digest_of_json({"configuration": cfg, "towns": facts["towns"]})[:8]
     folder = place.work / "trainings" / f"{training.workflow}-{cfg['train_params']['seed']}-{digest}"
     if not (folder / "result.json").is_file():
         train(cfg, folder, data_folder=place.towns, resume=(folder / "config.yaml").is_file())

@@ -280,7 +280,7 @@ def test_the_version_of_the_code_tells_changes_that_were_not_committed(import_sc
 def test_rows_are_trained_driven_and_reproduced(script, tmp_path, monkeypatch, capsys):
     towns = {"train": script.Towns(1, 1, 1), "choose": script.Towns(2, 1, 1), "test": script.Towns(3, 1, 1)}
     monkeypatch.setattr(script, "FULL", script.Scale(towns))
-    monkeypatch.setattr(script, "SIZE", {"num_frames": 40, "town_size": 250.0, "aerial_resolution_m": 2.0})
+    monkeypatch.setattr(script, "SIZE", {"num_frames": 24, "town_size": 250.0, "aerial_resolution_m": 2.0})
     monkeypatch.setattr(script, "NUM_EVALUATIONS", 1)
     few = (*script.PLANNER.changes, "train_data_loader.batch_size=8", "train_data_loader.threads=1")
     planner = script.Training("route_planner", 2, 1.0, few)
