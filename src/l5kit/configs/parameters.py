@@ -21,6 +21,7 @@ from l5kit.configs.kinds import (
     StepSize,
 )
 from l5kit.configs.reading import Params
+from l5kit.errors import ConfigError
 
 __all__ = [
     "IMAGE_DTYPES",
@@ -99,7 +100,8 @@ _FilterAgentsThreshold = Annotated[Number, _FILTER_AGENTS_THRESHOLD]
 _Route = Annotated[
     Flag,
     Key(
-        "whether samples of the AV tell of the route: the lanes that the log takes from there on. New in 2.0",
+        "whether samples of the AV tell of the route, the lanes that the log takes from there on: by keys of vector "
+        "samples, by one more channel of pictures. New in 2.0",
         at="model_params.route",
         default=False,
     ),
@@ -164,6 +166,7 @@ class RasterizerParams(Params, section="raster_params"):
             "New in 2.0"
         ),
     ] = "float32"
+    has_route: _Route = False
 
     @classmethod
     def map_type_name(cls) -> str:
@@ -366,6 +369,20 @@ class VectorizerParams(Params, section="data_generation_params"):
     lanes: LaneParams
     has_route: _Route
     route: RouteParams = field(default_factory=RouteParams)
+    order_agents_by_route: Annotated[
+        Flag,
+        Key(
+            "true: those that are chosen come in the order of what they matter to the route: first those ahead in its "
+            "lane, nearest along it first, then those ahead beside it, nearest to it first, then those behind; samples "
+            "without a route keep the other order. Needs `model_params.route`. New in 2.0"
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.order_agents_by_route and not self.has_route:
+            raise ConfigError(
+                "data_generation_params.order_agents_by_route: true needs the route; set model_params.route to true"
+            )
 
     @property
     def history_num_frames(self) -> int:
