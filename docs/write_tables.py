@@ -18,15 +18,20 @@ _TITLES = {
 }
 
 
+_BY_HAND = "## Routes"
+"""Heading from which on ``samples.md`` is written by hand."""
+
+
 def samples_page() -> str:
-    """Return ``samples.md``: what each key of a sample holds."""
-    return "\n".join(_sample_lines()) + "\n"
+    """Return ``samples.md``: what each key of a sample holds, and behind it what is written there by hand."""
+    _, heading, by_hand = (FOLDER / "samples.md").read_text(encoding="utf-8").partition(f"\n{_BY_HAND}\n")
+    return "\n".join(_sample_lines()) + "\n" + heading + by_hand
 
 
 def _sample_lines() -> Iterator[str]:
     yield "# Keys of samples"
     yield ""
-    yield "Printed by `python docs/write_tables.py` from `src/l5kit/sampling/sample_keys.py`; change it there."
+    yield "`python docs/write_tables.py` prints the tables from `src/l5kit/sampling/sample_keys.py`; change them there."
     yield ""
     yield "A sample is a dictionary. A batch has one more axis in front of each shape. *Target* is the AV or the agent"
     yield "that the sample is about, and its frame: x forward, y left, the origin at its centroid."

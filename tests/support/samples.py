@@ -37,7 +37,7 @@ def make_cfg(**overrides: Any) -> dict[str, Any]:
     """Return the configuration of the known answers of fixture S with some keys replaced, whatever their section."""
     cfg = copy.deepcopy(FIXTURE_S_CFG)
     for key, value in overrides.items():
-        in_model = key in cfg["model_params"] or key in ("history_step_size", "future_step_size")
+        in_model = key in cfg["model_params"] or key in ("history_step_size", "future_step_size", "route")
         cfg["model_params" if in_model else "raster_params"][key] = value
     return cfg
 

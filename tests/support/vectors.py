@@ -58,6 +58,7 @@ def make_vector_cfg(**overrides: Any) -> dict[str, Any]:
         "speed_from_history": cfg["model_params"],
         "route": cfg["model_params"],
         "order_agents_by_distance": generation,
+        "order_agents_by_route": generation,
     }
     for key, value in overrides.items():
         (places | new_keys)[key][key] = value

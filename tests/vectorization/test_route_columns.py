@@ -7,6 +7,7 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.scene_records import SceneRecords
+from l5kit.errors import ConfigError
 from l5kit.simulation.engine.actions import Actions, PlannedPoses
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
@@ -31,9 +32,9 @@ def road(tmp_path_factory):
     return MapAPI(str(folder / "road.pb"), WORLD_TO_ECEF)
 
 
-def samples_on(road, log, kind=EgoDatasetVectorized):
+def samples_on(road, log, kind=EgoDatasetVectorized, **options):
     usual = {"route": True, "other_agents_num": 3, "max_num_lanes": 6, "max_retrieval_distance_m": 120}
-    cfg = make_vector_cfg(**usual)
+    cfg = make_vector_cfg(**usual | options)
     return kind(cfg, log, Vectorizer(cfg, road))
 
 
@@ -107,6 +108,45 @@ def test_others_along_the_route(road):
     np.testing.assert_allclose(one, [20, 0.5, 5, 1, 0.2, 1], atol=0.02)
     np.testing.assert_allclose(other, [10, 4, -8, 0, -np.pi, 0], atol=0.02)
     assert sample["all_other_agents_route_availability"].tolist() == [track in (1, 2) for track in ids]
+
+
+PLACES_M = {1: (-12, 0), 2: (30, 4), 3: (25, 0.5), 4: (8, -8), 5: (9, 0), 6: (-5, 6), 7: (40, 3.1), 8: (15, 2.9)}
+"""Agents along and to the left of the route; those of 4 x 2 m reach into its lane up to 3 m beside it."""
+
+
+def test_agents_come_in_the_order_of_what_they_matter_to_the_route(road):
+    agents = [make_agent(track, (50.0 + x, y), extent=(4.0, 2.0, 1.5)) for track, (x, y) in PLACES_M.items()]
+    log = drive_along_x(40.0, agents=agents)
+    options = {"other_agents_num": 10, "max_agents_distance": 100}
+    usual, ordered = (samples_on(road, log, **options, order_agents_by_route=flag) for flag in (False, True))
+    sample, other = usual[10], ordered[10]
+    assert other["all_other_agents_track_ids"].tolist() == [5, 8, 3, 7, 2, 4, 6, 1, 0, 0]
+    places = other["all_other_agents_route_places"]
+    np.testing.assert_allclose(places[:8, :2], [PLACES_M[track] for track in (5, 8, 3, 7, 2, 4, 6, 1)], atol=0.02)
+    ids = sample["all_other_agents_track_ids"].tolist()
+    rows = [ids.index(track) for track in (5, 8, 3, 7, 2, 4, 6, 1)]
+    for key, value in sample.items():
+        expected = value
+        if np.shape(value)[:1] == (10,):
+            assert key.startswith(("all_other_agents_", "other_agents_"))
+            expected = np.concatenate([value[rows], value[8:]])
+        np.testing.assert_array_equal(other[key], expected, err_msg=key)
+    columns = ordered.make_columns([3, 10])
+    for key, value in other.items():
+        np.testing.assert_array_equal(columns[key][1], value, err_msg=key)
+
+
+def test_without_a_route_agents_keep_their_order(road):
+    agents = [make_agent(track, (5000.0 + 3 * track, 5000.0)) for track in (4, 2, 3)]
+    log = make_scene([agents] * 5, positions_m=(5000.0, 5000.0))
+    usual, ordered = (samples_on(road, log, order_agents_by_route=flag)[2] for flag in (False, True))
+    assert ordered["all_other_agents_track_ids"].all()
+    np.testing.assert_array_equal(ordered["all_other_agents_track_ids"], usual["all_other_agents_track_ids"])
+
+
+def test_the_order_needs_the_route(road):
+    with pytest.raises(ConfigError, match=r"set model_params\.route to true"):
+        samples_on(road, drive_along_x(10.0), route=False, order_agents_by_route=True)
 
 
 def test_the_av_is_the_first_of_the_agents_where_it_is_one(road):

@@ -21,6 +21,7 @@ from l5kit.configs.kinds import (
     StepSize,
 )
 from l5kit.configs.reading import Params
+from l5kit.errors import ConfigError
 
 __all__ = [
     "IMAGE_DTYPES",
@@ -90,8 +91,8 @@ HistoryStepSize = Annotated[
 Route = Annotated[
     Flag,
     Key(
-        "whether samples of the AV have its route, a goal, and where the other agents and lanes are along it, and "
-        "planners see it. New in 2.0",
+        "whether samples of the AV tell of its route, the lanes that the log takes from there on: by keys of vector "
+        "samples, by one more channel of pictures; planners see it. New in 2.0",
         at="model_params.route",
         default=False,
     ),
@@ -166,6 +167,7 @@ class RasterizerParams(Params, section="raster_params"):
             "New in 2.0"
         ),
     ] = "float32"
+    has_route: Route = False
 
     @classmethod
     def map_type_name(cls) -> str:
@@ -383,6 +385,20 @@ class VectorizerParams(Params, section="data_generation_params"):
     lanes: LaneParams
     has_route: Route
     route: RouteParams = field(default_factory=RouteParams)
+    order_agents_by_route: Annotated[
+        Flag,
+        Key(
+            "true: those that are chosen come in the order of what they matter to the route: first those ahead in its "
+            "lane, nearest along it first, then those ahead beside it, nearest to it first, then those behind; samples "
+            "without a route keep the other order. Needs `model_params.route`. New in 2.0"
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.order_agents_by_route and not self.has_route:
+            raise ConfigError(
+                "data_generation_params.order_agents_by_route: true needs the route; set model_params.route to true"
+            )
 
     @property
     def history_num_frames(self) -> int:

@@ -434,18 +434,19 @@ class BaseEgoDataset(Dataset[Sample]):
     @property
     def route_map(self) -> RouteMap | None:
         """The lanes of routes; None where samples tell of no route."""
-        return None
+        return getattr(self.sample_function, "route_map", None)  # a function of one's own need not know of routes
 
     def scene_routes(self) -> SceneRoutes | None:
         """Return the routes of the scenes of the log; None where samples tell of no route."""
-        if self.route_map is None:
+        route_map = self.route_map
+        if route_map is None:
             return None
         known: tuple[ChunkedDataset, SceneRoutes] | None = vars(self).get("_known_routes")
         if known is None or known[0] is not self.dataset:
             facts = getattr(self.dataset, "facts", None) or LogFacts()
             log, num_scenes = self.dataset, len(self.dataset.scenes)
             frames_of = functools.partial(frames_of_scene, log.scenes, log.frames)
-            routes = SceneRoutes(frames_of, num_scenes, route_map=self.route_map, step_time_s=facts.step_time_s)
+            routes = SceneRoutes(frames_of, num_scenes, route_map=route_map, step_time_s=facts.step_time_s)
             known = self._known_routes = (log, routes)
         return known[1]
 

@@ -21,7 +21,6 @@ from l5kit.dataset.sample_places import BatchSampler, SamplePlaces, ego_extent_o
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.lanes.route_map import RouteMap
 from l5kit.sampling.sample_columns import ColumnMemory
 from l5kit.sampling.sample_keys import ROWS_OF_AV
 from l5kit.sampling.vector_sampler import VectorSampler
@@ -65,11 +64,6 @@ class EgoDatasetVectorized(BaseEgoDataset):
     def _get_sample_function(self) -> Callable[..., Sample]:
         params = VectorSamplingParams.from_cfg(self.cfg)
         return VectorSampler(params, self.vectorizer, self.perturbation, ego_extent_of(self.dataset))
-
-    @property
-    def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where samples tell of no route."""
-        return getattr(self.vectorizer, "route_map", None)  # a vectorizer of one's own need not know of routes
 
     def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:  # noqa: ARG002
         return columns

@@ -21,12 +21,21 @@ from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, TrackPoses, make_lane
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.route_places import FollowedPlaces, follow_route
 
-__all__ = ["FASTEST_BEND_MPS", "FollowedRoutes", "RouteArrays", "RouteSource", "RoutedWindows", "SceneRoutes"]
+__all__ = [
+    "FASTEST_BEND_MPS",
+    "FollowedRoutes",
+    "RouteArrays",
+    "RouteSource",
+    "RoutedWindows",
+    "SceneRoutes",
+    "find_on_route",
+]
 
 FASTEST_BEND_MPS = 50.0
 """Speed that samples tell of where no bend makes slower, metres per second."""
 
 _LATERAL_MPS2, _BRAKING_MPS2 = 3.0, 1.5
+_FARTHEST_M = 30.0
 
 
 class RouteArrays(NamedTuple):
@@ -72,6 +81,24 @@ class RoutedWindows(Windows):
     def taken(self, windows: Int64Array | BoolArray) -> "RoutedWindows":
         """Return some of the windows, copies but for rows and routes."""
         return _with_routes(super().taken(windows), self.routes, self.route_rows[windows], self.route_arcs_m[windows])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def find_on_route(routes: RouteArrays, route: int, from_m: float, pose: Float64Array, place: Float64Array) -> bool:
+    """Write where on its route a target is; return False if it has none, or is more than 30 m beside it.
+
+    Args:
+        routes: Routes.
+        route: The route.
+        from_m: Length of the route around which the target is looked for.
+        pose: World x, y and yaw of the target, (3,).
+        place: Takes length of the route, metres to the left of it, and heading minus that of the route, (3,).
+    """
+    if routes.starts[route + 1] - routes.starts[route] < 2:
+        return False
+    place[0] = from_m
+    follow_route(routes.starts, routes.points_m, route, pose, False, place)
+    return bool(abs(place[1]) <= _FARTHEST_M)
 
 
 class RouteSource(Protocol):

@@ -64,7 +64,8 @@ class DeviceRasterizer:
     def __init__(self, rasterizer: Any, backend: Backend) -> None:
         if not draws_on_device(rasterizer):
             raise UnsupportedValueError(
-                f"{rasterizer!r} cannot be drawn on a device; use py_semantic, box_debug, semantic_debug or stub_debug"
+                f"{rasterizer!r} cannot be drawn on a device; use py_semantic, box_debug, semantic_debug or stub_debug "
+                "without model_params.route"
             )
         self._backend = backend
         self._shape = rasterizer.images_shape(1)[1:]

@@ -23,12 +23,14 @@ from l5kit.configs.parameters import (
 )
 from l5kit.configs.reading import read_variant
 from l5kit.data.local_data_manager import DataManager, require_data_manager
+from l5kit.data.map.api import MapAPI
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.rasterization.aerial_image import AerialImage, read_aerial_pixels
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
+from l5kit.rasterization.route_rasterizer import RouteRasterizer
 from l5kit.rasterization.sat_box_rasterizer import SatBoxRasterizer
 from l5kit.rasterization.satellite_image import aerial_crop_size
 from l5kit.rasterization.satellite_rasterizer import SatelliteRasterizer, compute_pixel_scale
@@ -59,6 +61,8 @@ class MapType(Generic[_P]):
         """Return the rasterizer that a configuration describes."""
         params = self.params.from_cfg(cfg)
         rasterizer = self.build(params, RenderContext.from_geometry(params.geometry), data_manager)
+        if params.has_route:
+            rasterizer = RouteRasterizer(rasterizer, MapAPI.from_cfg(data_manager, cfg))
         _require_memory(params, rasterizer)
         return rasterizer
 
@@ -75,6 +79,7 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
 
     ``py_semantic`` and ``py_satellite`` give boxes over the semantic map or the aerial picture, ``semantic_debug`` and
     ``satellite_debug`` the map or the picture alone, ``box_debug`` boxes alone and ``stub_debug`` an empty picture.
+    With ``model_params.route`` there is one more channel, the route of the AV; it takes the semantic map.
 
     Args:
         cfg: Sections ``raster_params`` and ``model_params``; only the keys that the map type needs are read.
@@ -104,7 +109,7 @@ def count_channels(cfg: Config) -> int:
     """
     params = read_variant(cfg, "raster_params.map_type", MAP_TYPES).params.from_cfg(cfg)
     num_box_channels = 2 * (params.history_num_frames + 1) if isinstance(params, BoxParams) else 0
-    return num_box_channels + (0 if isinstance(params, BoxesAlone) else 3)
+    return num_box_channels + (0 if isinstance(params, BoxesAlone) else 3) + int(params.has_route)
 
 
 def _build_semantic_with_boxes(

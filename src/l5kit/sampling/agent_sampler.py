@@ -9,10 +9,10 @@ import numpy as np
 from l5kit._types import Column, NumericArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams
 from l5kit.data.log_facts import EGO_EXTENT_M
-from l5kit.data.window_cutting import CurrentFrames
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.lanes.route_map import RouteMap
 from l5kit.rasterization.pictures import RasterPictures, channels_first, channels_last
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
@@ -54,8 +54,7 @@ class AgentSampler(WindowSampler):
         selected_track_id: int | None = None,
     ) -> Sample:
         """Return one sample; arguments, result and errors as in :func:`l5kit.sampling.generate_agent_sample`."""
-        current = CurrentFrames.of_scene(frames, state_index)
-        windows, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
+        windows, track_ids = self._cut_single(state_index, frames, agents, tl_faces, selected_track_id)
         if self.makes_batches:
             sample = sample_of(self._columns(windows, track_ids, None), 0)
             if "image" in sample:
@@ -65,6 +64,11 @@ class AgentSampler(WindowSampler):
             picture = {"image": self._draw_single(windows, targets)}
             sample = picture | sample_of(self._state_columns(windows, targets), 0)
         return {"frame_index": state_index} | sample
+
+    @property
+    def route_map(self) -> RouteMap | None:
+        """The lanes of routes; None where pictures have no route."""
+        return getattr(self.rasterizer, "route_map", None)  # only those that draw routes know of them
 
     @property
     def makes_batches(self) -> bool:

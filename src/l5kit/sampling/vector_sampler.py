@@ -9,10 +9,9 @@ from l5kit._types import Column, Float32Array, Int64Array, NumericArray, Records
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.log_facts import EGO_EXTENT_M
-from l5kit.data.window_cutting import CurrentFrames
 from l5kit.data.windows import Targets, Windows
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.lanes.routes import SceneRoutes
+from l5kit.lanes.route_map import RouteMap
 from l5kit.sampling.poses import Trajectories, trajectories
 from l5kit.sampling.sample_columns import ColumnMemory, sample_of
 from l5kit.sampling.targets import trace_targets
@@ -66,13 +65,7 @@ class VectorSampler(WindowSampler):
         selected_track_id: int | None = None,
     ) -> Sample:
         """Return one sample; see :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`."""
-        current = CurrentFrames.of_scene(frames, state_index)
-        windows, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
-        route_map = getattr(self.vectorizer, "route_map", None)
-        if route_map is not None and track_ids is None:
-            step_time_s = self.params.step_time_s
-            routes = SceneRoutes(lambda _: np.asarray(frames), 1, route_map=route_map, step_time_s=step_time_s)
-            windows = routes.of_log(windows, np.zeros(1, np.int64), np.array([state_index]))
+        windows, track_ids = self._cut_single(state_index, frames, agents, tl_faces, selected_track_id)
         if self.makes_batches:
             sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:
@@ -87,6 +80,11 @@ class VectorSampler(WindowSampler):
     def state_keys(self) -> tuple[str, ...]:
         """The keys of a sample that come before those of its surroundings, in their order."""
         return _STATE_KEYS
+
+    @property
+    def route_map(self) -> RouteMap | None:
+        """The lanes of routes; None where samples tell of no route."""
+        return getattr(self.vectorizer, "route_map", None)  # a vectorizer of one's own need not know of routes
 
     @property
     def makes_batches(self) -> bool:

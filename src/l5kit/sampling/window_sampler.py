@@ -15,6 +15,8 @@ from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.lanes.route_map import RouteMap
+from l5kit.lanes.routes import SceneRoutes
 from l5kit.sampling.poses import StepTimes
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, require_keys, scattered, stored
 from l5kit.sampling.targets import find_av, ids_of_one_track, perturb_windows, require_found, require_held
@@ -43,6 +45,11 @@ class WindowSampler(ABC):
     def times(self) -> StepTimes:
         """Times between the frames of a sample."""
         return StepTimes.from_params(self.params)
+
+    @property
+    @abstractmethod
+    def route_map(self) -> RouteMap | None:
+        """The lanes of routes; None where samples tell of no route."""
 
     @property
     @abstractmethod
@@ -100,12 +107,24 @@ class WindowSampler(ABC):
         """Return all columns of a batch; what is large is written to ``memory`` already."""
 
     def _cut_single(
-        self, current: CurrentFrames, agents: Records, tl_faces: Records | None, track_id: int | None
+        self,
+        state_index: int,
+        frames: Records,
+        agents: Records,
+        tl_faces: Records | None,
+        track_id: int | None,
     ) -> tuple[Windows, NumericArray | None]:
-        """Return the window of one frame, and one track as an array (1,) or None for the AV."""
+        """Return the window of one frame of a scene, and one track as an array (1,) or None for the AV."""
         faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
+        current = CurrentFrames.of_scene(frames, state_index)
         windows = cut_windows(current, agents, faces, self.steps, ego_extent_m=self.ego_extent_m)
-        return windows, ids_of_one_track(windows, track_id, self.params.filter_agents_threshold)
+        track_ids = ids_of_one_track(windows, track_id, self.params.filter_agents_threshold)
+        route_map = self.route_map
+        if route_map is not None and track_ids is None:
+            step_time_s = self.params.step_time_s
+            routes = SceneRoutes(lambda _: np.asarray(frames), 1, route_map=route_map, step_time_s=step_time_s)
+            windows = routes.of_log(windows, np.zeros(1, np.int64), np.array([state_index]))
+        return windows, track_ids
 
     def _perturb_and_find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
         perturb_windows(windows, self.perturbation)

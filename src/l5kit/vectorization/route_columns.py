@@ -1,6 +1,7 @@
 """Columns of routes: the route ahead of AVs, where road users are along it, and the graph of the lanes around."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,15 +17,35 @@ from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.lanes.path_places import find_place, line_at
 from l5kit.lanes.red_lights import YELLOW
 from l5kit.lanes.route_map import RouteMap
-from l5kit.lanes.route_places import follow_route
-from l5kit.lanes.routes import RouteArrays, RoutedWindows
+from l5kit.lanes.routes import RouteArrays, RoutedWindows, find_on_route
 from l5kit.vectorization.vector_map import NO_LIGHT, set_states
 
-__all__ = ["RouteColumns"]
+__all__ = ["RouteColumns", "agents_by_route"]
 
-_FARTHEST_M = 30.0
 _AGENTS_BACK_M = 30.0
 _LINE_SLACK_M = 0.5
+
+
+def agents_by_route(columns: Mapping[str, NumericArray]) -> dict[str, NumericArray]:
+    """Return the columns of other agents in the order of what they matter to the route.
+
+    Those ahead in the lane of the route come first, the nearest along it before others; then those ahead beside it, the
+    nearest to it before others; then those behind, the nearest along it before others. Those without a place on the
+    route stay as they are, behind these.
+
+    Args:
+        columns: Those of B samples with M other agents, (B, M, ...), and others, which are left out.
+    """
+    places, has_place = columns["all_other_agents_route_places"], columns["all_other_agents_route_availability"]
+    along_m, is_ahead, is_inside = places[..., 0], places[..., 0] >= 0, places[..., 5] > 0
+    group = np.select([~has_place, is_ahead & is_inside, is_ahead], [3, 0, 1], 2)
+    nearness_m = np.where(group == 3, 0.0, np.abs(np.where(group == 1, places[..., 1], along_m)))
+    order = np.lexsort((nearness_m, group), axis=-1)
+    return {
+        key: column[np.arange(len(order))[:, None], order]
+        for key, column in columns.items()
+        if key.startswith(("all_other_agents_", "other_agents_"))
+    }
 
 
 class _LaneGraph(NamedTuple):
@@ -220,14 +241,10 @@ def _write_routes(
     states, place, reach_m = np.zeros(len(graph.has_light), np.int64), np.zeros(3), ahead_m[-1]
     for window in range(part[0], part[1]):
         route = route_rows[window]
-        if routes.starts[route + 1] - routes.starts[route] < 2:
+        pose = np.array([seen.centroids_m[window, 0], seen.centroids_m[window, 1], seen.yaws_rad[window]])
+        if not find_on_route(routes, route, route_arcs_m[window], pose, place):
             continue
         points_m = routes.points_m[routes.starts[route] : routes.starts[route + 1]]
-        x, y, yaw = seen.centroids_m[window, 0], seen.centroids_m[window, 1], seen.yaws_rad[window]
-        place[0], pose = route_arcs_m[window], np.array([x, y, yaw])
-        follow_route(routes.starts, routes.points_m, route, pose, False, place)
-        if not abs(place[1]) <= _FARTHEST_M:
-            continue
         shown = lights.faces[lights.face_starts[window] : lights.face_starts[window + 1]]
         controlled = (lights.ranks, lights.lane_starts, lights.lane_rows)
         set_states(shown, controlled, states, True)

@@ -20,7 +20,7 @@ from l5kit.data.windows import SeenTargets, Targets, Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.lanes.route_map import RouteMap, build_route_map
 from l5kit.vectorization.other_agents import AgentChoice, OtherAgents, write_other_agents
-from l5kit.vectorization.route_columns import RouteColumns
+from l5kit.vectorization.route_columns import RouteColumns, agents_by_route
 from l5kit.vectorization.vector_map import VectorMap
 
 
@@ -46,6 +46,8 @@ class Vectorizer:
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes of other agents.
         order_agents_by_distance: Whether other agents come closest first: those of the current frame, then those of
             the past. Else in the order of L5Kit 1.5, that of a Python set of their ids.
+        order_agents_by_route: Whether those that are chosen come in the order of what they matter to the route, where
+            there is one; read at every call.
     """
 
     def __init__(self, cfg: Config, mapAPI: MapAPI) -> None:  # noqa: N803
@@ -58,6 +60,7 @@ class Vectorizer:
         self.future_num_frames = params.future_num_frames
         self.filter_agents_threshold = params.filter_agents_threshold
         self.order_agents_by_distance = params.order_agents_by_distance
+        self.order_agents_by_route = params.order_agents_by_route
         self._lane_params = params.lanes
         self._route_params = params.route if params.has_route else None
         self._map = VectorMap.build(mapAPI.arrays, params.lanes)
@@ -229,6 +232,8 @@ class Vectorizer:
             maker = RouteColumns(self._route_params, self.route_map, self._map.lights)
             is_there = agents.past.availabilities[:, :, 0].copy()
             columns |= maker.columns(windows, targets, agents.track_ids, is_there=is_there, lane_rows=lane_rows)
+            if self.order_agents_by_route:
+                columns |= agents_by_route(columns)
         return columns
 
     def _find_agents(self, windows: Windows, targets: Targets) -> OtherAgents:
