@@ -9,6 +9,7 @@ from l5kit.environment.envs.l5_env import SimulationConfigGym
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.views import VECTOR_KEYS, as_samples
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
 from support.environments import SIDE_PX, VECTOR_PARAMS, assert_same, data_of, write_config
 
 
@@ -29,6 +30,26 @@ def test_rasters_have_the_type_of_the_configuration(make, dtype):
     env = make("raster", image_dtype=np.dtype(dtype).name)
     space = env.single_observation_space["image"]
     assert (space.dtype, space.shape[1:], space.high.max()) == (dtype, SIDE_PX[::-1], 1 if dtype == np.float32 else 255)
+
+
+def test_pictures_show_the_route_from_where_the_av_is_driven(make):
+    env = make("raster", route=True)
+    num_channels = make("raster").single_observation_space["image"].shape[0] + 1
+    assert env.single_observation_space["image"].shape[0] == num_channels
+    observation, _ = env.reset(seed=1)
+    begin = observation["image"][:, -1].copy()
+    assert begin.any(axis=(1, 2)).all()
+    for _ in range(4):
+        observation, *_ = env.step(np.tile(np.float32([0.0, 1.0]), (2, 1)))  # to the left, off the route
+    assert (observation["image"][:, -1] != begin).any(axis=(1, 2)).all()
+    samples = env.episodes.parts.log.look(np.arange(2), env.frame_indices)
+    np.testing.assert_array_equal(observation["image"], samples["image"])
+
+
+def test_what_is_not_looked_at_shows_no_route(city, tmp_path):
+    options = EnvironmentOptions(observation="compact")
+    parts = EnvironmentParts.open(write_config(tmp_path, route=True), data_of(city), train=True, options=options)
+    assert parts.rasterizer.num_channels() == 3
 
 
 def test_vectors_have_the_keys_of_the_past(make):

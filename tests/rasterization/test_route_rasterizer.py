@@ -26,6 +26,8 @@ from l5kit.simulation.drivers.network import NetworkDriver  # noqa: E402
 from l5kit.simulation.engine.actions import PlannedPoses  # noqa: E402
 from l5kit.simulation.engine.scene_batch import SceneBatch  # noqa: E402
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation  # noqa: E402
+from l5kit.workflows import TrainingConfig, make_model  # noqa: E402
+from support.workflows import small_config  # noqa: E402
 
 SIZE_PX, PIXEL_M = (240, 120), 0.5
 """Width and height; the AV is 10 m, 20 pixels, from the left, and in the middle of the rows."""
@@ -186,6 +188,16 @@ def test_it_refuses_what_draws_no_batches(folder):
     for reach_m in (0.0, np.inf, np.nan):
         with pytest.raises(InvalidArgumentError, match="reach_m"):
             RouteRasterizer(route.base, route.mapAPI, reach_m=reach_m)
+
+
+def test_networks_on_pictures_have_as_many_channels(folder):
+    cfg = small_config("raster_planner", model_params={"route": True})
+    usual, route = (make_model(TrainingConfig.from_cfg(each)) for each in (small_config("raster_planner"), cfg))
+    assert route.num_input_channels == usual.num_input_channels + 1
+    cfg["raster_params"] |= {"semantic_map_key": "road.pb", "dataset_meta_key": "meta.json"}
+    samples = EgoDataset(cfg, drive_along_x(10.0), build_rasterizer(cfg, LocalDataManager(str(folder))))
+    network = make_model(TrainingConfig.from_cfg(cfg), samples)
+    assert network.num_input_channels == route.num_input_channels == samples[5]["image"].shape[0]
 
 
 def test_the_channel_follows_an_av_that_a_network_drives(folder):

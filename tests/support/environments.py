@@ -29,6 +29,7 @@ def write_config(
     side_px: tuple[int, int] = SIDE_PX,
     image_dtype: str = "float32",
     data_generation_params: dict[str, Any] | None = None,
+    route: bool = False,
     **gym_params: Any,
 ) -> str:
     """Write the configuration of an environment over a made city, and return its path."""
@@ -40,6 +41,7 @@ def write_config(
             "future_num_frames": 1,
             "step_time": 0.1,
             "render_ego_history": True,
+            "route": route,
         },
         "raster_params": {
             "raster_size": list(side_px),

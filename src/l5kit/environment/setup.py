@@ -217,7 +217,12 @@ class EnvironmentParts:
         """The configuration, with smallest pictures of nothing where nobody looks at any and it need not say how."""
         if self.options.observation == "raster" or self.draws:
             return self.cfg
-        return {**self.cfg, "raster_params": {**_NO_PICTURE, **self.cfg["raster_params"], "map_type": "stub_debug"}}
+        of_nothing = {**_NO_PICTURE, **self.cfg["raster_params"], "map_type": "stub_debug"}
+        return {
+            **self.cfg,
+            "raster_params": of_nothing,
+            "model_params": {**(self.cfg.get("model_params") or {}), "route": False},
+        }
 
     @cached_property
     def road(self) -> RoadMap | None:

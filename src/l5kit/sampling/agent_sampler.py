@@ -54,7 +54,9 @@ class AgentSampler(WindowSampler):
         selected_track_id: int | None = None,
     ) -> Sample:
         """Return one sample; arguments, result and errors as in :func:`l5kit.sampling.generate_agent_sample`."""
-        windows, track_ids = self._cut_single(state_index, frames, agents, tl_faces, selected_track_id)
+        windows, track_ids = self._cut_single(
+            state_index, frames, agents, tl_faces=tl_faces, track_id=selected_track_id
+        )
         if self.makes_batches:
             sample = sample_of(self._columns(windows, track_ids, None), 0)
             if "image" in sample:

@@ -65,7 +65,9 @@ class VectorSampler(WindowSampler):
         selected_track_id: int | None = None,
     ) -> Sample:
         """Return one sample; see :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`."""
-        windows, track_ids = self._cut_single(state_index, frames, agents, tl_faces, selected_track_id)
+        windows, track_ids = self._cut_single(
+            state_index, frames, agents, tl_faces=tl_faces, track_id=selected_track_id
+        )
         if self.makes_batches:
             sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:

@@ -111,6 +111,7 @@ class WindowSampler(ABC):
         state_index: int,
         frames: Records,
         agents: Records,
+        *,
         tl_faces: Records | None,
         track_id: int | None,
     ) -> tuple[Windows, NumericArray | None]:
