@@ -1,10 +1,12 @@
-"""Pages made of files beside this folder: the notes of each version, and how to work on l5kit."""
+"""Pages made of files elsewhere: the notes of each version, how to work on l5kit, and cards of networks that ship."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+
+WEIGHTS = ROOT / "src" / "l5kit" / "weights"
 
 SOURCE_URL = "https://github.com/l5kit/l5kit/blob/main/"
 
@@ -16,7 +18,9 @@ def included_pages() -> dict[str, str]:
     """Return the text of each page by its path in the site."""
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
     contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    return release_pages(changelog) | {"contributing.md": seen_from(contributing, up="")}
+    # the cards as they lie beside the weights; they have no links to other files
+    cards = {f"weights/{path.parent.name}.md": path.read_text("utf-8") for path in WEIGHTS.glob("*/README.md")}
+    return release_pages(changelog) | {"contributing.md": seen_from(contributing, up="")} | cards
 
 
 def release_pages(changelog: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ NOTEBOOKS = ROOT / "examples" / "notebooks"
 
 _NOT_RUN = re.compile(r"^<!-- not run:(?P<reason>[^\n]*)-->$", flags=re.MULTILINE)
 _NOTEBOOK_LINK = re.compile(r"\]\(\.\./examples/notebooks/(?=\w+\.ipynb)")
+_CARD_LINK = re.compile(r"\]\(\.\./src/l5kit/weights/(?P<name>\w+)/README\.md")
 _NAMED_AS_FILE = re.compile(r"\[(?P<page>\w+\.md)\]\((?=(?P=page))")
 _LINK_OUT = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)")
 
@@ -54,6 +55,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
     markdown = _NAMED_AS_FILE.sub(lambda found: f"[{title_of(found['page'])}](", markdown)
     markdown = _NOT_RUN.sub(r'<p class="not-run">Not run in the tests:\g<reason></p>\n', markdown)
     markdown = _NOTEBOOK_LINK.sub("](notebooks/", markdown)
+    markdown = _CARD_LINK.sub(r"](weights/\g<name>.md", markdown)
     folder = posixpath.dirname(posixpath.join("docs", page.file.src_uri))
     return _LINK_OUT.sub(lambda found: f"]({link_out(folder, found['path'])}", markdown)
 
@@ -79,6 +81,7 @@ def generated_nav() -> dict[str, list[object]]:
     return {
         "NOTEBOOKS": [f"notebooks/{path.name}" for path in notebooks()],
         "REFERENCE": reference_nav(),
+        "WEIGHTS": sorted(path for path in included_pages() if path.startswith("weights/")),
         "RELEASES": sorted((path for path in included_pages() if path.startswith("releases/")), reverse=True),
     }
 

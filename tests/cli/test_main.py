@@ -64,7 +64,8 @@ def test_a_wrong_name_is_answered_with_the_nearest_of_all():
     done = installed("simulat", "city")
     assert (done.returncode, done.stdout) == (2, "")
     assert (
-        done.stderr == "error: no such command 'simulat'. Did you mean 'simulate'? l5kit --help shows how to call it\n"
+        done.stderr
+        == "error: no such command 'simulat' (did you mean 'simulate'?); l5kit --help shows how to call it\n"
     )
 
 
@@ -193,6 +194,14 @@ def start_module(*arguments, cwd=None, **environment):
         cwd=cwd,
         env=os.environ | environment,
     )
+
+
+@pytest.mark.process
+def test_a_reader_that_leaves_ends_the_command_without_a_word(city):
+    process = start_module("info", city)
+    process.stdout.close()  # as head does
+    assert (process.stderr.read(), process.wait(timeout=120)) == ("", 1)
+    process.stderr.close()
 
 
 @pytest.mark.process

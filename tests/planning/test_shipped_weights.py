@@ -5,8 +5,10 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.closedloop.planners import open_planner
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning import shipped_weights
@@ -21,6 +23,16 @@ def test_the_weights_are_those_of_their_card_and_small(name):
     assert hashlib.sha256(file.read_bytes()).hexdigest() == card["sha256"]
     assert file.stat().st_size == card["num_bytes"] <= 3_000_000
     assert card["sha256"] in (file.parent / "README.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", shipped_weights())
+def test_the_av_is_driven_by_the_name_alone(name, city, tmp_path):
+    options = ClosedLoopOptions(scenes=[0], start_frame=10, num_frames=30)
+    driven = simulate(city, tmp_path / "driven", planner=name, options=options)
+    assert not driven.failed
+    with np.load(tmp_path / "driven" / "plans.npz") as plans:
+        assert np.isfinite(plans["scene_0"][:-1]).all()
 
 
 def test_a_folder_of_the_same_name_is_taken_by_its_path_only(tmp_path, monkeypatch):

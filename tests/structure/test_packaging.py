@@ -1,6 +1,7 @@
 """The build file says what is there."""
 
 import importlib
+import json
 import re
 import tomllib
 from importlib import metadata
@@ -100,6 +101,12 @@ def test_the_licence_expression_names_the_licences_of_everything_that_is_shipped
         assert path.name in notice
         for library in re.findall(r"^==== (\S+) \S+ ====$", path.read_text("utf-8"), flags=re.MULTILINE):
             assert library in notice, f"{library} of {path.name}"
+
+
+def test_networks_that_ship_are_under_a_licence_of_the_package_and_are_in_the_notice():
+    assert "src/l5kit/weights" in (ROOT / "NOTICE").read_text("utf-8")
+    for card in (ROOT / "src" / "l5kit" / "weights").glob("*/card.json"):
+        assert json.loads(card.read_text("utf-8"))["licence"] in PROJECT["license"].split(" AND ")
 
 
 def test_the_licence_has_its_copyright_line():

@@ -142,6 +142,24 @@ def test_each_version_has_a_page_of_notes():
     assert "First" not in newer
 
 
+def test_each_network_that_ships_has_its_model_card_as_a_page():
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
+    from types import SimpleNamespace
+
+    from site_hooks import generated_nav, generated_pages, on_page_markdown
+
+    cards = {f"weights/{path.parent.name}.md": path for path in (ROOT / "src/l5kit/weights").glob("*/README.md")}
+    assert cards
+    assert generated_nav()["WEIGHTS"] == sorted(cards)
+    pages = generated_pages()
+    for page, path in cards.items():
+        assert pages[page] == path.read_text("utf-8")
+        shown = on_page_markdown(
+            f"[card](../{path.relative_to(ROOT)})", page=SimpleNamespace(file=SimpleNamespace(src_uri="x.md"))
+        )
+        assert shown == f"[card]({page})"
+
+
 def test_links_out_of_the_docs_lead_into_the_repository():
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
     from site_hooks import link_out

@@ -150,6 +150,8 @@ class ReportingCommand(TyperCommand):
             if is_termination(error):
                 tell("terminated")
                 raise
+            if isinstance(error.__context__, BrokenPipeError):  # of rich, whose reader, such as head, has left
+                raise typer.Exit(1) from None
             # no code of l5kit ends a command in this way, so that it would end as if it had done its work
             tell(f"error: code that the command has loaded ends the process: {describe_error(error)}; nothing is done")
             raise typer.Exit(1) from None
