@@ -178,6 +178,16 @@ def test_where_nothing_fits_the_log_is_kept():
     assert "of 20 samples" in str(counts)
 
 
+def test_limits_may_be_whole_numbers():
+    paths = paths_of([drive(8.0)] * 20)
+    limits = RecoveryLimits(deceleration_mps2=4, lateral_mps2=5)
+    whole, same = (
+        RecoveryPerturbation(1.0, limits=each).move_paths(paths)[0]
+        for each in (limits, RecoveryLimits(deceleration_mps2=4.0, lateral_mps2=5.0))
+    )
+    np.testing.assert_array_equal(whole, same)
+
+
 def test_a_batch_is_its_windows_one_by_one_to_the_bit():
     paths = paths_of([drive(speed, curvature=0.01) for speed in np.linspace(0, 15, 30)])
     boxes = boxes_around(paths, gap_m=2.3)

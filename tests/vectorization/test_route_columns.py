@@ -258,3 +258,28 @@ def test_simulations_tell_of_the_route_from_where_the_av_is(road):
         np.testing.assert_allclose(column["route_polyline"][0, 0], [0, 0, 0], atol=0.02)
         names = np.array(road.network.ids.to_list())[column["route_lanes"][0]]
         np.testing.assert_array_equal(names == "right", column["centroid"][0, 0] + POINTS_M < 100)
+
+
+def test_frames_that_are_not_finite_leave_the_other_frames_their_route(road):
+    whole = drive_along_x(20.0, 40)
+    positions_m = whole.frames["ego_translation"][:, :2].copy()
+    positions_m[[0, 10]] = np.nan
+    broken = make_scene([[]] * 40, positions_m=positions_m, yaws_rad=0.0)
+    for index in (1, 5, 30):
+        expected, sample = samples_on(road, whole)[index], samples_on(road, broken)[index]
+        for key in ("route_polyline", "route_availability", "route_lanes", "goal_position"):
+            np.testing.assert_allclose(sample[key], expected[key], atol=1e-3, err_msg=f"{key} of {index}")
+
+
+def test_lanes_beside_each_other_name_each_other(tmp_path):
+    builder = MapBuilder(WORLD_TO_ECEF)
+    for lane, y, beside in (("left", 4.0, {"right": "right"}), ("right", 0.0, {"left": "left"})):
+        edges = [np.array([[0.0, side, 0.0], [150.0, side, 0.0]]) for side in (y + 2.0, y - 2.0)]
+        builder.add_lane(lane, *edges, **{f"change_{side}": other for side, other in beside.items()})
+    builder.save(tmp_path / "two.pb")
+    road = MapAPI(str(tmp_path / "two.pb"), WORLD_TO_ECEF)
+    sample = samples_on(road, drive_along_x(20.0))[5]
+    rows = sample["lane_rows"].tolist()
+    slots = {name: rows.index(row) for row, name in enumerate(road.network.ids.to_list()) if row in rows}
+    assert sample["lane_neighbours"][slots["left"]].tolist() == [-1, slots["right"]]
+    assert sample["lane_neighbours"][slots["right"]].tolist() == [slots["left"], -1]

@@ -441,14 +441,14 @@ class BaseEgoDataset(Dataset[Sample]):
         route_map = self.route_map
         if route_map is None:
             return None
-        known: tuple[ChunkedDataset, SceneRoutes] | None = vars(self).get("_known_routes")
-        if known is None or known[0] is not self.dataset:
+        known: tuple[ChunkedDataset, RouteMap, SceneRoutes] | None = vars(self).get("_known_routes")
+        if known is None or known[0] is not self.dataset or known[1] is not route_map:
             facts = getattr(self.dataset, "facts", None) or LogFacts()
             log, num_scenes = self.dataset, len(self.dataset.scenes)
             frames_of = functools.partial(frames_of_scene, log.scenes, log.frames)
             routes = SceneRoutes(frames_of, num_scenes, route_map=route_map, step_time_s=facts.step_time_s)
-            known = self._known_routes = (log, routes)
-        return known[1]
+            known = self._known_routes = (log, route_map, routes)
+        return known[-1]
 
     @property
     def makes_columns(self) -> bool:

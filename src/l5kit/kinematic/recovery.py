@@ -319,17 +319,19 @@ class RecoveryPerturbation(Perturbation):
 
         # contiguous, lest the kernel be compiled for other layouts of the same numbers
         poses, stamps_ns = np.ascontiguousarray(paths.poses), np.ascontiguousarray(paths.timestamps_ns)
-        limits = astuple(self.limits)
+        limits = tuple(map(float, astuple(self.limits)))
         counted = np.zeros_like(self._tally.numbers)
         counted[_WINDOWS] = is_whole.sum()
         for boxes in agents or (_no_boxes(num_windows, num_frames),):
             part = boxes.windows
+            counts = np.ascontiguousarray(paths.counts[:, part])
+            starts, stops = np.ascontiguousarray(boxes.starts), np.ascontiguousarray(boxes.stops)
+            drawing = _Drawing(float(self.perturb_prob), self.std, self.clip, limits, uniforms[part])
             _move_paths(
-                (poses[part], stamps_ns[part], np.ascontiguousarray(paths.counts[:, part])),
-                (paths.num_history, paths.size_m[0], paths.size_m[1]),
-                (boxes.rows, np.ascontiguousarray(boxes.starts), np.ascontiguousarray(boxes.stops)),
-                (self.perturb_prob, self.std, self.clip, limits, uniforms[part], is_whole[part]),
-                (moved[part], is_moved[part], counted),
+                _Logs(poses[part], stamps_ns[part], counts, is_whole[part], paths.num_history, *paths.size_m),
+                _Boxes(boxes.rows, starts, stops),
+                drawing,
+                _Moved(moved[part], is_moved[part], counted),
             )
         self._tally.numbers += counted  # one call of NumPy, which threads cannot interrupt
         return moved, is_moved
@@ -340,6 +342,90 @@ def _no_boxes(num_windows: int, num_frames: int) -> AgentBoxes:
     rows = np.zeros(0, [("centroid", np.float64, 2), ("extent", np.float32, 3), ("yaw", np.float32)])
     none = np.zeros((num_windows, num_frames), np.int64)
     return AgentBoxes(slice(None), rows, none, none)
+
+
+class _Logs(NamedTuple):
+    """The fields of :class:`AvPaths` for some windows, and which of them have a whole future, (B,)."""
+
+    poses: Float64Array
+    stamps_ns: Int64Array
+    counts: Int64Array
+    is_whole: BoolArray
+    num_history: int
+    length_m: float
+    width_m: float
+
+
+class _Boxes(NamedTuple):
+    """The fields of :class:`AgentBoxes` but for the windows."""
+
+    rows: RecordArray
+    starts: Int64Array
+    stops: Int64Array
+
+
+class _Drawing(NamedTuple):
+    """The fields of :class:`RecoveryPerturbation`, its limits in their order, and uniform numbers for each window."""
+
+    probability: float
+    std: tuple[float, ...]
+    most: tuple[float, ...]
+    limits: tuple[float, ...]
+    uniforms: Float64Array
+
+
+class _Moved(NamedTuple):
+    """What :meth:`RecoveryPerturbation.move_paths` returns for some windows, and the numbers of the tally."""
+
+    poses: Float64Array
+    is_moved: BoolArray
+    counted: Int64Array
+
+
+class _Car(NamedTuple):
+    """Length and width of the AV, how far its rear axle is behind its centre, and the largest curvature in 1/m."""
+
+    length_m: float
+    width_m: float
+    rear_m: float
+    most_curvature: float
+
+
+class _Log(NamedTuple):
+    """The N frames of a window in their order of time.
+
+    Attributes:
+        car: The AV.
+        window: The window.
+        columns: The columns of the frames in the window, (N,).
+        current: Which of them is the current one.
+        x_m: World x of the centre of the AV in the current frame.
+        y_m: World y.
+        times_s: Times from the current frame on, (N,).
+        poses: x and y of the rear axle from that centre on, and continuous yaw, (N, 3).
+        ways_m: The way along the log from the current frame on, (N,).
+        knots: Way, x, y and yaw of frames that lie apart, (K, 4).
+        speed_mps: Speed in the current frame.
+    """
+
+    car: _Car
+    window: int
+    columns: Int64Array
+    current: int
+    x_m: float
+    y_m: float
+    times_s: Float64Array
+    poses: Float64Array
+    ways_m: Float64Array
+    knots: Float64Array
+    speed_mps: float
+
+
+class _Way(NamedTuple):
+    """Path of the rear axle from where the centre is in the log, (N, 3), and where it differs from the log, (N,)."""
+
+    path: Float64Array
+    is_moved: BoolArray
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -365,12 +451,12 @@ def _way_back(x: float, length: float, offset: float, slope: float) -> tuple[flo
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _on_path(knots: Float64Array, num_knots: int, way_m: float, most_curvature: float) -> tuple[float, ...]:
+def _on_path(knots: Float64Array, way_m: float, most_curvature: float) -> tuple[float, ...]:
     """Return x, y, yaw and curvature after a way on the path through knots (way, x, y, yaw).
 
     Before the first and beyond the last knot it goes on in an arc.
     """
-    last = num_knots - 1
+    last = len(knots) - 1
     if last == 0:
         yaw = knots[0, 3]
         gone = way_m - knots[0, 0]
@@ -424,61 +510,65 @@ def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _read_log(poses: Float64Array, rear_m: float, logged: Float64Array, ways_m: Float64Array, current: int) -> bool:
-    """Turn poses of the centre (N, 3) in their order of time into those of the rear axle, and find the way between.
-
-    Yaws are made continuous. ``ways_m`` (N,) gets the way along the log from the current frame. Returns whether the
-    log is one that the AV can be moved on.
-    """
-    for i in range(len(logged)):
-        yaw = poses[i, 2]
+def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
+    """Return whether the log of a window is one that the AV can be moved on, and that log."""
+    current, num = logs.counts[0, window] - 1, logs.counts[0, window] + logs.counts[1, window]
+    columns, times_s, poses, ways_m = np.empty(num, np.int64), np.empty(num), np.empty((num, 3)), np.zeros(num)
+    x_m, y_m = logs.poses[window, 0, 0], logs.poses[window, 0, 1]
+    is_usable = True
+    for i in range(num):
+        column = current - i if i <= current else logs.num_history + i - current - 1
+        columns[i], times_s[i] = column, (logs.stamps_ns[window, column] - logs.stamps_ns[window, 0]) * 1e-9
+        yaw = logs.poses[window, column, 2]
         if i > 0:
-            turn = yaw - logged[i - 1, 2]
+            is_usable &= times_s[i] > times_s[i - 1]
+            turn = yaw - poses[i - 1, 2]
             yaw -= 2.0 * math.pi * math.floor(turn / (2.0 * math.pi) + 0.5)
-        logged[i, 0] = poses[i, 0] - poses[current, 0] - rear_m * math.cos(yaw)
-        logged[i, 1] = poses[i, 1] - poses[current, 1] - rear_m * math.sin(yaw)
-        logged[i, 2] = yaw
-        if not math.isfinite(logged[i, 0] + logged[i, 1] + yaw):
-            return False
-    ways_m[0] = 0.0
-    for i in range(1, len(logged)):
-        yaw = 0.5 * (logged[i - 1, 2] + logged[i, 2])
-        step_m = (logged[i, 0] - logged[i - 1, 0]) * math.cos(yaw) + (logged[i, 1] - logged[i - 1, 1]) * math.sin(yaw)
-        if step_m < _REVERSING_M:
-            return False
+        poses[i, 0] = logs.poses[window, column, 0] - x_m - car.rear_m * math.cos(yaw)
+        poses[i, 1] = logs.poses[window, column, 1] - y_m - car.rear_m * math.sin(yaw)
+        poses[i, 2] = yaw
+        is_usable &= math.isfinite(poses[i, 0] + poses[i, 1] + yaw)
+
+    # the way that the rear axle drives, a little backwards for none
+    for i in range(1, num):
+        yaw = 0.5 * (poses[i - 1, 2] + poses[i, 2])
+        step_m = (poses[i, 0] - poses[i - 1, 0]) * math.cos(yaw) + (poses[i, 1] - poses[i - 1, 1]) * math.sin(yaw)
+        is_usable &= not step_m < _REVERSING_M
         ways_m[i] = ways_m[i - 1] + max(step_m, 0.0)
     ways_m -= ways_m[current]
-    return True
+    speed_mps = ways_m[current + 1] / times_s[current + 1]
+    if current > 0:
+        speed_mps = 0.5 * (speed_mps + ways_m[current - 1] / times_s[current - 1])
+    knots = _place_knots(poses, ways_m, current)
+    return is_usable, _Log(car, window, columns, current, x_m, y_m, times_s, poses, ways_m, knots, speed_mps)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _place_knots(logged: Float64Array, ways_m: Float64Array, current: int, knots: Float64Array) -> int:
-    """Write frames that lie apart, the current one among them, as knots (way, x, y, yaw); returns how many."""
+def _place_knots(poses: Float64Array, ways_m: Float64Array, current: int) -> Float64Array:
+    """Return frames that lie apart, the current one among them, as knots (way, x, y, yaw), (K, 4)."""
     first = current  # backwards from the current frame, and then, from there on, forwards
-    is_knot = np.zeros(len(logged), np.bool_)
+    is_knot = np.zeros(len(poses), np.bool_)
     is_knot[current] = True
     for i in range(current - 1, -1, -1):
         if ways_m[first] - ways_m[i] >= _KNOT_DISTANCE_M:
             first = i
             is_knot[i] = True
     last = current
-    for i in range(current + 1, len(logged)):
+    for i in range(current + 1, len(poses)):
         if ways_m[i] - ways_m[last] >= _KNOT_DISTANCE_M:
             last = i
             is_knot[i] = True
-    num_knots = 0
-    for i in range(len(logged)):
-        if is_knot[i]:
-            knots[num_knots, 0], knots[num_knots, 1:] = ways_m[i], logged[i]
-            num_knots += 1
-    return num_knots
+    frames = np.flatnonzero(is_knot)
+    knots = np.empty((len(frames), 4))
+    for knot in range(len(frames)):
+        knots[knot, 0], knots[knot, 1:] = ways_m[frames[knot]], poses[frames[knot]]
+    return knots
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _draw(
-    uniforms: Float64Array, speed_mps: float, std: tuple[float, ...], most: tuple[float, ...]
-) -> tuple[float, float, float, float]:
+def _draw(drawing: _Drawing, uniforms: Float64Array, speed_mps: float) -> tuple[float, float, float, float]:
     """Return metres to the left and ahead, radians and m/s of a draw, of six uniform numbers."""
+    std, most = drawing.std, drawing.most
     # normal numbers in pairs (Box and Muller, 1958)
     far_a, far_b = math.sqrt(-2.0 * math.log(1.0 - uniforms[1])), math.sqrt(-2.0 * math.log(1.0 - uniforms[3]))
     angle_a, angle_b = 2.0 * math.pi * uniforms[2], 2.0 * math.pi * uniforms[4]
@@ -496,75 +586,54 @@ def _draw(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _lead_back(
-    drawn: tuple[float, float, float, float],
-    times_s: Float64Array,
-    log: tuple[Float64Array, Float64Array, int, Float64Array, int],
-    speed_mps: float,
-    rear_m: float,
-    most_curvature: float,
-    path: Float64Array,
-    is_moved: BoolArray,
-) -> bool:
-    """Write the path (N, 3) of the rear axle of a draw, and where it differs from the log.
-
-    Returns whether there is such a path.
-    """
+def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[bool, _Way]:
+    """Return whether there is a way of the AV with a draw, and that way."""
     left_m, ahead_m, turn_rad, faster_mps = drawn
-    logged, ways_m, current, knots, num_knots = log
+    car, ways_m, current = log.car, log.ways_m, log.current
+    path, is_moved = log.poses.copy(), np.zeros(len(log.poses), np.bool_)
 
     # along: a difference to the way of the log that fades within a time; the AV waits where it would drive backwards
     ways = np.empty(len(path))
     for i in range(len(path)):
-        ways[i] = ways_m[i] + _way_back(times_s[i], _TIME_BACK_S, ahead_m, faster_mps)[0]
+        ways[i] = ways_m[i] + _way_back(log.times_s[i], _TIME_BACK_S, ahead_m, faster_mps)[0]
     for i in range(current + 1, len(path)):
         ways[i] = max(ways[i], ways[i - 1])
     for i in range(current - 1, -1, -1):
         ways[i] = min(ways[i], ways[i + 1])
 
     # across: an offset that fades with the way; drawn is that of the centre, and the rear axle has less of a turn
-    distance_m = max(_LEAST_DISTANCE_M, _SECONDS_OF_DISTANCE * (speed_mps + faster_mps))
+    distance_m = max(_LEAST_DISTANCE_M, _SECONDS_OF_DISTANCE * (log.speed_mps + faster_mps))
     start_m = ways[current]
-    offset_m = left_m - rear_m * math.sin(turn_rad)
-    bend = _on_path(knots, num_knots, start_m, most_curvature)[3]
+    offset_m = left_m - car.rear_m * math.sin(turn_rad)
+    bend = _on_path(log.knots, start_m, car.most_curvature)[3]
     slope = math.tan(turn_rad) * (1.0 - bend * offset_m)
     for i in range(len(path)):
         beside_m, steepness = _way_back(ways[i] - start_m, distance_m, offset_m, slope)
         if beside_m == 0.0 and steepness == 0.0 and ways[i] == ways_m[i]:
-            path[i] = logged[i]
-            is_moved[i] = False
             continue
-        x, y, yaw, bend = _on_path(knots, num_knots, ways[i], most_curvature)
+        x, y, yaw, bend = _on_path(log.knots, ways[i], car.most_curvature)
         stretch = 1.0 - bend * beside_m  # a path to the left of a left turn is shorter
         if stretch < _LEAST_STRETCH:
-            return False
+            return False, _Way(path, is_moved)
         path[i, 0], path[i, 1] = x - beside_m * math.sin(yaw), y + beside_m * math.cos(yaw)
         path[i, 2] = yaw + math.atan2(steepness, stretch)
         is_moved[i] = True
-    return True
+    return True, _Way(path, is_moved)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _overlaps(
-    path: Float64Array,
-    logged: Float64Array,
-    is_moved: BoolArray,
-    car: tuple[float, float, float, float, float],
-    columns: Int64Array,
-    boxes: tuple[RecordArray, Int64Array, Int64Array],
-    window: int,
-) -> bool:
-    """Tell whether the AV, of a path of its rear axle, overlaps an agent that it does not overlap in the log."""
-    rows, starts, stops = boxes
-    x0, y0, length_m, width_m, rear_m = car
+def _overlaps(log: _Log, way: _Way, boxes: _Boxes) -> bool:
+    """Tell whether the AV overlaps on its way an agent that it does not overlap in the log."""
+    length_m, width_m, rear_m, _ = log.car
     own_reach = 0.5 * math.sqrt(length_m * length_m + width_m * width_m)
-    for i in range(len(path)):
-        if not is_moved[i]:
+    for i in range(len(way.path)):
+        if not way.is_moved[i]:
             continue
-        yaw = path[i, 2]
-        x, y = x0 + path[i, 0] + rear_m * math.cos(yaw), y0 + path[i, 1] + rear_m * math.sin(yaw)
-        for row in range(starts[window, columns[i]], stops[window, columns[i]]):
-            agent = rows[row]
+        x_rear, y_rear, yaw = way.path[i, 0], way.path[i, 1], way.path[i, 2]
+        x, y = log.x_m + x_rear + rear_m * math.cos(yaw), log.y_m + y_rear + rear_m * math.sin(yaw)
+        column = log.columns[i]
+        for row in range(boxes.starts[log.window, column], boxes.stops[log.window, column]):
+            agent = boxes.rows[row]
             length, width = np.float64(agent.extent[0]), np.float64(agent.extent[1])
             dx, dy = agent.centroid[0] - x, agent.centroid[1] - y
             reach = own_reach + 0.5 * (length + width)
@@ -574,10 +643,10 @@ def _overlaps(
             box = (dx, dy, np.float64(agent.yaw), length, width)
             if not boxes_overlap((0.0, 0.0, yaw, length_m, width_m), box):
                 continue
-            yaw_of_log = logged[i, 2]
+            x_of_log, y_of_log, yaw_of_log = log.poses[i, 0], log.poses[i, 1], log.poses[i, 2]
             as_logged = (
-                x0 + logged[i, 0] + rear_m * math.cos(yaw_of_log) - x,
-                y0 + logged[i, 1] + rear_m * math.sin(yaw_of_log) - y,
+                log.x_m + x_of_log + rear_m * math.cos(yaw_of_log) - x,
+                log.y_m + y_of_log + rear_m * math.sin(yaw_of_log) - y,
                 yaw_of_log,
                 length_m,
                 width_m,
@@ -588,68 +657,38 @@ def _overlaps(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_paths(
-    paths: tuple[Float64Array, Int64Array, Int64Array],
-    car: tuple[int, float, float],
-    boxes: tuple[RecordArray, Int64Array, Int64Array],
-    drawing: tuple[float, tuple[float, ...], tuple[float, ...], tuple[float, ...], Float64Array, BoolArray],
-    out: tuple[Float64Array, BoolArray, Int64Array],
-) -> None:
-    """Move the AV in windows; what is given and written are the arrays of :meth:`RecoveryPerturbation.move_paths`."""
-    all_poses, stamps_ns, counts = paths
-    num_history, length_m, width_m = car
-    probability, std, most, limits, uniforms, is_whole = drawing
-    moved, is_moved, counted = out
-    rear_m = REAR_AXLE_SHARE * length_m
-    most_frames = all_poses.shape[1]
-    poses, logged, path = np.empty((most_frames, 3)), np.empty((most_frames, 3)), np.empty((most_frames, 3))
-    knots, times_s, ways_m = np.empty((most_frames, 4)), np.empty(most_frames), np.empty(most_frames)
-    columns, differs = np.empty(most_frames, np.int64), np.zeros(most_frames, np.bool_)
-    for window in range(len(all_poses)):
-        if not is_whole[window] or uniforms[window, 0] >= probability:
+def _move_paths(logs: _Logs, boxes: _Boxes, drawing: _Drawing, moved: _Moved) -> None:
+    """Move the AV in windows."""
+    counted = moved.counted
+    car = _Car(logs.length_m, logs.width_m, REAR_AXLE_SHARE * logs.length_m, drawing.limits[3])
+    for window in range(len(logs.poses)):
+        uniforms = drawing.uniforms[window]
+        if not logs.is_whole[window] or uniforms[0] >= drawing.probability:
             continue
         counted[_CHOSEN] += 1
-
-        # frames in their order of time
-        current = counts[0, window] - 1
-        num = counts[0, window] + counts[1, window]
-        is_ascending = True
-        for i in range(num):
-            column = current - i if i <= current else num_history + i - current - 1
-            columns[i] = column
-            poses[i] = all_poses[window, column]
-            times_s[i] = (stamps_ns[window, column] - stamps_ns[window, 0]) * 1e-9
-            if i > 0 and not times_s[i] > times_s[i - 1]:
-                is_ascending = False
-        if not is_ascending or not _read_log(poses[:num], rear_m, logged[:num], ways_m[:num], current):
+        is_usable, log = _read_log(logs, window, car)
+        if not is_usable:
             continue
-        num_knots = _place_knots(logged[:num], ways_m[:num], current, knots)
-        speed_mps = ways_m[current + 1] / times_s[current + 1]
-        if current > 0:
-            speed_mps = 0.5 * (speed_mps + ways_m[current - 1] / times_s[current - 1])
-        of_log = _extremes(logged[:num], times_s[:num])
-        log = (logged[:num], ways_m[:num], current, knots, num_knots)
-
-        for first in range(1, uniforms.shape[1], _NUMBERS_OF_DRAW):
+        of_log = _extremes(log.poses, log.times_s)
+        for first in range(1, len(uniforms), _NUMBERS_OF_DRAW):
             counted[_DRAWS] += 1
-            drawn = _draw(uniforms[window, first : first + _NUMBERS_OF_DRAW], speed_mps, std, most)
-            is_drivable = _lead_back(drawn, times_s[:num], log, speed_mps, rear_m, limits[3], path[:num], differs[:num])
+            drawn = _draw(drawing, uniforms[first : first + _NUMBERS_OF_DRAW], log.speed_mps)
+            is_drivable, way = _lead_back(log, drawn)
             if is_drivable:
-                does = _extremes(path[:num], times_s[:num])
+                does = _extremes(way.path, log.times_s)
                 for i in range(4):
-                    is_drivable &= does[i] <= max(limits[i], of_log[i])
+                    is_drivable &= does[i] <= max(drawing.limits[i], of_log[i])
             if not is_drivable:
                 counted[_OUTSIDE_LIMITS] += 1
                 continue
-            seen = (poses[current, 0], poses[current, 1], length_m, width_m, rear_m)
-            if _overlaps(path[:num], logged[:num], differs[:num], seen, columns[:num], boxes, window):
+            if _overlaps(log, way, boxes):
                 counted[_OVERLAPPING] += 1
                 continue
             counted[_PERTURBED] += 1
-            is_moved[window, columns[:num]] = differs[:num]
-            for place in np.flatnonzero(differs[:num]):
-                i = int(place)
-                yaw = path[i, 2]
-                x, y = path[i, 0] + rear_m * math.cos(yaw), path[i, 1] + rear_m * math.sin(yaw)
-                moved[window, columns[i]] = poses[current, 0] + x, poses[current, 1] + y, yaw
+            for i in range(len(way.path)):
+                if way.is_moved[i]:
+                    x_rear, y_rear, yaw = way.path[i, 0], way.path[i, 1], way.path[i, 2]
+                    x, y = x_rear + car.rear_m * math.cos(yaw), y_rear + car.rear_m * math.sin(yaw)
+                    moved.poses[window, log.columns[i]] = log.x_m + x, log.y_m + y, yaw
+                    moved.is_moved[window, log.columns[i]] = True
             break

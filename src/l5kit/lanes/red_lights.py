@@ -12,13 +12,16 @@ from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.window_rows import WindowRows
 
-__all__ = ["RED", "YELLOW", "LaneColors", "read_lane_colors"]
+__all__ = ["LINE_SLACK_M", "RED", "YELLOW", "LaneColors", "read_lane_colors"]
 
 YELLOW = LIGHT_COLORS.index("YELLOW") + 1
 """Rank of a yellow light."""
 
 RED = LIGHT_COLORS.index("RED") + 1
 """Rank of a red light."""
+
+LINE_SLACK_M = 0.5
+"""How far beyond a red line the front of a vehicle may stand for which the line still counts, metres."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from l5kit.geometry.line import project_on_line
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
-from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, TrackPoses, make_lane_paths
+from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.route_places import FollowedPlaces, follow_route
 
@@ -25,9 +25,11 @@ __all__ = [
     "FASTEST_BEND_MPS",
     "FollowedRoutes",
     "RouteArrays",
+    "RoutePlace",
     "RouteSource",
     "RoutedWindows",
     "SceneRoutes",
+    "WindowRoutes",
     "find_on_route",
 ]
 
@@ -64,41 +66,71 @@ class RouteArrays(NamedTuple):
     line_lanes: Int64Array
 
 
+class WindowRoutes(NamedTuple):
+    """The routes of B windows as kernels take them.
+
+    Attributes:
+        arrays: Routes, among them those of the windows.
+        rows: The route of each window, int64 (B,).
+        arcs_m: Length of the route up to about where the AV is, from which it is looked for, float64 (B,).
+    """
+
+    arrays: RouteArrays
+    rows: Int64Array
+    arcs_m: Float64Array
+
+
+class RoutePlace(NamedTuple):
+    """Where a road user is on a route.
+
+    Attributes:
+        arc_m: Length of the route up to there.
+        left_m: How far it is to the left of the route.
+        turn_rad: Its heading minus that of the route, in [-pi, pi).
+    """
+
+    arc_m: float
+    left_m: float
+    turn_rad: float
+
+
+class _Tracks(NamedTuple):
+    """Poses of AVs: first row of each and the end of the last one, and world x, y and yaw, float64 (R, 3)."""
+
+    starts: Int64Array
+    poses: Float64Array
+
+
 @dataclass(frozen=True, kw_only=True)
 class RoutedWindows(Windows):
     """Windows of AVs whose routes are known.
 
     Attributes:
-        routes: Routes, among them those of the windows.
-        route_rows: The route of each window, int64 (B,).
-        route_arcs_m: Length of the route up to about where the AV is, from which it is looked for, float64 (B,).
+        routes: Their routes.
     """
 
-    routes: RouteArrays
-    route_rows: Int64Array
-    route_arcs_m: Float64Array
+    routes: WindowRoutes
 
     def taken(self, windows: Int64Array | BoolArray) -> "RoutedWindows":
         """Return some of the windows, copies but for rows and routes."""
-        return _with_routes(super().taken(windows), self.routes, self.route_rows[windows], self.route_arcs_m[windows])
+        arrays, rows, arcs_m = self.routes
+        return _with_routes(super().taken(windows), WindowRoutes(arrays, rows[windows], arcs_m[windows]))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def find_on_route(routes: RouteArrays, route: int, from_m: float, pose: Float64Array, place: Float64Array) -> bool:
-    """Write where on its route a target is; return False if it has none, or is more than 30 m beside it.
+def find_on_route(routes: WindowRoutes, window: int, pose: Float64Array) -> tuple[bool, RoutePlace]:
+    """Return whether the target of a window has a route and is at most 30 m beside it, and where on it.
 
     Args:
-        routes: Routes.
-        route: The route.
-        from_m: Length of the route around which the target is looked for.
+        routes: The routes of the windows.
+        window: The window.
         pose: World x, y and yaw of the target, (3,).
-        place: Takes length of the route, metres to the left of it, and heading minus that of the route, (3,).
     """
-    if routes.starts[route + 1] - routes.starts[route] < 2:
-        return False
-    place[0] = from_m
-    follow_route(routes.starts, routes.points_m, route, pose, False, place)
-    return bool(abs(place[1]) <= _FARTHEST_M)
+    starts, route, place = routes.arrays.starts, routes.rows[window], np.zeros(3)
+    has_route = starts[route + 1] - starts[route] >= 2
+    place[0] = routes.arcs_m[window]
+    follow_route(starts, routes.arrays.points_m, route, pose, False, place)
+    return has_route and abs(place[1]) <= _FARTHEST_M, RoutePlace(place[0], place[1], place[2])
 
 
 class RouteSource(Protocol):
@@ -130,7 +162,7 @@ class SceneRoutes:
         route_map: RouteMap,
         step_time_s: float,
     ) -> None:
-        self._frames_of, self._map, self._step_time_s = frames_of, route_map, step_time_s
+        self._frames_of, self._map, self._step_time_s = frames_of, route_map, float(step_time_s)
         self._lock = threading.Lock()
         self._rows: Int64Array = np.full(num_scenes, -1, np.int64)
         self._num_routes = 0
@@ -166,47 +198,51 @@ class SceneRoutes:
         """
         routes, rows = self.find(scenes)
         starts, arcs_m = self._frame_starts.read(), self._frame_arcs_m.read()
-        return _with_routes(windows, routes, rows, arcs_m[starts[rows] + frames])
+        return _with_routes(windows, WindowRoutes(routes, rows, arcs_m[starts[rows] + frames]))
 
     def _add(self, scenes: Int64Array) -> None:
         """Find the routes of scenes that are not known yet."""
         frames = [self._frames_of(scene) for scene in scenes.tolist()]
-        poses = _poses_of(frames, self._step_time_s)
-        firsts = np.empty(len(frames), np.int64)
         driving = self._map.driving
-        lanes, grid = lane_arrays(driving), driving.lane_grid.arrays
-        _find_first_rows_on_lanes(poses.starts, poses.positions_m, poses.yaws_rad, lanes, grid, firsts)
-        paths = make_lane_paths(_from_rows(poses, firsts), driving)
-        speeds_mps, widths_m = np.empty(len(paths.points_m)), np.empty((len(paths.points_m), 2))
+        tracks = _tracks_of(frames)
+        firsts = _find_first_rows_on_lanes(tracks, lane_arrays(driving), driving.lane_grid.arrays)
+        paths = make_lane_paths(self._poses_from(tracks, firsts), driving)
+
+        # what holds at the points of the routes
+        speeds_mps = np.empty(len(paths.points_m))
         write_highest_speeds(paths.arrays, _LATERAL_MPS2, _BRAKING_MPS2, False, speeds_mps)
-        _write_widths(
-            paths.starts,
-            paths.points_m,
-            paths.piece_starts,
-            paths.piece_arcs_m,
-            paths.piece_lanes,
-            driving.centre_lines_m,
-            self._map.half_widths_m,
-            widths_m,
+        routes = RouteArrays(
+            starts=paths.starts,
+            points_m=paths.points_m,
+            bend_speeds_mps=np.minimum(speeds_mps, FASTEST_BEND_MPS),
+            widths_m=np.empty((len(paths.points_m), 2)),
+            lengths_m=paths.lengths_m,
+            piece_starts=paths.piece_starts,
+            piece_arcs_m=paths.piece_arcs_m,
+            piece_lanes=paths.piece_lanes,
+            line_lanes=paths.line_lanes,
         )
-        self._keep(paths, np.minimum(speeds_mps, FASTEST_BEND_MPS), widths_m)
-        self._frame_arcs_m.extend(_follow_frames(paths, poses))
-        self._frame_starts.extend(self._frame_starts.read()[-1] + poses.starts[1:])
+        _write_widths(routes, driving.centre_lines_m, self._map.half_widths_m)
+
+        # starts count from the first of what is known already
+        for name, rows in routes._asdict().items():
+            known = self._parts[name]
+            known.extend(known.read()[-1] + rows[1:] if name in ("starts", "piece_starts") else rows)
+        self._frame_arcs_m.extend(_follow_tracks(routes, tracks))
+        self._frame_starts.extend(self._frame_starts.read()[-1] + tracks.starts[1:])
         self._rows[scenes] = self._num_routes + np.arange(len(scenes))
         self._num_routes += len(scenes)
 
-    def _keep(self, paths: LanePaths, bend_speeds_mps: Float64Array, widths_m: Float64Array) -> None:
-        of_points = {"points_m": paths.points_m, "bend_speeds_mps": bend_speeds_mps, "widths_m": widths_m}
-        of_pieces = {name: getattr(paths, name) for name in ("piece_arcs_m", "piece_lanes", "line_lanes")}
-        for name, starts, values in (
-            ("starts", paths.starts, of_points),
-            ("piece_starts", paths.piece_starts, of_pieces),
-        ):
-            known = self._parts[name]
-            known.extend(known.read()[-1] + starts[1:])
-            for key, rows in values.items():
-                self._parts[key].extend(rows)
-        self._parts["lengths_m"].extend(paths.lengths_m)
+    def _poses_from(self, tracks: _Tracks, firsts: Int64Array) -> TrackPoses:
+        """Return the poses of tracks from rows (N,) on, without those that are not finite."""
+        counts = np.diff(tracks.starts)
+        is_kept = np.arange(len(tracks.poses)) >= np.repeat(firsts, counts)
+        is_kept &= np.isfinite(tracks.poses).all(axis=1)
+        starts = np.concatenate([[0], np.cumsum(is_kept)])[tracks.starts].astype(np.int64)
+        poses = tracks.poses[is_kept]
+        return TrackPoses(
+            starts, poses[:, :2].copy(), poses[:, 2].copy(), np.maximum(counts - 1, 0) * self._step_time_s
+        )
 
 
 class FollowedRoutes:
@@ -243,10 +279,10 @@ class FollowedRoutes:
             [current["ego_translation"][:, :2].astype(np.float64), rotations33_as_yaws(current["ego_rotation"])]
         )
         places = self._followed.follow(routes, rows, slots=slots, frames=frames, poses=poses)
-        return _with_routes(windows, routes, rows, places[:, 0].copy())
+        return _with_routes(windows, WindowRoutes(routes, rows, places[:, 0].copy()))
 
 
-def _with_routes(windows: Windows, routes: RouteArrays, rows: Int64Array, arcs_m: Float64Array) -> RoutedWindows:
+def _with_routes(windows: Windows, routes: WindowRoutes) -> RoutedWindows:
     return RoutedWindows(
         windows.frames,
         windows.counts,
@@ -255,101 +291,65 @@ def _with_routes(windows: Windows, routes: RouteArrays, rows: Int64Array, arcs_m
         windows.num_history,
         windows.ego_extent_m,
         routes=routes,
-        route_rows=rows,
-        route_arcs_m=arcs_m,
     )
 
 
-def _poses_of(scenes: list[RecordArray], step_time_s: float) -> TrackPoses:
+def _tracks_of(scenes: list[RecordArray]) -> _Tracks:
     """Return the poses of the AVs of scenes, a track for each."""
-    counts = np.array([len(frames) for frames in scenes], np.int64)
-    positions_m = [frames["ego_translation"][:, :2] for frames in scenes]
-    yaws_rad = [rotations33_as_yaws(frames["ego_rotation"]) for frames in scenes]
-    return TrackPoses(
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        np.concatenate([np.zeros((0, 2)), *positions_m]),
-        np.concatenate([np.zeros(0), *yaws_rad]),
-        np.maximum(counts - 1, 0) * float(step_time_s),
-    )
-
-
-def _from_rows(poses: TrackPoses, firsts: Int64Array) -> TrackPoses:
-    """Return tracks from some of their rows on."""
-    counts = poses.starts[1:] - firsts
-    kept = np.arange(len(poses.yaws_rad)) >= np.repeat(firsts, np.diff(poses.starts))
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return TrackPoses(starts, poses.positions_m[kept], poses.yaws_rad[kept], poses.durations_s)
-
-
-def _follow_frames(paths: LanePaths, poses: TrackPoses) -> Float64Array:
-    """Return the length of the route up to the AV in each frame, (F,)."""
-    places = np.zeros((len(poses.yaws_rad), 3))
-    _follow_tracks(
-        paths.starts,
-        paths.points_m,
-        poses.starts,
-        np.column_stack([poses.positions_m, poses.yaws_rad]),
-        places,
-    )
-    return places[:, 0].copy()
+    counts = [len(frames) for frames in scenes]
+    positions_m = np.concatenate([np.zeros((0, 2)), *(frames["ego_translation"][:, :2] for frames in scenes)])
+    yaws_rad = np.concatenate([np.zeros(0), *(rotations33_as_yaws(frames["ego_rotation"]) for frames in scenes)])
+    return _Tracks(np.cumsum([0, *counts], dtype=np.int64), np.column_stack([positions_m, yaws_rad]))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _find_first_rows_on_lanes(
-    starts: Int64Array,
-    positions_m: Float64Array,
-    yaws_rad: Float64Array,
-    lanes: LaneArrays,
-    grid: GridArrays,
-    firsts: Int64Array,
-) -> None:
-    """Write the first row of each track that is on a lane, the first of all where none is."""
+def _find_first_rows_on_lanes(tracks: _Tracks, lanes: LaneArrays, grid: GridArrays) -> Int64Array:
+    """Return the first row of each track that is on a lane, the first of all where none is."""
+    firsts = tracks.starts[:-1].copy()
     for track in range(len(firsts)):
-        firsts[track] = starts[track]
-        for row in range(starts[track], starts[track + 1]):
-            if choose_lane(lanes, grid, -1, positions_m[row], yaws_rad[row]) >= 0:
+        for row in range(tracks.starts[track], tracks.starts[track + 1]):
+            pose = tracks.poses[row]
+            if np.isfinite(pose).all() and choose_lane(lanes, grid, -1, pose[:2], pose[2]) >= 0:
                 firsts[track] = row
                 break
+    return firsts
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_widths(
-    starts: Int64Array,
-    points_m: Float64Array,
-    piece_starts: Int64Array,
-    piece_arcs_m: Float64Array,
-    piece_lanes: Int64Array,
-    centre_lines_m: Float64Array,
-    half_widths_m: Float64Array,
-    widths_m: Float64Array,
-) -> None:
-    """Write how far the edges of the lane are to the left and right of each point of routes, (P, 2).
+def _write_widths(routes: RouteArrays, centre_lines_m: Float64Array, half_widths_m: Float64Array) -> None:
+    """Write how far the edges of the lane are to the left and right of each point of routes.
 
     In a lane change the route lies beside the centre line, and nearer to one edge.
     """
+    starts, points_m = routes.starts, routes.points_m
     for route in range(len(starts) - 1):
-        piece, stop = piece_starts[route], piece_starts[route + 1]
+        piece, stop = routes.piece_starts[route], routes.piece_starts[route + 1]
         for point in range(starts[route], starts[route + 1]):
-            while piece + 1 < stop and piece_arcs_m[piece + 1] <= (point - starts[route]) * PATH_STEP_M:
+            while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= (point - starts[route]) * PATH_STEP_M:
                 piece += 1
-            lane = piece_lanes[piece]
+            lane = routes.piece_lanes[piece]
             line, x, y = centre_lines_m[lane], points_m[point, 0], points_m[point, 1]
             edge, part = project_on_line(line, points_m[point])
             along_x, along_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
             length_m = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)
             offset_m = ((y - line[edge, 1]) * along_x - (x - line[edge, 0]) * along_y) / length_m
             half_m = (1.0 - part) * half_widths_m[lane, edge] + part * half_widths_m[lane, edge + 1]
-            widths_m[point, 0], widths_m[point, 1] = half_m - offset_m, half_m + offset_m
+            routes.widths_m[point, 0], routes.widths_m[point, 1] = half_m - offset_m, half_m + offset_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _follow_tracks(
-    starts: Int64Array, points_m: Float64Array, row_starts: Int64Array, poses: Float64Array, places: Float64Array
-) -> None:
-    """Write where each track is on its route in each of its rows, (M, 3), each looked for around the one before."""
-    for track in range(len(row_starts) - 1):
-        for row in range(row_starts[track], row_starts[track + 1]):
-            is_first = row == row_starts[track]
-            if not is_first:
-                places[row] = places[row - 1]
-            follow_route(starts, points_m, track, poses[row], is_first, places[row])
+def _follow_tracks(routes: RouteArrays, tracks: _Tracks) -> Float64Array:
+    """Return the length of its route up to each track in each of its rows, (R,).
+
+    Each row is looked for around the one before; one that is not finite stays where that one was.
+    """
+    arcs_m, place = np.zeros(len(tracks.poses)), np.zeros(3)
+    for track in range(len(tracks.starts) - 1):
+        is_first = True
+        place[:] = 0.0
+        for row in range(tracks.starts[track], tracks.starts[track + 1]):
+            if np.isfinite(tracks.poses[row]).all():
+                follow_route(routes.starts, routes.points_m, track, tracks.poses[row], is_first, place)
+                is_first = False
+            arcs_m[row] = place[0]
+    return arcs_m

@@ -2,6 +2,7 @@
 
 import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,7 +16,7 @@ from l5kit.geometry.relative_pose import transform_xy
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.lanes.path_places import line_at
 from l5kit.lanes.route_map import RouteMap, build_route_map
-from l5kit.lanes.routes import RouteArrays, RoutedWindows, find_on_route
+from l5kit.lanes.routes import RouteArrays, RoutedWindows, WindowRoutes, find_on_route
 from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import FILLED, BlankList, ShapeList, StackedList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
@@ -26,6 +27,22 @@ __all__ = ["RouteRasterizer"]
 _ROUTE_COLORS = np.full((1, 1), 255, np.uint8)
 _TINT, _TINT_PART = np.array([144.0, 238.0, 144.0]), 0.4
 _CORNERS = 4
+
+
+class _Views(NamedTuple):
+    """What B pictures show of routes.
+
+    Attributes:
+        poses: World x, y and yaw of the AVs, (B, 3).
+        raster_from_world: Pixels from world metres, (B, 3, 3).
+        raster_size: Width and height in pixels.
+        reach_m: How far ahead of the AVs lanes are drawn.
+    """
+
+    poses: Float64Array
+    raster_from_world: Float64Array
+    raster_size: tuple[int, int]
+    reach_m: float
 
 
 class RouteRasterizer(PlanarRasterizer):
@@ -115,19 +132,9 @@ class RouteRasterizer(PlanarRasterizer):
         width, height = self.raster_size.tolist()
         most_shapes = len(windows) * (int(self.reach_m / PATH_STEP_M) + 2)
         points = np.empty((_CORNERS * most_shapes, 2), np.int32)
-        starts = np.zeros(len(windows) + 1, np.int64)
         poses = np.column_stack([targets.centroids_m, targets.yaws_rad]).astype(np.float64, copy=False)
-        _write_lanes(
-            windows.routes,
-            windows.route_rows,
-            windows.route_arcs_m,
-            poses,
-            self.reach_m,
-            raster_from_world,
-            (width, height),
-            points,
-            starts,
-        )
+        views = _Views(poses, raster_from_world, (width, height), float(self.reach_m))
+        starts = _write_lanes(points, windows.routes, views)
         # each shape is one contour of four corners
         numbers = np.arange(starts[-1])
         shapes = np.zeros((len(numbers), 5), np.int64)
@@ -144,40 +151,28 @@ class RouteRasterizer(PlanarRasterizer):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_lanes(
-    routes: RouteArrays,
-    route_rows: Int64Array,
-    route_arcs_m: Float64Array,
-    poses: Float64Array,
-    reach_m: float,
-    raster_from_world: Float64Array,
-    raster_size: tuple[int, int],
-    points: Int32Array,
-    starts: Int64Array,
-) -> None:
-    """Write the corners of the steps of routes that may touch the pictures, and where those of each window start.
+def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int64Array:
+    """Write the corners of the steps of routes that may touch the pictures.
 
     Args:
-        routes: Routes.
-        route_rows: The route of each window, (B,).
-        route_arcs_m: Length of the route around which the AV is looked for, (B,).
-        poses: World x, y and yaw of the AVs, (B, 3).
-        reach_m: How far ahead lanes are drawn.
-        raster_from_world: Pixels from world metres, (B, 3, 3).
-        raster_size: Width and height in pixels.
         points: Takes columns and rows in 512ths of a pixel, four for a step, (P, 2).
-        starts: Takes the first step of each window and the end of the last one, (B + 1,).
+        routes: The routes of the windows.
+        views: What the pictures show.
+
+    Returns:
+        The first step of each window and the end of the last one, (B + 1,).
     """
-    place, step = np.zeros(3), 0
-    for window in range(len(route_rows)):
-        route, matrix = route_rows[window], raster_from_world[window]
-        if find_on_route(routes, route, route_arcs_m[window], poses[window], place):
-            here_m, end_m = place[0], min(place[0] + reach_m, routes.lengths_m[route])
-            before = _edges_at(routes, route, here_m, matrix)
+    starts, step = np.zeros(len(routes.rows) + 1, np.int64), 0
+    for window in range(len(routes.rows)):
+        route, matrix = routes.rows[window], views.raster_from_world[window]
+        is_there, place = find_on_route(routes, window, views.poses[window])
+        if is_there:
+            here_m, end_m = place.arc_m, min(place.arc_m + views.reach_m, routes.arrays.lengths_m[route])
+            before = _edges_at(routes.arrays, route, here_m, matrix)
             while here_m < end_m:
                 # steps end where the points of the route are, so that edges bend there and nowhere else
                 here_m = min((math.floor(here_m / PATH_STEP_M) + 1) * PATH_STEP_M, end_m)
-                after = _edges_at(routes, route, here_m, matrix)
+                after = _edges_at(routes.arrays, route, here_m, matrix)
                 column_low = row_low = np.inf
                 column_high = row_high = -np.inf
                 for corner, (column, row) in enumerate((before[0], after[0], after[1], before[1])):
@@ -185,10 +180,11 @@ def _write_lanes(
                     points[_CORNERS * step + corner, 1] = subpixel_of(row)
                     column_low, column_high = min(column_low, column), max(column_high, column)
                     row_low, row_high = min(row_low, row), max(row_high, row)
-                if touches_picture(column_low, row_low, column_high, row_high, raster_size):
+                if touches_picture(column_low, row_low, column_high, row_high, views.raster_size):
                     step += 1
                 before = after
         starts[window + 1] = step
+    return starts
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -15,15 +15,14 @@ from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.lanes.path_places import find_place, line_at
-from l5kit.lanes.red_lights import YELLOW
+from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW
 from l5kit.lanes.route_map import RouteMap
-from l5kit.lanes.routes import RouteArrays, RoutedWindows, find_on_route
+from l5kit.lanes.routes import RoutedWindows, RoutePlace, WindowRoutes, find_on_route
 from l5kit.vectorization.vector_map import NO_LIGHT, set_states
 
 __all__ = ["RouteColumns", "agents_by_route"]
 
 _AGENTS_BACK_M = 30.0
-_LINE_SLACK_M = 0.5
 
 
 def agents_by_route(columns: Mapping[str, NumericArray]) -> dict[str, NumericArray]:
@@ -81,6 +80,55 @@ class _Seen(NamedTuple):
     agent_stops: Int64Array
 
 
+class _Given(NamedTuple):
+    """What the columns of B windows are made of.
+
+    Attributes:
+        routes: Their routes.
+        seen: Their targets.
+        windows: First of those that ``agents`` are of, and the end of them.
+        agents: Rows of agents.
+        track_ids: The other agents of each, (B, M).
+        is_there: Which of them are in the current frame, (B, M).
+        lane_rows: The lanes around each, -1 for none, (B, L).
+        graph: The lanes of the map.
+        lights: Their lights.
+        states: State of the light of each lane in the window at hand; zeros between windows.
+        ahead_m: Lengths of the route from the target to the points of the column, ascending, (R,).
+        goal_m: Length up to the goal.
+    """
+
+    routes: WindowRoutes
+    seen: _Seen
+    windows: tuple[int, int]
+    agents: RecordArray
+    track_ids: Int64Array
+    is_there: BoolArray
+    lane_rows: Int64Array
+    graph: _LaneGraph
+    lights: _Lights
+    states: Int64Array
+    ahead_m: Float64Array
+    goal_m: float
+
+
+class _Target(NamedTuple):
+    """The target of a window: the window, its route, and how far along that the target is."""
+
+    window: int
+    route: int
+    arc_m: float
+
+
+class _RoadUser(NamedTuple):
+    """World velocity, length and width of a road user."""
+
+    x_mps: float
+    y_mps: float
+    length_m: float
+    width_m: float
+
+
 class _Columns(NamedTuple):
     """The columns of B samples that tell of the route; see ``docs/samples.md``."""
 
@@ -100,6 +148,14 @@ class _Columns(NamedTuple):
     all_other_agents_route_places: Float32Array
     all_other_agents_route_availability: BoolArray
     lane_on_route: BoolArray
+
+
+class _GraphColumns(NamedTuple):
+    """The columns of B samples that tell of the lanes around; see ``docs/samples.md``."""
+
+    lane_limits: Float32Array
+    lane_successors: BoolArray
+    lane_neighbours: Int64Array
 
 
 @dataclass(frozen=True)
@@ -130,28 +186,28 @@ class RouteColumns:
             is_there: Which of them are in the current frame, (B, M).
             lane_rows: The lanes around each, -1 for none, (B, L).
         """
-        points_m = np.array(self.params.points_m)
-        found = _no_columns(len(windows), track_ids.shape[1], len(points_m), lane_rows.shape[1])
+        ahead_m = np.array(self.params.points_m)
+        num_agents, num_lanes = track_ids.shape[1], lane_rows.shape[1]
+        found = _no_columns(len(windows), num_agents=num_agents, num_points=len(ahead_m), num_lanes=num_lanes)
         if isinstance(windows, RoutedWindows) and targets.track_ids is None:
             active, lights = self.lights.find_active(windows.tl_faces), self.lights
             seen = _seen(windows, targets)
             for rows, part in windows.agents.parts():
-                _write_routes(
-                    windows.routes,
-                    windows.route_rows,
-                    windows.route_arcs_m,
-                    (part.start, part.stop),
-                    seen,
-                    rows,
-                    self._graph,
-                    _Lights(*active, lights.ranks, lights.lane_starts, lights.lane_rows),
-                    track_ids,
-                    is_there,
-                    lane_rows,
-                    points_m,
-                    self.params.goal_distance_m,
-                    found,
+                given = _Given(
+                    routes=windows.routes,
+                    seen=seen,
+                    windows=(part.start, part.stop),
+                    agents=rows,
+                    track_ids=track_ids,
+                    is_there=is_there,
+                    lane_rows=lane_rows,
+                    graph=self._graph,
+                    lights=_Lights(*active, lights.ranks, lights.lane_starts, lights.lane_rows),
+                    states=np.zeros(len(self.route_map.has_light), np.int64),
+                    ahead_m=ahead_m,
+                    goal_m=float(self.params.goal_distance_m),
                 )
+                _write_routes(given, found)
         return {**found._asdict(), "lane_rows": lane_rows, **self._graph_columns(lane_rows)}
 
     @property
@@ -168,15 +224,16 @@ class RouteColumns:
 
     def _graph_columns(self, lane_rows: Int64Array) -> dict[str, NumericArray]:
         """Return limits and order of the lanes around, (B, L), (B, L, L) and (B, L, 2)."""
-        size = lane_rows.shape[1]
-        limits_mps = np.zeros(lane_rows.shape, np.float32)
-        successors = np.zeros((*lane_rows.shape, size), np.bool_)
-        neighbours = np.full((*lane_rows.shape, 2), -1, np.int64)
-        _write_graph(lane_rows, self._graph, limits_mps, successors, neighbours)
-        return {"lane_limits": limits_mps, "lane_successors": successors, "lane_neighbours": neighbours}
+        columns = _GraphColumns(
+            lane_limits=np.zeros(lane_rows.shape, np.float32),
+            lane_successors=np.zeros((*lane_rows.shape, lane_rows.shape[1]), np.bool_),
+            lane_neighbours=np.full((*lane_rows.shape, 2), -1, np.int64),
+        )
+        _write_graph(lane_rows, self._graph, columns)
+        return columns._asdict()
 
 
-def _no_columns(size: int, num_agents: int, num_points: int, num_lanes: int) -> _Columns:
+def _no_columns(size: int, *, num_agents: int, num_points: int, num_lanes: int) -> _Columns:
     """Return the columns of B samples without a route."""
     return _Columns(
         route_polyline=np.zeros((size, num_points, 3), np.float32),
@@ -221,77 +278,49 @@ def _seen(windows: Windows, targets: Targets) -> _Seen:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_routes(
-    routes: RouteArrays,
-    route_rows: Int64Array,
-    route_arcs_m: Float64Array,
-    part: tuple[int, int],
-    seen: _Seen,
-    agents: RecordArray,
-    graph: _LaneGraph,
-    lights: _Lights,
-    track_ids: Int64Array,
-    is_there: BoolArray,
-    lane_rows: Int64Array,
-    ahead_m: Float64Array,
-    goal_m: float,
-    columns: _Columns,
-) -> None:
-    """Write the columns of the windows ``part``, whose agents are ``agents``; see :meth:`RouteColumns.columns`."""
-    states, place, reach_m = np.zeros(len(graph.has_light), np.int64), np.zeros(3), ahead_m[-1]
-    for window in range(part[0], part[1]):
-        route = route_rows[window]
+def _write_routes(given: _Given, columns: _Columns) -> None:
+    """Write the columns of windows; see :meth:`RouteColumns.columns`."""
+    seen, lights, arrays = given.seen, given.lights, given.routes.arrays
+    controlled = (lights.ranks, lights.lane_starts, lights.lane_rows)
+    for window in range(given.windows[0], given.windows[1]):
         pose = np.array([seen.centroids_m[window, 0], seen.centroids_m[window, 1], seen.yaws_rad[window]])
-        if not find_on_route(routes, route, route_arcs_m[window], pose, place):
+        is_on_route, place = find_on_route(given.routes, window, pose)
+        if not is_on_route:
             continue
-        points_m = routes.points_m[routes.starts[route] : routes.starts[route + 1]]
+        target = _Target(window, given.routes.rows[window], place.arc_m)
         shown = lights.faces[lights.face_starts[window] : lights.face_starts[window + 1]]
-        controlled = (lights.ranks, lights.lane_starts, lights.lane_rows)
-        set_states(shown, controlled, states, True)
-        _write_points(routes, route, place[0], seen, window, graph, states, ahead_m, columns)
-        front_m = place[0] + 0.5 * seen.extents_m[window, 0]
-        _write_gaps(routes, route, front_m, states, reach_m, columns.route_gaps[window])
-        set_states(shown, controlled, states, False)
-        goal_x, goal_y, _, _ = line_at(points_m, min(place[0] + goal_m, routes.lengths_m[route]))
+        set_states(shown, controlled, given.states, True)
+        _write_points(given, target, columns)
+        _write_gaps(given, target, columns.route_gaps[window])
+        set_states(shown, controlled, given.states, False)
+
+        # where the route ends before the goal, its end is the goal
+        goal_arc_m = min(place.arc_m + given.goal_m, arrays.lengths_m[target.route])
+        points_m = arrays.points_m[arrays.starts[target.route] : arrays.starts[target.route + 1]]
+        goal_x, goal_y, _, _ = line_at(points_m, goal_arc_m)
         goal_x, goal_y = transform_xy(seen.agent_from_world[window], goal_x, goal_y)
         columns.goal_position[window, 0], columns.goal_position[window, 1] = goal_x, goal_y
         columns.goal_availability[window] = columns.agent_route_availability[window] = True
-        _write_place(
-            routes,
-            route,
-            (place[0], place[1], place[2]),
-            place[0],
-            (seen.velocities_mps[window, 0], seen.velocities_mps[window, 1]),
-            (seen.extents_m[window, 0], seen.extents_m[window, 1]),
-            columns.agent_route_place[window],
-        )
-        _write_agents(
-            routes, route, place[0], reach_m, agents, seen, window, track_ids[window], is_there[window], columns
-        )
-        _mark_lanes(routes, route, place[0], reach_m, lane_rows[window], columns.lane_on_route[window])
+
+        x_mps, y_mps = seen.velocities_mps[window, 0], seen.velocities_mps[window, 1]
+        av = _RoadUser(x_mps, y_mps, seen.extents_m[window, 0], seen.extents_m[window, 1])
+        columns.agent_route_place[window] = _along_route(given, target, place, av)
+        _write_agents(given, target, columns)
+        _mark_lanes(given, target, columns.lane_on_route[window])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_points(
-    routes: RouteArrays,
-    route: int,
-    arc_m: float,
-    seen: _Seen,
-    window: int,
-    graph: _LaneGraph,
-    states: Int64Array,
-    ahead_m: Float64Array,
-    columns: _Columns,
-) -> None:
+def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
     """Write what holds at the points of the route ahead; the lines between two points stand at the second one."""
+    routes, window, route = given.routes.arrays, target.window, target.route
     first = routes.starts[route]
     points_m = routes.points_m[first : routes.starts[route + 1]]
     piece, stop = routes.piece_starts[route], routes.piece_starts[route + 1]
-    before_m = arc_m - PATH_STEP_M
+    before_m = target.arc_m - PATH_STEP_M
     while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= before_m:
         piece += 1
-    for point in range(len(ahead_m)):
-        here_m = arc_m + ahead_m[point]
+    for point in range(len(given.ahead_m)):
+        here_m = target.arc_m + given.ahead_m[point]
         if here_m > routes.lengths_m[route]:
             break
         light = NO_LIGHT
@@ -299,28 +328,30 @@ def _write_points(
             piece += 1
             for side in range(2):
                 lane = routes.line_lanes[piece, side]
-                if lane >= 0 and graph.has_light[lane]:
-                    light = states[lane] if light == NO_LIGHT else max(light, states[lane])
+                if lane >= 0 and given.graph.has_light[lane]:
+                    state = given.states[lane]
+                    light = state if light == NO_LIGHT else max(light, state)
         x, y, along_x, along_y = line_at(points_m, here_m)
-        x, y = transform_xy(seen.agent_from_world[window], x, y)
+        x, y = transform_xy(given.seen.agent_from_world[window], x, y)
         columns.route_polyline[window, point, 0], columns.route_polyline[window, point, 1] = x, y
-        columns.route_polyline[window, point, 2] = _wrapped(math.atan2(along_y, along_x) - seen.yaws_rad[window])
+        turn_rad = _wrapped(math.atan2(along_y, along_x) - given.seen.yaws_rad[window])
+        columns.route_polyline[window, point, 2] = turn_rad
         columns.route_availability[window, point] = True
         lane, row = routes.piece_lanes[piece], first + index_along(here_m + 0.5 * PATH_STEP_M, len(points_m) - 1)
-        columns.route_limits[window, point] = graph.limits_mps[lane]
+        columns.route_limits[window, point] = given.graph.limits_mps[lane]
         columns.route_bend_speeds[window, point] = routes.bend_speeds_mps[row]
         columns.route_lights[window, point] = light
-        columns.route_in_junction[window, point] = graph.is_in_junction[lane]
+        columns.route_in_junction[window, point] = given.graph.is_in_junction[lane]
         columns.route_widths[window, point, 0] = routes.widths_m[row, 0]
         columns.route_widths[window, point, 1] = routes.widths_m[row, 1]
         columns.route_lanes[window, point] = lane
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_gaps(
-    routes: RouteArrays, route: int, front_m: float, states: Int64Array, reach_m: float, gaps_m: Float32Array
-) -> None:
-    """Write how far the first yellow or red line and the end of the route are ahead of a front, at most the reach."""
+def _write_gaps(given: _Given, target: _Target, gaps_m: Float32Array) -> None:
+    """Write how far the first yellow or red line and the end of the route are ahead of the front, at most the reach."""
+    routes, route, reach_m = given.routes.arrays, target.route, given.ahead_m[-1]
+    front_m = target.arc_m + 0.5 * given.seen.extents_m[target.window, 0]
     gaps_m[0] = reach_m
     gaps_m[1] = max(min(routes.lengths_m[route] - front_m, reach_m), 0.0)
     for piece in range(routes.piece_starts[route], routes.piece_starts[route + 1]):
@@ -329,62 +360,42 @@ def _write_gaps(
             break
         for side in range(2):
             lane = routes.line_lanes[piece, side]
-            if lane >= 0 and states[lane] >= YELLOW and -_LINE_SLACK_M <= gap_m < gaps_m[0]:
+            if lane >= 0 and given.states[lane] >= YELLOW and -LINE_SLACK_M <= gap_m < gaps_m[0]:
                 gaps_m[0] = max(gap_m, 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_place(
-    routes: RouteArrays,
-    route: int,
-    place: tuple[float, float, float],
-    from_m: float,
-    velocity_mps: tuple[float, float],
-    size_m: tuple[float, float],
-    values: Float32Array,
-) -> None:
-    """Write the six numbers of a road user along a route.
-
-    Args:
-        routes: Routes.
-        route: The route.
-        place: Where it is: length of the route, metres to the left, and its heading minus that of the route.
-        from_m: Length of the route from which metres along it count.
-        velocity_mps: World velocity.
-        size_m: Length and width.
-        values: Takes them, (6,).
-    """
-    arc_m, offset_m, turn = place
-    first = routes.starts[route]
-    _, _, along_x, along_y = line_at(routes.points_m[first : routes.starts[route + 1]], arc_m)
-    row = first + index_along(arc_m + 0.5 * PATH_STEP_M, routes.starts[route + 1] - first - 1)
-    half_m = 0.5 * (abs(math.cos(turn)) * size_m[1] + abs(math.sin(turn)) * size_m[0])
-    is_inside = offset_m - half_m < routes.widths_m[row, 0] and offset_m + half_m > -routes.widths_m[row, 1]
-    values[0], values[1] = arc_m - from_m, offset_m
-    values[2] = velocity_mps[0] * along_x + velocity_mps[1] * along_y
-    values[3] = velocity_mps[1] * along_x - velocity_mps[0] * along_y
-    values[4], values[5] = turn, 1.0 if is_inside else 0.0
+def _along_route(
+    given: _Given, target: _Target, place: RoutePlace, user: _RoadUser
+) -> tuple[float, float, float, float, float, float]:
+    """Return the six numbers of a road user along the route of a target."""
+    routes, route = given.routes.arrays, target.route
+    first, stop = routes.starts[route], routes.starts[route + 1]
+    _, _, along_x, along_y = line_at(routes.points_m[first:stop], place.arc_m)
+    row = first + index_along(place.arc_m + 0.5 * PATH_STEP_M, stop - first - 1)
+    half_m = 0.5 * (abs(math.cos(place.turn_rad)) * user.width_m + abs(math.sin(place.turn_rad)) * user.length_m)
+    left_m, right_m = routes.widths_m[row, 0], routes.widths_m[row, 1]
+    is_inside = place.left_m - half_m < left_m and place.left_m + half_m > -right_m
+    return (
+        place.arc_m - target.arc_m,
+        place.left_m,
+        user.x_mps * along_x + user.y_mps * along_y,
+        user.y_mps * along_x - user.x_mps * along_y,
+        place.turn_rad,
+        1.0 if is_inside else 0.0,
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_agents(
-    routes: RouteArrays,
-    route: int,
-    arc_m: float,
-    reach_m: float,
-    agents: RecordArray,
-    seen: _Seen,
-    window: int,
-    track_ids: Int64Array,
-    is_there: BoolArray,
-    columns: _Columns,
-) -> None:
+def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
     """Write where the other agents of a window are along its route."""
-    points_m = routes.points_m[routes.starts[route] : routes.starts[route + 1]]
-    first = index_along(arc_m - _AGENTS_BACK_M, len(points_m) - 1)
-    stop = index_along(arc_m + reach_m, len(points_m) - 1) + 1
-    for row in range(seen.agent_starts[window], seen.agent_stops[window]):
-        agent = agents[row]
+    routes, window = given.routes.arrays, target.window
+    points_m = routes.points_m[routes.starts[target.route] : routes.starts[target.route + 1]]
+    first = index_along(target.arc_m - _AGENTS_BACK_M, len(points_m) - 1)
+    stop = index_along(target.arc_m + given.ahead_m[-1], len(points_m) - 1) + 1
+    track_ids, is_there = given.track_ids[window], given.is_there[window]
+    for row in range(given.seen.agent_starts[window], given.seen.agent_stops[window]):
+        agent = given.agents[row]
         for slot in range(len(track_ids)):
             if track_ids[slot] != np.int64(agent.track_id) or not is_there[slot]:
                 continue
@@ -393,41 +404,29 @@ def _write_agents(
             yaw = float(agent.yaw)
             found_m, offset_m, _ = find_place(points_m, first, stop, (agent.centroid[0], agent.centroid[1], yaw))
             _, _, along_x, along_y = line_at(points_m, found_m)
-            _write_place(
-                routes,
-                route,
-                (found_m, offset_m, _wrapped(yaw - math.atan2(along_y, along_x))),
-                arc_m,
-                (agent.velocity[0], agent.velocity[1]),
-                (agent.extent[0], agent.extent[1]),
-                columns.all_other_agents_route_places[window, slot],
-            )
+            place = RoutePlace(found_m, offset_m, _wrapped(yaw - math.atan2(along_y, along_x)))
+            x_mps, y_mps = float(agent.velocity[0]), float(agent.velocity[1])
+            user = _RoadUser(x_mps, y_mps, float(agent.extent[0]), float(agent.extent[1]))
+            columns.all_other_agents_route_places[window, slot] = _along_route(given, target, place, user)
             columns.all_other_agents_route_availability[window, slot] = True
             break
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _mark_lanes(
-    routes: RouteArrays, route: int, arc_m: float, reach_m: float, lane_rows: Int64Array, is_on_route: BoolArray
-) -> None:
+def _mark_lanes(given: _Given, target: _Target, is_on_route: BoolArray) -> None:
     """Mark the lanes (L,) that are part of the route ahead."""
-    stop = routes.piece_starts[route + 1]
-    for piece in range(routes.piece_starts[route], stop):
+    routes, lane_rows, arc_m = given.routes.arrays, given.lane_rows[target.window], target.arc_m
+    stop = routes.piece_starts[target.route + 1]
+    for piece in range(routes.piece_starts[target.route], stop):
         begin_m = routes.piece_arcs_m[piece]
         end_m = routes.piece_arcs_m[piece + 1] if piece + 1 < stop else np.inf
-        if begin_m <= arc_m + reach_m and end_m > arc_m:
+        if begin_m <= arc_m + given.ahead_m[-1] and end_m > arc_m:
             for slot in range(len(lane_rows)):
                 is_on_route[slot] |= lane_rows[slot] == routes.piece_lanes[piece]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_graph(
-    lane_rows: Int64Array,
-    graph: _LaneGraph,
-    limits_mps: Float32Array,
-    successors: BoolArray,
-    neighbours: Int64Array,
-) -> None:
+def _write_graph(lane_rows: Int64Array, graph: _LaneGraph, columns: _GraphColumns) -> None:
     """Write limits of the lanes of windows (B, L), which of them follow each, and where those beside each stand."""
     for window in range(len(lane_rows)):
         rows = lane_rows[window]
@@ -435,15 +434,15 @@ def _write_graph(
             lane = rows[slot]
             if lane < 0:
                 continue
-            limits_mps[window, slot] = graph.limits_mps[lane]
+            columns.lane_limits[window, slot] = graph.limits_mps[lane]
             for other in range(len(rows)):
                 if rows[other] < 0:
                     continue
                 for link in range(graph.ahead_starts[lane], graph.ahead_starts[lane + 1]):
-                    successors[window, slot, other] |= graph.ahead_rows[link] == rows[other]
+                    columns.lane_successors[window, slot, other] |= graph.ahead_rows[link] == rows[other]
                 for side in range(2):
                     if graph.side_rows[lane, side] == rows[other]:
-                        neighbours[window, slot, side] = other
+                        columns.lane_neighbours[window, slot, side] = other
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -23,8 +23,8 @@ from l5kit.environment.observations.lane_points import LanePointArrays, LanePoin
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_places import line_at
-from l5kit.lanes.red_lights import RED, YELLOW
-from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, ColorRows, EgoRows, SceneRows, rank_of_line
+from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW
+from l5kit.simulation.lanes.lane_following import ColorRows, EgoRows, SceneRows, rank_of_line
 
 __all__ = ["CompactLayout", "LanePoints", "RouteRows", "SeenRows", "VehicleRows", "write_compact_states"]
 

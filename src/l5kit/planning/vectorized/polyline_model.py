@@ -139,15 +139,6 @@ class PolylineModel(nn.Module):
             num_boundaries: Boundaries among the types.
             route: The route, None where the model sees none.
         """
-        if route is None:
-            return self.model_call(
-                elements.agents,
-                elements.static,
-                elements.agents_available,
-                elements.static_available,
-                types,
-                num_boundaries,
-            )
         return self.model_call(
             elements.agents,
             elements.static,
@@ -155,7 +146,7 @@ class PolylineModel(nn.Module):
             elements.static_available,
             types,
             num_boundaries,
-            route,
+            *([] if route is None else [route]),
         )
 
     def embed_polyline(

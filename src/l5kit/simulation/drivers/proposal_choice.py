@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M
-from l5kit.lanes.red_lights import RED
+from l5kit.lanes.red_lights import LINE_SLACK_M, RED
 from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers.proposal_comfort import ComfortFilters, is_comfortable
 from l5kit.simulation.drivers.proposal_forecasts import Lanes, Others, forecast_others
@@ -28,7 +28,7 @@ from l5kit.simulation.drivers.proposal_scores import (
 from l5kit.simulation.drivers.proposal_speeds import write_plan, write_ways_of_driver, write_ways_of_emergency
 from l5kit.simulation.drivers.proposal_ways import NUM_COLUMNS as OBSTACLE_COLUMNS
 from l5kit.simulation.drivers.proposal_ways import Way, write_obstacles
-from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, Numbers
+from l5kit.simulation.lanes.lane_following import Numbers
 
 GIVEN, EMERGENCY = -2, -1
 """In place of the number of a proposal: the plan that was given, and emergency braking."""

@@ -10,9 +10,9 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
 from l5kit.lanes.path_places import line_at
-from l5kit.lanes.red_lights import YELLOW
+from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW
 from l5kit.simulation.drivers.proposal_forecasts import Others
-from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, rank_of_line
+from l5kit.simulation.lanes.lane_following import rank_of_line
 from l5kit.simulation.lanes.leaders import first_contact
 
 

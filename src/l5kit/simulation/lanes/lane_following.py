@@ -8,7 +8,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
 from l5kit.lanes.path_places import find_place, pose_at
-from l5kit.lanes.red_lights import RED, YELLOW
+from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW
 from l5kit.simulation.intelligent_driver import driver_acceleration
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
@@ -23,9 +23,6 @@ Numbers = tuple[float, float, float, float, float]
 Drive = tuple[Numbers, float, float, Float64Array]
 """Parameters of a driver, the part of the limit that it wants to drive, the length of a step, and how fast it may be at
 each point of all paths for the bends ahead, (P,), of length 0 where bends do not matter."""
-
-LINE_SLACK_M = 0.5
-"""How far beyond a red line the front of a vehicle may stand for which the line still counts, metres."""
 
 _LOOK_PART = 1.5
 _LEAST_LOOK_M = 20.0
