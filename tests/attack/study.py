@@ -166,9 +166,13 @@ class Study:
         return (int(scenes[0]), frame - int(bounds[scenes[0], 0])) if len(scenes) == 1 else None
 
     def stored_frame_of_agent(self, row: int) -> int | None:
-        """Return the frame of the log whose stored interval holds an agent row, if one alone does."""
-        bounds = self._bounds("frames", "agent_index_interval")
-        frames = np.flatnonzero((bounds[:, 0] <= row) & (row < bounds[:, 1]))
+        """Return the frame of the log whose stored interval holds an agent row, if one alone does.
+
+        An interval that does not lie within the rows holds none.
+        """
+        bounds, num_rows = self._bounds("frames", "agent_index_interval"), len(self.stored["agents"])
+        is_possible = (bounds[:, 0] >= 0) & (bounds[:, 1] <= num_rows)
+        frames = np.flatnonzero(is_possible & (bounds[:, 0] <= row) & (row < bounds[:, 1]))
         return int(frames[0]) if len(frames) == 1 else None
 
     def may_be_as_stored(self, frame: int, place: tuple[int, int] | None) -> bool:

@@ -13,6 +13,7 @@ from support.logs import write_with_chunks
 from support.random_logs import random_dataset
 from support.samples import make_cfg
 
+FACES_OF_FRAMES = "traffic_light_faces_index_interval"
 OPENERS = {"cached": {}, "uncached": {"cached": False}, "mmap": {"cached": "mmap", "progress": False}}
 
 
@@ -83,11 +84,19 @@ def test_other_kinds_of_types_are_refused(made, tmp_path, stored):
         ChunkedDataset(path).open()
 
 
-def test_faces_that_no_frame_can_name_are_told(made, tmp_path):
+@pytest.mark.parametrize(
+    ("key", "field", "stored", "hint"),
+    [
+        ("frames", FACES_OF_FRAMES, f"{FACES_OF_FRAMES}_", f" \\(it has '{FACES_OF_FRAMES}_', much like it\\)"),
+        ("frames", FACES_OF_FRAMES, "else", ""),
+        ("agents", "velocity", "Velocities", " \\(it has 'Velocities', much like it\\)"),
+    ],
+)
+def test_a_field_by_another_name_is_refused_and_told(made, tmp_path, key, field, stored, hint):
+    """Faces that no frame can name would be lost in silence; a dataset without them can do without the field."""
     path = Path(write_with_chunks(made, tmp_path / "log.zarr"))
-    file = path / "frames" / ".zarray"
-    file.write_text(file.read_text().replace("traffic_light_faces_index_interval", "traffic_light_faces_of_the_frame"))
-    with pytest.warns(
-        RuntimeWarning, match=r"faces, but its frames have no field 'traffic_light_faces_index_interval'"
-    ):
+    file = path / key / ".zarray"
+    file.write_text(file.read_text().replace(f'"{field}"', f'"{stored}"'))
+    with pytest.raises(DatasetFormatError, match=rf"{key}/\.zarray lacks the field '{field}'{hint}, got"):
         ChunkedDataset(str(path)).open()
+    assert any(finding.severity == "error" and field in finding.message for finding in validate_path(path))

@@ -18,6 +18,7 @@ from l5kit.errors import ConfigError, InvalidArgumentError, without_secrets
 __all__ = [
     "MAX_DEPTH",
     "did_you_mean",
+    "nearest_name",
     "parse_json",
     "parse_yaml",
     "read_text",
@@ -45,9 +46,20 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
         name: What was given; what is no text is like nothing.
         known: What there is.
     """
+    near = nearest_name(name, known)
+    return "" if near is None else f" (did you mean {near!r}?)"
+
+
+def nearest_name(name: object, known: Iterable[str]) -> str | None:
+    """Return the name that is most like another one, whatever its case; None where none is like it.
+
+    Args:
+        name: The other one; what is no text is like nothing.
+        known: What there is.
+    """
     by_plain = {_plain(other): other for other in known}
     near = get_close_matches(_plain(name), by_plain, n=1) if isinstance(name, str) else []
-    return f" (did you mean {by_plain[near[0]]!r}?)" if near else ""
+    return by_plain[near[0]] if near else None
 
 
 def _plain(name: str) -> str:

@@ -262,10 +262,17 @@ def _find_faults(
     misplaced = _mark_floating(faults, bounds, filled, rows)
     if len(filled):
         are_damage = _are_damaged_gaps(bounds, filled, goes_on)
-        borders = _Borders.of(bounds[filled], _are_explained(faults, filled), rows, is_break, are_damage)
+        borders = _Borders.of(
+            bounds[filled],
+            _are_explained(faults, filled),
+            rows,
+            is_break,
+            are_damage,
+            has_empty=_have_empty(faults, bounds, filled, rows),
+        )
         found, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
         found[is_shifted] = IntervalFault.SHIFTED
-        _mark_empty(faults, bounds, filled, borders, is_shifted)
+        _mark_empty(faults, bounds, filled, borders, found)
         faults[filled] = _blame_others(found, is_shifted)
         faults[misplaced] = IntervalFault.MISPLACED
         _mark_misplaced(faults, bounds, filled, rows[0])
@@ -358,6 +365,19 @@ def _are_damaged_gaps(bounds: Int64Array, filled: Int64Array, goes_on: GoesOn | 
     return are_damaged
 
 
+def _have_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> BoolArray:
+    """Return at which borders of M filled intervals empty ones without a fault lie, (2, M + 1).
+
+    The first row has those where the interval before ends, the second those where the next one starts.
+    """
+    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
+    border, places = np.searchsorted(filled, empty), bounds[empty, 0]
+    has_empty = np.zeros((2, len(filled) + 1), np.bool_)
+    has_empty[0, border[places == np.append(rows[0], bounds[filled, 1])[border]]] = True
+    has_empty[1, border[places == np.append(bounds[filled, 0], rows[1])[border]]] = True
+    return has_empty
+
+
 @dataclass(frozen=True)
 class _Borders:
     """The borders of M filled intervals, as the intervals on both sides of each have them.
@@ -384,6 +404,8 @@ class _Borders:
         rows: tuple[int, int],
         is_break: IsBreak | None,
         are_damage: BoolArray,
+        *,
+        has_empty: BoolArray,
     ) -> "_Borders":
         """Return the borders of filled intervals (M, 2).
 
@@ -393,6 +415,7 @@ class _Borders:
             rows: Where the first one has to start, and the end of the rows.
             is_break: Where an interval may well start or end; None if nothing tells.
             are_damage: Whether a gap at a border is damage, however many rows it has.
+            has_empty: Where empty intervals lie, see :func:`_have_empty`.
         """
         ends, starts = np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
         gaps = starts - ends
@@ -409,7 +432,12 @@ class _Borders:
         # records that were left out on purpose leave gaps of whole records, damage rarely does
         is_short = gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0])))
         may_be_damage = is_wrong & (is_short | are_damage)
-        return cls(is_wrong, is_overlap, may_be_damage & ~proves_start, may_be_damage & ~proves_end)
+        # of a gap with empty ones only the two may be wrong between which it opens: the last one that lies at its
+        # start, be it empty or filled, and the first one at its end
+        is_gap = is_wrong & ~is_overlap
+        opens_at_filled = may_be_damage | (is_gap & has_empty.any(axis=0))
+        may_stop_be_wrong, may_start_be_wrong = opens_at_filled & ~(is_gap & has_empty)
+        return cls(is_wrong, is_overlap, may_start_be_wrong & ~proves_start, may_stop_be_wrong & ~proves_end)
 
     def faults(self) -> UInt8Array:
         """Return the fault of each filled interval, (M,)."""
@@ -424,16 +452,28 @@ class _Borders:
 
 
 def _mark_empty(
-    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, borders: _Borders, is_shifted: BoolArray
+    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, borders: _Borders, found: UInt8Array
 ) -> None:
-    """Mark empty intervals right before rows that belong to none: they may be what is left of filled ones.
+    """Mark empty intervals beside rows that belong to none: they may be what is left of filled ones.
 
-    Before and behind a shifted stretch the shift tells why rows belong to none.
+    Before and behind a shifted stretch the shift tells why rows belong to none, and so does the filled interval on the
+    other side of them if it fits nowhere.
+
+    Args:
+        faults: Of all intervals, where they are marked.
+        bounds: All intervals.
+        filled: The M filled ones.
+        borders: Their borders.
+        found: Their faults, (M,).
     """
-    is_at_shift = np.append(is_shifted, False) | np.append(False, is_shifted)
     empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-    is_before_gap = (borders.is_wrong & ~borders.is_overlap & ~is_at_shift)[np.searchsorted(filled, empty)]
-    faults[empty[is_before_gap]] = IntervalFault.EMPTY
+    border = np.searchsorted(filled, empty)
+    before, behind = np.append(0, found)[border], np.append(found, 0)[border]
+    lies_at_end = bounds[empty, 0] == np.append(bounds[filled, 0], -1)[border]
+    is_explained = (before == IntervalFault.SHIFTED) | (behind == IntervalFault.SHIFTED)
+    is_explained |= np.where(lies_at_end, before, behind) == IntervalFault.BOTH
+    is_beside_gap = (borders.is_wrong & ~borders.is_overlap)[border]
+    faults[empty[is_beside_gap & ~is_explained]] = IntervalFault.EMPTY
 
 
 def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> None:

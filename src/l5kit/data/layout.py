@@ -10,6 +10,7 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from l5kit._types import DType, JsonObject, Records
+from l5kit.configs.texts import nearest_name
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.record_dtype import RecordDType
@@ -166,11 +167,24 @@ def _find_wrong_field(dtype: DType, key: str) -> str | None:
         if name not in (dtype.names or ()):
             if name == FACE_INTERVAL:
                 continue
-            return f"lacks the field {name!r}, got {dtype}"
+            return explain_missing_field(dtype, key, name)
         found, wanted = dtype[name], expected[name]
         if found.shape != wanted.shape or not _same_kind(found.base, wanted.base):
             return f"must have {wanted} as field {name!r}, got {found}"
     return None
+
+
+def explain_missing_field(dtype: DType, key: str, name: str) -> str:
+    """Return in words that records lack a field of the format, and which of their own may be the one by another name.
+
+    Args:
+        dtype: Their type.
+        key: Name of the array.
+        name: The field.
+    """
+    standard: DType = np.dtype(ARRAYS[key][1])
+    near = nearest_name(name, set(dtype.names or ()) - set(standard.names or ()))
+    return f"lacks the field {name!r}{'' if near is None else f' (it has {near!r}, much like it)'}, got {dtype}"
 
 
 def with_face_interval(dtype: DType) -> DType:

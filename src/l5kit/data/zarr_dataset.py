@@ -362,14 +362,19 @@ class ChunkedDataset:
         """
         self.root = self._open_group("r")
         errors: dict[str, L5KitError] = {}
+        opened: dict[str, Records] = {}
         cache = ChunkCache(0)
         for key, (attribute, _, _) in layout.ARRAYS.items():
             try:
-                setattr(self, attribute, self._open_array(key, cache))
+                opened[key] = self._open_array(key, cache)
+                if {FRAME_ARRAY_KEY, TL_FACE_ARRAY_KEY} <= opened.keys():
+                    self._check_face_intervals(opened)
             except UnreachableDataError:
                 raise
             except L5KitError as error:
                 errors[key] = error
+            else:
+                setattr(self, attribute, opened[key])
         return errors
 
     def _open_group(self, mode: str) -> zarr.Group:
@@ -410,16 +415,22 @@ class ChunkedDataset:
         return LogFacts.from_attributes(self.root.attrs.asdict(), file=file)
 
     def _check_face_intervals(self, opened: Mapping[str, Any]) -> None:
-        num_faces, stored = len(opened[TL_FACE_ARRAY_KEY]), opened["frames"].zarr_array.dtype.names
-        if num_faces and FACE_INTERVAL not in stored:
-            _warn(
-                f"dataset {self.path!r} has {num_faces} traffic light faces, but its frames have no field "
-                f"{FACE_INTERVAL!r} that names them: it is read as one without traffic lights"
+        """Refuse frames that cannot name the faces that there are: without the field all lights would be lost."""
+        num_faces, stored = len(opened[TL_FACE_ARRAY_KEY]), opened[FRAME_ARRAY_KEY].zarr_array.dtype
+        if num_faces and FACE_INTERVAL not in stored.names:
+            problem = layout.explain_missing_field(stored, FRAME_ARRAY_KEY, FACE_INTERVAL)
+            raise DatasetFormatError(
+                f"{self._metadata_file(FRAME_ARRAY_KEY)} {problem}: nothing says whose the {num_faces} traffic light "
+                "faces of the dataset are; give the field its name, or restore the metadata from the source of the "
+                "dataset"
             )
 
+    def _metadata_file(self, key: str) -> str:
+        name = "zarr.json" if self.root.metadata.zarr_format == 3 else ".zarray"
+        return stores.describe_file(self.root.store, f"{key}/{name}")
+
     def _open_array(self, key: str, cache: ChunkCache) -> Records:
-        is_columns = self.root.metadata.zarr_format == 3
-        file = stores.describe_file(self.root.store, f"{key}/{'zarr.json' if is_columns else '.zarray'}")
+        is_columns, file = self.root.metadata.zarr_format == 3, self._metadata_file(key)
         try:
             array: Any = self.root[key]
         except KeyError as error:

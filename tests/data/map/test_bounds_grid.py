@@ -65,3 +65,20 @@ def test_arrays_are_read_only() -> None:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     assert bounds_m.flags.writeable
+
+
+def test_bounds_that_lie_on_each_other_take_little_memory_and_are_found_all() -> None:
+    """As a map with thousands of copies of a road along all of it has them."""
+    bounds_m = np.array([[[0.0, 0.0], [1000.0, 800.0]]]) + np.arange(5000.0)[:, None, None] * 1e-3
+    grid = BoundsGrid.build(bounds_m, 0.5)
+    assert len(grid.cell_rows) <= 1_000_000
+    rows, starts = grid.find_near(np.array([[500.0, 400.0], [-0.25, 3.0], [1004.0, 400.0], [-0.6, 3.0]]))
+    assert np.diff(starts).tolist() == [5000, 250, 1500 - 1, 0]
+    assert (np.diff(rows[:5000]) == 1).all()
+
+
+def test_ordinary_bounds_are_in_small_cells() -> None:
+    """Cells are made larger only where bounds are in many of them on average."""
+    corners_m = np.random.default_rng(2).uniform(0, 2000, (5000, 2))
+    grid = BoundsGrid.build(np.stack([corners_m, corners_m + 60.0], axis=1), 0.5)
+    assert grid.num_cells[0] >= 255

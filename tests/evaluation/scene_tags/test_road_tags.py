@@ -8,13 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.builder import MapBuilder
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.evaluation.driving.lane_places import find_lane_places
 from l5kit.evaluation.scene_tags.road_tags import find_lane_changes, find_stops_at_red, find_unprotected_crossings
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap
+from l5kit.lanes.driving_map import build_driving_map
 from support.driving import ROAD_LANES, drive_along, make_road_map, road_users_at, straight_drive
+from support.maps import WORLD_TO_ECEF
 
 DEFAULTS = TagThresholds()
 ROW = {name: row for row, name in enumerate(ROAD_LANES)}
@@ -122,6 +126,15 @@ def test_unprotected_crossings(driving_map, situation, expected):
 @pytest.mark.parametrize(("frame", "expected"), [(42, True), (43, False)], ids=["3.0 s after", "3.1 s after"])
 def test_post_encroachment_time_of_crossings(driving_map, frame, expected):
     assert bool(crossings(driving_map, [frame])) == expected
+
+
+def test_on_a_map_without_lanes_nothing_is_done_on_a_lane(tmp_path):
+    MapBuilder(WORLD_TO_ECEF).save(tmp_path / "empty.pb")
+    empty = build_driving_map(MapAPI(str(tmp_path / "empty.pb"), WORLD_TO_ECEF))
+    assert empty.num_lanes == 0
+    assert crossings(empty, [20]) == []
+    assert stops(empty, straight_drive(30, speed_mps=0.0), []) == []
+    assert changes(empty, np.repeat([0.0, 4.0], 20)) == []
 
 
 def test_red_lanes_of_frames():

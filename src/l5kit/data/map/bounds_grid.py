@@ -14,6 +14,15 @@ _MAX_CELLS = 255
 It keeps the numbers of all cells within two bytes.
 """
 
+_MOST_ENTRIES = 1_000_000
+"""Bounds of all cells together from which on, if they also are many for each of the bounds, cells are made larger.
+
+Elements of a map are in a few cells each; those that lie on each other over all of it would take a gigabyte.
+"""
+
+_MOST_CELLS_OF_BOUNDS = 64
+"""Cells of each of the bounds, on average, that are many; a road has about ten."""
+
 GridArrays = tuple[Float64Array, float, Float64Array, Float64Array, tuple[int, int], Int64Array, Int64Array]
 """The fields of a :class:`BoundsGrid` but the last."""
 
@@ -53,12 +62,19 @@ class BoundsGrid(ReadOnlyArrays):
         """Return the grid of bounds (N, 2, 2) for one radius; bounds that are not finite are near nothing."""
         if bounds_m.flags.writeable or bounds_m.dtype != np.float64:
             bounds_m = np.array(bounds_m, dtype=np.float64)
-        finite = bounds_m[np.isfinite(bounds_m).all(axis=(1, 2))]
+        is_finite = np.isfinite(bounds_m).all(axis=(1, 2))
+        finite = bounds_m[is_finite]
         origin_m = finite[:, 0].min(axis=0, initial=np.inf) - radius_m if len(finite) else np.zeros(2)
         end_m = finite[:, 1].max(axis=0, initial=-np.inf) + radius_m if len(finite) else np.zeros(2)
         cell_m = np.maximum((end_m - origin_m) / _MAX_CELLS, radius_m)
-        num_x, num_y = (np.floor((end_m - origin_m) / cell_m).astype(np.int64) + 1).tolist()
-        starts, rows = _sort_into_cells(bounds_m, radius_m, origin_m, cell_m, (num_x, num_y))
+        # after as many doublings there is one cell
+        for _ in range(_MAX_CELLS.bit_length()):
+            num_x, num_y = (np.floor((end_m - origin_m) / cell_m).astype(np.int64) + 1).tolist()
+            low, counts = _find_touched_cells(finite, radius_m, origin_m, cell_m, (num_x, num_y))
+            if counts.prod(axis=1).sum() <= max(_MOST_ENTRIES, _MOST_CELLS_OF_BOUNDS * len(finite)):
+                break
+            cell_m = 2 * cell_m
+        starts, rows = _sort_into_cells(np.flatnonzero(is_finite), low, counts, (num_x, num_y))
         most_in_cell = int(np.diff(starts).max())
         return cls(bounds_m, radius_m, origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
 
@@ -89,20 +105,33 @@ class BoundsGrid(ReadOnlyArrays):
         return rows[: starts[-1]], starts
 
 
-def _sort_into_cells(
+def _find_touched_cells(
     bounds_m: Float64Array, radius_m: float, origin_m: Float64Array, cell_m: Float64Array, num_cells: tuple[int, int]
 ) -> tuple[Int64Array, Int64Array]:
-    """Return where the bounds of each cell start, and the bounds of all cells."""
-    finite = np.flatnonzero(np.isfinite(bounds_m).all(axis=(1, 2)))
-    low = np.maximum(_cells_of(bounds_m[finite, 0] - radius_m, origin_m, cell_m), 0)
-    high = np.minimum(_cells_of(bounds_m[finite, 1] + radius_m, origin_m, cell_m) + 1, num_cells)
-    num_x, num_y = np.maximum(high - low, 0).T
-    columns = np.repeat(np.arange(len(finite)), num_x)  # the bounds, once for each column of cells that they touch
+    """Return the lowest cells that finite bounds (N, 2, 2) come near, and how many along both axes, (N, 2) each."""
+    low = np.maximum(_cells_of(bounds_m[:, 0] - radius_m, origin_m, cell_m), 0)
+    high = np.minimum(_cells_of(bounds_m[:, 1] + radius_m, origin_m, cell_m) + 1, num_cells)
+    return low, np.maximum(high - low, 0)
+
+
+def _sort_into_cells(
+    numbers: Int64Array, low: Int64Array, counts: Int64Array, num_cells: tuple[int, int]
+) -> tuple[Int64Array, Int64Array]:
+    """Return where the bounds of each cell start, and the bounds of all cells.
+
+    Args:
+        numbers: Those of the bounds, (N,).
+        low: The lowest cells that they come near, (N, 2).
+        counts: How many cells they come near along both axes, (N, 2).
+        num_cells: Of the grid.
+    """
+    num_x, num_y = counts.T
+    columns = np.repeat(np.arange(len(numbers)), num_x)  # the bounds, once for each column of cells that they touch
     first_cells = _count_up(low[:, 0], num_x) * num_cells[1] + low[columns, 1]
     cells = _count_up(first_cells, num_y[columns])
     order = np.argsort(cells.astype(np.uint16), kind="stable")  # two bytes, for which NumPy's sort is a radix sort
     starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=num_cells[0] * num_cells[1]))])
-    return starts, finite[np.repeat(columns, num_y[columns])[order]]
+    return starts, numbers[np.repeat(columns, num_y[columns])[order]]
 
 
 def _count_up(firsts: Int64Array, counts: Int64Array) -> Int64Array:

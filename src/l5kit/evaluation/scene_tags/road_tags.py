@@ -86,8 +86,10 @@ def find_unprotected_crossings(
     time: from the frame in which the box of one is at a place to that in which the box of the other overlaps it.
     """
     lanes, times_s = places.lanes[0], states.timestamps_s[0]
-    is_open = (lanes >= 0) & tag_map.driving_map.is_in_junction[lanes] & ~tag_map.has_light[lanes]
-    is_open &= states.speeds_mps[0] >= thresholds.moving_mps
+    # a map may have no lanes at all, and then no row may be asked for, not even for frames on none
+    is_open = (lanes >= 0) & (states.speeds_mps[0] >= thresholds.moving_mps)
+    open_lanes = lanes[is_open]
+    is_open[is_open] = tag_map.driving_map.is_in_junction[open_lanes] & ~tag_map.has_light[open_lanes]
     is_marked = np.zeros(len(lanes), np.bool_)
     _mark_crossings(
         (states.boxes[0], times_s, is_open),
