@@ -221,13 +221,11 @@ def test_a_log_that_comes_onto_a_lane_has_its_route_before(road):
 
 
 def test_another_map_has_other_routes(road, tmp_path):
-    samples = samples_on(road, drive_along_x(25.0))
-    names = [road.network.ids.to_list()[row] for row in samples.make_columns([5])["route_lanes"][0]]
-    other = lit_road(tmp_path)
-    samples.sample_function = samples_on(other, samples.dataset).sample_function
-    others = [other.network.ids.to_list()[row] for row in samples.make_columns([5])["route_lanes"][0]]
-    assert names[0] == "right"
-    assert others[0] == "before"
+    samples = samples_on(road, drive_along_x(26.0))
+    before = samples.make_columns([5])["route_in_junction"][0]  # at x = 31, the junctions begin at 100 and 50
+    samples.sample_function = samples_on(lit_road(tmp_path), samples.dataset).sample_function
+    after = samples.make_columns([5])["route_in_junction"][0]
+    assert (POINTS_M[before].min(), POINTS_M[after].min()) == (72, 20)
 
 
 @pytest.mark.parametrize("x_m", [-60.0, 270.0], ids=["before its begin", "behind its end"])
