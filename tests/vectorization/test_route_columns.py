@@ -220,6 +220,25 @@ def test_a_log_that_comes_onto_a_lane_has_its_route_before(road):
     assert sample["agent_route_place"][1] < -9
 
 
+def test_another_map_has_other_routes(road, tmp_path):
+    samples = samples_on(road, drive_along_x(26.0))
+    before = samples.make_columns([5])["route_in_junction"][0]  # at x = 31, the junctions begin at 100 and 50
+    samples.sample_function = samples_on(lit_road(tmp_path), samples.dataset).sample_function
+    after = samples.make_columns([5])["route_in_junction"][0]
+    assert (POINTS_M[before].min(), POINTS_M[after].min()) == (72, 20)
+
+
+@pytest.mark.parametrize("x_m", [-60.0, 270.0], ids=["before its begin", "behind its end"])
+def test_a_route_that_is_more_than_30_m_away_is_none(road, x_m):
+    x_of_frames_m = np.sort(np.append(np.linspace(1.0, 219.0, 39), x_m))
+    log = make_scene([[]] * 40, positions_m=np.column_stack([x_of_frames_m, np.zeros(40)]), yaws_rad=0.0)
+    samples = samples_on(road, log)
+    (far,) = np.flatnonzero(x_of_frames_m == x_m)
+    assert samples[20]["agent_route_availability"]
+    for key in ("route_availability", "goal_availability", "agent_route_availability"):
+        assert not np.any(samples[int(far)][key]), key
+
+
 def test_single_samples_are_those_of_batches(road):
     rng = np.random.default_rng(4)
     agents = [make_agent(track, rng.uniform((0, -8), (120, 8)), yaw=rng.uniform(-3, 3)) for track in range(1, 8)]

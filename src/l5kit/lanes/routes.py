@@ -18,6 +18,7 @@ from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
 from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths
+from l5kit.lanes.path_places import line_at
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.route_places import FollowedPlaces, follow_route
 
@@ -119,7 +120,7 @@ class RoutedWindows(Windows):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_on_route(routes: WindowRoutes, window: int, pose: Float64Array) -> tuple[bool, RoutePlace]:
-    """Return whether the target of a window has a route and is at most 30 m beside it, and where on it.
+    """Return whether the target of a window has a route that is at most 30 m away, and where on it.
 
     Args:
         routes: The routes of the windows.
@@ -127,10 +128,14 @@ def find_on_route(routes: WindowRoutes, window: int, pose: Float64Array) -> tupl
         pose: World x, y and yaw of the target, (3,).
     """
     starts, route, place = routes.arrays.starts, routes.rows[window], np.zeros(3)
-    has_route = starts[route + 1] - starts[route] >= 2
+    if starts[route + 1] - starts[route] < 2:
+        return False, RoutePlace(0.0, 0.0, 0.0)
     place[0] = routes.arcs_m[window]
     follow_route(starts, routes.arrays.points_m, route, pose, False, place)
-    return has_route and abs(place[1]) <= _FARTHEST_M, RoutePlace(place[0], place[1], place[2])
+    # before the begin and behind the end of a route, its line is not where the target is
+    x, y, _, _ = line_at(routes.arrays.points_m[starts[route] : starts[route + 1]], place[0])
+    is_near = math.sqrt((pose[0] - x) ** 2 + (pose[1] - y) ** 2) <= _FARTHEST_M
+    return is_near, RoutePlace(place[0], place[1], place[2])
 
 
 class RouteSource(Protocol):

@@ -50,7 +50,7 @@ class RouteRasterizer(PlanarRasterizer):
 
     It shows what is between the left and the right edge of the lanes of the route, from beside the AV on. It is black
     where no route is known: for agents of interest other than the AV, for windows that are no
-    :class:`~l5kit.lanes.routes.RoutedWindows` (which :meth:`rasterize` draws), and more than 30 m beside the route.
+    :class:`~l5kit.lanes.routes.RoutedWindows` (which :meth:`rasterize` draws), and more than 30 m from the route.
 
     Args:
         base: Draws the other channels, windows in batches.
