@@ -14,6 +14,7 @@ from l5kit.data import (
     zarr_concat,
 )
 from l5kit.data.zarr_utils import zarr_scenes_chop, zarr_split
+from l5kit.errors import InvalidArgumentError
 from support.random_logs import assert_same_records, random_dataset, without_traffic_lights, write_three_arrays
 
 WARNING = "without traffic lights"
@@ -52,6 +53,15 @@ def test_b4_summary_and_scenes(made, opened):
     assert str(opened) == str(made)
     for index in range(-6, 6):
         assert_same_records(opened.get_scene_dataset(index), made.get_scene_dataset(index))
+
+
+def test_b4_faces_beside_frames_that_cannot_name_them_are_refused():
+    made = random_dataset(np.random.default_rng(31), 2)
+    scenes, frames, agents = without_traffic_lights(made)
+    assert len(made.tl_faces)
+    with pytest.raises(InvalidArgumentError, match=r"frames lacks the field 'traffic_light_faces_index_interval'"):
+        ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=made.tl_faces)
+    assert len(ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents).tl_faces) == 0
 
 
 def test_b4_views(made, opened):

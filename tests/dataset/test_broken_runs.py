@@ -266,9 +266,28 @@ def test_windows_beside_damaged_frames_are_right() -> None:
     DAMAGES["a frame that is empty"][0](broken)
     dataset, whole = make_ego(broken), make_ego(make_whole_log())
     refused = [index for index in range(14, 28) if is_refused(dataset, index)]
-    assert refused == [17, 18, 19, 20, 21, 22], "three frames ahead and two behind"
+    assert refused == [17, 18, 19, 20, 21, 22, 23], "three frames ahead of it, and two behind the one after it"
     for index in set(range(56)) - set(refused):
         assert_samples_equal(dataset[index], whole[index])
+
+
+def test_a_frame_that_has_lost_agents_before_an_empty_one_of_the_next_scene_is_refused() -> None:
+    """As many as others have: either of the two frames may have had them."""
+
+    def make() -> ChunkedDataset:
+        crowd = [{"track_id": track, "centroid": (0.0, 3.0 * track)} for track in range(1, 7)]
+        scenes = [[crowd if frame == 7 else crowd[:3] for frame in range(8)], [[], *[crowd[:3]] * 7]]
+        return make_log(scenes)
+
+    broken, whole = make(), make_ego(make())
+    broken.frames[AGENTS_OF_FRAME][7, 1] -= 3
+    dataset = make_ego(broken)
+    refused = [index for index in range(16) if is_refused(dataset, index)]
+    assert {7, 8} <= set(refused)
+    for index in set(range(16)) - set(refused):
+        assert_samples_equal(dataset[index], whole[index])
+    with pytest.raises(CorruptedDataError, match="scene 1, frame 0 of it"):
+        broken.get_scene_dataset(1)
 
 
 @pytest.mark.parametrize("side", [0, 1])

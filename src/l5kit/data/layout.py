@@ -167,24 +167,33 @@ def _find_wrong_field(dtype: DType, key: str) -> str | None:
         if name not in (dtype.names or ()):
             if name == FACE_INTERVAL:
                 continue
-            return explain_missing_field(dtype, key, name)
+            return _explain_missing_field(dtype, key, name)
         found, wanted = dtype[name], expected[name]
         if found.shape != wanted.shape or not _same_kind(found.base, wanted.base):
             return f"must have {wanted} as field {name!r}, got {found}"
     return None
 
 
-def explain_missing_field(dtype: DType, key: str, name: str) -> str:
-    """Return in words that records lack a field of the format, and which of their own may be the one by another name.
-
-    Args:
-        dtype: Their type.
-        key: Name of the array.
-        name: The field.
-    """
+def _explain_missing_field(dtype: DType, key: str, name: str) -> str:
+    """Return in words that records lack a field of the format, and which of theirs may be it by another name."""
     standard: DType = np.dtype(ARRAYS[key][1])
     near = nearest_name(name, set(dtype.names or ()) - set(standard.names or ()))
     return f"lacks the field {name!r}{'' if near is None else f' (it has {near!r}, much like it)'}, got {dtype}"
+
+
+def find_ownerless_faces(frames: DType, num_faces: int) -> str | None:
+    """Return in words that frames have no field that names the traffic light faces; None where nothing is wrong.
+
+    Without faces the field may be missing, as in datasets of three arrays.
+
+    Args:
+        frames: Record type of the frames.
+        num_faces: Number of faces.
+    """
+    if num_faces == 0 or FACE_INTERVAL in (frames.names or ()):
+        return None
+    problem = _explain_missing_field(frames, FRAME_ARRAY_KEY, FACE_INTERVAL)
+    return f"{problem}: nothing says whose the {num_faces} traffic light faces are"
 
 
 def with_face_interval(dtype: DType) -> DType:

@@ -256,6 +256,10 @@ def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, sta
     """
     stop, length = start + len(intervals), len(array)
     before, behind = (_interval_at(frames, frame, titles.field) for frame in (start - 1, stop))
+    if _is_empty_elsewhere(before, intervals[0]):
+        before = before[:0]
+    if _is_empty_elsewhere(behind, intervals[-1]):
+        behind = behind[:0]
     if not ((before >= 0) & (before <= length) & (before[:, :1] <= before[:, 1:])).all():
         before = before[:0]  # it is the one that is wrong
     bounds = np.concatenate([before, intervals.astype(np.int64), behind])
@@ -270,6 +274,15 @@ def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, sta
         goes_on=lambda ahead, behind: _goes_on_in_time(frames, ahead + first, behind + first),
         origin=(first, first_row),
     )
+
+
+def _is_empty_elsewhere(beside: Int64Array, own: NumericArray) -> bool:
+    """Return whether an interval (1, 2) beside a filled one is empty and does not lie at it.
+
+    Only what comes behind it in the whole log tells which of the two is wrong, often the empty one.
+    """
+    is_empty = beside[:, 0] == beside[:, 1]
+    return bool((is_empty & (own[0] < own[1]) & (beside[:, 0] != own[0]) & (beside[:, 0] != own[1])).any())
 
 
 def _interval_at(frames: Records, frame: int, field: str) -> Int64Array:

@@ -164,9 +164,13 @@ class ChunkedDataset:
         """Return a dataset of the given arrays (empty ones where None) and facts (those of 1.5), without a path.
 
         Raises:
-            InvalidArgumentError: ``facts`` are none.
+            InvalidArgumentError: ``facts`` are none, or there are faces and frames that cannot name them.
         """
         require_facts(facts)
+        if frames is not None and tl_faces is not None:
+            problem = layout.find_ownerless_faces(frames.dtype, len(tl_faces))
+            if problem is not None:
+                raise InvalidArgumentError(f"frames {problem}; add the field, or pass no tl_faces")
         dataset = ChunkedDataset("")
         dataset._facts = facts
         given = {"scenes": scenes, "frames": frames, "agents": agents, "tl_faces": tl_faces}
@@ -416,13 +420,11 @@ class ChunkedDataset:
 
     def _check_face_intervals(self, opened: Mapping[str, Any]) -> None:
         """Refuse frames that cannot name the faces that there are: without the field all lights would be lost."""
-        num_faces, stored = len(opened[TL_FACE_ARRAY_KEY]), opened[FRAME_ARRAY_KEY].zarr_array.dtype
-        if num_faces and FACE_INTERVAL not in stored.names:
-            problem = layout.explain_missing_field(stored, FRAME_ARRAY_KEY, FACE_INTERVAL)
+        problem = layout.find_ownerless_faces(opened[FRAME_ARRAY_KEY].zarr_array.dtype, len(opened[TL_FACE_ARRAY_KEY]))
+        if problem is not None:
             raise DatasetFormatError(
-                f"{self._metadata_file(FRAME_ARRAY_KEY)} {problem}: nothing says whose the {num_faces} traffic light "
-                "faces of the dataset are; give the field its name, or restore the metadata from the source of the "
-                "dataset"
+                f"{self._metadata_file(FRAME_ARRAY_KEY)} {problem}; give the field its name, or restore the metadata "
+                "from the source of the dataset"
             )
 
     def _metadata_file(self, key: str) -> str:
