@@ -98,6 +98,7 @@ class Named:
     """What stands for a planner, traffic and options in a setup."""
 
     name: str = "idm"
+    fallback: str | None = None
 
     def as_facts(self, _):
         return {}
