@@ -11,7 +11,7 @@ from attack.attacker import Attacker
 from attack.clean_sets import SETS, CleanSet, pack
 from attack.damage import KINDS, kept_clean_set, kind_of, make_damaged_set
 from attack.judging import Expected, MismatchError, Outcome, difference, judge_error, judge_value
-from attack.record_files import read_records
+from attack.record_files import Records, read_records
 from attack.runner import Plan, SetResult, attack
 from attack.study import Study, blamed, disputed, suspects
 from l5kit.data import ChunkedDataset
@@ -114,6 +114,16 @@ def test_intervals_that_nobody_may_trust(bounds: list[list[int]], found: list[in
 )
 def test_rows_that_two_intervals_name(bounds: list[list[int]], found: list[int]) -> None:
     assert np.flatnonzero(disputed(np.array(bounds), 7)).tolist() == found
+
+
+def test_an_interval_that_does_not_lie_within_the_rows_holds_none() -> None:
+    clean = SETS[0].records()
+    stored = Records({key: rows.copy() for key, rows in clean.arrays.items()})
+    last = len(stored["agents"]) - 1
+    frame = Study(clean, stored).stored_frame_of_agent(last)
+    assert frame is not None
+    stored["frames"]["agent_index_interval"][0] = [0, 2**40]
+    assert Study(clean, stored).stored_frame_of_agent(last) == frame
 
 
 def test_rows_of_a_million_intervals_are_compared_in_little_memory() -> None:
