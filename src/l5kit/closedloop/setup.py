@@ -1,5 +1,6 @@
 """Setup of a closed-loop simulation: the log, the map, who drives, and what all of that is known by."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import file_name_of, path_of, whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import EngineError, InvalidArgumentError, without_secrets
+from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, without_secrets
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
@@ -145,7 +146,10 @@ def set_up(
     )
     opened = _open(asked)
     _tell_of_missing_map(opened)
-    other_step = find_other_step_time(opened.log.scenes, opened.log.frames, step_time_s=opened.log.facts.step_time_s)
+    other_step = None
+    with contextlib.suppress(CorruptedDataError):  # which fails the scenes that need what is damaged
+        step_time_s = opened.log.facts.step_time_s
+        other_step = find_other_step_time(opened.log.scenes, opened.log.frames, step_time_s=step_time_s)
     if other_step is not None:
         warnings.warn(f"{path_of(opened.files.dataset)}: {other_step}", RuntimeWarning, stacklevel=3)
     data = DataRecord.of(opened.files.dataset, num_scenes=len(opened.log.scenes), progress=progress)

@@ -1,5 +1,6 @@
 """The dataset: scenes, frames, agents and traffic light faces of a log, on disk or in memory."""
 
+import contextlib
 import copy
 import hashlib
 import operator
@@ -360,6 +361,8 @@ class ChunkedDataset:
     def open_readable(self) -> dict[str, L5KitError]:
         """Open those arrays that can be opened for reading, and return the error of each other one.
 
+        Facts that cannot be read are those of L5Kit 1.5.
+
         Raises:
             DatasetNotFoundError: There is no dataset at the path.
             DatasetFormatError: The metadata of the group is damaged.
@@ -379,6 +382,8 @@ class ChunkedDataset:
                 errors[key] = error
             else:
                 setattr(self, attribute, opened[key])
+        with contextlib.suppress(DatasetFormatError):  # which is a finding of its own
+            self._facts = self._read_facts()
         return errors
 
     def _open_group(self, mode: str) -> zarr.Group:

@@ -139,15 +139,11 @@ class PolylineModel(nn.Module):
             num_boundaries: Boundaries among the types.
             route: The route, None where the model sees none.
         """
-        return self.model_call(
-            elements.agents,
-            elements.static,
-            elements.agents_available,
-            elements.static_available,
-            types,
-            num_boundaries,
-            *([] if route is None else [route]),
-        )
+        agents, agents_available = elements.agents, elements.agents_available
+        static, static_available = elements.static, elements.static_available
+        if route is None:  # two calls, as TorchScript knows no arguments that may be missing
+            return self.model_call(agents, static, agents_available, static_available, types, num_boundaries)
+        return self.model_call(agents, static, agents_available, static_available, types, num_boundaries, route)
 
     def embed_polyline(
         self, features: torch.Tensor, mask: torch.Tensor, more: torch.Tensor | None = None
