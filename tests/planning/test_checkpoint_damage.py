@@ -77,6 +77,17 @@ def test_many_damaged_checkpoints_are_told(tmp_path):
         assert_all_told(seed, tmp_path)
 
 
+def test_a_part_without_a_name_is_told_or_harmless(tmp_path):
+    """Python 3.11 asks for the last letter of its name."""
+    path = tmp_path / "a.pt"
+    torch.save(small_network().state_dict(), path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(zipfile.ZipInfo(""), b"")
+    with zipfile.ZipFile(path) as archive:
+        assert "" in archive.namelist()
+    assert outcome_of(path, allow_pickle=False) in ("named", "right")
+
+
 @pytest.mark.parametrize("is_module", [True, False])
 def test_a_tensor_that_is_marked_as_a_folder_is_told(tmp_path, is_module):
     """Torch would give whatever is in memory for it."""

@@ -115,7 +115,8 @@ def check_archive(path: Path) -> list[str]:
 
 def _marked_as_folder(archive: zipfile.ZipFile) -> str | None:
     """Return a file of an archive that is marked as a folder; folders themselves, which other tools write, may be."""
-    parts = (part for part in archive.infolist() if not part.is_dir())
+    # ``ZipInfo.is_dir`` of Python 3.11 raises an IndexError for a damaged name without a letter
+    parts = (part for part in archive.infolist() if not part.filename.endswith("/"))
     return next((part.filename for part in parts if part.external_attr & _MARK_OF_FOLDER), None)
 
 
