@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from l5kit._types import Int64Array, RecordArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
@@ -12,7 +13,7 @@ from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.window_rows import WindowRows
 
-__all__ = ["LINE_SLACK_M", "RED", "YELLOW", "LaneColors", "read_lane_colors"]
+__all__ = ["LINE_SLACK_M", "RED", "YELLOW", "LaneColors", "rank_of_line", "read_lane_colors"]
 
 YELLOW = LIGHT_COLORS.index("YELLOW") + 1
 """Rank of a yellow light."""
@@ -89,3 +90,20 @@ def _colors_of(
     slots = np.arange(int(sizes.sum())) + np.repeat(lights.lane_starts[active] - ends + sizes, sizes)
     per_frame = np.bincount(frames, weights=sizes, minlength=len(intervals)).astype(np.int64)
     return per_frame, lights.lane_rows[slots], np.repeat(lights.ranks[active], sizes)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def rank_of_line(line_lanes: Int64Array, piece: int, ranks: Int64Array) -> int:
+    """Return the light before a piece of a path, 0 for none; of two the one that counts more.
+
+    Args:
+        line_lanes: Lanes whose red light stops before each piece, -1 for none, (Q, 2).
+        piece: The piece.
+        ranks: Light of each lane.
+    """
+    rank = 0
+    for column in range(line_lanes.shape[1]):
+        lane = line_lanes[piece, column]
+        if lane >= 0:
+            rank = max(rank, ranks[lane])
+    return rank

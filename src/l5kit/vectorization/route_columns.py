@@ -15,7 +15,7 @@ from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.lanes.path_places import find_place, line_at
-from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW
+from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW, rank_of_line
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import RoutedWindows, RoutePlace, WindowRoutes, find_on_route
 from l5kit.vectorization.vector_map import NO_LIGHT, set_states
@@ -358,10 +358,8 @@ def _write_gaps(given: _Given, target: _Target, gaps_m: Float32Array) -> None:
         gap_m = routes.piece_arcs_m[piece] - front_m
         if gap_m > reach_m:
             break
-        for side in range(2):
-            lane = routes.line_lanes[piece, side]
-            if lane >= 0 and given.states[lane] >= YELLOW and -LINE_SLACK_M <= gap_m < gaps_m[0]:
-                gaps_m[0] = max(gap_m, 0.0)
+        if -LINE_SLACK_M <= gap_m < gaps_m[0] and rank_of_line(routes.line_lanes, piece, given.states) >= YELLOW:
+            gaps_m[0] = max(gap_m, 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

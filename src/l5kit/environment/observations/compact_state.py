@@ -23,8 +23,8 @@ from l5kit.environment.observations.lane_points import LanePointArrays, LanePoin
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_places import line_at
-from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW
-from l5kit.simulation.lanes.lane_following import ColorRows, EgoRows, SceneRows, rank_of_line
+from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, rank_of_line
+from l5kit.simulation.lanes.lane_following import ColorRows, EgoRows, SceneRows
 
 __all__ = ["CompactLayout", "LanePoints", "RouteRows", "SeenRows", "VehicleRows", "write_compact_states"]
 
@@ -268,7 +268,7 @@ def _write_place(
             break
         has_line = line_lanes[piece, 0] >= 0 or line_lanes[piece, 1] >= 0
         if has_line and rank == 0 and gap_m >= -LINE_SLACK_M and len(ranks) > 0:
-            rank = rank_of_line(paths, piece, ranks)
+            rank = rank_of_line(line_lanes, piece, ranks)
             rank = rank if rank >= YELLOW else 0
             if rank > 0:
                 line_m = gap_m

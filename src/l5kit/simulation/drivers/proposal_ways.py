@@ -10,9 +10,8 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
 from l5kit.lanes.path_places import line_at
-from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW
+from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW, rank_of_line
 from l5kit.simulation.drivers.proposal_forecasts import Others
-from l5kit.simulation.lanes.lane_following import rank_of_line
 from l5kit.simulation.lanes.leaders import first_contact
 
 
@@ -96,7 +95,7 @@ def write_stop_lines(paths: PathArrays, track: int, front_m: float, ranks: Int64
     count = 0
     for piece in range(paths[3][track], paths[3][track + 1]):
         gap_m = paths[4][piece] - front_m
-        rank = rank_of_line(paths, piece, ranks)
+        rank = rank_of_line(paths[6], piece, ranks)
         if count < len(lines) and gap_m >= -LINE_SLACK_M and rank >= YELLOW:
             lines[count, 0], lines[count, 1] = gap_m, rank
             count += 1

@@ -8,7 +8,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
 from l5kit.lanes.path_places import find_place, pose_at
-from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW
+from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, rank_of_line
 from l5kit.simulation.intelligent_driver import driver_acceleration
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
@@ -91,17 +91,6 @@ def limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def rank_of_line(paths: PathArrays, piece: int, ranks: Int64Array) -> int:
-    """Return the light before a piece, 0 for none; of two the one that counts more."""
-    rank = 0
-    for column in range(paths[6].shape[1]):
-        lane = paths[6][piece, column]
-        if lane >= 0:
-            rank = max(rank, ranks[lane])
-    return rank
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def _gap_to_line(
     paths: PathArrays,
     track: int,
@@ -123,7 +112,7 @@ def _gap_to_line(
             return np.inf
         if not gap_m >= -LINE_SLACK_M:
             continue
-        rank = rank_of_line(paths, piece, ranks)
+        rank = rank_of_line(paths[6], piece, ranks)
         if rank >= RED or (rank >= YELLOW and speed_mps * speed_mps <= 2 * braking_mps2 * gap_m):
             found_m: float = max(gap_m, 0.0)
             return found_m
