@@ -232,9 +232,9 @@ class LaneRouter:
         # the start is one more row of the matrix, from which nothing but the first edges goes
         content = (
             np.concatenate([costs_m, [max(cost_m, _LEAST_M) for cost_m, _ in first_edges.values()]]),
-            np.concatenate([targets, np.fromiter(first_edges, np.int64, len(first_edges))]),
-            np.append(starts, len(targets) + len(first_edges)),
-        )
+            np.concatenate([targets, np.fromiter(first_edges, np.int32, len(first_edges))], dtype=np.int32),
+            np.append(starts, len(targets) + len(first_edges)).astype(np.int32),
+        )  # the search of SciPy 1.13 takes indices of 32 bits only
         matrix = csr_array(content, shape=(num_lanes + 1, num_lanes + 1))
         found_m, before = dijkstra(matrix, indices=num_lanes, return_predecessors=True)
         return found_m[:num_lanes], np.where(before == num_lanes, -1, before)[:num_lanes].astype(np.int64)
