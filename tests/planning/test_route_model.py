@@ -6,7 +6,7 @@ import torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.network_inputs import network_inputs
 from l5kit.planning.network_plans import read_plans
-from l5kit.planning.vectorized.route_features import RouteInputs
+from l5kit.planning.vectorized.route_features import NUM_PLACE_FEATURES, RouteInputs, place_features
 from l5kit.planning.vectorized.route_model import RoutePlannerModel
 from support.routes import route_batch
 
@@ -169,15 +169,54 @@ def test_a_batch_without_a_route_is_refused():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"num_steps": 0}, {"num_modes": 0}, {"weights_scaling": (1.0,)}, {"dim_features": 12, "pooling": "attention"}],
+    [
+        {"num_steps": 0},
+        {"num_modes": 0},
+        {"weights_scaling": (1.0,)},
+        {"loss_decay_s": 0.0},
+        {"dim_features": 12, "pooling": "attention"},
+    ],
 )
 def test_arguments_that_do_not_fit_are_refused(changes):
     with pytest.raises(InvalidArgumentError):
         make_model(**changes)
 
 
+def test_gaps_are_those_between_bumpers():
+    # a car ahead, one that crosses, one behind, and one without a place
+    places = torch.tensor(
+        [
+            [[12.0, 0.5, 3.0, 0.0, 0.0, 1.0], [20.0, -6.0, 0.0, 4.0, torch.pi / 2, 0.0]]
+            + [[-9.0, 0.0, 8.0, 0.0, 0.0, 1.0], [5.0, 0.0, 0.0, 0.0, 0.0, 1.0]]
+        ]
+    )
+    sizes_m = torch.tensor([[[4.0, 2.0]] * 4])
+    has_place, own_mps = torch.tensor([[True, True, True, False]]), torch.tensor([[[6.0]]])
+    gaps = place_features(places, has_place, sizes_m, own_mps, torch.tensor([[[6.0, 2.0]]]))[0, :, -5:]
+    # metres between bumpers, time to collision in 1/s, braking, headway, metres between sides
+    ahead = [7.0 / 10, 3.0 / 7.0, 9.0 / 2 / 7.0 / 3, 7.0 / 6.0 / 2, -1.5 / 2]
+    crosses = [1.0, 6.0 / 16.0, 36.0 / 2 / 16.0 / 3, 16.0 / 6.0 / 2, 3.0 / 2]
+    behind = [4.0 / 10, 2.0 / 4.0, 4.0 / 2 / 4.0 / 3, 4.0 / 6.0 / 2, -1.0]
+    torch.testing.assert_close(gaps, torch.tensor([ahead, crosses, behind, [0.0] * 5]))
+
+
+@pytest.mark.parametrize(("leaves", "led_by"), [([], 1), ([1], 2), ([1, 2], None)])
+def test_the_leader_is_the_nearest_in_the_lane_ahead(leaves, led_by):
+    batch = make_batch(1, num_agents=4)
+    batch["all_other_agents_history_availability"][:] = True
+    batch["all_other_agents_route_availability"][:] = True
+    batch["all_other_agents_route_places"][0, :, 0] = torch.tensor([5.0, 12.0, 20.0, -4.0])
+    batch["all_other_agents_route_places"][0, :, 5] = torch.tensor([0.0, 1.0, 1.0, 1.0])
+    batch["all_other_agents_history_availability"][0, leaves, 0] = False
+    features = inputs().features_of(batch)
+    of_leader = features.target[0, -NUM_PLACE_FEATURES:]
+    expected = torch.zeros_like(of_leader) if led_by is None else features.agents[0, led_by, -NUM_PLACE_FEATURES:]
+    torch.testing.assert_close(of_leader, expected)
+    assert not inputs().features_of(batch, with_agents=False).target[0, -NUM_PLACE_FEATURES:].any()
+
+
 def test_the_loss_is_that_of_the_nearest_mode():
-    model = make_model(num_modes=3, modes_weight=0.5, weights_scaling=(1.0, 2.0, 5.0))
+    model = make_model(num_modes=3, modes_weight=0.5, weights_scaling=(1.0, 2.0, 5.0), loss_decay_s=0.4)
     batch = make_batch(2)
     batch["target_availabilities"] = torch.tensor([[True, True, False, False, False], [False] * 5])
     batch["target_yaws"] += 2 * torch.pi  # the same headings
@@ -186,7 +225,9 @@ def test_the_loss_is_that_of_the_nearest_mode():
     truth = torch.cat((batch["target_positions"], batch["target_yaws"] - 2 * torch.pi), dim=-1)[0, :2]
     modes = torch.cat((outputs["positions_all"], outputs["yaws_all"]), dim=-1)[0, :, :2]
     errors = torch.nn.functional.smooth_l1_loss(modes, truth.expand_as(modes), beta=0.1, reduction="none")
-    costs = (errors * torch.tensor([1.0, 2.0, 5.0])).mean(dim=(1, 2))
+    of_steps = torch.exp(-0.5 * torch.arange(1.0, 6.0))  # steps of 0.2 s
+    of_steps = (of_steps / of_steps.mean())[:2, None]
+    costs = (errors * of_steps * torch.tensor([1.0, 2.0, 5.0])).mean(dim=(1, 2))
     surprise = -outputs["mode_logits"][0].log_softmax(dim=0)[costs.argmin()]
     torch.testing.assert_close(losses["loss/trajectories"], costs.min())
     torch.testing.assert_close(losses["loss/modes"], surprise)

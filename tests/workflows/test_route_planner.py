@@ -1,5 +1,7 @@
 """The workflow route_planner: its keys, the past that it does not see, and its plans as a driver."""
 
+import math
+
 import pytest
 import torch
 
@@ -27,6 +29,7 @@ def test_keys_reach_the_model():
             "route=true",
             "num_modes=5",
             "modes_weight=0.5",
+            "loss_decay_s=2",
             "decoder=poses",
             "pooling=attention",
             "agents_along_route=false",
@@ -39,6 +42,7 @@ def test_keys_reach_the_model():
     assert (model.decoder.num_modes, model.decoder.kind, model.modes_weight) == (5, "poses", 0.5)
     assert (model.agents.attention is not None, model.decoder.step_time_s) == (True, pytest.approx(0.2))
     assert model.weights_scaling.tolist() == [1.0, 2.0, 5.0]
+    assert (model.step_weights[1:] / model.step_weights[:-1]).tolist() == pytest.approx([math.exp(-0.1)] * 3)
     assert (model.criterion.beta, make_model(config_of("criterion=smooth_l1")).criterion.beta) == (0.1, 1.0)
 
 

@@ -252,6 +252,14 @@ class RoutePlannerParams(Params, section="model_params"):
         Literal["max", "attention"],
         Key("how the embeddings of agents and of lanes become one: the largest value of each feature, or attention"),
     ] = "max"
+    loss_decay_s: Annotated[
+        PositiveNumber | None,
+        Key(
+            "time after which a step of a plan counts 1/e as much in the loss: what is driven are the first ones",
+            unit="seconds",
+            otherwise="all count alike",
+        ),
+    ] = None
     agents_along_route: Annotated[
         Flag, Key("whether agents are told by their places along the route, too, and not in the frame of the AV only")
     ] = True

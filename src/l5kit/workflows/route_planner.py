@@ -77,6 +77,7 @@ class RoutePlannerRecipe(VectorRecipe):
             dim_features=model.dim_features,
             weights_scaling=model.weights_scaling,
             modes_weight=network.modes_weight,
+            loss_decay_s=network.loss_decay_s,
             criterion=usual if params.criterion is None else self._criterion("smooth_l1"),
             disable_other_agents=model.disable_other_agents,
             disable_map=model.disable_map,

@@ -148,8 +148,8 @@ class RouteEmbedding(nn.Module):
         It is 0 for agents without a place.
         """
         of_points = F.pad(self.points(route.features).unsqueeze(1), [0, 0, 0, 0, 0, 1])  # nothing to the goal
-        own_mps = route.places[:, :1, 2:3]
-        features = place_features(route.places, route.places_available, own_mps)
+        own_mps, own_sizes_m = route.places[:, :1, 2:3], route.sizes_m[:, :1]
+        features = place_features(route.places, route.places_available, route.sizes_m, own_mps, own_sizes_m)
         of_places: torch.Tensor = self.norm(self.places(features))
         return of_points, of_places * route.places_available.unsqueeze(-1)
 

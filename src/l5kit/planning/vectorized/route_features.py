@@ -21,8 +21,8 @@ __all__ = [
 ]
 
 _FAR_M, _NEAR_M, _LENGTH_M, _WIDTH_M = 30.0, 5.0, 5.0, 2.0
-_SPEED_MPS = 10.0
-"""Units of the features: places, places across a route, sizes of boxes, speeds."""
+_SPEED_MPS, _BRAKING_MPS2, _HEADWAY_S = 10.0, 3.0, 2.0
+"""Units of the features: places, places across a route, sizes of boxes, speeds, decelerations, times to a place."""
 
 _MAX_FEATURE = 5.0
 """Limit of features of agents, which noise and great distances may drive far."""
@@ -35,14 +35,15 @@ _AGENT_LABELS = tuple(
     PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in ("CAR", "CYCLIST", "PEDESTRIAN")
 )
 _OF_TARGET, _OF_TARGET_ON_ROUTE, _OF_ROUTE_POINT = 5, 12, 15
-_OF_AGENT, _OF_AGENT_ON_ROUTE, _OF_LANE, _OF_LANE_ON_ROUTE, _OF_LANE_POINT = 12, 9, 6, 2, 3
-"""Features of each kind of element; those on the route are further ones."""
+_OF_GAP = 5
+_OF_AGENT, _OF_AGENT_ON_ROUTE, _OF_LANE, _OF_LANE_ON_ROUTE, _OF_LANE_POINT = 12, 9 + _OF_GAP, 6, 2, 3
+"""Features of each kind of element; those on the route are further ones, among them those of the gap to the target."""
 
 NUM_POINT_FEATURES: Final = _OF_ROUTE_POINT - 4
 """Features of a point of a route beside where it is and heads."""
 
 NUM_PLACE_FEATURES: Final = _OF_AGENT_ON_ROUTE
-"""Features of a place along a route."""
+"""Features of a box along a route."""
 
 
 class RouteFeatures(NamedTuple):
@@ -51,7 +52,7 @@ class RouteFeatures(NamedTuple):
     Attributes:
         speeds_mps: Current speeds of the targets ahead, at least 0, (B,).
         rear_axles_m: How far their centres are ahead of their rear axles, (B,).
-        target: The target, its route and its past, (B, F).
+        target: The target, its route, whom it follows there and its past, (B, F).
         agents: Other agents, (B, A, F).
         agents_there: Which of them are in the current frame, bool (B, A).
         lanes: Lanes, (B, L, F).
@@ -91,7 +92,8 @@ class RouteInputs:
     def num_of_target(self) -> int:
         """Features of the target."""
         of_route = _OF_TARGET_ON_ROUTE + _OF_ROUTE_POINT * self.num_route_points
-        return _OF_TARGET + 4 * self.num_past + (of_route if self.with_route else 0)
+        of_leader = _OF_AGENT_ON_ROUTE if self.agents_along_route else 0
+        return _OF_TARGET + 4 * self.num_past + (of_route + of_leader if self.with_route else 0)
 
     @property
     def num_of_agent(self) -> int:
@@ -103,13 +105,14 @@ class RouteInputs:
         """Features of a lane."""
         return _OF_LANE + _OF_LANE_POINT * self.num_lane_points + (_OF_LANE_ON_ROUTE if self.with_route else 0)
 
-    def features_of(self, batch: dict[str, torch.Tensor]) -> RouteFeatures:
+    def features_of(self, batch: dict[str, torch.Tensor], *, with_agents: bool = True) -> RouteFeatures:
         """Return the features of a batch of vector samples.
 
         The speed is that of the last past step, as in closed loop; ``speed`` of samples may be that of the next one.
 
         Args:
             batch: Samples of the vectorised datasets, with the keys of ``model_params.route`` where there is a route.
+            with_agents: Whether other agents are shown; else none is there.
 
         Raises:
             InvalidArgumentError: There is no route in the batch, or it has another number of points.
@@ -134,6 +137,10 @@ class RouteInputs:
         if self.with_route:
             of_target.append(self._route_of(batch))
         agents, agents_there = self._agents_of(batch, speeds_mps)
+        if not with_agents:
+            agents_there = torch.zeros_like(agents_there)
+        if self.with_route and self.agents_along_route:
+            of_target.append(_leader_of(batch, agents[..., -NUM_PLACE_FEATURES:], agents_there))
         lanes, lanes_there = self._lanes_of(batch)
         return RouteFeatures(
             speeds_mps,
@@ -206,7 +213,8 @@ class RouteInputs:
         ]
         if self.with_route and self.agents_along_route:
             places, has_place = batch["all_other_agents_route_places"], batch["all_other_agents_route_availability"]
-            parts.append(place_features(places, has_place, own_mps))
+            own_sizes_m = batch["extent"][:, None, :2].to(past_m.dtype)
+            parts.append(place_features(places, has_place, sizes_m, own_mps, own_sizes_m))
         there = known[:, :, 0]
         features = torch.cat([part.to(past_m.dtype) for part in parts], dim=-1)
         return _masked(features, there.unsqueeze(-1)).clamp(-_MAX_FEATURE, _MAX_FEATURE), there
@@ -265,33 +273,72 @@ def route_point_features(
 def place_features(
     places: torch.Tensor,
     has_place: torch.Tensor,
+    sizes_m: torch.Tensor,
     own_mps: torch.Tensor,
+    own_sizes_m: torch.Tensor,
     far_m: float = _FAR_M,
     near_m: float = _NEAR_M,
+    width_m: float = _WIDTH_M,
     speed_mps: float = _SPEED_MPS,
+    braking_mps2: float = _BRAKING_MPS2,
+    headway_s: float = _HEADWAY_S,
 ) -> torch.Tensor:
-    """Return features of places along a route, (B, A, NUM_PLACE_FEATURES), 0 for those who have none.
+    """Return features of boxes along a route, (B, A, NUM_PLACE_FEATURES), 0 for those that have no place on it.
+
+    The last ones are of the gap between bumpers, on which following and stopping depend: a target that is shown the
+    distances of centres alone stops a metre or two too late.
 
     Args:
         places: As ``all_other_agents_route_places`` of samples, (B, A, 6).
         has_place: bool (B, A).
+        sizes_m: Length and width of the boxes, (B, A, 2).
         own_mps: Speed of the target, in a shape that broadcasts to (B, A, 1).
+        own_sizes_m: Length and width of the target, in a shape that broadcasts to (B, A, 2).
         far_m: Unit of metres along the route.
         near_m: Unit of metres across it.
+        width_m: Unit of metres between two boxes side by side.
         speed_mps: Unit of speeds.
+        braking_mps2: Unit of decelerations.
+        headway_s: Unit of times.
     """
     known = has_place.unsqueeze(-1)
+    cos, sin = places[..., 4:5].cos(), places[..., 4:5].sin()
+    # boxes reach further along the route the less they are across it
+    lengths_m, widths_m = sizes_m[..., :1], sizes_m[..., 1:2]
+    along_m = 0.5 * (cos.abs() * lengths_m + sin.abs() * widths_m + own_sizes_m[..., :1])
+    across_m = 0.5 * (sin.abs() * lengths_m + cos.abs() * widths_m + own_sizes_m[..., 1:2])
+    gaps_m = places[..., :1].abs() - along_m
+    closing_mps = (own_mps - places[..., 2:3]) * places[..., :1].sign()
+    short_m = gaps_m.clamp(min=1.0)
     features = (
         places[..., :1] / far_m,
         places[..., 1:2] / near_m,
         places[..., 2:4] / speed_mps,
         (places[..., 2:3] - own_mps) / speed_mps,
-        places[..., 4:5].cos(),
-        places[..., 4:5].sin(),
+        cos,
+        sin,
         places[..., 5:],
         known,
+        (0.5 * gaps_m / near_m).clamp(-1.0, 1.0),
+        (closing_mps / short_m).clamp(-1.0, 2.0),  # in 1/s, of the time to collision
+        (0.5 * closing_mps.clamp(min=0.0).square() / short_m / braking_mps2).clamp(
+            max=2.0
+        ),  # the braking that it takes
+        (short_m / own_mps.clamp(min=1.0) / headway_s).clamp(max=2.0),
+        ((places[..., 1:2].abs() - across_m) / width_m).clamp(-1.0, 2.0),
     )
     return _masked(torch.cat(features, dim=-1), known)
+
+
+def _leader_of(batch: dict[str, torch.Tensor], features: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """Return the features of the nearest agent ahead in the corridor of the route, (B, NUM_PLACE_FEATURES), or 0."""
+    places = batch["all_other_agents_route_places"]
+    leads = there & batch["all_other_agents_route_availability"] & (places[..., 5] > 0) & (places[..., 0] > 0)
+    if leads.shape[1] == 0:
+        return features.sum(dim=1)
+    nearest = torch.where(leads, places[..., 0], torch.full_like(places[..., 0], torch.inf)).argmin(dim=1)
+    leader = features[torch.arange(len(features), device=features.device), nearest]
+    return _masked(leader, leads.any(dim=1, keepdim=True))
 
 
 def _one_hot(lights: torch.Tensor, num_lights: int = _NUM_LIGHTS) -> torch.Tensor:

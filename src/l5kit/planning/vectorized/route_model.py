@@ -32,16 +32,18 @@ class RoutePlannerModel(nn.Module):
         dim_features: Features of a scene; elements have half as many.
         weights_scaling: Weights of the errors of x, y and yaw in the loss.
         modes_weight: Weight of the cross entropy of modes in the loss.
+        loss_decay_s: Time after which a step counts 1/e as much in the loss; None for steps that count alike.
         criterion: Element-wise loss; None for a model that only predicts.
         disable_other_agents: Leave the other agents out.
         disable_map: Leave lanes out, which the route is none of.
 
     Raises:
-        InvalidArgumentError: A count is below 1, there are not three weights, or the heads of attention do not divide
-            the features of an element.
+        InvalidArgumentError: A count is below 1, there are not three weights, ``loss_decay_s`` is not above 0, or the
+            heads of attention do not divide the features of an element.
     """
 
     weights_scaling: torch.Tensor
+    step_weights: torch.Tensor
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class RoutePlannerModel(nn.Module):
         dim_features: int = 256,
         weights_scaling: tuple[float, float, float] = (1.0, 1.0, 5.0),
         modes_weight: float = 0.1,
+        loss_decay_s: float | None = None,
         criterion: nn.Module | None = None,
         disable_other_agents: bool = False,
         disable_map: bool = False,
@@ -69,9 +72,14 @@ class RoutePlannerModel(nn.Module):
             )
         if len(weights_scaling) != 3:
             raise InvalidArgumentError(f"weights_scaling is {weights_scaling}; give three weights, for x, y and yaw")
+        if loss_decay_s is not None and not loss_decay_s > 0:
+            raise InvalidArgumentError(f"loss_decay_s is {loss_decay_s}; give seconds above 0, or None")
         self.inputs, self.criterion, self.modes_weight = inputs, criterion, float(modes_weight)
         self.disable_other_agents, self.disable_map = disable_other_agents, disable_map
         self.register_buffer("weights_scaling", torch.tensor(weights_scaling, dtype=torch.float32))
+        decay = 0.0 if loss_decay_s is None else step_time_s / loss_decay_s
+        weights = torch.exp(-decay * torch.arange(1.0, num_steps + 1))
+        self.register_buffer("step_weights", weights / weights.mean(), persistent=False)
         self.target = MLP(inputs.num_of_target, dim_features, dim_features, num_layers=2)
         self.agents = ElementPooling(inputs.num_of_agent, dim_elements, dim_target=dim_features, kind=pooling)
         self.lanes = ElementPooling(inputs.num_of_lane, dim_elements, dim_target=dim_features, kind=pooling)
@@ -96,14 +104,13 @@ class RoutePlannerModel(nn.Module):
             InvalidArgumentError: The batch has no route, or one of another number of points.
             NotImplementedError: In train mode without a criterion.
         """
-        features = self.inputs.features_of(data_batch)
-        agents_there = torch.zeros_like(features.agents_there) if self.disable_other_agents else features.agents_there
+        features = self.inputs.features_of(data_batch, with_agents=not self.disable_other_agents)
         lanes_there = torch.zeros_like(features.lanes_there) if self.disable_map else features.lanes_there
         target = F.relu(self.target(features.target))
         scene = torch.cat(
             (
                 target,
-                self.agents(features.agents, agents_there, target),
+                self.agents(features.agents, features.agents_there, target),
                 self.lanes(features.lanes, lanes_there, target),
             ),
             dim=-1,
@@ -122,7 +129,8 @@ class RoutePlannerModel(nn.Module):
         yaws = trajectories[..., 2:].detach() + torch.atan2(turns.sin(), turns.cos())
         positions = data_batch["target_positions"].unsqueeze(1).expand_as(trajectories[..., :2])
         errors = self.criterion(trajectories, torch.cat((positions, yaws), dim=-1))
-        weighted = errors * (available.unsqueeze(-1) * self.weights_scaling).unsqueeze(1)
+        weights = (available * self.step_weights).unsqueeze(-1) * self.weights_scaling
+        weighted = errors * weights.unsqueeze(1)
         costs = mode_costs(weighted, available, available_only=True)
         losses = losses_of_winners(costs, logits.float(), available.any(dim=1))
         return {
