@@ -48,7 +48,8 @@ class RouteArrays(NamedTuple):
         starts: First of the points of each route and the end of the last one, int64 (N + 1,).
         points_m: World x and y, 2 m apart along the route, float64 (P, 2).
         bend_speeds_mps: How fast the bends at a point and behind it allow to be there, float64 (P,).
-        widths_m: Distance to the left and to the right edge of the lane at each point, float64 (P, 2).
+        widths_m: Distance to the left and to the right edge of the lane that each point lies in, at least 0, float64
+            (P, 2).
         lengths_m: Length of each route, 0 for none, float64 (N,).
         piece_starts: First of the pieces of each route and the end of the last one, int64 (N + 1,).
         piece_arcs_m: Length of the route at which each piece begins, float64 (Q,).
@@ -210,7 +211,8 @@ class SceneRoutes:
         frames = [self._frames_of(scene) for scene in scenes.tolist()]
         driving = self._map.driving
         tracks = _tracks_of(frames)
-        firsts = _find_first_rows_on_lanes(tracks, lane_arrays(driving), driving.lane_grid.arrays)
+        lanes, grid = lane_arrays(driving), driving.lane_grid.arrays
+        firsts = _find_first_rows_on_lanes(tracks, lanes, grid)
         paths = make_lane_paths(self._poses_from(tracks, firsts), driving)
 
         # what holds at the points of the routes
@@ -227,7 +229,7 @@ class SceneRoutes:
             piece_lanes=paths.piece_lanes,
             line_lanes=paths.line_lanes,
         )
-        _write_widths(routes, driving.centre_lines_m, self._map.half_widths_m)
+        _write_widths(routes, lanes, grid, self._map.half_widths_m)
 
         # starts count from the first of what is known already
         for name, rows in routes._asdict().items():
@@ -321,25 +323,42 @@ def _find_first_rows_on_lanes(tracks: _Tracks, lanes: LaneArrays, grid: GridArra
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_widths(routes: RouteArrays, centre_lines_m: Float64Array, half_widths_m: Float64Array) -> None:
-    """Write how far the edges of the lane are to the left and right of each point of routes.
+def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half_widths_m: Float64Array) -> None:
+    """Write how far the edges of the lane are to the left and right of each point of routes, 0 for those beyond it.
 
-    In a lane change the route lies beside the centre line, and nearer to one edge.
+    The lane is that of the piece. In the first half of a lane change the route is not in it yet: there it is the lane
+    that a vehicle at the point is on.
     """
-    starts, points_m = routes.starts, routes.points_m
+    starts = routes.starts
     for route in range(len(starts) - 1):
         piece, stop = routes.piece_starts[route], routes.piece_starts[route + 1]
-        for point in range(starts[route], starts[route + 1]):
-            while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= (point - starts[route]) * PATH_STEP_M:
+        points_m, lane = routes.points_m[starts[route] : starts[route + 1]], -1
+        for row in range(len(points_m)):
+            while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= row * PATH_STEP_M:
                 piece += 1
-            lane = routes.piece_lanes[piece]
-            line, x, y = centre_lines_m[lane], points_m[point, 0], points_m[point, 1]
-            edge, part = project_on_line(line, points_m[point])
-            along_x, along_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
-            length_m = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)
-            offset_m = ((y - line[edge, 1]) * along_x - (x - line[edge, 0]) * along_y) / length_m
-            half_m = (1.0 - part) * half_widths_m[lane, edge] + part * half_widths_m[lane, edge + 1]
-            routes.widths_m[point, 0], routes.widths_m[point, 1] = half_m - offset_m, half_m + offset_m
+            before, lane = lane, routes.piece_lanes[piece]
+            left_m, right_m = _edges_beside(lanes[0][lane], half_widths_m[lane], points_m[row])
+            if min(left_m, right_m) < 0:
+                _, _, along_x, along_y = line_at(points_m, row * PATH_STEP_M)
+                other = choose_lane(lanes, grid, before, points_m[row], math.atan2(along_y, along_x))
+                if other >= 0:
+                    other_left_m, other_right_m = _edges_beside(lanes[0][other], half_widths_m[other], points_m[row])
+                    if min(other_left_m, other_right_m) > min(left_m, right_m):
+                        lane, left_m, right_m = other, other_left_m, other_right_m
+            # where maps leave a gap between lanes, what is on the line is in its corridor all the same
+            widths_m = routes.widths_m[starts[route] + row]
+            widths_m[0], widths_m[1] = max(left_m, 0.0), max(right_m, 0.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _edges_beside(line: Float64Array, half_widths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
+    """Return how far the edges of a lane are to the left and right of a point, below 0 for those that it is beyond."""
+    edge, part = project_on_line(line, point_m)
+    along_x, along_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
+    length_m = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)
+    offset_m = ((point_m[1] - line[edge, 1]) * along_x - (point_m[0] - line[edge, 0]) * along_y) / length_m
+    half_m = (1.0 - part) * half_widths_m[edge] + part * half_widths_m[edge + 1]
+    return half_m - offset_m, half_m + offset_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
