@@ -20,7 +20,7 @@ from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
 from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths
 from l5kit.lanes.path_places import line_at
 from l5kit.lanes.route_map import RouteMap
-from l5kit.lanes.route_places import FollowedPlaces, follow_route
+from l5kit.lanes.route_places import FollowedPlaces, follow_route, follow_tracks
 
 __all__ = [
     "FASTEST_BEND_MPS",
@@ -235,7 +235,7 @@ class SceneRoutes:
         for name, rows in routes._asdict().items():
             known = self._parts[name]
             known.extend(known.read()[-1] + rows[1:] if name in ("starts", "piece_starts") else rows)
-        self._frame_arcs_m.extend(_follow_tracks(routes, tracks))
+        self._frame_arcs_m.extend(follow_tracks(routes.starts, routes.points_m, tracks.starts, tracks.poses))
         self._frame_starts.extend(self._frame_starts.read()[-1] + tracks.starts[1:])
         self._rows[scenes] = self._num_routes + np.arange(len(scenes))
         self._num_routes += len(scenes)
@@ -258,34 +258,42 @@ class FollowedRoutes:
     Args:
         routes: The routes as logged.
         scenes: The scene of each of N slots, (N,); slots are how samples name scenes.
-
-    Attributes:
-        scenes: As above; may be changed where another scene begins in a slot.
+        first_frames: The frame of its scene that is the first one of each slot, (N,).
     """
 
-    def __init__(self, routes: SceneRoutes, scenes: Int64Array) -> None:
+    def __init__(self, routes: SceneRoutes, scenes: Int64Array, first_frames: Int64Array) -> None:
         self._routes = routes
-        self.scenes = scenes
+        self._scenes, self._first_frames = scenes.copy(), first_frames.copy()
         self._followed = FollowedPlaces(len(scenes))
 
     def __deepcopy__(self, memo: dict[int, object]) -> "FollowedRoutes":
         """Return itself: asked again in a frame, it starts from what it knew before."""
         return self
 
+    def begin(self, slot: int, scene: int, first_frame: int) -> None:
+        """Let a slot go on with a scene from a frame of it on."""
+        self._scenes[slot], self._first_frames[slot] = scene, first_frame
+        self._followed.forget(slot)
+
     def of_log(self, windows: Windows, slots: Int64Array, frames: Int64Array) -> RoutedWindows:
         """Return windows with their routes, as :meth:`SceneRoutes.of_log`; AVs may be elsewhere than in the log.
 
+        In the first frame that is asked for, an AV is looked for around where the log has it.
+
         Args:
-            windows: Of slots (B,) and frames (B,), counted in their scenes.
+            windows: Of slots (B,) and frames (B,), counted in the slots.
             slots: The slots.
             frames: The frames.
         """
-        routes, rows = self._routes.find(self.scenes[slots])
+        logged = self._routes.of_log(windows, self._scenes[slots], self._first_frames[slots] + frames)
+        routes, rows, logged_arcs_m = logged.routes
         current = windows.current_frames
         poses = np.column_stack(
             [current["ego_translation"][:, :2].astype(np.float64), rotations33_as_yaws(current["ego_rotation"])]
         )
-        places = self._followed.follow(routes, rows, slots=slots, frames=frames, poses=poses)
+        places = self._followed.follow(
+            routes, rows, slots=slots, frames=frames, poses=poses, first_arcs_m=logged_arcs_m
+        )
         return _with_routes(windows, WindowRoutes(routes, rows, places[:, 0].copy()))
 
 
@@ -359,21 +367,3 @@ def _edges_beside(line: Float64Array, half_widths_m: Float64Array, point_m: Floa
     offset_m = ((point_m[1] - line[edge, 1]) * along_x - (point_m[0] - line[edge, 0]) * along_y) / length_m
     half_m = (1.0 - part) * half_widths_m[edge] + part * half_widths_m[edge + 1]
     return half_m - offset_m, half_m + offset_m
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _follow_tracks(routes: RouteArrays, tracks: _Tracks) -> Float64Array:
-    """Return the length of its route up to each track in each of its rows, (R,).
-
-    Each row is looked for around the one before; one that is not finite stays where that one was.
-    """
-    arcs_m, place = np.zeros(len(tracks.poses)), np.zeros(3)
-    for track in range(len(tracks.starts) - 1):
-        is_first = True
-        place[:] = 0.0
-        for row in range(tracks.starts[track], tracks.starts[track + 1]):
-            if np.isfinite(tracks.poses[row]).all():
-                follow_route(routes.starts, routes.points_m, track, tracks.poses[row], is_first, place)
-                is_first = False
-            arcs_m[row] = place[0]
-    return arcs_m

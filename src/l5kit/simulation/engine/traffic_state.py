@@ -123,7 +123,7 @@ class TrafficState:
                 route_map=dataset.route_map,
                 step_time_s=step_time_s,
             )
-            self.memory[_ROUTES] = FollowedRoutes(routes, np.arange(len(recorded)))
+            self.memory[_ROUTES] = FollowedRoutes(routes, np.arange(len(recorded)), np.zeros(len(recorded), np.int64))
         followed: FollowedRoutes = self.memory[_ROUTES]
         return followed
 
