@@ -302,6 +302,15 @@ def test_simulations_tell_of_the_route_from_where_the_av_is(road):
         np.testing.assert_array_equal(names == "right", column["centroid"][0, 0] + POINTS_M < 100)
 
 
+def test_each_of_several_datasets_of_a_driver_has_routes_of_its_own_lanes(road, tmp_path):
+    log = drive_along_x(26.0)
+    of_road, of_lit = (samples_on(lanes, log) for lanes in (road, lit_road(tmp_path)))
+    state = SceneSimulation(SceneBatch.of_scenes([SceneRecords.of_scene_dataset(log)], start=5)).state()
+    for samples in (of_road, of_lit, of_road):
+        for key in ("route_in_junction", "route_lanes", "route_limits"):
+            np.testing.assert_array_equal(state.samples(samples)[key][0], samples[5][key], err_msg=key)
+
+
 def test_frames_that_are_not_finite_leave_the_other_frames_their_route(road):
     whole = drive_along_x(20.0, 40)
     positions_m = whole.frames["ego_translation"][:, :2].copy()

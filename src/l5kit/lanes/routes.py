@@ -158,6 +158,9 @@ class SceneRoutes:
         num_scenes: Number of scenes.
         route_map: The lanes.
         step_time_s: Time between two frames.
+
+    Attributes:
+        route_map: As above.
     """
 
     def __init__(
@@ -168,7 +171,7 @@ class SceneRoutes:
         route_map: RouteMap,
         step_time_s: float,
     ) -> None:
-        self._frames_of, self._map, self._step_time_s = frames_of, route_map, float(step_time_s)
+        self._frames_of, self.route_map, self._step_time_s = frames_of, route_map, float(step_time_s)
         self._lock = threading.Lock()
         self._rows: Int64Array = np.full(num_scenes, -1, np.int64)
         self._num_routes = 0
@@ -209,7 +212,7 @@ class SceneRoutes:
     def _add(self, scenes: Int64Array) -> None:
         """Find the routes of scenes that are not known yet."""
         frames = [self._frames_of(scene) for scene in scenes.tolist()]
-        driving = self._map.driving
+        driving = self.route_map.driving
         tracks = _tracks_of(frames)
         lanes, grid = lane_arrays(driving), driving.lane_grid.arrays
         firsts = _find_first_rows_on_lanes(tracks, lanes, grid)
@@ -229,7 +232,7 @@ class SceneRoutes:
             piece_lanes=paths.piece_lanes,
             line_lanes=paths.line_lanes,
         )
-        _write_widths(routes, lanes, grid, self._map.half_widths_m)
+        _write_widths(routes, lanes, grid, self.route_map.half_widths_m)
 
         # starts count from the first of what is known already
         for name, rows in routes._asdict().items():
@@ -259,10 +262,13 @@ class FollowedRoutes:
         routes: The routes as logged.
         scenes: The scene of each of N slots, (N,); slots are how samples name scenes.
         first_frames: The frame of its scene that is the first one of each slot, (N,).
+
+    Attributes:
+        route_map: The lanes.
     """
 
     def __init__(self, routes: SceneRoutes, scenes: Int64Array, first_frames: Int64Array) -> None:
-        self._routes = routes
+        self._routes, self.route_map = routes, routes.route_map
         self._scenes, self._first_frames = scenes.copy(), first_frames.copy()
         self._followed = FollowedPlaces(len(scenes))
 
