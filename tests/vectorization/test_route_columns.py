@@ -110,6 +110,29 @@ def test_others_along_the_route(road):
     assert sample["all_other_agents_route_availability"].tolist() == [track in (1, 2) for track in ids]
 
 
+@pytest.mark.parametrize("first_y_m", [4.0, 0.0])
+def test_who_is_on_the_line_of_a_lane_change_is_in_the_corridor(tmp_path, first_y_m):
+    builder = MapBuilder(WORLD_TO_ECEF)
+    for lane, y in (("left", 4.0), ("right", 0.0)):
+        builder.add_lane(lane, *[np.array([[0.0, side, 0.0], [150.0, side, 0.0]]) for side in (y + 2.0, y - 2.0)])
+    builder.save(tmp_path / "two.pb")
+    road = MapAPI(str(tmp_path / "two.pb"), WORLD_TO_ECEF)
+    y_m = np.where(np.arange(60) < 30, first_y_m, 4.0 - first_y_m)
+    drive = {"positions_m": np.column_stack([10.0 + np.arange(60), y_m]), "yaws_rad": 0.0}
+    line_m = samples_on(road, make_scene([[]] * 60, **drive))[10]["route_polyline"][1:14, :2]
+    assert np.ptp(line_m[:, 1]) > 3.5
+
+    # narrower than what the line is beside the border of the lanes
+    agents = [
+        make_agent(1 + row, (20.0 + x, first_y_m + y), extent=(0.4, 0.2, 1.0)) for row, (x, y) in enumerate(line_m)
+    ]
+    options = {"other_agents_num": 20, "max_agents_distance": 100}
+    sample = samples_on(road, make_scene([agents] * 60, **drive), **options)[10]
+    np.testing.assert_allclose(sample["all_other_agents_route_places"][:13, 1], 0, atol=0.05)
+    assert sample["all_other_agents_route_places"][:13, 5].all()
+    np.testing.assert_allclose(sample["route_widths"].sum(axis=1), 4.0, atol=0.01)
+
+
 PLACES_M = {1: (-12, 0), 2: (30, 4), 3: (25, 0.5), 4: (8, -8), 5: (9, 0), 6: (-5, 6), 7: (40, 3.1), 8: (15, 2.9)}
 """Agents along and to the left of the route; those of 4 x 2 m reach into its lane up to 3 m beside it."""
 
@@ -277,6 +300,15 @@ def test_simulations_tell_of_the_route_from_where_the_av_is(road):
         np.testing.assert_allclose(column["route_polyline"][0, 0], [0, 0, 0], atol=0.02)
         names = np.array(road.network.ids.to_list())[column["route_lanes"][0]]
         np.testing.assert_array_equal(names == "right", column["centroid"][0, 0] + POINTS_M < 100)
+
+
+def test_each_of_several_datasets_of_a_driver_has_routes_of_its_own_lanes(road, tmp_path):
+    log = drive_along_x(26.0)
+    of_road, of_lit = (samples_on(lanes, log) for lanes in (road, lit_road(tmp_path)))
+    state = SceneSimulation(SceneBatch.of_scenes([SceneRecords.of_scene_dataset(log)], start=5)).state()
+    for samples in (of_road, of_lit, of_road):
+        for key in ("route_in_junction", "route_lanes", "route_limits"):
+            np.testing.assert_array_equal(state.samples(samples)[key][0], samples[5][key], err_msg=key)
 
 
 def test_frames_that_are_not_finite_leave_the_other_frames_their_route(road):

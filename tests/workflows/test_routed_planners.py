@@ -1,9 +1,10 @@
-"""Planners that are given the route by a key: their networks, what weights tell of it, and training to closed loop."""
+"""Planners that are given the route by a key: which can be, what weights tell of it, and training to closed loop."""
 
 import numpy as np
 import pytest
 import torch
 
+from l5kit.configs.training import WORKFLOWS
 from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.data.scene_records import SceneRecords
 from l5kit.dataset.sample_batch import collate
@@ -67,6 +68,43 @@ def test_weights_tell_whether_they_see_a_route(workflow):
         assert found.workflows == (workflow,)
         assert found.settings.get("model_params.route", False) == route
         assert (model.route_embedding is not None) == route
+
+
+SEES_ROUTE = {
+    "raster_planner": True,
+    "vector_planner": True,
+    "urban_driver": True,
+    "safepathnet": True,
+    "route_planner": True,
+    "agent_motion": False,
+    "agent_motion_multimodal": False,
+    "simnet": False,
+    "motion_tokens": False,
+    "query_centric": False,
+}
+
+
+def test_it_is_known_of_all_workflows_whether_they_see_a_route():
+    assert set(SEES_ROUTE) == set(WORKFLOWS)
+
+
+@pytest.mark.parametrize("workflow", SEES_ROUTE)
+def test_a_route_is_seen_or_refused(workflow):
+    if SEES_ROUTE[workflow]:
+        sizes = [
+            sum(
+                weights.numel()
+                for weights in make_model(TrainingConfig.from_cfg(config_of(workflow, route=route))).parameters()
+            )
+            for route in (False, True)
+        ]
+        assert sizes[0] < sizes[1]
+    else:
+        TrainingConfig.from_cfg(config_of(workflow, route=False))
+        with pytest.raises(
+            ConfigError, match=rf"^model_params\.route: {workflow} predicts agents.*leave it out, or train"
+        ):
+            TrainingConfig.from_cfg(config_of(workflow))
 
 
 def test_an_unroll_with_a_route_needs_a_past():

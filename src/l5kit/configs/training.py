@@ -6,7 +6,7 @@ from typing import Final, Literal, Self
 from l5kit._types import Config
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.networks import BackboneParams, MotionFeatures, SafePathNetParams, UnrollParams, VectorModelParams
-from l5kit.configs.parameters import SamplingParams, VectorizerParams, VectorSamplingParams
+from l5kit.configs.parameters import Route, SamplingParams, VectorizerParams, VectorSamplingParams
 from l5kit.configs.reading import Params, read_params
 from l5kit.configs.runs import (
     PRECISIONS,
@@ -47,7 +47,7 @@ _SAME_SAMPLES: Final = {
 """Workflows that are their networks, and those with the same samples."""
 
 _PLANNERS: Final = ("raster_planner", "vector_planner", "urban_driver", "safepathnet", "route_planner")
-"""Workflows of planners, whose past of the AV can be dropped."""
+"""Workflows of planners, whose past of the AV can be dropped, and which see its route."""
 
 _NUM_HEADS: Final = 8
 """Heads of the attention of planners on vectors."""
@@ -82,6 +82,11 @@ class TrainingParams(TrainingKeys):
             _require_past(cfg, params.workflow, "route_planner")
         if params.workflow == "urban_driver" and VectorizerParams.from_cfg(cfg).has_route:
             _require_past(cfg, params.workflow, "route")
+        if params.workflow not in _PLANNERS and _RouteKey.from_cfg(cfg).has_route:
+            raise ConfigError(
+                f"model_params.route: {params.workflow} predicts agents, and sees no route of the AV; leave it out, or "
+                f"train a planner, one of {', '.join(_PLANNERS)}"
+            )
         if params.past_dropout and params.workflow == "raster_planner":
             _require_no_past_in_pictures(cfg)
         return params
@@ -206,6 +211,11 @@ def _check_features(dim_features: int) -> None:
 @dataclass(frozen=True)
 class _MotionFeatures(Params):
     motion_features: MotionFeatures
+
+
+@dataclass(frozen=True)
+class _RouteKey(Params):
+    has_route: Route
 
 
 def _require_past(cfg: Config, workflow: str, wanted: str) -> None:

@@ -9,10 +9,11 @@ from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.lanes.red_lights import read_lane_colors
-from l5kit.lanes.route_places import FollowedPlaces
+from l5kit.lanes.route_places import FollowedPlaces, follow_tracks
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
+from l5kit.simulation.lanes.track_poses import poses_of_avs
 
 __all__ = ["CompactSight"]
 
@@ -33,7 +34,11 @@ class CompactSight:
         self._layout, self._threshold = layout, threshold
         driving_map, road = batch.driving_map, batch.road
         self._lane_points = LanePoints.none() if driving_map is None else LanePoints.of_map(driving_map)
-        self._paths = paths_of_avs(_with_all_frames(batch)).arrays
+        whole = _with_all_frames(batch)
+        self._paths, logged = paths_of_avs(whole).arrays, poses_of_avs(whole)
+        poses = np.column_stack([logged.positions_m, logged.yaws_rad])
+        self._frame_starts = logged.starts
+        self._frame_arcs_m = follow_tracks(self._paths[0], self._paths[1], logged.starts, poses)
         self._colors = read_lane_colors(batch.recorded, None if road is None else road.api.arrays.lights)
         self._followed = FollowedPlaces(len(batch))
 
@@ -51,7 +56,14 @@ class CompactSight:
         boxes, velocities_mps = state.ego_rows
         colors = self._colors
         frames = colors.scene_starts[scenes] + state.frame_indices
-        places = self._followed.follow(self._paths, scenes, slots=scenes, frames=state.frame_indices, poses=boxes)
+        places = self._followed.follow(
+            self._paths,
+            scenes,
+            slots=scenes,
+            frames=state.frame_indices,
+            poses=boxes,
+            first_arcs_m=self._frame_arcs_m[self._frame_starts[scenes] + state.frame_indices],
+        )
         seen = np.empty((size, self._layout.size), np.float32)
         write_compact_states(
             self._layout,

@@ -98,7 +98,10 @@ class EpisodeRoads:
         self._last = None
         self.traffic.enter(slots, boxes)
         places = self._places[slots]
-        follow_routes(self.paths, self.bank.routes[self._bank_rows[slots]], boxes, is_new=is_new, places=places)
+        # a route may come by the same place twice: at first an AV is looked for around where the log has it
+        places[is_new, 0] = self.bank.expert_arcs_m[self._rows_of(slots)][is_new]
+        none_new = np.zeros(len(slots), np.bool_)
+        follow_routes(self.paths, self.bank.routes[self._bank_rows[slots]], boxes, is_new=none_new, places=places)
         self._places[slots] = places
 
     def rows(self, slots: Int64Array) -> TrafficRows:

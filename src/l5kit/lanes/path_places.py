@@ -15,6 +15,7 @@ from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 FADE_M = 20.0
 """Length along which a vehicle that is beside its path comes onto it."""
 
+_BACK_M, _ON_M = 10.0, 40.0
 _STEEPEST = 1.0
 _SAME_LINE_M, _SAME_WAY = 0.25, 0.5
 
@@ -63,6 +64,15 @@ def pose_at(
     x, y, along_x, along_y = line_at(points_m, arc_m)
     left_m, change = offset_at(arc_m - entry_m, offset_m, slope)
     return x - left_m * along_y, y + left_m * along_x, math.atan2(along_y, along_x) + math.atan(change)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def points_around(arc_m: float, num_points: int) -> tuple[int, int]:
+    """Return first and end of the points of a path among which a vehicle is looked for that was at a length of it.
+
+    They lie from 10 m behind to 40 m ahead of there, so that a path that comes by the same place twice does not matter.
+    """
+    return index_along(arc_m - _BACK_M, num_points - 1), index_along(arc_m + _ON_M, num_points - 1) + 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -8,12 +8,11 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.lane_paths import index_along
-from l5kit.lanes.path_places import find_place, line_at
+from l5kit.lanes.path_places import find_place, line_at, points_around
 
-__all__ = ["FollowedPlaces", "Lines", "follow_route", "follow_routes"]
+__all__ = ["FollowedPlaces", "Lines", "follow_route", "follow_routes", "follow_tracks"]
 
-_BACK_M, _ON_M = 10.0, 40.0
+_NEVER = -2
 
 Lines = tuple[Int64Array, Float64Array, *tuple[NumericArray, ...]]
 """Lines of points: first of the points of each and the end of the last one, the points, and anything behind them."""
@@ -27,18 +26,29 @@ class FollowedPlaces:
     """
 
     def __init__(self, size: int) -> None:
-        self._frames: Int64Array = np.full(size, -2, np.int64)
+        self._frames: Int64Array = np.full(size, _NEVER, np.int64)
+        self._frames_before: Int64Array = self._frames.copy()
         self._places: Float64Array = np.zeros((size, 3))
         self._places_before: Float64Array = np.zeros((size, 3))
-        self._was_new: BoolArray = np.zeros(size, np.bool_)
+
+    def forget(self, slot: int) -> None:
+        """Begin anew with one of the vehicles."""
+        self._frames[slot] = _NEVER
 
     def follow(
-        self, paths: Lines, routes: Int64Array, *, slots: Int64Array, frames: Int64Array, poses: Float64Array
+        self,
+        paths: Lines,
+        routes: Int64Array,
+        *,
+        slots: Int64Array,
+        frames: Int64Array,
+        poses: Float64Array,
+        first_arcs_m: Float64Array,
     ) -> Float64Array:
         """Return where vehicles are on their routes, (K, 3), as :func:`follow_routes` writes it.
 
-        One that was not asked for in the frame before is looked for on the whole route. Asked again in a frame, it is
-        looked for from where it was before that frame, so that the answer is the same.
+        One that was asked for in an earlier frame is looked for around where it was then, as far ahead as it may have
+        come in the frames since. Asked again in a frame, the answer is the same.
 
         Args:
             paths: All paths.
@@ -46,13 +56,25 @@ class FollowedPlaces:
             slots: Which of the N vehicles they are, (K,).
             frames: The current frame of each, (K,).
             poses: World x, y and yaw, and more, (K, 3 or more).
+            first_arcs_m: Length of the path up to about where each is, around which those are looked for that are asked
+                for the first time, (K,).
         """
         is_again = self._frames[slots] == frames
-        is_new: BoolArray = np.where(is_again, self._was_new[slots], self._frames[slots] != frames - 1)
+        frames_before = np.where(is_again, self._frames_before[slots], self._frames[slots])
         before = np.where(is_again[:, None], self._places_before[slots], self._places[slots])
+        is_first = (frames_before < 0) | (frames_before > frames)
         places = before.copy()
-        follow_routes(paths, routes, poses, is_new=is_new, places=places)
-        self._frames[slots], self._was_new[slots] = frames, is_new
+        places[is_first, 0] = first_arcs_m[is_first]
+
+        # a reach for each frame since, as a longer one would find the next lap
+        num_reaches = np.where(is_first, 1, frames - frames_before)
+        for reach in range(int(num_reaches.max(initial=0))):
+            rows = np.flatnonzero(num_reaches > reach)
+            found = places[rows]
+            is_new = np.zeros(len(rows), np.bool_)
+            follow_routes(paths, routes[rows], poses[rows], is_new=is_new, places=found)
+            places[rows] = found
+        self._frames[slots], self._frames_before[slots] = frames, frames_before
         self._places_before[slots], self._places[slots] = before, places
         return places
 
@@ -128,11 +150,37 @@ def follow_route(
     points = points_m[starts[route] : starts[route + 1]]
     first, stop = 0, len(points)
     if not is_new:
-        first = index_along(place[0] - _BACK_M, stop - 1)
-        stop = index_along(place[0] + _ON_M, stop - 1) + 1
+        first, stop = points_around(place[0], stop)
     yaw = pose[2]
     arc_m, offset_m, _ = find_place(points, first, stop, (pose[0], pose[1], yaw))
     _, _, along_x, along_y = line_at(points, arc_m)
     turn = (yaw - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
     place[0], place[1] = arc_m, offset_m
     place[2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def follow_tracks(
+    starts: Int64Array, points_m: Float64Array, row_starts: Int64Array, poses: Float64Array
+) -> Float64Array:
+    """Return the length of its path up to each of N tracks in each of its rows, (R,).
+
+    Each row is looked for around the one before, the first one on the whole path; one that is not finite stays where
+    the one before was.
+
+    Args:
+        starts: First of the points of the path of each track, and the end of the last one, (N + 1,).
+        points_m: The points of all paths.
+        row_starts: First row of each track and the end of the last one, (N + 1,).
+        poses: World x, y and yaw of all rows, (R, 3).
+    """
+    arcs_m, place = np.zeros(len(poses)), np.zeros(3)
+    for track in range(len(row_starts) - 1):
+        is_first = True
+        place[:] = 0.0
+        for row in range(row_starts[track], row_starts[track + 1]):
+            if np.isfinite(poses[row]).all():
+                follow_route(starts, points_m, track, poses[row], is_first, place)
+                is_first = False
+            arcs_m[row] = place[0]
+    return arcs_m

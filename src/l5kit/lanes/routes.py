@@ -20,7 +20,7 @@ from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
 from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths
 from l5kit.lanes.path_places import line_at
 from l5kit.lanes.route_map import RouteMap
-from l5kit.lanes.route_places import FollowedPlaces, follow_route
+from l5kit.lanes.route_places import FollowedPlaces, follow_route, follow_tracks
 
 __all__ = [
     "FASTEST_BEND_MPS",
@@ -48,7 +48,8 @@ class RouteArrays(NamedTuple):
         starts: First of the points of each route and the end of the last one, int64 (N + 1,).
         points_m: World x and y, 2 m apart along the route, float64 (P, 2).
         bend_speeds_mps: How fast the bends at a point and behind it allow to be there, float64 (P,).
-        widths_m: Distance to the left and to the right edge of the lane at each point, float64 (P, 2).
+        widths_m: Distance to the left and to the right edge of the lane that each point lies in, at least 0, float64
+            (P, 2).
         lengths_m: Length of each route, 0 for none, float64 (N,).
         piece_starts: First of the pieces of each route and the end of the last one, int64 (N + 1,).
         piece_arcs_m: Length of the route at which each piece begins, float64 (Q,).
@@ -157,6 +158,9 @@ class SceneRoutes:
         num_scenes: Number of scenes.
         route_map: The lanes.
         step_time_s: Time between two frames.
+
+    Attributes:
+        route_map: As above.
     """
 
     def __init__(
@@ -167,7 +171,7 @@ class SceneRoutes:
         route_map: RouteMap,
         step_time_s: float,
     ) -> None:
-        self._frames_of, self._map, self._step_time_s = frames_of, route_map, float(step_time_s)
+        self._frames_of, self.route_map, self._step_time_s = frames_of, route_map, float(step_time_s)
         self._lock = threading.Lock()
         self._rows: Int64Array = np.full(num_scenes, -1, np.int64)
         self._num_routes = 0
@@ -208,9 +212,10 @@ class SceneRoutes:
     def _add(self, scenes: Int64Array) -> None:
         """Find the routes of scenes that are not known yet."""
         frames = [self._frames_of(scene) for scene in scenes.tolist()]
-        driving = self._map.driving
+        driving = self.route_map.driving
         tracks = _tracks_of(frames)
-        firsts = _find_first_rows_on_lanes(tracks, lane_arrays(driving), driving.lane_grid.arrays)
+        lanes, grid = lane_arrays(driving), driving.lane_grid.arrays
+        firsts = _find_first_rows_on_lanes(tracks, lanes, grid)
         paths = make_lane_paths(self._poses_from(tracks, firsts), driving)
 
         # what holds at the points of the routes
@@ -227,13 +232,13 @@ class SceneRoutes:
             piece_lanes=paths.piece_lanes,
             line_lanes=paths.line_lanes,
         )
-        _write_widths(routes, driving.centre_lines_m, self._map.half_widths_m)
+        _write_widths(routes, lanes, grid, self.route_map.half_widths_m)
 
         # starts count from the first of what is known already
         for name, rows in routes._asdict().items():
             known = self._parts[name]
             known.extend(known.read()[-1] + rows[1:] if name in ("starts", "piece_starts") else rows)
-        self._frame_arcs_m.extend(_follow_tracks(routes, tracks))
+        self._frame_arcs_m.extend(follow_tracks(routes.starts, routes.points_m, tracks.starts, tracks.poses))
         self._frame_starts.extend(self._frame_starts.read()[-1] + tracks.starts[1:])
         self._rows[scenes] = self._num_routes + np.arange(len(scenes))
         self._num_routes += len(scenes)
@@ -256,34 +261,45 @@ class FollowedRoutes:
     Args:
         routes: The routes as logged.
         scenes: The scene of each of N slots, (N,); slots are how samples name scenes.
+        first_frames: The frame of its scene that is the first one of each slot, (N,).
 
     Attributes:
-        scenes: As above; may be changed where another scene begins in a slot.
+        route_map: The lanes.
     """
 
-    def __init__(self, routes: SceneRoutes, scenes: Int64Array) -> None:
-        self._routes = routes
-        self.scenes = scenes
+    def __init__(self, routes: SceneRoutes, scenes: Int64Array, first_frames: Int64Array) -> None:
+        self._routes, self.route_map = routes, routes.route_map
+        self._scenes, self._first_frames = scenes.copy(), first_frames.copy()
         self._followed = FollowedPlaces(len(scenes))
 
     def __deepcopy__(self, memo: dict[int, object]) -> "FollowedRoutes":
         """Return itself: asked again in a frame, it starts from what it knew before."""
         return self
 
+    def begin(self, slot: int, scene: int, first_frame: int) -> None:
+        """Let a slot go on with a scene from a frame of it on."""
+        self._scenes[slot], self._first_frames[slot] = scene, first_frame
+        self._followed.forget(slot)
+
     def of_log(self, windows: Windows, slots: Int64Array, frames: Int64Array) -> RoutedWindows:
         """Return windows with their routes, as :meth:`SceneRoutes.of_log`; AVs may be elsewhere than in the log.
 
+        In the first frame that is asked for, an AV is looked for around where the log has it.
+
         Args:
-            windows: Of slots (B,) and frames (B,), counted in their scenes.
+            windows: Of slots (B,) and frames (B,), counted in the slots.
             slots: The slots.
             frames: The frames.
         """
-        routes, rows = self._routes.find(self.scenes[slots])
+        logged = self._routes.of_log(windows, self._scenes[slots], self._first_frames[slots] + frames)
+        routes, rows, logged_arcs_m = logged.routes
         current = windows.current_frames
         poses = np.column_stack(
             [current["ego_translation"][:, :2].astype(np.float64), rotations33_as_yaws(current["ego_rotation"])]
         )
-        places = self._followed.follow(routes, rows, slots=slots, frames=frames, poses=poses)
+        places = self._followed.follow(
+            routes, rows, slots=slots, frames=frames, poses=poses, first_arcs_m=logged_arcs_m
+        )
         return _with_routes(windows, WindowRoutes(routes, rows, places[:, 0].copy()))
 
 
@@ -321,40 +337,39 @@ def _find_first_rows_on_lanes(tracks: _Tracks, lanes: LaneArrays, grid: GridArra
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_widths(routes: RouteArrays, centre_lines_m: Float64Array, half_widths_m: Float64Array) -> None:
-    """Write how far the edges of the lane are to the left and right of each point of routes.
+def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half_widths_m: Float64Array) -> None:
+    """Write how far the edges of the lane are to the left and right of each point of routes, 0 for those beyond it.
 
-    In a lane change the route lies beside the centre line, and nearer to one edge.
+    The lane is that of the piece. In the first half of a lane change the route is not in it yet: there it is the lane
+    that a vehicle at the point is on.
     """
-    starts, points_m = routes.starts, routes.points_m
+    starts = routes.starts
     for route in range(len(starts) - 1):
         piece, stop = routes.piece_starts[route], routes.piece_starts[route + 1]
-        for point in range(starts[route], starts[route + 1]):
-            while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= (point - starts[route]) * PATH_STEP_M:
+        points_m, lane = routes.points_m[starts[route] : starts[route + 1]], -1
+        for row in range(len(points_m)):
+            while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= row * PATH_STEP_M:
                 piece += 1
-            lane = routes.piece_lanes[piece]
-            line, x, y = centre_lines_m[lane], points_m[point, 0], points_m[point, 1]
-            edge, part = project_on_line(line, points_m[point])
-            along_x, along_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
-            length_m = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)
-            offset_m = ((y - line[edge, 1]) * along_x - (x - line[edge, 0]) * along_y) / length_m
-            half_m = (1.0 - part) * half_widths_m[lane, edge] + part * half_widths_m[lane, edge + 1]
-            routes.widths_m[point, 0], routes.widths_m[point, 1] = half_m - offset_m, half_m + offset_m
+            before, lane = lane, routes.piece_lanes[piece]
+            left_m, right_m = _edges_beside(lanes[0][lane], half_widths_m[lane], points_m[row])
+            if min(left_m, right_m) < 0:
+                _, _, along_x, along_y = line_at(points_m, row * PATH_STEP_M)
+                other = choose_lane(lanes, grid, before, points_m[row], math.atan2(along_y, along_x))
+                if other >= 0:
+                    other_left_m, other_right_m = _edges_beside(lanes[0][other], half_widths_m[other], points_m[row])
+                    if min(other_left_m, other_right_m) > min(left_m, right_m):
+                        lane, left_m, right_m = other, other_left_m, other_right_m
+            # where maps leave a gap between lanes, what is on the line is in its corridor all the same
+            widths_m = routes.widths_m[starts[route] + row]
+            widths_m[0], widths_m[1] = max(left_m, 0.0), max(right_m, 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _follow_tracks(routes: RouteArrays, tracks: _Tracks) -> Float64Array:
-    """Return the length of its route up to each track in each of its rows, (R,).
-
-    Each row is looked for around the one before; one that is not finite stays where that one was.
-    """
-    arcs_m, place = np.zeros(len(tracks.poses)), np.zeros(3)
-    for track in range(len(tracks.starts) - 1):
-        is_first = True
-        place[:] = 0.0
-        for row in range(tracks.starts[track], tracks.starts[track + 1]):
-            if np.isfinite(tracks.poses[row]).all():
-                follow_route(routes.starts, routes.points_m, track, tracks.poses[row], is_first, place)
-                is_first = False
-            arcs_m[row] = place[0]
-    return arcs_m
+def _edges_beside(line: Float64Array, half_widths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
+    """Return how far the edges of a lane are to the left and right of a point, below 0 for those that it is beyond."""
+    edge, part = project_on_line(line, point_m)
+    along_x, along_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
+    length_m = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)
+    offset_m = ((point_m[1] - line[edge, 1]) * along_x - (point_m[0] - line[edge, 0]) * along_y) / length_m
+    half_m = (1.0 - part) * half_widths_m[edge] + part * half_widths_m[edge + 1]
+    return half_m - offset_m, half_m + offset_m

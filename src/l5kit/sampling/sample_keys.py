@@ -221,7 +221,9 @@ _ROUTE: Final = (
         "such line.",
     ),
     _of_route("route_in_junction", ("R",), "bool", "Whether the lane is part of a junction."),
-    _of_route("route_widths", ("R", 2), "float32", "From the route to the left and right edge of the lane.", unit="m"),
+    _of_route(
+        "route_widths", ("R", 2), "float32", "From the route to the left and right edge of the lane it is in.", unit="m"
+    ),
     _of_route("route_lanes", ("R",), "int64", "Row of the lane in the map (`map.network.ids`); -1 for none."),
     _of_route(
         "route_gaps",

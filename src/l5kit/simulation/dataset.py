@@ -424,7 +424,8 @@ class SimulationDataset:
         routes = SceneRoutes(
             lambda place: frames[place], len(frames), route_map=maker.route_map, step_time_s=step_time_s
         )
-        return FollowedRoutes(routes, np.arange(len(frames)))
+        first_frames = np.full(len(frames), self.sim_cfg.start_frame_index)
+        return FollowedRoutes(routes, np.arange(len(frames)), first_frames)
 
     def _maker(self) -> BaseEgoDataset | None:
         """Return a dataset that makes the samples of all scenes at once; None if they are made one by one."""

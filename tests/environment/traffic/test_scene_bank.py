@@ -48,13 +48,14 @@ def test_scenes_without_a_map_have_straight_routes():
 def test_rows_and_tracks_are_counted_over_all_scenes():
     bank = SceneBank(small_log(), road=None, drives_agents=False)
     bank.prepare(np.array([1, 0]))
-    row_starts, seats, is_entering, groups, boxes, directions, velocities_mps, tracks = bank.rows
+    row_starts, seats, is_entering, groups, boxes, directions, velocities_mps, tracks, arcs_m = bank.rows
     assert row_starts.tolist() == [0, 1, 2, 3, *range(5, 28, 2)]
     assert bank.track_ids.tolist() == [1, 3, 7]
     assert tracks[:5].tolist() == [0, 0, 0, 2, 1]
     assert groups[3:5].tolist() == [RoadUserGroup.VEHICLE, RoadUserGroup.VULNERABLE]
     assert is_entering.tolist() == [True, False, False, True, True, *[False] * 22]
     assert (seats == -1).all()
+    assert (arcs_m == 0).all()
     np.testing.assert_allclose(boxes[5], [5.5, 2, 0, 4, 2])
     np.testing.assert_array_equal(directions, np.broadcast_to([1.0, 0.0], (27, 2)))
     np.testing.assert_allclose(velocities_mps[:3], [[20.0, 0]] * 3)  # of the poses, as the log has none

@@ -8,7 +8,6 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
 
@@ -76,9 +75,9 @@ def choose_vehicles(
     first, stop = int(batch.starts[0]), int(batch.stops[0])
     routes = np.arange(bank.routes[bank_row] + 1, bank.routes[bank_row + 1])
     tracks = np.searchsorted(batch.tracks.track_ids, bank.track_ids[bank.path_tracks[routes]])
-    poses, is_there = _logged_poses(bank, bank_row, batch, tracks)
+    places, is_there = _logged_places(bank, bank_row, batch, tracks)
     begin = int(bank.frame_starts[bank_row])
-    ways_m = poses[..., :2] - bank.ego_poses[begin + first : begin + stop, None, :2]
+    ways_m = places[..., :2] - bank.ego_poses[begin + first : begin + stop, None, :2]
     distances_m = np.where(is_there, np.hypot(ways_m[..., 0], ways_m[..., 1]), np.inf)
     is_near = distances_m < AgentControl.of_traffic().near_m
     firsts = np.where(is_near.any(axis=0), is_near.argmax(axis=0), stop - first)
@@ -88,21 +87,23 @@ def choose_vehicles(
         may_act &= firsts == 0
     order = np.lexsort((tracks, at_first_m, firsts))
     chosen = order[may_act[order]][:most]
-    log_poses = np.ascontiguousarray(poses[:, chosen])
     return ActingVehicles(
         tracks=tracks[chosen],
         track_ids=batch.tracks.track_ids[tracks[chosen]],
         routes=routes[chosen],
         last_frames=batch.tracks.last_frames[tracks[chosen]],
-        log_poses=log_poses,
-        expert_arcs_m=_arcs_of(bank, routes[chosen], log_poses, is_there[:, chosen]),
+        log_poses=np.ascontiguousarray(places[:, chosen, :3]),
+        expert_arcs_m=np.ascontiguousarray(places[:, chosen, 3]),
     )
 
 
-def _logged_poses(
+def _logged_places(
     bank: SceneBank, bank_row: int, batch: SceneBatch, tracks: Int64Array
 ) -> tuple[Float64Array, BoolArray]:
-    """Return where the log has tracks (P,) in the frames of an episode, (F, P, 3), and in which it has them, (F, P)."""
+    """Return where the log has tracks (P,) in the frames of an episode, and in which it has them, (F, P).
+
+    A place is x, y, yaw and the length of the route up to there, (F, P, 4).
+    """
     begin = int(bank.frame_starts[bank_row])
     bounds = bank.rows[0][begin + int(batch.starts[0]) : begin + int(batch.stops[0]) + 1]
     rows = slice(int(bounds[0]), int(bounds[-1]))
@@ -111,22 +112,12 @@ def _logged_poses(
     of_rows = numbers[np.searchsorted(batch.tracks.track_ids, bank.track_ids[bank.rows[7][rows]])]
     frames = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     is_wanted = of_rows >= 0
-    poses = np.zeros((len(bounds) - 1, len(tracks), 3))
-    is_there = np.zeros(poses.shape[:2], np.bool_)
-    poses[frames[is_wanted], of_rows[is_wanted]] = bank.rows[4][rows][is_wanted, :3]
-    is_there[frames[is_wanted], of_rows[is_wanted]] = True
-    for frame in range(1, len(poses)):
+    places = np.zeros((len(bounds) - 1, len(tracks), 4))
+    is_there = np.zeros(places.shape[:2], np.bool_)
+    wanted = frames[is_wanted], of_rows[is_wanted]
+    places[wanted] = np.column_stack([bank.rows[4][rows][is_wanted, :3], bank.rows[8][rows][is_wanted]])
+    is_there[wanted] = True
+    for frame in range(1, len(places)):
         is_missing = ~is_there[frame]
-        poses[frame, is_missing] = poses[frame - 1, is_missing]
-    return poses, is_there
-
-
-def _arcs_of(bank: SceneBank, routes: Int64Array, log_poses: Float64Array, is_there: BoolArray) -> Float64Array:
-    """Return how far logged poses (F, P, 3) are along their routes, (F, P)."""
-    arcs_m, places = np.zeros(is_there.shape), np.zeros((len(routes), 3))
-    has_come = np.zeros(len(routes), np.bool_)
-    for frame, poses in enumerate(log_poses):
-        follow_routes(bank.paths, routes, poses, is_new=~has_come, places=places)
-        arcs_m[frame] = places[:, 0]
-        has_come |= is_there[frame]
-    return arcs_m
+        places[frame, is_missing] = places[frame - 1, is_missing]
+    return places, is_there

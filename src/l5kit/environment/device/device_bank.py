@@ -11,7 +11,7 @@ from l5kit.errors import InvalidArgumentError
 
 __all__ = ["DeviceBank"]
 
-_NUM_ROWS, _NUM_PATHS = 8, 8
+_NUM_ROWS, _NUM_PATHS = 9, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,7 @@ class DeviceBank:
         path_tracks: ``path_tracks``.
         path_last_frames: ``path_last_frames``.
         ego: ``ego_poses`` and ``ego_motion``.
+        expert_arcs_m: ``expert_arcs_m``.
         lights: First of the ranks of each frame and the end of the last one, int64 (F + 1,), and the ranks of all
             lights of the scene, 0 for one that is neither yellow nor red, int8. A light is a lane that is so in some
             frame of the scene.
@@ -46,6 +47,7 @@ class DeviceBank:
     path_tracks: DeviceArray
     path_last_frames: DeviceArray
     ego: tuple[DeviceArray, DeviceArray]
+    expert_arcs_m: DeviceArray
     lights: tuple[DeviceArray, DeviceArray]
     light_lanes: tuple[DeviceArray, DeviceArray]
 
@@ -60,7 +62,7 @@ class DeviceBank:
             raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
         line_lanes, *lights = _lights_of(bank)
         paths = (*bank.paths[:6], line_lanes, bank.paths[7])
-        others = (bank.path_tracks, bank.path_last_frames, bank.ego_poses, bank.ego_motion)
+        others = (bank.path_tracks, bank.path_last_frames, bank.ego_poses, bank.ego_motion, bank.expert_arcs_m)
         sent = backend.upload([*bank.rows, *paths, bank.frame_starts, bank.routes, *others, *lights])
         rows, sent = tuple(sent[:_NUM_ROWS]), sent[_NUM_ROWS:]
         on_device, sent = tuple(sent[:_NUM_PATHS]), sent[_NUM_PATHS:]
@@ -75,8 +77,9 @@ class DeviceBank:
             path_tracks=sent[2],
             path_last_frames=sent[3],
             ego=(sent[4], sent[5]),
-            lights=(sent[6], sent[7]),
-            light_lanes=(sent[8], sent[9]),
+            expert_arcs_m=sent[6],
+            lights=(sent[7], sent[8]),
+            light_lanes=(sent[9], sent[10]),
         )
 
     def require_same(self, bank: SceneBank) -> None:

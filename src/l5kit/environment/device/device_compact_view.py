@@ -43,7 +43,8 @@ class DeviceCompactView:
         self._rows = simulation.traffic.make_row_memory(size)
         road = simulation.bank.road
         self._points = _upload_points(LanePoints.none() if road is None else LanePoints.of_map(road.driving), backend)
-        self._followed = (backend.zeros(size, np.int64), backend.zeros((size, 3), np.float64))
+        starts, places = backend.zeros(size, np.int64), backend.zeros((size, 3), np.float64)
+        self._followed = (starts, places, simulation.traffic.on_device.expert_arcs_m)
         self._room = (
             backend.empty((size, most), np.int64),
             backend.empty((size, most), np.float64),
@@ -95,8 +96,8 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
     """Write what the AV of a slot sees.
 
     Arguments: frames, scenes and counts of all slots; ``scenes``, ``paths``, ``lights`` and ``light_lanes`` of a
-    DeviceBank; road users of all slots; AVs; starts that have been seen, and places on routes; layout and points of
-    lanes; room; what is written.
+    DeviceBank; road users of all slots; AVs; starts that have been seen, places on routes, and how far logged AVs are;
+    layout and points of lanes; room; what is written.
     """
     (frames, bank_rows, _), scenes, paths, (lights, light_lanes), rows, avs, followed, map_parts, room, out = arguments
     boxes, velocities_mps, motions, num_starts = avs
@@ -109,8 +110,10 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
     near, far_m2, point_ranks = room[0][item], room[1][item], room[2][item]
     scene, box = bank_rows[item], boxes[item]
     frame, route = scenes[0][scene] + frames[item], scenes[1][scene]
-    follow_route(paths[0], paths[1], route, box, followed[0][item] != num_starts[item], followed[1][item])
-    followed[0][item] = num_starts[item]
+    if followed[0][item] != num_starts[item]:
+        # a route may come by the same place twice: at first an AV is looked for around where the log has it
+        followed[0][item], followed[1][item, 0] = num_starts[item], followed[2][frame]
+    follow_route(paths[0], paths[1], route, box, False, followed[1][item])
     ranks = lights[1][lights[0][frame] : lights[0][frame + 1]]
     vehicle, egos, place = (box, motions[item]), (boxes, velocities_mps), followed[1][item]
     write_surroundings(row, sizes, vehicle, (item, -1), rows, egos, paths, route, place, ranks, (near, far_m2))

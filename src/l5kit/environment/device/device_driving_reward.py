@@ -45,13 +45,13 @@ class DeviceDrivingReward:
         self._simulation, self._view = simulation, view
         backend, bank, size = simulation.backend, simulation.bank, len(simulation)
         bounds = np.array(list(COMFORT_BOUNDS.values()), np.float64)
-        line_lanes, expert_arcs_m, *colors, bounds, factors = backend.upload(
-            [bank.paths[6], bank.expert_arcs_m, *bank.colors, bounds, np.array(reward.factors, np.float64)]
+        line_lanes, *colors, bounds, factors = backend.upload(
+            [bank.paths[6], *bank.colors, bounds, np.array(reward.factors, np.float64)]
         )
         on_device = simulation.traffic.on_device
         _, _, _, pieces, piece_arcs_m, _, _, limits_mps = on_device.paths
         paths = (0, 0, 0, pieces, piece_arcs_m, 0, line_lanes, limits_mps)  # a GPU takes 4 kB of arguments at most
-        self._bank = (on_device.scenes, paths, tuple(colors), expert_arcs_m, on_device.ego[0])
+        self._bank = (on_device.scenes, paths, tuple(colors), on_device.expert_arcs_m, on_device.ego[0])
         ends = tuple(name in reward.ends_at for name in FAILURES)
         self._rules = (reward.numbers(step_time_s), bounds, factors, ends)
         self._remembered = self._make_memory(_most_tracks(bank))

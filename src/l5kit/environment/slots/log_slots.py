@@ -42,7 +42,8 @@ class LogSlots:
         self._scenes[FRAME_INTERVAL] = (num_frames * np.arange(num_slots))[:, None]
         logged = LogArrays.of(log, has_tl_faces=not read_disable_traffic_light_faces(dataset.cfg))
         routes = dataset.scene_routes()
-        self._routes = None if routes is None else FollowedRoutes(routes, np.zeros(num_slots, np.int64))
+        none = np.zeros(num_slots, np.int64)
+        self._routes = None if routes is None else FollowedRoutes(routes, none, none)
         self._log = replace(logged, scenes=self._scenes, frames=self._frames, routes=self._routes)
         self._agents: AgentSlots | None = None
 
@@ -72,7 +73,7 @@ class LogSlots:
         self._scenes[FRAME_INTERVAL][slot] = base, base + num_frames
         self._scenes["host"][slot] = record["host"]
         if self._routes is not None:
-            self._routes.scenes[slot] = scene
+            self._routes.begin(slot, scene, first_frame)
         self.recorded[slot, :num_frames, :2] = frames["ego_translation"][:, :2]
         self.recorded[slot, :num_frames, 2] = rotations33_as_yaws(frames["ego_rotation"])
 

@@ -10,9 +10,9 @@ from l5kit.data.array_shapes import ReadOnlyArrays
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.errors import CorruptedDataError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.lanes.lane_paths import LanePaths, TrackPoses, index_along, make_lane_paths
-from l5kit.lanes.path_places import find_place
+from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
 from l5kit.lanes.red_lights import read_lane_colors
+from l5kit.lanes.route_places import follow_tracks
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, logged_states
@@ -20,8 +20,6 @@ from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
 __all__ = ["PreparedScene", "prepare_scene"]
-
-_BACK_M, _ON_M = 10.0, 40.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +37,7 @@ class PreparedScene(ReadOnlyArrays):
         tracks: Track of each row, counted in the scene, (M,).
         seats: Path of the track of each row, counted from that of the first vehicle on, -1 for none, int32 (M,).
         is_entering: Whether the frame before does not have the track of a row, (M,).
+        arcs_m: How far a row is on the path of its track, 0 without one, (M,).
         track_ids: As in the log, uint64 (T,).
         path_tracks: Track of each path, counted in the scene, -1 for the AV, (P,).
         path_last_frames: Last frame of the track of each path; that of the scene for the AV, (P,).
@@ -59,6 +58,7 @@ class PreparedScene(ReadOnlyArrays):
     tracks: Int64Array
     seats: Int32Array
     is_entering: BoolArray
+    arcs_m: Float64Array
     track_ids: NumericArray
     path_tracks: Int64Array
     path_last_frames: Int64Array
@@ -99,8 +99,7 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     directions = np.empty((len(kept), 2))
     _write_directions(boxes, directions)
     ego_poses, ego_motion = _ego_of(batch)
-    arcs_m = np.empty(num_frames)
-    _write_arcs(av_paths.points_m, ego_poses, arcs_m)
+    expert_arcs_m = follow_tracks(av_paths.starts, av_paths.points_m, np.array([0, num_frames]), ego_poses)
     colors = read_lane_colors(batch.recorded, None if batch.road is None else batch.road.api.arrays.lights)
     return PreparedScene(
         row_counts=np.bincount(of_frames[kept], minlength=num_frames),
@@ -111,12 +110,13 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
         tracks=rows.track_rows[kept],
         seats=seats[kept],
         is_entering=is_entering[kept],
+        arcs_m=_arcs_of(seats[kept], boxes[:, :3], vehicle_paths),
         track_ids=table.track_ids,
         path_tracks=np.concatenate([[-1], vehicles]).astype(np.int64),
         path_last_frames=np.concatenate([[num_frames - 1], table.last_frames[vehicles]]).astype(np.int64),
         ego_poses=ego_poses,
         ego_motion=ego_motion,
-        expert_arcs_m=arcs_m,
+        expert_arcs_m=expert_arcs_m,
         color_counts=np.diff(colors.starts),
         color_lanes=colors.lanes,
         color_ranks=colors.ranks,
@@ -185,20 +185,16 @@ def _ego_of(batch: SceneBatch) -> tuple[Float64Array, Float64Array]:
     return poses, np.column_stack(motion)
 
 
+def _arcs_of(seats: Int32Array, poses: Float64Array, paths: LanePaths) -> Float64Array:
+    """Return how far rows (M,), in the order of their frames, are on the paths of their seats, 0 for those of none."""
+    order = np.argsort(seats, kind="stable")[np.count_nonzero(seats < 0) :]
+    arcs_m, row_starts = np.zeros(len(seats)), np.searchsorted(seats[order], np.arange(len(paths) + 1))
+    arcs_m[order] = follow_tracks(paths.starts, paths.points_m, row_starts, poses[order])
+    return arcs_m
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_directions(boxes: Float64Array, directions: Float64Array) -> None:
     """Write cosines and sines of the yaws of boxes."""
     for row in range(len(boxes)):
         directions[row, 0], directions[row, 1] = np.cos(boxes[row, 2]), np.sin(boxes[row, 2])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_arcs(points_m: Float64Array, poses: Float64Array, arcs_m: Float64Array) -> None:
-    """Write how far poses are on a path, each looked for around the one before, so that loops do not matter."""
-    for frame in range(len(poses)):
-        first, stop = 0, len(points_m)
-        if frame > 0:
-            first = index_along(arcs_m[frame - 1] - _BACK_M, stop - 1)
-            stop = index_along(arcs_m[frame - 1] + _ON_M, stop - 1) + 1
-        pose = (poses[frame, 0], poses[frame, 1], poses[frame, 2])
-        arcs_m[frame] = find_place(points_m, first, stop, pose)[0]

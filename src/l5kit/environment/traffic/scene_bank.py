@@ -17,7 +17,6 @@ from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 __all__ = ["SceneBank"]
 
 _STARTS = ("frame_starts", "row_starts", "routes", "color_starts", "path_starts", "piece_starts")
-_OF_ROWS = ("seats", "is_entering", "groups", "boxes", "directions", "velocities_mps", "tracks")
 _OF_PATHS = ("points_m", "lengths_m", "piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
 
 
@@ -184,6 +183,7 @@ class SceneBank:
             of["directions"],
             of["velocities_mps"],
             of["tracks"],
+            of["arcs_m"],
         )
         self.colors = (of["color_starts"], of["color_lanes"], of["color_ranks"])
         self.paths = (
@@ -205,7 +205,7 @@ def _empty_columns() -> dict[str, GrowingArray]:
         columns[name] = GrowingArray(np.int64)
     for name, width in {"boxes": 5, "velocities_mps": 2, "directions": 2, "ego_poses": 3, "ego_motion": 4}.items():
         columns[name] = GrowingArray(np.float64, (width,))
-    for name in ("expert_arcs_m", "lengths_m", "piece_arcs_m", "piece_limits_mps"):
+    for name in ("arcs_m", "expert_arcs_m", "lengths_m", "piece_arcs_m", "piece_limits_mps"):
         columns[name] = GrowingArray(np.float64)
     columns |= {"piece_lanes": GrowingArray(np.int64), "line_lanes": GrowingArray(np.int64, (2,))}
     columns |= {"points_m": GrowingArray(np.float64, (2,)), "seats": GrowingArray(np.int32)}

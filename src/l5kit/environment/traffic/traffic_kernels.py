@@ -12,6 +12,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.environment.traffic.uncounted import uncounted
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.path_places import points_around
 from l5kit.simulation.engine.entering import mark_blocked_rows
 from l5kit.simulation.lanes.lane_following import ColorRows, Drive, EgoRows, drive_on, mark_lights, put_on_path
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
@@ -19,9 +20,11 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
 """States of seats; the last one is for those of which it is not known yet whether they find room."""
 
-LogRows = tuple[Int64Array, Int32Array, BoolArray, Int64Array, Float64Array, Float64Array, Float64Array, Int64Array]
+LogRows = tuple[
+    Int64Array, Int32Array, BoolArray, Int64Array, Float64Array, Float64Array, Float64Array, Int64Array, Float64Array
+]
 """First row of each frame and the end of the last one, (F + 1,); of each row its seat or -1, whether the frame before
-does not have its track, its group, box, cosine and sine of its yaw, velocity, and track."""
+does not have its track, its group, box, cosine and sine of its yaw, velocity, track, and how far it is on its path."""
 
 SeatArrays = tuple[NumericArray, Float64Array, Float64Array, Float64Array, Int64Array]
 """Of each seat of each environment, (N, T, ...): its state, int8, and of those that are driven motion, box, velocity
@@ -210,7 +213,8 @@ def begin_seats(
         ahead_mps = x_mps * math.cos(box[2]) + y_mps * math.sin(box[2])
         speed_mps = math.copysign(math.sqrt(x_mps * x_mps + y_mps * y_mps), ahead_mps)
         points_m = paths[1][paths[0][first + seat] : paths[0][first + seat + 1]]
-        put_on_path(points_m, 0, len(points_m), (box[0], box[1], box[2]), speed_mps, motions[slot, seat])
+        first_point, stop = points_around(rows[8][row], len(points_m))
+        put_on_path(points_m, first_point, stop, (box[0], box[1], box[2]), speed_mps, motions[slot, seat])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

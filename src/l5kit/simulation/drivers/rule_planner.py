@@ -10,8 +10,8 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.highest_speeds import write_highest_speeds
-from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, index_along, make_lane_paths
-from l5kit.lanes.path_places import find_place
+from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths
+from l5kit.lanes.path_places import find_place, points_around
 from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
 from l5kit.simulation.drivers.proposal_comfort import comfort_filters
@@ -34,7 +34,6 @@ _MEMORY = "rule planner"
 _STEP_S = 0.1
 _NUM_STEPS = 40
 _NUM_PLANNED = 50
-_BACK_M, _ON_M = 10.0, 40.0
 _MOST_LINES = 16
 _STRAIGHT_POINTS = 100
 _LENGTH, _SHIFT, _WAITS = range(3)
@@ -286,8 +285,7 @@ def _find_on_path(
     """Return where an AV is along the points of its path, to the left of them and turned, and note the first."""
     first, stop = 0, len(points_m)
     if not is_new:
-        first = index_along(place[_LENGTH] - _BACK_M, stop - 1)
-        stop = index_along(place[_LENGTH] + _ON_M, stop - 1) + 1
+        first, stop = points_around(place[_LENGTH], stop)
     found = find_place(points_m, first, stop, (ego[0], ego[1], ego[2]))
     place[_LENGTH] = found[0]
     return found

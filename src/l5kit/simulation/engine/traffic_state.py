@@ -115,17 +115,20 @@ class TrafficState:
         """Return the routes of the AVs, and where on them they are; None where samples tell of none."""
         if dataset.route_map is None or self.actors is not None:
             return None
-        if _ROUTES not in self.memory:
-            recorded, step_time_s = self.batch.recorded, self.batch.facts.step_time_s
-            routes = SceneRoutes(
-                lambda scene: recorded[scene].frames,
-                len(recorded),
-                route_map=dataset.route_map,
-                step_time_s=step_time_s,
-            )
-            self.memory[_ROUTES] = FollowedRoutes(routes, np.arange(len(recorded)))
-        followed: FollowedRoutes = self.memory[_ROUTES]
-        return followed
+        # a driver may make samples with several datasets, each with lanes of its own
+        known: list[FollowedRoutes] = self.memory.setdefault(_ROUTES, [])
+        for followed in known:
+            if followed.route_map is dataset.route_map:
+                return followed
+        recorded, step_time_s = self.batch.recorded, self.batch.facts.step_time_s
+        routes = SceneRoutes(
+            lambda scene: recorded[scene].frames,
+            len(recorded),
+            route_map=dataset.route_map,
+            step_time_s=step_time_s,
+        )
+        known.append(FollowedRoutes(routes, np.arange(len(recorded)), np.zeros(len(recorded), np.int64)))
+        return known[-1]
 
     def only(self, scene: int) -> "TrafficState":
         """Return the state of one of the R scenes."""

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
-from l5kit.lanes.path_places import find_place, pose_at
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays
+from l5kit.lanes.path_places import find_place, points_around, pose_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, rank_of_line
 from l5kit.simulation.intelligent_driver import driver_acceleration
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
@@ -26,7 +26,6 @@ each point of all paths for the bends ahead, (P,), of length 0 where bends do no
 
 _LOOK_PART = 1.5
 _LEAST_LOOK_M = 20.0
-_BACK_M, _ON_M = 10.0, 40.0
 _MOVED_M = 1e-4
 
 
@@ -60,8 +59,7 @@ def place_vehicles(
         points_m = paths[1][paths[0][track] : paths[0][track + 1]]
         first, stop = 0, len(points_m)
         if not is_new[vehicle]:
-            first = index_along(motion[ARC] - _BACK_M, stop - 1)
-            stop = index_along(motion[ARC] + _ON_M, stop - 1) + 1
+            first, stop = points_around(motion[ARC], stop)
         put_on_path(points_m, first, stop, (x, y, boxes[vehicle, 2]), speeds_mps[vehicle], motion)
 
 
