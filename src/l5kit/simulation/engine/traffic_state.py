@@ -116,12 +116,12 @@ class TrafficState:
         if dataset.route_map is None or self.actors is not None:
             return None
         if _ROUTES not in self.memory:
-            recorded, step_time_s = self.batch.recorded, self.batch.facts.step_time_s
+            recorded = self.batch.recorded
             routes = SceneRoutes(
                 lambda scene: recorded[scene].frames,
                 len(recorded),
                 route_map=dataset.route_map,
-                step_time_s=step_time_s,
+                step_time_s=dataset.route_step_time_s,
             )
             self.memory[_ROUTES] = FollowedRoutes(routes, np.arange(len(recorded)))
         followed: FollowedRoutes = self.memory[_ROUTES]
