@@ -66,7 +66,7 @@ def test_controls_behind_a_fallback_become_plans():
     ("planner", "fallback", "message"),
     [
         ("idm", "rule", r"fallback \(--fallback\) is 'rule' \(did you mean 'rules'\?\)"),
-        ("rules", "rules", "behind another planner, got planner 'rules'"),
+        ("rules", "rules", r"is 'rules'; allowed are rules, behind another planner, got planner 'rules'"),
     ],
 )
 def test_wrong_fallbacks(planner, fallback, message):

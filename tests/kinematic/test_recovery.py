@@ -300,3 +300,5 @@ def test_arguments_out_of_range_are_refused(options, told):
         RecoveryPerturbation(**{"perturb_prob": 1.0, **options})
     with pytest.raises(InvalidArgumentError, match="above 0"):
         RecoveryLimits(curvature=0.0)
+    with pytest.raises(InvalidArgumentError, match="above 0"):
+        RecoveryLimits(acceleration_mps2=float("nan"))

@@ -59,6 +59,7 @@ def make_vector_cfg(**overrides: Any) -> dict[str, Any]:
         "route": cfg["model_params"],
         "order_agents_by_distance": generation,
         "order_agents_by_route": generation,
+        "route_params": generation,
     }
     for key, value in overrides.items():
         (places | new_keys)[key][key] = value

@@ -12,7 +12,7 @@ from l5kit.simulation.engine.actions import Actions, PlannedPoses
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
 from l5kit.vectorization.vectorizer import Vectorizer
-from support.driving import make_road_map
+from support.driving import make_road_map, straight_lane
 from support.logs import make_agent, make_faces, make_scene
 from support.maps import WORLD_TO_ECEF
 from support.vectors import make_vector_cfg
@@ -20,6 +20,7 @@ from support.vectors import make_vector_cfg
 torch = pytest.importorskip("torch")
 
 from l5kit.dataset import EgoAgentDatasetVectorized, EgoDatasetVectorized  # noqa: E402
+from l5kit.simulation.dataset import SimulationConfig, SimulationDataset  # noqa: E402
 
 POINTS_M = np.concatenate([np.arange(0, 21, 2), np.arange(24, 81, 4)])
 
@@ -41,6 +42,20 @@ def samples_on(road, log, kind=EgoDatasetVectorized, **options):
 def drive_along_x(start_m, num_frames=20, y_m=0.0, agents=(), yaw=0.0):
     positions_m = np.column_stack([start_m + np.arange(num_frames), np.full(num_frames, y_m)])
     return make_scene([list(agents)] * num_frames, positions_m=positions_m, yaws_rad=yaw)
+
+
+def test_a_log_without_facts_has_routes_as_long_in_batches_and_closed_loop_as_in_single_samples(tmp_path):
+    builder = MapBuilder(WORLD_TO_ECEF)
+    for x_m in range(0, 2000, 50):
+        builder.add_lane(f"{x_m}", *straight_lane((x_m, 0), (x_m + 50, 0)), lanes_ahead=[f"{x_m + 50}"] * (x_m < 1950))
+    builder.save(tmp_path / "long.pb")
+    road = MapAPI(str(tmp_path / "long.pb"), WORLD_TO_ECEF)
+    samples = samples_on(road, drive_along_x(10.0), step_time=0.5, route_params={"goal_distance_m": 1000.0})
+    simulated = SimulationDataset.from_dataset_indices(samples, [0], SimulationConfig(use_agents_gt=True))
+    goals_m = [samples[5]["goal_position"], samples.__getitems__([5, 6])[0]["goal_position"]]
+    goals_m.append(simulated.rasterise_frame_batch(5)[0]["goal_position"])
+    assert 200 < goals_m[0][0] < 900  # so that the route ends before
+    np.testing.assert_array_equal(goals_m[1:], [goals_m[0]] * 2)
 
 
 def test_points_lie_along_the_lanes_ahead(road):

@@ -144,7 +144,7 @@ def open_planner(
         return _open_alone(asked, moves=moves, place=place, is_tracked=False)
     if fallback not in FALLBACKS or asked == fallback:
         raise InvalidArgumentError(
-            f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, FALLBACKS)}; allowed are "
+            f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, set(FALLBACKS) - {fallback})}; allowed are "
             f"{', '.join(FALLBACKS)}, behind another planner, got planner {asked!r}"
         )
     return _with_fallback(_open_alone(asked, moves=moves, place=place, is_tracked=True), fallback)

@@ -436,6 +436,16 @@ class BaseEgoDataset(Dataset[Sample]):
         """The lanes of routes; None where samples tell of no route."""
         return getattr(self.sample_function, "route_map", None)  # a function of one's own need not know of routes
 
+    @property
+    def route_step_time_s(self) -> float:
+        """Time between two frames, from which follows how far routes lead on behind the end of a scene.
+
+        It is that of the configuration: single samples know no other, and batches and closed loop agree with them.
+        """
+        params = getattr(self.sample_function, "params", None)
+        step_time_s: float = (LogFacts() if params is None else params).step_time_s
+        return step_time_s
+
     def scene_routes(self) -> SceneRoutes | None:
         """Return the routes of the scenes of the log; None where samples tell of no route."""
         route_map = self.route_map
@@ -443,10 +453,9 @@ class BaseEgoDataset(Dataset[Sample]):
             return None
         known: tuple[ChunkedDataset, RouteMap, SceneRoutes] | None = vars(self).get("_known_routes")
         if known is None or known[0] is not self.dataset or known[1] is not route_map:
-            facts = getattr(self.dataset, "facts", None) or LogFacts()
             log, num_scenes = self.dataset, len(self.dataset.scenes)
             frames_of = functools.partial(frames_of_scene, log.scenes, log.frames)
-            routes = SceneRoutes(frames_of, num_scenes, route_map=route_map, step_time_s=facts.step_time_s)
+            routes = SceneRoutes(frames_of, num_scenes, route_map=route_map, step_time_s=self.route_step_time_s)
             known = self._known_routes = (log, route_map, routes)
         return known[-1]
 

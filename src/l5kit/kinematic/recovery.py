@@ -83,7 +83,7 @@ class RecoveryLimits:
     curvature: float = 0.3
 
     def __post_init__(self) -> None:
-        if not min(astuple(self)) > 0:
+        if not all(limit > 0 for limit in astuple(self)):  # also of NaN, which a smallest one does not tell
             raise InvalidArgumentError(f"RecoveryLimits: all limits must be above 0, got {self}")
 
 

@@ -420,7 +420,7 @@ class SimulationDataset:
         if maker is None or maker.route_map is None:
             return None
         frames = [np.asarray(each.dataset.frames) for each in self.scene_dataset_batch.values()]
-        step_time_s = maker.dataset.facts.step_time_s
+        step_time_s = maker.route_step_time_s
         routes = SceneRoutes(
             lambda place: frames[place], len(frames), route_map=maker.route_map, step_time_s=step_time_s
         )

@@ -79,6 +79,18 @@ def test_the_line_goes_across_in_the_middle_of_what_is_driven_beside(road: MapAP
     assert route.length_m == pytest.approx(60 + np.hypot(20, 4), abs=5 * EXACT_M)
 
 
+@pytest.mark.parametrize("goal_m", [99.99, 100.0, 100.02, 130.0])
+def test_the_line_does_not_turn_around_where_a_lane_begins_before_the_end_of_the_last(
+    tmp_path: Path, goal_m: float
+) -> None:
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_lane("first", *straight_lane((0, 0), (100, 0)), lanes_ahead=["second"])
+    builder.add_lane("second", *straight_lane((99.98, 0), (200, 0)))
+    line_m = save(builder, tmp_path).find_route((50, 0), (goal_m, 0)).line_m
+    assert np.diff(line_m[:, 0]).min() > 0
+    np.testing.assert_allclose(line_m[[0, -1], 0], [50, goal_m], atol=0.02)
+
+
 def fork(folder: Path, detour_m: float) -> MapAPI:
     """Two lanes beside each other of which the left one goes straight to the goal, the right one with a detour."""
     builder = MapBuilder(WORLD_TO_ECEF)

@@ -26,6 +26,9 @@ _LEAST_M = 1e-9
 
 _SAME_PLACE_M = 1e-6
 
+_JOINT_M = 0.05
+"""A lane may begin a little behind the end of the one before, as maps round places to centimetres."""
+
 
 @dataclass(frozen=True, eq=False)
 class LaneRoute(ReadOnlyArrays):
@@ -251,10 +254,17 @@ class LaneRouter:
             inside_m = arcs_m[(arcs_m > first_m) & (arcs_m < stop_m)]
             places_m = np.concatenate([[first_m], inside_m, [stop_m]])
             parts.append(np.stack([np.interp(places_m, arcs_m, points_m[:, axis]) for axis in range(2)], axis=1))
-        line_m = np.concatenate(parts)
-        is_new = np.append(True, np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _SAME_PLACE_M)
         ids = tuple(self.arrays.lane_ids[lane] for lane in lanes.tolist())
-        return LaneRoute(ids, lanes, is_change, start_m, end_m, line_m[is_new])
+        return LaneRoute(ids, lanes, is_change, start_m, end_m, _without_joints(np.concatenate(parts)))
+
+
+def _without_joints(line_m: Float64Array) -> Float64Array:
+    """Return a line (P, 2) without the second of two points that nearly coincide, lest it turns around between them."""
+    is_kept = np.append(True, np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _JOINT_M)
+    if not is_kept[-1]:  # the end stays, and the points around it go
+        is_kept &= np.linalg.norm(line_m - line_m[-1], axis=1) > _JOINT_M
+        is_kept[0], is_kept[-1] = True, float(np.linalg.norm(line_m[-1] - line_m[0])) > _SAME_PLACE_M
+    return line_m[is_kept]
 
 
 def _text(point_m: Float64Array) -> str:

@@ -120,12 +120,12 @@ class TrafficState:
         for followed in known:
             if followed.route_map is dataset.route_map:
                 return followed
-        recorded, step_time_s = self.batch.recorded, self.batch.facts.step_time_s
+        recorded = self.batch.recorded
         routes = SceneRoutes(
             lambda scene: recorded[scene].frames,
             len(recorded),
             route_map=dataset.route_map,
-            step_time_s=step_time_s,
+            step_time_s=dataset.route_step_time_s,
         )
         known.append(FollowedRoutes(routes, np.arange(len(recorded)), np.zeros(len(recorded), np.int64)))
         return known[-1]
