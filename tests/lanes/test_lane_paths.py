@@ -8,7 +8,7 @@ from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import build_driving_map
 from l5kit.lanes.lane_paths import TrackPoses, find_moving_tracks, make_lane_paths, make_path_of_lanes
-from support.driving import ROAD_LANES, make_road_map
+from support.driving import ROAD_LANES, make_ring_map, make_road_map
 from support.maps import WORLD_TO_ECEF
 
 
@@ -45,11 +45,23 @@ TURN = np.stack([100 + 20 * np.sin(np.linspace(0, 1.5, 20)), 20 - 20 * np.cos(np
         pytest.param(line((105, 0.5), (130, 0.5)), ["straight", "east"], id="begins in the junction"),
         pytest.param(line((10, 4), (90, 4)), ["left"], id="a lane that ends"),
         pytest.param(line((10, 4), (60, 0)), ["left", "right", "straight", "east"], id="lane change"),
+        pytest.param(
+            np.concatenate([line((120, 40), (120, 50)), line((10, 0), (30, 0))]), ["north"], id="seen again behind"
+        ),
     ],
 )
 def test_lanes_of_paths(road, drive, lanes):
     paths = make_lane_paths(tracks_along(drive), road)
     assert names(paths) == lanes
+
+
+def test_a_track_that_is_lost_and_found_again_drives_along_the_lanes_between(tmp_path):
+    ring = make_ring_map(tmp_path, radius_m=50.0, num_lanes=8, is_one_junction=False)
+    turns = np.concatenate([np.linspace(0.1, 0.5, 10), np.linspace(4.1, 4.6, 10)])
+    drive = 50.0 * np.stack([np.cos(turns), np.sin(turns)], axis=-1)
+    paths = make_lane_paths(tracks_along(drive, yaws=turns + np.pi / 2), ring)
+    np.testing.assert_allclose(np.linalg.norm(paths.points_of(0)[:-1], axis=-1), 50.0, atol=0.1)
+    assert paths.lanes_of(0)[:7].tolist() == [0, 1, 2, 3, 4, 5, 6]
 
 
 def test_a_path_is_one_even_line_with_limits(road):

@@ -88,10 +88,16 @@ def find_red_crossings(
                     continue
                 change = max(_first_of_run(red[: frame + 1, lane]), there[0])
                 way_m = ways_m[frame + 1, vehicle] - ways_m[change, vehicle]
-                speed_mps = (ways_m[change + 1, vehicle] - ways_m[change, vehicle]) / STEP_S
+                speed_mps = _first_speed_mps(ways_m[change:, vehicle])
                 if speed_mps**2 / (2 * braking_mps2) + FORGIVEN_M < way_m:
                     found.append((drives.names[vehicle], int(frame)))
     return count, found
+
+
+def _first_speed_mps(ways_m: Float64Array) -> float:
+    """Return the speed in the first of some frames; the mean speed of the step behind it is less for who brakes."""
+    steps_mps = np.diff(ways_m[:3]) / STEP_S
+    return float(steps_mps[0] + 0.5 * (steps_mps[0] - steps_mps[-1]))
 
 
 def _first_of_run(is_so: BoolArray) -> int:
@@ -103,8 +109,9 @@ def _first_of_run(is_so: BoolArray) -> int:
 def find_rear_hits(drives: SceneDrives, braking_mps2: float) -> tuple[int, list[tuple[int, int, int]]]:
     """Return how often somebody who is driven met another with its front, and names and frames where b was enough.
 
-    The other is in the way as long as its box meets the boxes that the vehicle drives over from then on. Braking at b
-    from the first of these frames, the vehicle goes along the same way.
+    The other is in the way as long as its box meets the boxes that the vehicle drives over from then on, and nobody
+    else's box does before: who drives through somebody hides him from those behind. Braking at b from the first of
+    these frames, the vehicle goes along the same way.
     """
     boxes, count, found = drives.boxes, 0, []
     radii_m = 0.5 * np.linalg.norm(boxes[..., 3:], axis=-1)
@@ -120,7 +127,7 @@ def find_rear_hits(drives: SceneDrives, braking_mps2: float) -> tuple[int, list[
             if not _meets_with_front(boxes[frame, vehicle], boxes[frame, other]):
                 continue
             count += 1
-            if _could_brake(boxes[:, vehicle], boxes[:, other], frame, braking_mps2):
+            if _could_brake(boxes, vehicle, other, frame, braking_mps2):
                 found.append((drives.names[vehicle], drives.names[other], frame))
     return count, found
 
@@ -134,26 +141,36 @@ def _meets_with_front(box: Float64Array, other: Float64Array) -> bool:
     return bool(boxes_overlap(front, other) and not boxes_overlap(rear, other))
 
 
-def _could_brake(own: Float64Array, other: Float64Array, frame: int, braking_mps2: float) -> bool:
+def _could_brake(boxes: Float64Array, vehicle: int, other: int, frame: int, braking_mps2: float) -> bool:
     """Return whether braking at b from the first frame in which the other is in the way keeps the two apart."""
+    own, others = boxes[:, vehicle], boxes[:, other]
     there = np.flatnonzero(np.isfinite(own[:, 0]))
     first = frame
-    while first > there[0] and _is_in_way(own[first - 1 : frame + 1], other[first - 1]):
+    while first > there[0] and _is_first_in_way(own[first - 1 : frame + 1], boxes[first - 1], vehicle, other):
         first -= 1
     if first == frame:
         return False
     way = own[first : there[-1] + 1]
     ways_m = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(way[:, :2], axis=0), axis=-1))])
-    speed_mps = ways_m[1] / STEP_S
+    speed_mps = _first_speed_mps(ways_m)
     for step in range(len(way)):
         time_s = min(step * STEP_S, speed_mps / braking_mps2)
         braked_m = speed_mps * time_s - 0.5 * braking_mps2 * time_s**2 + FORGIVEN_M * min(step, 1)
         place = min(int(np.searchsorted(ways_m, braked_m)), len(way) - 1)
-        if np.isfinite(other[first + step, 0]) and boxes_overlap(way[place], other[first + step]):
+        if np.isfinite(others[first + step, 0]) and boxes_overlap(way[place], others[first + step]):
             return False
     return True
 
 
-def _is_in_way(way: Float64Array, other: Float64Array) -> bool:
-    """Return whether a box, NaN for none, meets one of others."""
-    return bool(np.isfinite(other[0])) and any(boxes_overlap(box, other) for box in way)
+def _is_first_in_way(way: Float64Array, boxes: Float64Array, vehicle: int, other: int) -> bool:
+    """Return whether, of boxes (N, 5) with NaN for none, that of another is the first that a way of a vehicle meets."""
+    radii_m = 0.5 * np.linalg.norm(boxes[:, 3:], axis=-1)
+    far_m = np.linalg.norm(way[:, None, :2] - boxes[:, :2], axis=-1)
+    is_near = far_m < radii_m + radii_m[vehicle]
+    is_near[:, vehicle] = False
+    for place in range(len(way)):
+        if is_near[place, other] and boxes_overlap(way[place], boxes[other]):
+            return True
+        if any(boxes_overlap(way[place], boxes[near]) for near in np.flatnonzero(is_near[place])):
+            return False
+    return False

@@ -1,5 +1,8 @@
 """Lanes one after the other that tracks drive: those of the log as far as it goes, then the straightest ones ahead."""
 
+import math
+
+import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
@@ -10,6 +13,7 @@ from l5kit.lanes.lane_choice import (
     choose_lane,
     is_ahead,
     place_on_lane,
+    point_on_lane,
     straightest_ahead,
 )
 
@@ -19,6 +23,7 @@ MOST_PIECES = 400
 _SAMPLE_STEP_M = 2.0
 _LONGEST_DOUBT_M = 30.0
 _CHANGE_AHEAD_M = 0.5 * CHANGE_M
+_MOST_BETWEEN, _MOST_REACHED = 12, 256
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -33,7 +38,9 @@ def write_logged_pieces(
     """Write the lanes that a track drove, and return how many; 0 where its first row is on no lane.
 
     Rows are looked at every 2 m. A lane of a fork that is left for another lane of the same fork within 30 m was none:
-    the other one takes its place. A lane that was jumped over is put in. Else a lane beside is a lane change.
+    the other one takes its place. A lane that was jumped over is put in. Else a lane beside is a lane change. A lane
+    farther away than a change is long, as where a track was lost for seconds and is found again, is reached along the
+    lanes between, at most 12; where these do not lead there, the path goes on as if the log had ended.
 
     Args:
         positions_m: Rows of the track, (F, 2).
@@ -61,7 +68,7 @@ def write_logged_pieces(
             count = _add(pieces, spans_m, count, lane, 0, arc_m, lanes)
         else:
             count = _go_on(pieces, spans_m, count, lane, positions_m[row], lanes)
-        if count > MOST_PIECES - 3:
+        if count > MOST_PIECES - 2 - _MOST_BETWEEN:
             break
     return count
 
@@ -90,13 +97,41 @@ def _go_on(
             return _add(pieces, spans_m, count - 1, lane, 0, 0.0, lanes)
         if lane == pieces[count - 2, 0]:
             return count - 1
-    for slot in range(lanes[4][before], lanes[4][before + 1]):
-        between = lanes[5][slot]
-        if is_ahead(lanes, between, lane):
-            count = _add(pieces, spans_m, count, between, 0, 0.0, lanes)
-            return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+    x, y = point_on_lane(lanes, before, arc_m)
+    is_far = math.hypot(point_m[0] - x, point_m[1] - y) > CHANGE_M
+    between = _lanes_between(lanes, before, lane, _MOST_BETWEEN if is_far else 1)
+    for other in between:
+        count = _add(pieces, spans_m, count, other, 0, 0.0, lanes)
+    if len(between) > 0:
+        return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+    if is_far:
+        return count
     spans_m[count - 1, 1] = max(arc_m - _CHANGE_AHEAD_M, spans_m[count - 1, 0])
     return _add(pieces, spans_m, count, lane, 1, -1.0, lanes)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lanes_between(lanes: LaneArrays, before: int, lane: int, most: int) -> Int64Array:
+    """Return the fewest lanes that lead from one lane to another, in their order, 1 to ``most``; empty where none do.
+
+    Of several ways with as few lanes it is the first in the order of the map.
+    """
+    reached, parents = np.empty(_MOST_REACHED, np.int64), np.empty(_MOST_REACHED, np.int64)
+    depths = np.zeros(_MOST_REACHED, np.int64)
+    reached[0], parents[0], count, place = before, -1, 1, 0
+    while place < count and depths[place] <= most:
+        if place > 0 and is_ahead(lanes, reached[place], lane):
+            between = np.empty(depths[place], np.int64)
+            for slot in range(len(between) - 1, -1, -1):
+                between[slot], place = reached[place], parents[place]
+            return between
+        for slot in range(lanes[4][reached[place]], lanes[4][reached[place] + 1]):
+            other = lanes[5][slot]
+            if count < _MOST_REACHED and depths[place] < most and not (reached[:count] == other).any():
+                reached[count], parents[count], depths[count] = other, place, depths[place] + 1
+                count += 1
+        place += 1
+    return reached[:0]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
