@@ -87,7 +87,9 @@ def test_past_present_and_future_are_those_of_a_car(each, hz, seed):
     ways_m, sideways_m, along, across, turns = driven(*in_time(paths, moved))
     of_log = driven(*in_time(paths, paths.poses))
     assert (ways_m > -1e-6).all(), "the AV never drives backwards"
-    assert (np.abs(sideways_m) < 0.01 + 0.06 * ways_m).all(), "its rear axle moves where it heads to"
+    # half a second of an S is not along the heading in its middle
+    slip = 0.15 if hz == 2 else 0.06
+    assert (np.abs(sideways_m) < 0.01 + slip * ways_m).all(), "its rear axle moves where it heads to"
     noise = 1e-5  # of world coordinates of 5,000 km, differenced twice
     assert (along <= np.maximum(limits.acceleration_mps2, of_log[2].max(1, keepdims=True)) + noise).all()
     assert (-along <= np.maximum(limits.deceleration_mps2, -of_log[2].min(1, keepdims=True)) + noise).all()
