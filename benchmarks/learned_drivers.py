@@ -135,9 +135,12 @@ _NO_RECOVERY = ("train_data_loader.perturb_probability=0",)
 _PAST = ("model_params.past_dropout=0", "model_params.history_num_frames_ego=5")
 _POSES = ("model_params.decoder=poses",)
 
-# steps are from processor seconds that one took: 0.12 for route_planner, 0.09 for raster_planner, 0.05 for
+_NO_PAST = ("model_params.past_dropout=1",)
+_THREE_MODES = ("model_params.num_modes=3",)
+
+# steps are from processor seconds that one took: 0.1 for route_planner, 0.09 for raster_planner, 0.05 for
 # vector_planner, 0.39 for urban_driver and 0.15 for safepathnet; a sixth of the time is left for evaluations
-PLANNER = Training("route_planner", 9000, 20.0, _ROUTE + _RECOVERY)
+PLANNER = Training("route_planner", 10_000, 20.0, _ROUTE + _RECOVERY)
 _SHORT = partial(Training, "route_planner", 1500, 4.0)
 
 ROWS = (
@@ -145,11 +148,11 @@ ROWS = (
     Row("route_planner", PLANNER),
     Row("route_planner-fallback-rules", PLANNER, fallback="rules"),
     Row("route_planner-route-of-map", PLANNER, has_map_route=True),
-    # the others, as they ship but for route and recovery
-    Row("raster_planner", Training("raster_planner", 18_000, 40.0, _ROUTE + _RECOVERY)),
-    Row("vector_planner", Training("vector_planner", 25_000, 40.0, _ROUTE + _RECOVERY)),
-    Row("urban_driver", Training("urban_driver", 5000, 40.0, _ROUTE + _RECOVERY)),
-    Row("safepathnet", Training("safepathnet", 12_000, 40.0, _ROUTE + _RECOVERY)),
+    # the others, as they ship but for route, recovery and the past that is hidden
+    Row("raster_planner", Training("raster_planner", 9000, 20.0, _ROUTE + _RECOVERY)),
+    Row("vector_planner", Training("vector_planner", 14_000, 20.0, _ROUTE + _RECOVERY + _NO_PAST)),
+    Row("urban_driver", Training("urban_driver", 2200, 20.0, _ROUTE + _RECOVERY + _NO_PAST)),
+    Row("safepathnet", Training("safepathnet", 5500, 20.0, _ROUTE + _RECOVERY + _NO_PAST)),
     # what each part is good for, of the route planner trained for 4 minutes of one core
     Row("short", _SHORT(_ROUTE + _RECOVERY)),
     Row("short-no-route", _SHORT(_NO_ROUTE + _RECOVERY)),
@@ -158,6 +161,7 @@ ROWS = (
     Row("short-no-agents", _SHORT((*_ROUTE, *_RECOVERY, "model_params.disable_other_agents=true"))),
     Row("short-one-town", _SHORT(_ROUTE + _RECOVERY, num_towns=1)),
     Row("short-past-shown", _SHORT(_ROUTE + _RECOVERY + _PAST)),
+    Row("short-three-modes", _SHORT(_ROUTE + _RECOVERY + _THREE_MODES)),
     Row("short-poses", _SHORT(_ROUTE + _RECOVERY + _POSES)),
     Row("short-all-off", _SHORT(_NO_ROUTE + _NO_RECOVERY + _PAST + _POSES)),
 )
