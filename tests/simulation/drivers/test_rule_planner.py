@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.scene_score import score_scenes
@@ -124,9 +125,11 @@ def test_in_an_emergency_it_brakes_hard(road):
     assert states.speeds_mps[0, -1] < 0.1
 
 
-def test_it_does_not_set_off_when_the_car_ahead_is_not_seen_for_a_moment(road):
+@pytest.mark.parametrize("is_unknown", [False, True], ids=["not seen", "not told apart from clutter"])
+def test_it_does_not_set_off_when_the_car_ahead_is_lost_for_a_moment(road, is_unknown):
     car = parked_at(30.0, 0.0)
-    states = drive(road, lambda frame: [] if 90 <= frame < 100 else car(frame), num_frames=120, speed_mps=1.0)
+    unknown = [{**row, "label": PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_UNKNOWN"]} for row in car(0) if is_unknown]
+    states = drive(road, lambda frame: unknown if 90 <= frame < 100 else car(frame), num_frames=120, speed_mps=1.0)
     assert states.speeds_mps[0, 85:].max() < 0.1
 
 

@@ -18,14 +18,15 @@ _STANDS_MPS = 0.5
 def rows_with_vanished(state: TrafficState) -> SceneRows:
     """Return the agents of R scenes, and behind those of each scene who stood there a second ago and is not seen now.
 
-    Somebody whose track goes on, or on whose place another road user is, has not vanished.
+    Somebody whose track goes on, or on whose place another road user is, has not vanished. A track that is of something
+    unknown now, for which trackers take cars for some frames, does not go on: it would be in nobody's way.
     """
     scenes, buffer, batch = state.scenes, state.buffer, state.batch
     num_back = max(round(_BACK_S / state.step_time_s), 1)
     frames = buffer.scene_starts[scenes] + np.maximum(state.frame_indices - num_back, 0)
     past = read_agents(buffer.agents, buffer.frames[frames], batch.tracks, scenes, batch.threshold)
     is_seen = np.zeros(len(batch.tracks) + 1, np.bool_)  # the last one is that of agents without a track
-    is_seen[state.agents.track_rows] = True
+    is_seen[state.agents.track_rows[state.agents.groups >= 0]] = True
     is_seen[-1] = True
     return _join(_rows_of(state.agents), _rows_of(past), past.track_rows, is_seen)
 
