@@ -268,6 +268,21 @@ def test_new_keys_of_vector_samples(vector_cfg):
     assert VectorSamplingParams.from_cfg(vector_cfg) == VectorSamplingParams(1, 3, 50, 0.1, 2, 3, 0.5, True)
 
 
+@pytest.mark.parametrize(
+    ("route", "told"),
+    [
+        ({"reach_m": 19.9}, r"reach_m: 19\.9 metres, but points are near up to near_m, 20 metres"),
+        ({"near_m": 81}, r"reach_m: 80 metres, but points are near up to near_m, 81 metres"),
+        ({"reach_m": 1e9}, "make 250,000,005 points, more than 10,000"),
+        ({"near_step_m": 1e-300, "near_m": 1e200, "reach_m": 1e200}, "make inf points"),
+    ],
+)
+def test_points_of_a_route_are_within_its_reach_and_not_too_many(vector_cfg, route, told):
+    vector_cfg["data_generation_params"]["route_params"] = route
+    with pytest.raises(ConfigError, match=told):
+        VectorizerParams.from_cfg(vector_cfg)
+
+
 VECTOR_KEYS = [
     ("model_params", "history_num_frames_ego", -1),
     ("model_params", "history_num_frames_agents", 1.5),

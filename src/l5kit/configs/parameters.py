@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, get_args, get_type_hints
 
 from l5kit._types import Config
 from l5kit.configs.kinds import (
+    MAX_NUM_ELEMENTS,
     ElementCount,
     FilePath,
     Flag,
@@ -337,6 +338,19 @@ class RouteParams(Params, section="data_generation_params.route_params"):
     goal_distance_m: Annotated[
         PositiveNumber, Key("how far ahead along the route the goal is. New in 2.0", unit="metres")
     ] = 100.0
+
+    def __post_init__(self) -> None:
+        if self.reach_m < self.near_m:
+            raise ConfigError(
+                f"{self.section}.reach_m: {self.reach_m:g} metres, but points are near up to near_m, {self.near_m:g} "
+                "metres; give at least that, or a smaller near_m"
+            )
+        num_points = self.near_m / self.near_step_m + (self.reach_m - self.near_m) / self.far_step_m
+        if num_points > MAX_NUM_ELEMENTS:
+            raise ConfigError(
+                f"{self.section}: reach_m of {self.reach_m:g} metres and its steps make {num_points:,.0f} points, more "
+                f"than {MAX_NUM_ELEMENTS:,}; give a smaller reach_m, or larger near_step_m and far_step_m"
+            )
 
     @property
     def points_m(self) -> tuple[float, ...]:

@@ -223,7 +223,9 @@ class RecoveryPerturbation(Perturbation):
                     "radians, m/s"
                 )
         if clip[2] >= math.pi / 2:
-            raise InvalidArgumentError(f"clip turns the AV by {clip[2]} rad; it must be less than a quarter turn")
+            raise InvalidArgumentError(
+                f"clip (recovery_clip) turns the AV by {clip[2]} rad; it must be less than a quarter turn"
+            )
         if num_draws < 1:
             raise InvalidArgumentError(f"num_draws is {num_draws}; it must be at least 1")
         self.perturb_prob = perturb_prob
