@@ -264,7 +264,8 @@ def _without_joints(line_m: Float64Array) -> Float64Array:
     if not is_kept[-1]:  # the end stays, and the points around it go
         is_kept &= np.linalg.norm(line_m - line_m[-1], axis=1) > _JOINT_M
         is_kept[0], is_kept[-1] = True, float(np.linalg.norm(line_m[-1] - line_m[0])) > _SAME_PLACE_M
-    return line_m[is_kept]
+    kept_m: Float64Array = line_m[is_kept]
+    return kept_m
 
 
 def _text(point_m: Float64Array) -> str:
