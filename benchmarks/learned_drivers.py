@@ -142,7 +142,7 @@ _NO_PAST = ("model_params.past_dropout=1",)
 _THREE_MODES = ("model_params.num_modes=3",)
 
 # steps are from processor seconds that one took: 0.1 for route_planner, 0.09 for raster_planner, 0.05 for
-# vector_planner, 0.39 for urban_driver and 0.15 for safepathnet, of which half is taken: more did not drive better
+# vector_planner, 0.39 for urban_driver and 0.15 for safepathnet; route_planner drives no better after 2,000 steps
 PLANNER = Training("route_planner", 7000, 20.0, _ROUTE + _RECOVERY)
 _SHORT = partial(Training, "route_planner", 1500, 4.0)
 
@@ -396,8 +396,8 @@ def configuration_of(row: Row, seed: int, scale: Scale) -> JsonObject:
     held_out = town_names(row, scale, "choose")
     cfg["train_data_loader"] |= {"key": KEY, "folders": town_names(row, scale, "train")}
     cfg["val_data_loader"] |= {"key": KEY, "folders": held_out}
-    # whole scenes, many, and others that react, in which weights differ most: scores of 24 scenes of 10 s chose those of
-    # the first evaluation, and scores beside the recorded traffic some that hit traffic that reacts
+    # whole scenes, many, and others that react, in which weights differ most: 24 scenes of 10 s chose weights of the
+    # first evaluation, and the recorded traffic some that hit traffic that reacts
     num_scenes = scale.towns["choose"].num_scenes
     cfg["val_driving"] = {"key": KEY, "folder": held_out[0], "num_scenes": num_scenes, "num_frames": None}
     cfg["val_driving"]["agents"] = "idm"
