@@ -33,6 +33,9 @@ from l5kit.simulation.lanes.lane_following import Numbers
 GIVEN, EMERGENCY = -2, -1
 """In place of the number of a proposal: the plan that was given, and emergency braking."""
 
+_MARGIN_M = 0.3
+"""What others have to be off the sides of an AV that drives a given plan, as forecasts are not exact."""
+
 
 class Driving(NamedTuple):
     """How proposals drive.
@@ -137,7 +140,7 @@ def keep_or_plan(
         plan: Takes world poses from one step ahead on, (T, 3).
     """
     ego = situation.ego
-    marks = score_plans(given, ego, situation.others, scoring)[0]
+    marks = score_plans(given, ego, situation.others, scoring, _MARGIN_M)[0]
     is_fine = _has_no_fault(marks) and not _passes_red(situation.lines, marks[WAY_M])
     may_start = ego[3] < _SLOW_MPS or last[1] >= _MOST_WAITS
     chosen, waits = GIVEN, 0.0
@@ -172,7 +175,7 @@ def plan_scene(
     num_plans, num_poses = len(shifts_m) * len(parts), len(tracking.speed_fit) + 1
     driven_m, plans = np.empty((num_plans, num_poses)), np.empty((num_plans, num_poses, 3))
     _write_proposals(situation, driving, scoring.step_s, driven_m, plans)
-    marks = score_plans(plans, situation.ego, situation.others, scoring)
+    marks = score_plans(plans, situation.ego, situation.others, scoring, 0.0)
     best = choose(marks, shifts_m, last_shift_m)
     chosen = best
     if marks[best, FAULT_STEP] * scoring.step_s <= _EMERGENCY_S:
@@ -204,8 +207,13 @@ def _write_proposals(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def score_plans(plans: Float64Array, ego: Float64Array, others: Others, scoring: Scoring) -> Float64Array:
-    """Roll plans of an AV out, (P, N + 1, 3) from now on in steps of the tracker, and return their marks, (P, 6)."""
+def score_plans(
+    plans: Float64Array, ego: Float64Array, others: Others, scoring: Scoring, margin_m: float
+) -> Float64Array:
+    """Roll plans of an AV out, (P, N + 1, 3) from now on in steps of the tracker, and return their marks, (P, 6).
+
+    Others are to be that margin off the sides of the AV.
+    """
     tracking = scoring.tracking
     rear_share, base_share, _ = tracking.vehicle
     states = np.empty((len(plans), scoring.filters[0][0].shape[0], rollout.NUM_COLUMNS))
@@ -213,9 +221,10 @@ def score_plans(plans: Float64Array, ego: Float64Array, others: Others, scoring:
     states[:, 0, rollout.ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / (base_share * ego[6])
     roll_out(plans, ego[6], tracking, states)
     body = (ego[6], ego[7], rear_share * ego[6])
+    wide = (body[0], body[1] + 2.0 * margin_m, body[2])
     marks, is_met_now = np.empty((len(plans), NUM_COLUMNS)), _find_met(ego, others)
     for number in range(len(plans)):
-        mark_collisions(states[number], body, others, is_met_now.copy(), scoring.road, marks[number])
+        mark_collisions(states[number], wide, others, is_met_now.copy(), scoring.road, marks[number])
         marks[number, OFF_STEP] = first_step_off_road(states[number], body, scoring.road)
         marks[number, IS_COMFORTABLE] = is_comfortable(states[number], scoring.step_s, scoring.filters)
         marks[number, WAY_M] = scoring.step_s * states[number, 1:, rollout.SPEED].sum()
