@@ -161,8 +161,8 @@ class RecoveryCounts(NamedTuple):
         """Return the shares in one line for people."""
         draws = max(self.draws, 1)
         return (
-            f"perturbed {self.perturbed / max(self.windows, 1):.1%} of {self.windows:,} samples with a whole future; of "
-            f"the draws {self.outside_limits / draws:.1%} were beyond the limits and "
+            f"perturbed {self.perturbed / max(self.windows, 1):.1%} of {self.windows:,} samples with a whole future; "
+            f"of the draws {self.outside_limits / draws:.1%} were beyond the limits and "
             f"{self.overlapping / draws:.1%} through another agent, so that {self.chosen - self.perturbed:,} samples "
             "stayed as in the log"
         )
