@@ -475,16 +475,17 @@ def table_of(place: Place) -> list[str]:
 
 
 def list_lines(place: Place) -> list[str]:
-    """Return a line for each row: the seeds that were measured, its scores, and whether it is stale."""
+    """Return a line for each row: its scores, the seeds that were trained, and whether it is stale."""
     lines = []
-    for runs in (read_runs(row, place) for row in ROWS):
+    for row in ROWS:
+        runs = read_runs(row, place)
         if not runs.runs:
             lines.append(f"{runs.name}: not measured yet")
             continue
-        seeds = ", ".join(str(run["seed"]) for run in runs.runs)
+        seeds = "; seeds " + ", ".join(str(run["seed"]) for run in runs.runs) if row.training else ""
         scores = ", ".join(f"others {agents} {mean_of(runs.scores(agents)).value:.3f}" for agents in AGENTS)
         stale = f"; stale: {', '.join(runs.stale)}" if runs.stale else ""
-        lines.append(f"{runs.name}: {scores}; seeds {seeds}{stale}")
+        lines.append(f"{runs.name}: {scores}{seeds}{stale}")
     return lines
 
 

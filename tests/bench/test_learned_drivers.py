@@ -173,7 +173,9 @@ def test_what_is_there_is_not_measured_again_and_stale_runs_only_on_request(scri
     assert len(measured) == 3
     assert "short-0.json is stale, other configuration" in told
     assert "| `short` (stale: configuration) |" in told
-    assert "stale: configuration" in "\n".join(script.list_lines(place))
+    listed = "\n".join(script.list_lines(place))
+    assert "seeds 0, 1, 2; stale: configuration" in listed
+    assert listed.count("seeds") == 1  # none of those that are not trained
     script.main([*given, "--again"])
     assert measured[3:] == ["short-0", "short-1"]
 

@@ -79,6 +79,8 @@ def test_towns_of_a_pattern_are_trained_on_and_driven_in(l5kit, config, city, tm
     assert "driving/score" in done.stderr
     assert "which drive best" in done.stdout.replace("\n", " ")
     assert f"--data {towns / 'town_1'}" in done.stdout
+    log, best = towns / "town_1/scenes/sample.zarr", tmp_path / "out/vector_planner_best.safetensors"
+    assert f"next: l5kit simulate {log} --planner {best}" in done.stdout.replace("\n", "")
     told = json.loads((tmp_path / "out" / "result.json").read_text())
     assert [data["path"] for data in told["data"]] == [f"town_{number}/scenes/sample.zarr" for number in (0, 1)]
     refused = l5kit(*call, "--set", "train_data_loader.folders=city_*")

@@ -162,6 +162,9 @@ def test_what_is_no_planner_is_refused(tmp_path, asked, message):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "planner_best.safetensors").touch()
+    with pytest.raises(InvalidArgumentError, match=r"did you mean '.*planner_best.*no file or folder that is there"):
+        open_planner(str(tmp_path / "planner_bst.safetensors"))
     with pytest.raises(FileNotFoundError, match="there is no file"):
         open_planner(str(tmp_path / "gone.py:Planner"))
 

@@ -253,3 +253,12 @@ def test_a_data_folder_may_be_remote(city):
         for key in ("scenes/other.zarr", "other.json"):
             with pytest.raises(FileNotFoundError, match=key):
                 manager.require(key)
+
+
+def test_a_folder_of_towns_in_place_of_one_of_them_names_them(tmp_path):
+    logs = [tmp_path / f"town_0{number}" / "scenes" / "sample.zarr" for number in range(2)]
+    for log in logs:
+        log.mkdir(parents=True)
+    assert find_all_logs(tmp_path, takes_towns=True) == logs
+    with pytest.raises(DatasetNotFoundError, match="pass one of the dataset folders in it: town_00, town_01"):
+        find_all_logs(tmp_path)

@@ -12,7 +12,7 @@ from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.closedloop.planners import open_planner
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning import shipped_weights
-from l5kit.planning.weights_file import CARD_FILE, checkpoint_path, is_policy, weights_of
+from l5kit.planning.weights_file import CARD_FILE, checkpoint_path, is_policy, is_shipped, weights_of
 
 
 @pytest.mark.parametrize("name", shipped_weights())
@@ -46,6 +46,8 @@ def test_a_folder_of_the_same_name_is_taken_by_its_path_only(tmp_path, monkeypat
         == Path("route_planner/route_planner.safetensors")
     )
     assert not is_policy("route_planner")
+    assert is_shipped(checkpoint_path("route_planner") / "route_planner.safetensors")
+    assert not is_shipped(Path("route_planner/route_planner.safetensors"))
 
 
 def test_weights_of_a_newer_format_say_what_to_do(tmp_path):

@@ -128,7 +128,7 @@ def test_a_file_of_1_5_needs_its_configuration(tmp_path, files, log):
 def test_what_cannot_be_loaded_or_predicted_is_an_error(files, tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         l5kit.load_model(tmp_path / "none.safetensors")
-    with pytest.raises(CheckpointMismatchError):
+    with pytest.raises(CheckpointMismatchError, match="Take the configuration of its training"):
         l5kit.load_model(files["raster_planner"], cfg=read_checkpoint(files["vector_planner"]).config)
     if not torch.cuda.is_available():
         with pytest.raises(InvalidArgumentError, match="finds no CUDA"):

@@ -103,18 +103,20 @@ def train(
     if as_json:
         print_json(facts)
     else:
-        _print_trained(result, cfg["workflow"], data=_town_of(cfg, data))
+        _print_trained(result, cfg["workflow"], *_places_of(cfg, data))
 
 
-def _town_of(cfg: JsonObject, data: Path | None) -> Path | None:
-    """Return the data folder that commands after a training can take: of several towns, one that it was scored in."""
+def _places_of(cfg: JsonObject, data: Path | None) -> tuple[Path | None, Path | None]:
+    """Return the data folder and the log that commands after a training can take: one that it was scored in."""
     params = TrainingParams.from_cfg(cfg)
     loader, data_manager = params.val_loader or params.train_loader, LocalDataManager(data)
     folders = folders_of(loader, data_manager)
-    return data if folders is None else data_manager.root_folder / folders[0]
+    town = data if folders is None else data_manager.root_folder / folders[0]
+    driving = params.val_driving
+    return town, town if driving is None else data_manager.root_folder / (driving.folder or "") / driving.key
 
 
-def _print_trained(result: "TrainingResult", workflow: str, *, data: Path | None) -> None:
+def _print_trained(result: "TrainingResult", workflow: str, data: Path | None, log: Path | None) -> None:
     """Print what was trained, its scores at each time ahead, and the commands that go on with it."""
     where = ["--data", str(data)] if data is not None else []
     facts: dict[str, object] = {
@@ -134,8 +136,8 @@ def _print_trained(result: "TrainingResult", workflow: str, *, data: Path | None
         print_table("Mean errors in metres", ("ahead", *_SCORES.values()), rows)
     print_line(f"next: {shlex.join(['l5kit', 'evaluate', str(result.folder), *where])}")
     option = "--agents" if workflow in _OF_AGENTS else "--planner"
-    log = "DATASET" if data is None else str(data)
-    print_line(f"next: {shlex.join(['l5kit', 'simulate', log, option, str(result.folder)])}")
+    driver = result.best_weights if result.best_weights is not None and result.best_by == _DRIVING else result.folder
+    print_line(f"next: {shlex.join(['l5kit', 'simulate', str(log or 'DATASET'), option, str(driver)])}")
 
 
 def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | None, out: Path, resume: bool) -> None:

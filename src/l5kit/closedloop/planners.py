@@ -256,9 +256,11 @@ def _open_driver(
         return driver, asked, digest
     if own is None:
         names = (*known, *shipped_weights()) if whom == "ego" else tuple(known)  # all that ship drive the AV
+        beside = Path(asked).parent
+        weights = (str(beside / each.name) for each in beside.glob("*.safetensors"))
         raise InvalidArgumentError(
-            f"{argument} is {asked!r}{did_you_mean(asked, names)}, which is none of {', '.join(names)}, no "
-            "FILE.py:NAME and no checkpoint"
+            f"{argument} is {asked!r}{did_you_mean(asked, (*names, *weights))}, which is none of {', '.join(names)}, "
+            "no FILE.py:NAME, and no file or folder that is there"
         )
     file = Path(own["file"])
     if not file.is_file():

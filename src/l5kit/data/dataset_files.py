@@ -144,14 +144,17 @@ def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) ->
     if path.is_file() or path.suffix == ".zarr" or is_group(path):
         return [path]
     candidates = logs_in([path, path / _SCENES_FOLDER])
-    if not candidates and takes_towns:
-        candidates = logs_in([folder / _SCENES_FOLDER for folder in path.iterdir() if not folder.name.startswith(".")])
-    if not candidates:
+    if candidates:
+        return candidates
+    of_towns = logs_in([folder / _SCENES_FOLDER for folder in path.iterdir() if not folder.name.startswith(".")])
+    if not of_towns or not takes_towns:
+        towns = sorted({log.parent.parent.name for log in of_towns})
+        advice = f"pass one of the dataset folders in it: {', '.join(towns[:8])}{', ...' if towns[8:] else ''}"
         raise DatasetNotFoundError(
             f"no dataset in {str(path)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; "
-            "pass a dataset folder or the path of a .zarr"
+            f"{advice if towns else 'pass a dataset folder or the path of a .zarr'}"
         )
-    return candidates
+    return of_towns
 
 
 def _search_folders(path: Path, dataset: Path) -> list[Path]:

@@ -161,9 +161,10 @@ class RecoveryCounts(NamedTuple):
         """Return the shares in one line for people."""
         draws = max(self.draws, 1)
         return (
-            f"perturbed {self.perturbed / max(self.windows, 1):.1%} of {self.windows:,} samples; of the draws "
-            f"{self.outside_limits / draws:.1%} were beyond the limits and {self.overlapping / draws:.1%} through "
-            f"another agent, so that {self.chosen - self.perturbed:,} samples stayed as in the log"
+            f"perturbed {self.perturbed / max(self.windows, 1):.1%} of {self.windows:,} samples with a whole future; "
+            f"of the draws {self.outside_limits / draws:.1%} were beyond the limits and "
+            f"{self.overlapping / draws:.1%} through another agent, so that {self.chosen - self.perturbed:,} samples "
+            "stayed as in the log"
         )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "POLICY_PARTS",
     "checkpoint_path",
     "is_policy",
+    "is_shipped",
     "network_of",
     "shipped_weights",
     "weights_of",
@@ -64,6 +65,11 @@ def checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
     """
     is_name = isinstance(checkpoint, str) and checkpoint in shipped_weights()
     return _SHIPPED / checkpoint if is_name else Path(checkpoint)
+
+
+def is_shipped(file: Path) -> bool:
+    """Return whether a file is that of weights that ship with l5kit."""
+    return file.resolve().is_relative_to(_SHIPPED)
 
 
 def is_policy(path: str | os.PathLike[str]) -> bool:

@@ -8,12 +8,13 @@ from typing import Final
 import torch
 from torch import nn
 
+from l5kit import __version__
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
-from l5kit.planning.checkpoint import read_checkpoint
-from l5kit.planning.weights_file import CONFIG_FILE, network_of
+from l5kit.planning.checkpoint import CheckpointMismatchError, read_checkpoint
+from l5kit.planning.weights_file import CONFIG_FILE, is_shipped, network_of
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
 __all__ = ["WITHOUT_TRAINING", "configuration_of", "load_network"]
@@ -81,5 +82,19 @@ def load_network(
         weights = kept.named_as(model.state_dict())
         weights = {name: value for name, value in weights.items() if not name.startswith(of_loss)}
         kept = dataclasses.replace(kept, state_dict=weights)
+    mismatch = kept.mismatch_with(model)
+    if mismatch:
+        workflow = config.params.workflow
+        raise CheckpointMismatchError(
+            f"{file} does not fit {type(model).__name__}, as l5kit {__version__} makes it of this configuration.\n"
+            f"{mismatch}\n"
+            + (
+                "Code and weights that ship together fit: the installation mixes two versions of l5kit. Install it anew"
+                if is_shipped(file)
+                else "Take the configuration of its training; if this is it, another version of l5kit trained it: take "
+                "that one"
+            )
+            + f", or train a network with this one (l5kit train {workflow})"
+        )
     kept.load_into(model)
     return model.eval()
