@@ -114,8 +114,9 @@ class RulePlanner:
         """Return plans of AVs, (R, 40, 3), where they may be driven, else those of rules, and which are these.
 
         A plan may be driven if its roll-out over 4 s collides with nobody at fault, stays on the road, has nobody ahead
-        within the time to collision, and passes no red line; others have to be 0.3 m off the sides of the AV. Where an AV hardly moves for 1 s, its plans do not take it
-        half as far as the rules would, and these see no fault, they start it, and drive on until its plans go farther.
+        within the time to collision, and passes no red line; others have to be 0.3 m off the sides of the AV. Where an
+        AV hardly moves for 1 s, its plans do not take it half as far as the rules would, and these see no fault, they
+        start it, and drive on until its plans go farther.
 
         Args:
             state: The AVs now.
