@@ -152,10 +152,10 @@ ROWS = (
     Row("route_planner-fallback-rules", PLANNER, fallback="rules"),
     Row("route_planner-route-of-map", PLANNER, has_map_route=True),
     # the others, as they ship but for route, recovery and the past that is hidden
-    Row("raster_planner", Training("raster_planner", 5000, 20.0, _ROUTE + _RECOVERY)),
-    Row("vector_planner", Training("vector_planner", 8000, 20.0, _ROUTE + _RECOVERY + _NO_PAST)),
-    Row("urban_driver", Training("urban_driver", 1500, 20.0, _ROUTE + _RECOVERY + _NO_PAST)),
-    Row("safepathnet", Training("safepathnet", 3500, 20.0, _ROUTE + _RECOVERY + _NO_PAST)),
+    Row("raster_planner", Training("raster_planner", 5000, 40.0, _ROUTE + _RECOVERY)),
+    Row("vector_planner", Training("vector_planner", 8000, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
+    Row("urban_driver", Training("urban_driver", 1500, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
+    Row("safepathnet", Training("safepathnet", 3500, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
     # what each part is good for, of the route planner trained for 4 minutes of one core
     Row("short", _SHORT(_ROUTE + _RECOVERY)),
     Row("short-no-route", _SHORT(_NO_ROUTE + _RECOVERY)),
