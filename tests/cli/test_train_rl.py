@@ -168,7 +168,7 @@ def test_the_driver_drives_and_is_scored(l5kit, trained, city, tmp_path, name):
         pytest.param(("--planner", "{out}", "--config", "{cfg}"), "drop the one that is given", id="configuration"),
         pytest.param(("--agents", "{out}"), "drives the AV; pass it as the planner", id="agents"),
         pytest.param(("--planner", "{out}/broken.zip"), "is broken", id="broken"),
-        pytest.param(("--planner", "{out}/none.zip"), "no checkpoint", id="missing"),
+        pytest.param(("--planner", "{out}/none.zip"), "no file or folder that is there", id="missing"),
     ],
 )
 def test_what_a_policy_cannot_do_is_told(l5kit, trained, city, tmp_path, arguments, message):
