@@ -310,6 +310,7 @@ def place_features(
     gaps_m = places[..., :1].abs() - along_m
     closing_mps = (own_mps - places[..., 2:3]) * places[..., :1].sign()
     short_m = gaps_m.clamp(min=1.0)
+    needed_mps2 = 0.5 * closing_mps.clamp(min=0.0).square() / short_m  # of braking, not to touch
     features = (
         places[..., :1] / far_m,
         places[..., 1:2] / near_m,
@@ -321,9 +322,7 @@ def place_features(
         known,
         (0.5 * gaps_m / near_m).clamp(-1.0, 1.0),
         (closing_mps / short_m).clamp(-1.0, 2.0),  # in 1/s, of the time to collision
-        (0.5 * closing_mps.clamp(min=0.0).square() / short_m / braking_mps2).clamp(
-            max=2.0
-        ),  # the braking that it takes
+        (needed_mps2 / braking_mps2).clamp(max=2.0),
         (short_m / own_mps.clamp(min=1.0) / headway_s).clamp(max=2.0),
         ((places[..., 1:2].abs() - across_m) / width_m).clamp(-1.0, 2.0),
     )
