@@ -228,8 +228,8 @@ def test_a_dataset_has_nothing_of_a_simulation(browser, city_files):
 
 
 @pytest.mark.long  # two pages at once wait long for each other on a busy machine
-def test_a_log_beside_its_simulation_shows_the_same_scenes(browser, city_files, driven_view):
-    """The simulation has scenes 0 and 2 of the log as 0 and 1, and scene 1, which failed, as 2."""
+def test_a_log_beside_its_simulation_shows_the_same_scenes(browser, city_files, city_log, driven_view):
+    """The simulation has scenes 0 and 2 of the log as 0 and 1, and scene 1, which failed, as 2, from frame 5 on."""
     state = "([scene, frame]) => (({ scene: s, frame: f }) => s === scene && f === frame)(window.l5kitViewer.state())"
     with ViewerServer(ViewedLog(city_files), beside=driven_view) as server, viewer_page(browser) as page:
         page.page.goto(f"{server.url}#scene=2&frame=20")
@@ -237,11 +237,14 @@ def test_a_log_beside_its_simulation_shows_the_same_scenes(browser, city_files, 
         for side in (log, simulation):
             side.wait_for_function("() => window.l5kitViewer")
             side.evaluate("async () => { await window.l5kitViewer.ready }")
-        simulation.wait_for_function(state, arg=[1, 20])
+        simulation.wait_for_function(state, arg=[1, 15])
         simulation.locator("#birdseye").press("ArrowRight")
         log.wait_for_function(state, arg=[2, 21])
         simulation.locator("#scenes-toggle").click()
         simulation.locator("#scene-row-0 .cell-scene").click()
-        log.wait_for_function(state, arg=[0, 0])
+        log.wait_for_function(state, arg=[0, 5])
+        log.locator("#birdseye").click(position={"x": 5, "y": 5})  # keys go to the page that was clicked last
         log.locator("#birdseye").press("End")
-        simulation.wait_for_function(state, arg=[0, log.evaluate("() => window.l5kitViewer.state().frame")])
+        last = int(city_log.scenes["frame_index_interval"][0, 1]) - 1
+        log.wait_for_function(state, arg=[0, last])
+        simulation.wait_for_function(state, arg=[0, last - 5])

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { sceneOfSource, Twin } from "l5kit/twin";
+import { sceneOfSource, Twin, timeInScene } from "l5kit/twin";
 
 const shown = (time_s) => ({
   source: 3,
   time_s,
+  start_time_ns: "0",
   playing: false,
   speed: 1,
   loop: false,
@@ -91,4 +92,14 @@ test("scenes are matched by their number in the log", () => {
   const sources = [4, 2, "b 7"];
   const find = (source) => sceneOfSource(source, 3, (scene) => sources[scene]);
   assert.deepEqual([find(2), find("b 7"), find(7), find(0)], [1, 2, null, null]);
+});
+
+test("a scene that begins later shows the same moment", () => {
+  const shownAt = (time_s) => ({ time_s, start_time_ns: "1700000000000000000" });
+  const inScene = (time_s, start_time_ns) => timeInScene(shownAt(time_s), start_time_ns, 10);
+  assert.deepEqual(
+    [inScene(2, "1700000000500000000"), inScene(0, "1700000000500000000"), inScene(2, "1699999999500000000")],
+    [1.5, -0.5, 2.5],
+  );
+  assert.equal(inScene(2, "1600000000500000000"), 2, "another day");
 });

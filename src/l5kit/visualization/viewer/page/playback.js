@@ -106,8 +106,8 @@ export class Playback {
     const isNew = playing !== this.playing || speed !== this.speed || loop !== this.loop;
     Object.assign(this, { playing, speed, loop });
     if (this.numFrames) {
-      this.clock_s = Math.min(time_s, this.duration_s);
-      this.show(frameAt(this.time_s, this.clock_s + 1e-6));
+      this.clock_s = Math.min(Math.max(time_s, 0), this.duration_s);
+      this.show(frameAt(this.time_s, this.clock_s + 1e-4));
     }
     if (isNew) this.onState();
   }

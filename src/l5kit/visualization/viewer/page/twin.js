@@ -6,6 +6,7 @@
  * @typedef {object} Shown what a page shows, so that another one can show the same of its own dataset
  * @property {number | string} source the scene, by its number in the log
  * @property {number} time_s since the first frame of the scene
+ * @property {string} start_time_ns of that frame, since 1970, decimal
  * @property {boolean} playing
  * @property {number} speed
  * @property {boolean} loop
@@ -91,6 +92,19 @@ export function sceneOfSource(source, numScenes, sourceOf) {
 }
 
 /**
+ * The time in a scene at which it shows the moment that another page shows. The scene of a simulation may begin later than
+ * that of its log; scenes of other days are shown from their first frames on.
+ * @param {{time_s: number, start_time_ns: string}} shown
+ * @param {string} start_time_ns of this scene
+ * @param {number} duration_s of this scene
+ * @returns {number} seconds since the first frame of this scene, negative before it
+ */
+export function timeInScene(shown, start_time_ns, duration_s) {
+  const later_s = Number(BigInt(shown.start_time_ns) - BigInt(start_time_ns)) / 1e9;
+  return Math.abs(later_s) <= duration_s ? shown.time_s + later_s : shown.time_s;
+}
+
+/**
  * Keep a page in step with the one beside it.
  * @param {Viewer} viewer
  * @returns {Twin | null} null where it stands alone
@@ -135,7 +149,9 @@ class ViewerSight {
     const { x, y, scale } = view.birdseye.camera;
     const { playing, speed, loop, frame, time_s } = playback;
     const follow = view.following !== "off";
-    return { source: this.sourceOf(scene), time_s: time_s[frame], playing, speed, loop, follow, zoom: scale, x, y };
+    const { start_time_ns } = model.facts;
+    const clock = { time_s: time_s[frame], start_time_ns, playing, speed, loop };
+    return { source: this.sourceOf(scene), ...clock, follow, zoom: scale, x, y };
   }
 
   /** @param {Shown} shown */
@@ -154,7 +170,8 @@ class ViewerSight {
       return;
     }
     if (!viewer.model) return;
-    viewer.playback.mirror(shown);
+    const { facts, duration_s } = viewer.model;
+    viewer.playback.mirror({ ...shown, time_s: timeInScene(shown, facts.start_time_ns, duration_s) });
     this.look(shown);
   }
 
