@@ -25,10 +25,10 @@ def test_a_vehicle_that_drives_laps_comes_by_each_of_them(radius_m, aside_m, pha
     paths = (np.array([0, len(points_m)]), points_m)
     place, arcs_m = np.zeros((1, 3)), []
     driven_m = np.arange(0.3, (LAPS - 0.5) * 2 * np.pi * radius_m, 0.8)
-    for count, turn in enumerate(phase + driven_m / radius_m):
+    for turn in phase + driven_m / radius_m:
         x, y = (radius_m - aside_m) * np.array([np.cos(turn), np.sin(turn)])
         pose = np.array([[x, y, turn + np.pi / 2]])
-        follow_routes(paths, np.zeros(1, np.int64), pose, is_new=np.array([count == 0]), places=place)
+        follow_routes(paths, np.zeros(1, np.int64), pose, place)
         arcs_m.append(place[0, 0])
     assert_allclose(arcs_m, driven_m, atol=1.0, rtol=0.02)
     assert_allclose(place[0, 1], aside_m, atol=0.25)

@@ -12,6 +12,7 @@ from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
+from l5kit.lanes.route_places import follow_routes, follow_tracks
 from support.maps import WORLD_TO_ECEF
 
 BODY = EgoBody(length_m=4.0, width_m=2.0, rear_axle_to_centre_m=1.0)
@@ -160,3 +161,14 @@ def make_lit_road(folder: Path, *, width_m: float) -> MapAPI:
     path = folder / f"road {width_m}.pb"
     builder.save(path)
     return MapAPI(str(path), WORLD_TO_ECEF)
+
+
+def find_places(paths, routes, poses):
+    """Return where vehicles are on their routes, (K, 3), of which nothing was known before."""
+    starts, points_m = paths[0], paths[1]
+    places, row_starts = np.zeros((len(poses), 3)), np.array([0, 1])
+    for row in np.flatnonzero(routes >= 0):
+        points = points_m[starts[routes[row]] : starts[routes[row] + 1]]
+        places[row, 0] = follow_tracks(np.array([0, len(points)]), points, row_starts, poses[row : row + 1, :3])[0]
+    follow_routes(paths, routes, poses, places)
+    return places

@@ -188,7 +188,7 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     traffic.step(one, boxes, velocities_mps)
     traffic.enter(one, boxes)
     places, layout = np.zeros((1, 3)), CompactLayout()
-    follow_routes(bank.paths, one, boxes, is_new=np.ones(1, np.bool_), places=places)
+    follow_routes(bank.paths, one, boxes, places)
     write_compact_states(
         layout,
         LanePoints.of_map(road.driving),

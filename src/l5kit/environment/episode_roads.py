@@ -100,8 +100,7 @@ class EpisodeRoads:
         places = self._places[slots]
         # a route may come by the same place twice: at first an AV is looked for around where the log has it
         places[is_new, 0] = self.bank.expert_arcs_m[self._rows_of(slots)][is_new]
-        none_new = np.zeros(len(slots), np.bool_)
-        follow_routes(self.paths, self.bank.routes[self._bank_rows[slots]], boxes, is_new=none_new, places=places)
+        follow_routes(self.paths, self.bank.routes[self._bank_rows[slots]], boxes, places)
         self._places[slots] = places
 
     def rows(self, slots: Int64Array) -> TrafficRows:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.path_places import find_place, line_at, points_around
@@ -71,27 +71,23 @@ class FollowedPlaces:
         for reach in range(int(num_reaches.max(initial=0))):
             rows = np.flatnonzero(num_reaches > reach)
             found = places[rows]
-            is_new = np.zeros(len(rows), np.bool_)
-            follow_routes(paths, routes[rows], poses[rows], is_new=is_new, places=found)
+            follow_routes(paths, routes[rows], poses[rows], found)
             places[rows] = found
         self._frames[slots], self._frames_before[slots] = frames, frames_before
         self._places_before[slots], self._places[slots] = before, places
         return places
 
 
-def follow_routes(
-    paths: Lines, routes: Int64Array, poses: Float64Array, *, is_new: BoolArray, places: Float64Array
-) -> None:
+def follow_routes(paths: Lines, routes: Int64Array, poses: Float64Array, places: Float64Array) -> None:
     """Write where K vehicles are on their routes.
 
-    New ones are looked for on the whole route, others from 10 m behind their last place to 40 m ahead of it, so that a
-    route that comes by the same place twice does not matter. Each row depends on nothing but itself.
+    They are looked for from 10 m behind their last place to 40 m ahead of it, so that a route that comes by the same
+    place twice does not matter. Each row depends on nothing but itself.
 
     Args:
         paths: All paths, such as the fields of :class:`l5kit.lanes.lane_paths.LanePaths` in their order.
         routes: The path of each vehicle, -1 for none, int64 (K,).
         poses: World x, y and yaw, and more, metres and radians, float64 (K, 3 or more).
-        is_new: Whose last place does not count, bool (K,).
         places: The last places, which are changed: length of the path up to the vehicle and how far it is to the left
             of the path, metres, and its heading minus that of the path, radians in [-pi, pi), float64 (K, 3). Zeros for
             vehicles without a path.
@@ -100,11 +96,11 @@ def follow_routes(
         InvalidArgumentError: The shapes do not fit, or ``places`` is no float64 array that lies in one piece.
     """
     size = len(routes)
-    is_fitting = len(poses) == size and poses.ndim == 2 and poses.shape[1] >= 3 and is_new.shape == (size,)
+    is_fitting = len(poses) == size and poses.ndim == 2 and poses.shape[1] >= 3
     if not is_fitting or places.shape != (size, 3):
         raise InvalidArgumentError(
-            f"follow_routes: {size} routes need poses ({size}, 3 or more), is_new ({size},) and places ({size}, 3), "
-            f"got {poses.shape}, {is_new.shape} and {places.shape}"
+            f"follow_routes: {size} routes need poses ({size}, 3 or more) and places ({size}, 3), "
+            f"got {poses.shape} and {places.shape}"
         )
     if places.dtype != np.float64 or not places.flags.c_contiguous:
         raise InvalidArgumentError(
@@ -113,21 +109,16 @@ def follow_routes(
         )
     starts, points_m = as_read_only(paths[0]), as_read_only(paths[1])
     poses = as_read_only(np.ascontiguousarray(poses, np.float64))
-    _follow(starts, points_m, as_read_only(routes), poses, as_read_only(is_new), places)
+    _follow(starts, points_m, as_read_only(routes), poses, places)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _follow(
-    starts: Int64Array,
-    points_m: Float64Array,
-    routes: Int64Array,
-    poses: Float64Array,
-    is_new: BoolArray,
-    places: Float64Array,
+    starts: Int64Array, points_m: Float64Array, routes: Int64Array, poses: Float64Array, places: Float64Array
 ) -> None:
     """Write what :func:`follow_routes` says."""
     for vehicle in range(len(routes)):
-        follow_route(starts, points_m, routes[vehicle], poses[vehicle], is_new[vehicle], places[vehicle])
+        follow_route(starts, points_m, routes[vehicle], poses[vehicle], False, places[vehicle])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

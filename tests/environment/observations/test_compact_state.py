@@ -11,8 +11,7 @@ from l5kit.environment.observations.compact_state import LanePoints, write_compa
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
 from l5kit.lanes.red_lights import RED, YELLOW
-from l5kit.lanes.route_places import follow_routes
-from support.driving import ROAD_LANES, make_road_map
+from support.driving import ROAD_LANES, find_places, make_road_map
 
 LAYOUT = CompactLayout()
 AV = -1
@@ -63,8 +62,7 @@ def observe(box, *, motion=(0.0, 0.0, 0.0), users=(), own=AV, av=None, colors=NO
     boxes = np.array([box], float)
     if paths is None:
         paths, route = no_paths(), -1
-    places = np.zeros((1, 3))
-    follow_routes(paths.arrays, np.array([route]), boxes, is_new=np.ones(1, bool), places=places)
+    places = find_places(paths.arrays, np.array([route]), boxes)
     av_box, av_velocity = av or ((0, 0, 0, 4, 2), (0, 0))
     out = np.full((1, layout.size), np.nan, np.float32)
     write_compact_states(
@@ -282,8 +280,8 @@ class World:
     def observe(self, lane_points, layout=LAYOUT, chosen=slice(None)):
         vehicles = tuple(column[chosen] for column in self.vehicles)
         size = len(vehicles[0])
-        routes, places = self.routes[chosen], np.zeros((size, 3))
-        follow_routes(self.paths, routes, vehicles[0], is_new=np.ones(size, bool), places=places)
+        routes = self.routes[chosen]
+        places = find_places(self.paths, routes, vehicles[0])
         out = np.full((size, layout.size), np.nan, np.float32)
         write_compact_states(
             layout,

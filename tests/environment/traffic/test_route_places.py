@@ -7,6 +7,7 @@ import pytest
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.route_places import follow_routes
+from support.driving import find_places
 
 
 def paths_along(*lines):
@@ -28,12 +29,15 @@ CIRCLES = RADIUS_M * np.column_stack([np.sin(TURNS), 1 - np.cos(TURNS)])
 """A circle to the left that is driven round about twice."""
 
 
-def follow(paths, poses, *, routes=None, is_new=True, places=None):
+def follow(paths, poses, *, routes=None, places=None):
+    """Places of vehicles, which are looked for around their last ones, without these on the whole route."""
     poses = np.array(poses, float).reshape(-1, np.shape(poses)[-1])
     size = len(poses)
-    places = np.zeros((size, 3)) if places is None else np.array(places, float)
     routes = np.zeros(size, np.int64) if routes is None else np.array(routes)
-    follow_routes(paths, routes, poses, is_new=np.broadcast_to(is_new, size).copy(), places=places)
+    if places is None:
+        return find_places(paths, routes, poses)
+    places = np.array(places, float)
+    follow_routes(paths, routes, poses, places)
     return places
 
 
@@ -64,9 +68,9 @@ def test_a_tiny_turn_to_the_right_of_backwards_stays_below_pi():
 def test_a_vehicle_keeps_its_round():
     once_m = 2 * math.pi * RADIUS_M
     pose = (RADIUS_M * math.sin(1.0), RADIUS_M * (1 - math.cos(1.0)), 1.0)
-    around = follow(paths_along(CIRCLES), [pose], is_new=False, places=[(once_m + 25.0, 0, 0)])
+    around = follow(paths_along(CIRCLES), [pose], places=[(once_m + 25.0, 0, 0)])
     assert around[0, 0] == pytest.approx(once_m + RADIUS_M, abs=0.05)
-    first = follow(paths_along(CIRCLES), [pose], is_new=False, places=[(25.0, 0, 0)])
+    first = follow(paths_along(CIRCLES), [pose], places=[(25.0, 0, 0)])
     assert first[0, 0] == pytest.approx(RADIUS_M, abs=0.05)
 
 
@@ -75,8 +79,8 @@ def test_new_vehicles_are_looked_for_everywhere_and_others_near_their_last_place
     across = [(100, 2), (100, 4), (100, 6), (100, 8)]
     paths = paths_along(np.concatenate([out, across, back]))
     pose, last = (50, 9, math.pi - 0.1), (48.0, 0, 0)
-    places = follow(paths, [pose, pose], is_new=[True, False], places=[last, last])
-    np.testing.assert_allclose(places, [(160, 1, -0.1), (50, 9, math.pi - 0.1)], atol=1e-6)
+    np.testing.assert_allclose(follow(paths, [pose])[0], (160, 1, -0.1), atol=1e-6)
+    np.testing.assert_allclose(follow(paths, [pose], places=[last])[0], (50, 9, math.pi - 0.1), atol=1e-6)
 
 
 def test_vehicles_without_a_path_have_zeros():
@@ -90,12 +94,12 @@ def test_boxes_will_do_as_poses_and_rows_do_not_depend_on_each_other():
     rng = np.random.default_rng(3)
     paths = paths_along(STRAIGHT, NORTH, CIRCLES)
     boxes = np.column_stack([rng.uniform(-20, 120, (50, 2)), rng.uniform(-4, 4, 50), np.full((50, 2), 4.0)])
-    routes, is_new = rng.integers(-1, 3, 50), rng.random(50) < 0.5
+    routes = rng.integers(-1, 3, 50)
     last = np.column_stack([rng.uniform(0, 150, 50), np.zeros((50, 2))])
-    together = follow(paths, boxes, routes=routes, is_new=is_new, places=last)
+    together = follow(paths, boxes, routes=routes, places=last)
     for row in range(50):
         one = slice(row, row + 1)
-        alone = follow(paths, boxes[one, :3], routes=routes[one], is_new=is_new[one], places=last[one])
+        alone = follow(paths, boxes[one, :3], routes=routes[one], places=last[one])
         assert alone.tobytes() == together[one].tobytes()
 
 
@@ -114,4 +118,4 @@ def test_no_vehicles():
 )
 def test_arrays_that_do_not_fit(poses, places, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        follow_routes(paths_along(STRAIGHT), np.zeros(2, np.int64), poses, is_new=np.ones(2, bool), places=places)
+        follow_routes(paths_along(STRAIGHT), np.zeros(2, np.int64), poses, places)

@@ -21,6 +21,7 @@ from support.driving import LIMIT_MPS, LINE_M, make_lit_road
 from support.logs import make_faces, make_scene
 
 LENGTH_M = 4.87
+WIDTH_M = 1.85
 START_M = 20.0
 
 
@@ -94,6 +95,14 @@ def test_plans_with_a_fault_are_overruled(road, planner, agents, faces, stops_be
     # the planner alone does what it is overruled for
     far_off_m = np.abs(alone.ego_states().positions_m[0, :, 1]).max()
     assert front_m(alone) > min(stops_before_m, front_m(driven) + 20) or far_off_m > 5
+
+
+@pytest.mark.parametrize(("gap_m", "is_overruled"), [(0.25, True), (0.35, False)])
+def test_a_given_plan_keeps_0_3_m_from_what_it_passes(road, gap_m, is_overruled):
+    aside_m = WIDTH_M / 2 + gap_m + 1.0
+    parked = [{**parked_car(0)[0], "centroid": (80.0, aside_m)}]
+    driven = run(FallbackPlanner(ConstantVelocity(40)), road, lambda frame: parked)
+    assert (share_of_fallback(driven) > 0) == is_overruled
 
 
 def test_plans_without_a_fault_are_driven_to_the_bit(road):

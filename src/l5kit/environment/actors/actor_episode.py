@@ -207,10 +207,10 @@ class ActorEpisode:
         there = np.concatenate([[0], vehicles])
         is_new = ~self._has_come
         self._has_come[there] = True
-        places, none_new = self._places[there], np.zeros(len(there), np.bool_)
+        places = self._places[there]
         # a route may come by the same place twice: at first an actor is looked for around where the log has it
         places[is_new[there], 0] = self._expert_arcs_m(self.frame_index)[there[is_new[there]]]
-        follow_routes(self._rules.bank.paths, self._routes[there], self._boxes[there], is_new=none_new, places=places)
+        follow_routes(self._rules.bank.paths, self._routes[there], self._boxes[there], places)
         self._places[there] = places
         arrived = np.sort(there[is_new[there] & (self._last_frames[there] > self.frame_index)])
         self.is_acting[arrived] = True
