@@ -121,6 +121,14 @@ def simulate(
             metavar="LOG", help="Log with the true boxes of a noisy one (l5kit synth --noise), to score against."
         ),
     ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE.py:NAME",
+            show_default=False,
+            help="A metric of your own beside those of the score, whose code runs; may be given several times.",
+        ),
+    ] = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     as_json: JsonOption = False,
@@ -165,12 +173,13 @@ def simulate(
             meta_path=meta,
             truth=truth,
             fallback=fallback,
+            metrics=metrics or (),
             options=replace(options, workers=carriers),
         )
     num_driven = result.num_scenes + len(result.unscored)
     remark_cut("--scenes", scenes, num_driven + len(result.failed), owner="the log")
     if result.scores["files"]["map"] is None or result.scores["files"]["meta"] is None:
-        missing = ", ".join(name.replace("_", " ") for name, value in result.metrics.items() if value is None)
+        missing = ", ".join(metric.name.replace("_", " ") for metric in result.about_metrics if metric.needs_map)
         remark(f"note: scored without a map, so without {missing}; they need a semantic map and a meta.json")
     if not can_write_parquet():
         remark(f"note: tables are CSV only; Parquet needs pyarrow: {install_command('arrow')}")
@@ -223,8 +232,6 @@ def _tell_failed(result: "ClosedLoopResult") -> None:
 
 
 def _print_scores(result: "ClosedLoopResult") -> None:
-    from l5kit.closedloop.columns import NEED_MAP
-
     scores, totals = result.scores, result.scores["totals"]
     rate = "" if result.scenes_per_s is None else f", {_rate(result.scenes_per_s)} scenes/s"
     unscored = f"{len(result.unscored):,} without a score, " if result.unscored else ""
@@ -249,12 +256,21 @@ def _print_scores(result: "ClosedLoopResult") -> None:
     print_facts(f"Simulated {scores['planner']}", facts | {"written to": str(result.folder)})
     if not result.num_scenes:
         return
-    rows = [["score without a map" if result.is_without_map else "score", _number(result.score), ""]]
-    for name, value in result.metrics.items():
-        lacks_map = result.is_without_map and name in NEED_MAP
-        below = "needs a map" if lacks_map else str(scores["scenes_failing"][name])
-        rows.append([name.replace("_", " "), _number(value), below])
+    name = "score without a map" if result.is_without_map else "score"
+    rows = [[name, _number(result.score), ""]]
+    added = []
+    for metric in result.about_metrics:
+        value, failing = result.metrics[metric.name], str(scores["scenes_failing"][metric.name])
+        if metric.role is None:
+            text = "-" if value is None else f"{value:.{metric.digits}f} {metric.unit}".rstrip()
+            fold = metric.over_scenes if isinstance(metric.over_scenes, str) else f"percentile {metric.over_scenes:g}"
+            added.append([metric.label, fold, text, "" if metric.passes_from is None else failing])
+            continue
+        lacks_map = result.is_without_map and metric.needs_map
+        rows.append([metric.name.replace("_", " "), _number(value), "needs a map" if lacks_map else failing])
     print_table("Means over the scenes, 0 to 1", ("metric", "mean", "scenes below 1"), rows)
+    if added:
+        print_table("Metrics of your own", ("metric", "of scenes", "value", "scenes that fail"), added)
 
 
 def _rate(scenes_per_s: float) -> str:

@@ -9,13 +9,14 @@ import numpy as np
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import FloatArray, Int64Array, JsonObject
-from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
+from l5kit.closedloop.columns import frame_columns_of, scene_columns_of
 from l5kit.closedloop.folder import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE
 from l5kit.closedloop.parts import FinishedScene, Part
 from l5kit.closedloop.tables import frame_columns, write_table
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.progress import Progress
+from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.geometry.transform import round_world
 from l5kit.simulation.engine.kept_plans import join_times, plans_at
 
@@ -30,6 +31,7 @@ def assemble(
     parts: Sequence[Part],
     scenes: Int64Array,
     *,
+    metrics: Sequence[MetricFacts],
     facts: LogFacts,
     with_parquet: bool,
     progress: Progress | None = None,
@@ -40,16 +42,18 @@ def assemble(
         folder: Where to write.
         parts: Have all scenes.
         scenes: The scenes, ascending, (S,).
+        metrics: What was measured.
         facts: Facts of the log.
         with_parquet: Whether tables are written as Parquet, too.
         progress: Called with the number of scenes that are written and of all.
     """
+    of_frames, of_scenes = frame_columns_of(metrics), scene_columns_of(metrics)
     rows: list[JsonObject] = []
     num_positions = 0
     times_s = join_times([part.plan_times_s for part in parts])
     with ExitStack() as stack:
-        frame_table = stack.enter_context(write_table(folder / FRAMES_TABLE, FRAME_COLUMNS, with_parquet=with_parquet))
-        scene_table = stack.enter_context(write_table(folder / SCENES_TABLE, SCENE_COLUMNS, with_parquet=with_parquet))
+        frame_table = stack.enter_context(write_table(folder / FRAMES_TABLE, of_frames, with_parquet=with_parquet))
+        scene_table = stack.enter_context(write_table(folder / SCENES_TABLE, of_scenes, with_parquet=with_parquet))
         log = stack.enter_context(write_log(folder / DRIVEN_LOG, facts=facts, overwrite=True))
         place = stack.enter_context(replaced_when_complete(folder / PLANS_FILE, argument="folder"))
         archive = stack.enter_context(zipfile.ZipFile(place, "w", zipfile.ZIP_STORED))
@@ -59,12 +63,12 @@ def assemble(
                 row = row | {"position": num_positions}
                 num_positions += 1
                 log.append(scene.records)
-                frame_table.append(frame_columns(scene.frames))
+                frame_table.append(frame_columns(scene.frames, of_frames))
             if scene.plans is not None:
                 # once more, as a far scene of the same part leaves those of near ones in float64
                 plans = round_world(plans_at(times_s, scene.plans, np.array(scene.plan_times_s)))
                 _write_array(archive, f"scene_{scene.scene}", plans)
-            scene_table.append({name: [row[name]] for name in SCENE_COLUMNS})
+            scene_table.append({name: [row[name]] for name in of_scenes})
             rows.append(row)
             if progress is not None:
                 progress(done, len(scenes))

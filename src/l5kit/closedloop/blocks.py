@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from l5kit._types import FloatArray, Int64Array, JsonObject
-from l5kit.closedloop.columns import SCENE_COLUMNS
+from l5kit.closedloop.columns import scene_columns_of
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.parts import FinishedScene, write_part
 from l5kit.closedloop.scene_checks import read_scene
@@ -131,7 +131,7 @@ class SimulateBlock:
         """Return the scenes of a batch."""
         finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
         with np.errstate(over="ignore"):  # found by find_overflow
-            scored = score_driven(driven, self._by_place(driven, truth))
+            scored = score_driven(driven, self.setup.measured.metrics, self._by_place(driven, truth))
         for place, (row, frames) in scored.items():
             overflow = find_overflow(row, frames)
             if overflow is not None:
@@ -162,7 +162,7 @@ class SimulateBlock:
 
     def _whole_row(self, row: JsonObject) -> JsonObject:
         """Return a row with all columns, None where nothing is known."""
-        return dict.fromkeys(SCENE_COLUMNS) | {"log": self.setup.log_name} | row
+        return dict.fromkeys(scene_columns_of(self.setup.measured.metrics)) | {"log": self.setup.log_name} | row
 
 
 def _plans_of(driven: DrivenScenes, scene: int, num_frames: int) -> tuple[FloatArray | None, tuple[float, ...]]:

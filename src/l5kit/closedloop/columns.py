@@ -1,18 +1,16 @@
 """Columns of the tables of scenes and frames: names, types, and how many digits of them make sense."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
 from l5kit._types import DType
-from l5kit.evaluation.driving.scene_score import MAP_METRICS, METRICS
+from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.driving.scene_score import METRICS
 
-__all__ = ["FRAME_COLUMNS", "FRAME_DTYPE", "METRICS", "NEED_MAP", "SCENE_COLUMNS", "Column"]
-
-NEED_MAP: Final = tuple(name for name, of in METRICS.items() if of in MAP_METRICS)
-"""Those that need a map."""
+__all__ = ["FRAME_COLUMNS", "SCENE_COLUMNS", "Column", "frame_columns_of", "frame_dtype_of", "scene_columns_of"]
 
 
 @dataclass(frozen=True)
@@ -60,39 +58,52 @@ FRAME_COLUMNS: Final[Mapping[str, Column]] = {
 
 _DTYPES = {"int": np.int64, "id": np.uint64, "float": np.float64, "bool": np.int8, "text": np.int8}
 
-FRAME_DTYPE: Final[DType] = np.dtype([(name, _DTYPES[column.kind]) for name, column in FRAME_COLUMNS.items()])
-"""The rows in memory: kinds of collisions by number, and -1 for neither yes nor no, where there is no track either."""
-
-_COUNTED: Final = {
-    "collisions_at_fault": "no_at_fault_collisions",
-    "frames_off_road": "drivable_area_compliance",
-    "frames_wrong_way": "driving_direction_compliance",
-    "frames_near_collision": "time_to_collision",
-    "frames_too_fast": "speed_limit_compliance",
-    "frames_uncomfortable": "comfort",
-}
 _APPEARED: Final = {"appeared_close": _INT, "first_appeared_frame": _INT, "first_appeared_track": _ID}
 
-SCENE_COLUMNS: Final[Mapping[str, Column]] = {
-    "log": _TEXT,
-    "scene": _INT,
-    "position": _INT,
-    "frames": _INT,
-    "score": Column("float", 6),
-    **dict.fromkeys(METRICS, Column("float", 6)),
-    "collisions": _INT,
-    **dict.fromkeys(_COUNTED, _INT),
-    "way_m": Column("float", 3),
-    "expert_way_m": Column("float", 3),
-    "route_m": Column("float", 3),
-    "expert_route_m": Column("float", 3),
-    "most_from_log_m": Column("float", 3),
-    "driven_agents": _INT,
-    "fallback_steps": _INT,
-    **{f"first_{metric}_frame": _INT for metric in _COUNTED.values()},
-    **_APPEARED,
-    "failed_frame": _INT,
-    "failed_track": _ID,
-    "message": _TEXT,
-}
+
+def frame_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
+    """Return the columns of the table of frames with those of more metrics than the usual ones."""
+    columns = dict(FRAME_COLUMNS)
+    for metric in metrics:
+        if metric.column is not None:
+            columns.setdefault(metric.column, Column("float", metric.digits))
+    return columns
+
+
+def frame_dtype_of(columns: Mapping[str, Column]) -> DType:
+    """Return the rows of frames in memory: kinds of collisions by number, and -1 for neither yes nor no.
+
+    Where there is no yes or no, there is no track either.
+    """
+    return np.dtype([(name, _DTYPES[column.kind]) for name, column in columns.items()])
+
+
+def scene_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
+    """Return the columns of the table of scenes with those of metrics."""
+    return {
+        "log": _TEXT,
+        "scene": _INT,
+        "position": _INT,
+        "frames": _INT,
+        "score": Column("float", 6),
+        **{metric.name: Column("float", 6) for metric in metrics},
+        "collisions": _INT,
+        "collisions_at_fault": _INT,
+        **{metric.counted_as: _INT for metric in metrics if metric.counted_as is not None},
+        "way_m": Column("float", 3),
+        "expert_way_m": Column("float", 3),
+        "route_m": Column("float", 3),
+        "expert_route_m": Column("float", 3),
+        "most_from_log_m": Column("float", 3),
+        "driven_agents": _INT,
+        "fallback_steps": _INT,
+        **{f"first_{metric.name}_frame": _INT for metric in metrics if metric.fault is not None},
+        **_APPEARED,
+        "failed_frame": _INT,
+        "failed_track": _ID,
+        "message": _TEXT,
+    }
+
+
+SCENE_COLUMNS: Final[Mapping[str, Column]] = scene_columns_of(METRICS)
 """``scenes.csv``: one row for each scene, those that failed included; docs/closed_loop.md says what each column is."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole
 from l5kit._types import Float64Array, FloatArray, JsonObject, RecordArray
-from l5kit.closedloop.columns import FRAME_DTYPE
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.owned_outputs import LOG_FILES
@@ -43,7 +42,7 @@ class FinishedScene:
 
     Attributes:
         row: Its row in the table of scenes.
-        frames: Its rows in the table of frames, ``FRAME_DTYPE``, (F,); None if it failed.
+        frames: Its rows in the table of frames, (F,); None if it failed.
         records: Its frames as they were driven; None if it failed.
         plans: What the planner planned in each frame, (F, T, 3), NaN where nothing; None if it planned in none.
         plan_times_s: When poses of plans are, seconds from the frame of the plan.
@@ -150,7 +149,7 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts, ru
                 if scene.records is not None:
                     log.append(scene.records)
         frames = [scene.frames for scene in driven if scene.frames is not None]
-        np.save(part / _FRAMES_FILE, np.concatenate([np.zeros(0, FRAME_DTYPE), *frames]))
+        np.save(part / _FRAMES_FILE, np.concatenate(frames) if frames else np.zeros(0))
         if len(times_s):
             np.save(part / _PLANS_FILE, np.concatenate([_plans_at(times_s, scene) for scene in driven]))
         rows, of_plans = [scene.row for scene in scenes], times_s.tolist()

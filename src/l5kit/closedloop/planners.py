@@ -1,10 +1,7 @@
 """Planners and traffic by name: who drives the AVs, and who drives the others."""
 
 import hashlib
-import importlib.util
-import os
 import pickle
-import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
@@ -13,8 +10,8 @@ from typing import Any, Final, Literal
 
 from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
+from l5kit.closedloop.own_code import is_own, read_own, with_whole_file
 from l5kit.closedloop.policies import open_policy
-from l5kit.configs.class_path import describe_error
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
@@ -26,8 +23,6 @@ from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
 
 __all__ = ["FALLBACKS", "LANE_DRIVERS", "PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
-
-_OWN = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
 _MODELS: dict[str, Callable[[], ActionModel]] = {"tracked": TrackedPlans, "poses": PlannedPoses}
 
@@ -225,10 +220,7 @@ def with_whole_path(asked: str) -> str:
     """Return a planner or traffic with the whole path of its file, for a process with another working directory."""
     if asked in PLANNERS or asked in TRAFFIC or asked in shipped_weights():
         return asked
-    own = _OWN.fullmatch(asked)
-    if own is not None:
-        return f"{os.path.abspath(own['file'])}:{own['name']}"
-    return whole_path_of(asked)
+    return with_whole_file(asked) if is_own(asked) else whole_path_of(asked)
 
 
 def _open_driver(
@@ -244,17 +236,16 @@ def _open_driver(
         return _as_driver(asked, argument), _name_of(asked), _name_of(asked)
     if asked in known:
         return known[asked](), asked, asked
-    own = _OWN.fullmatch(asked)
     if asked.endswith(".py"):
         raise InvalidArgumentError(f"{argument} is {asked!r}; say which driver of the file it is: {asked}:NAME")
-    if own is None and is_policy(asked):
+    if not is_own(asked) and is_policy(asked):
         raise InvalidArgumentError(
             f"{argument} is {asked!r}, a policy of l5kit train-rl, which drives the AV; pass it as the planner"
         )
-    if own is None and place is not None and checkpoint_path(asked).exists():
+    if not is_own(asked) and place is not None and checkpoint_path(asked).exists():
         driver, digest = open_checkpoint(asked, whom=whom, place=place)
         return driver, asked, digest
-    if own is None:
+    if not is_own(asked):
         names = (*known, *shipped_weights()) if whom == "ego" else tuple(known)  # all that ship drive the AV
         beside = Path(asked).parent
         weights = (str(beside / each.name) for each in beside.glob("*.safetensors"))
@@ -262,40 +253,8 @@ def _open_driver(
             f"{argument} is {asked!r}{did_you_mean(asked, (*names, *weights))}, which is none of {', '.join(names)}, "
             "no FILE.py:NAME, and no file or folder that is there"
         )
-    file = Path(own["file"])
-    if not file.is_file():
-        raise FileNotFoundError(f"{argument} is {asked!r}, but there is no file {str(file)!r}; check it for spelling")
-    code = hashlib.sha256(file.read_bytes()).hexdigest()
-    return _as_driver(_read_own(file, own["name"], argument), argument), asked, f"{own['name']} of {code}"
-
-
-def _read_own(file: Path, name: str, argument: str) -> object:
-    """Return what has a name in a file of the user, or what it makes if it is a class or function."""
-    spec = importlib.util.spec_from_file_location(f"l5kit_user_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise InvalidArgumentError(f"{argument}: {file} cannot be read as Python")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except ModuleNotFoundError:  # its library has a name, and the command says how to install it
-        raise
-    except (Exception, SystemExit) as error:  # a script may end itself when it is loaded
-        raise InvalidArgumentError(f"{argument}: {file} cannot be loaded: {describe_error(error)}") from error
-    found = getattr(module, name, None)
-    if found is None:
-        raise InvalidArgumentError(f"{argument}: {file} has no {name}; name a driver, or what makes one")
-    is_made = isinstance(found, type) or not hasattr(found, "drive")
-    if not (is_made and callable(found)):
-        return found
-    try:
-        return found()
-    except TypeError as error:
-        raise InvalidArgumentError(
-            f"{argument}: {name} of {file} could not be called without arguments ({error}); give a function that makes "
-            "the driver"
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise InvalidArgumentError(f"{argument}: {name} of {file} makes no driver: {describe_error(error)}") from error
+    found, source = read_own(asked, argument, called="driver", is_one=lambda each: hasattr(each, "drive"))
+    return _as_driver(found, argument), asked, source
 
 
 def _as_driver(found: Any, argument: str) -> Driver:

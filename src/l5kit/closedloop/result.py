@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from l5kit._types import JsonObject
-from l5kit.closedloop.columns import SCENE_COLUMNS
+from l5kit.closedloop.columns import scene_columns_of
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.folder import (
     DRIVEN_LOG,
@@ -20,6 +20,8 @@ from l5kit.closedloop.folder import (
 )
 from l5kit.data.receipts import RECEIPT_FILE, find_loss
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.driving.scene_score import read_facts
 
 __all__ = ["ClosedLoopResult", "read_result"]
 
@@ -62,6 +64,11 @@ class ClosedLoopResult:
         return metrics
 
     @property
+    def about_metrics(self) -> tuple[MetricFacts, ...]:
+        """What was measured, in the order of the tables."""
+        return read_facts(self.scores)
+
+    @property
     def failed(self) -> tuple[FailedScene, ...]:
         """Scenes that could not be simulated or scored, and why."""
         return tuple(FailedScene(**each) for each in self.scores["failed"])
@@ -99,9 +106,10 @@ class ClosedLoopResult:
 
     def scenes(self) -> Iterator[JsonObject]:
         """Yield the rows of the table of scenes, with numbers as such and None where nothing is known."""
+        columns = scene_columns_of(self.about_metrics)
         with (self.folder / SCENES_TABLE).open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                yield {name: _TYPES[SCENE_COLUMNS[name].kind](text) if text else None for name, text in row.items()}
+                yield {name: _TYPES[columns[name].kind](text) if text else None for name, text in row.items()}
 
 
 def read_result(folder: str | os.PathLike[str], *, reads_all: bool = False) -> ClosedLoopResult:

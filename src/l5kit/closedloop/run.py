@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,7 @@ from l5kit.closedloop.folder import (
     require_apart,
     require_folder,
 )
+from l5kit.closedloop.measured import AskedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, drop_damaged, find_parts
 from l5kit.closedloop.progress import show_scenes
@@ -53,6 +55,7 @@ def simulate(
     meta_path: str | os.PathLike[str] | None = None,
     truth: str | os.PathLike[str] | None = None,
     fallback: str | None = None,
+    metrics: Sequence[AskedMetric] = (),
     options: ClosedLoopOptions = _DEFAULTS,
 ) -> ClosedLoopResult:
     """Let a planner drive the scenes of a log, and score how well it does.
@@ -81,6 +84,8 @@ def simulate(
         fallback: Who drives where a plan of the planner has a fault by the rules of
             :class:`l5kit.simulation.drivers.fallback_planner.FallbackPlanner`: ``rules``; None for nobody. Scores then
             say how many steps who drove (``driven_by``).
+        metrics: What is measured beside the metrics of the score: a :class:`~l5kit.evaluation.driving.Metric`, or
+            ``FILE.py:NAME`` for one of a file, whose code runs.
         options: Which scenes and frames, and how.
 
     Raises:
@@ -104,6 +109,7 @@ def simulate(
             meta_path=meta_path,
             truth=truth,
             fallback=fallback,
+            metrics=metrics,
             options=options,
             progress=progress,
         )
@@ -192,8 +198,9 @@ def _write_files(setup: ClosedLoopSetup, folder: Path, parts: Path) -> None:
             folder,
             list(find_parts(parts)),
             setup.scenes,
+            metrics=setup.measured.metrics,
             facts=setup.log.facts,
             with_parquet=can_write_parquet(),
             progress=progress,
         )
-    finish_folder(folder, scores_of(rows, setup.facts))
+    finish_folder(folder, scores_of(rows, setup.measured.metrics, setup.facts))

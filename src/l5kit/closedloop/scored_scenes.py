@@ -1,16 +1,17 @@
 """Scores and curves of driven scenes: the rows of the tables of scenes and of frames."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, JsonObject, RecordArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, JsonObject, RecordArray
 from l5kit.closedloop.appearances import find_gaps_at_appearance
-from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE, METRICS
+from l5kit.closedloop.columns import frame_columns_of, frame_dtype_of
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.collisions import CollisionKind
+from l5kit.evaluation.driving.metric import Metric, combine
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_score import SceneDetails
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
@@ -20,23 +21,23 @@ from l5kit.simulation.lanes.av_paths import paths_of_avs
 __all__ = ["ScoredScene", "find_overflow", "score_driven"]
 
 ScoredScene = tuple[JsonObject, RecordArray]
-"""The row of a scene, without log and position, and the rows of its frames, ``FRAME_DTYPE``."""
-
-_FARTHEST_M = 0.5
-"""Distances from the road are not measured beyond."""
+"""The row of a scene, without log and position, and the rows of its frames."""
 
 
-def score_driven(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None = None) -> dict[int, ScoredScene]:
+def score_driven(
+    driven: DrivenScenes, metrics: Sequence[Metric], truth: Mapping[int, SceneArrays] | None = None
+) -> dict[int, ScoredScene]:
     """Return the rows of all scenes that were driven to their end, by scene of the batch.
 
     Args:
         driven: The scenes.
+        metrics: What is measured.
         truth: By scene of the batch, where others truly were in the frames that were driven; None for where they were
             in the simulation.
     """
     scored: dict[int, ScoredScene] = {}
     for drives in score_drives(driven, truth):
-        scored |= _rows_of(driven, drives)
+        scored |= _rows_of(driven, drives, metrics)
     return scored
 
 
@@ -45,12 +46,12 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
 
     Args:
         row: Its row in the table of scenes.
-        frames: Its rows in the table of frames, ``FRAME_DTYPE``, (F,).
+        frames: Its rows in the table of frames, (F,).
     """
     infinite = [name for name, value in row.items() if isinstance(value, float) and math.isinf(value)]
     is_infinite = np.zeros(len(frames), np.bool_)
-    for name, column in FRAME_COLUMNS.items():
-        if column.kind == "float" and np.isinf(frames[name]).any():
+    for name in frames.dtype.names or ():
+        if frames.dtype[name].kind == "f" and np.isinf(frames[name]).any():
             infinite.append(name)
             is_infinite |= np.isinf(frames[name])
     if not infinite:
@@ -60,22 +61,31 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
     return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
 
 
-def _rows_of(driven: DrivenScenes, drives: ScoredDrives) -> dict[int, ScoredScene]:
-    frames = _frame_rows(driven, drives)
+def _rows_of(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric]) -> dict[int, ScoredScene]:
+    judged = {metric.name: metric.judge(drives.details) for metric in metrics}
+    frames = _frame_rows(driven, drives, metrics)
+    for metric in metrics:
+        if metric.column is not None:
+            frames[metric.column] = judged[metric.name][0]
     track_ids = [np.unique(each.agents.track_ids) for each in drives.arrays]
-    _write_collisions(frames, drives.details, drives.road_users, track_ids)
+    _write_collisions(frames, drives.details, track_ids)
     paths = driven.batch.once(paths_of_avs)
-    gaps_m = find_gaps_at_appearance(drives.states, drives.road_users, paths, path_of_scene=drives.scenes)
-    _write_appearances(frames, gaps_m, drives.road_users, track_ids)
-    rows = _scene_rows(driven, drives, frames)
+    users = drives.details.road_users
+    gaps_m = find_gaps_at_appearance(drives.details.states, users, paths, path_of_scene=drives.scenes)
+    _write_appearances(frames, gaps_m, users, track_ids)
+    values = {name: scenes for name, (_, scenes, _) in judged.items()}
+    failing = {metric: judged[metric.name][2] for metric in metrics if metric.fault is not None}
+    scores = {"score": combine(values, metrics)} | values
+    rows = _scene_rows(driven, drives, frames, scores, failing)
     return {scene: (rows[place], frames[place]) for place, scene in enumerate(drives.scenes.tolist())}
 
 
-def _frame_rows(driven: DrivenScenes, drives: ScoredDrives) -> RecordArray:
-    """Return the rows of the frames without their collisions, (S, F)."""
-    scenes, states, expert, details = drives.scenes, drives.states, drives.expert, drives.details
+def _frame_rows(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric]) -> RecordArray:
+    """Return the rows of the frames without their collisions and the values of metrics, (S, F)."""
+    scenes, details = drives.scenes, drives.details
+    states = details.states
     num_frames = states.is_there.shape[1]
-    rows = np.zeros(states.is_there.shape, FRAME_DTYPE)
+    rows = np.zeros(states.is_there.shape, frame_dtype_of(frame_columns_of(metrics)))
     rows["scene"] = driven.batch.scene_indices[scenes, None]
     rows["frame"] = driven.batch.starts[scenes, None] + np.arange(num_frames)
     columns = {
@@ -86,14 +96,9 @@ def _frame_rows(driven: DrivenScenes, drives: ScoredDrives) -> RecordArray:
         "speed_mps": states.speeds_mps,
         "acceleration_mps2": states.accelerations_mps2[..., 0],
         "lateral_acceleration_mps2": states.accelerations_mps2[..., 1],
-        "distance_to_log_m": _lengths(states.positions_m - expert.positions_m),
-        "distance_off_road_m": np.minimum(details.distances_off_road_m, _FARTHEST_M),
-        "time_to_collision_s": np.where(np.isinf(details.times_to_collision_s), np.nan, details.times_to_collision_s),
+        "distance_to_log_m": _lengths(states.positions_m - details.expert.positions_m),
         "speed_limit_mps": details.speed_limits_mps,
-        "speed_excess_mps": details.speed_excess_mps,
         "progress_m": details.progress_m,
-        "way_along_lanes_m": details.ways_along_lanes_m,
-        "is_comfortable": details.is_comfortable,
         "by_fallback": driven.by_fallback[scenes, :num_frames],
     }
     for name, values in columns.items():
@@ -101,10 +106,9 @@ def _frame_rows(driven: DrivenScenes, drives: ScoredDrives) -> RecordArray:
     return rows
 
 
-def _write_collisions(
-    frames: RecordArray, details: SceneDetails, road_users: RoadUsers, track_ids: list[Int64Array]
-) -> None:
+def _write_collisions(frames: RecordArray, details: SceneDetails, track_ids: list[Int64Array]) -> None:
     """Write with whom the AV collides: of several in a frame one at fault, else the first."""
+    road_users = details.road_users
     frames["collision_at_fault"] = -1
     collided = np.flatnonzero(details.collisions.kinds != CollisionKind.NONE)
     places = road_users.frames_of_rows[collided]
@@ -132,27 +136,26 @@ def _write_appearances(
         by_frame["appeared_track"][place] = track_ids[place // frames.shape[1]][road_users.tracks[row]]
 
 
-def _scene_rows(driven: DrivenScenes, drives: ScoredDrives, frames: RecordArray) -> list[JsonObject]:
-    """Return the rows of scenes."""
+def _scene_rows(
+    driven: DrivenScenes,
+    drives: ScoredDrives,
+    frames: RecordArray,
+    scores: Mapping[str, Float64Array],
+    failing: Mapping[Metric, BoolArray],
+) -> list[JsonObject]:
+    """Return the rows of scenes, with scores by name, (S,), and the frames with a fault of each metric, (S, F)."""
     scenes, details = drives.scenes, drives.details
-    failures = details.failures
-    counts = {name: np.count_nonzero(where, axis=1) for name, where in failures.items()}
     appeared = frames["appeared_close"] > 0
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
     has_fallback = (frames["by_fallback"] >= 0).any(axis=1)
     of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
-    scores = {"score": details.scores.score} | {name: getattr(details.scores, of) for name, of in METRICS.items()}
     columns: dict[str, Float64Array | Int64Array] = {
         "scene": driven.batch.scene_indices[scenes],
-        "frames": drives.states.num_frames,
+        "frames": details.states.num_frames,
         **{name: np.where(drives.has_score, values, np.nan) for name, values in scores.items()},
         "collisions": frames["collisions"].sum(axis=1),
         "collisions_at_fault": details.counts_at_fault.sum(axis=(1, 2)),
-        "frames_off_road": counts["drivable_area_compliance"],
-        "frames_wrong_way": counts["driving_direction_compliance"],
-        "frames_near_collision": counts["time_to_collision"],
-        "frames_too_fast": counts["speed_limit_compliance"],
-        "frames_uncomfortable": counts["comfort"],
+        **{metric.counted_as: where.sum(axis=1) for metric, where in failing.items() if metric.counted_as is not None},
         "way_m": drives.ways_m,
         "expert_way_m": drives.expert_ways_m,
         "route_m": details.progress_m.sum(axis=1),
@@ -161,8 +164,8 @@ def _scene_rows(driven: DrivenScenes, drives: ScoredDrives, frames: RecordArray)
         "driven_agents": np.bincount(of_tracks, minlength=len(driven.batch))[scenes],
         "fallback_steps": np.where(has_fallback, (frames["by_fallback"] == 1).sum(axis=1).astype(object), math.nan),
         **{
-            f"first_{name}_frame": np.where(counts[name] > 0, frames["frame"][:, 0] + where.argmax(axis=1), -1)
-            for name, where in failures.items()
+            f"first_{metric.name}_frame": np.where(where.any(axis=1), frames["frame"][:, 0] + where.argmax(axis=1), -1)
+            for metric, where in failing.items()
         },
         "appeared_close": frames["appeared_close"].sum(axis=1),
         "first_appeared_frame": np.where(appeared.any(axis=1), first_appeared["frame"], -1),

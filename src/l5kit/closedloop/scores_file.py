@@ -5,38 +5,41 @@ from collections.abc import Sequence
 from typing import Final
 
 from l5kit._types import JsonObject
-from l5kit.closedloop.columns import METRICS, NEED_MAP
+from l5kit.evaluation.driving.metric import MetricFacts
 
 __all__ = ["scores_of"]
 
-_TOTALS: Final = (
-    *("frames", "way_m", "expert_way_m", "collisions", "collisions_at_fault", "frames_off_road", "frames_wrong_way"),
-    *("frames_near_collision", "frames_too_fast", "frames_uncomfortable", "appeared_close"),
-)
+_TOTALS: Final = ("frames", "way_m", "expert_way_m", "collisions", "collisions_at_fault")
+"""Columns of the table of scenes that are added up, beside those of frames with a fault, and ``appeared_close``."""
 
 
-def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
+def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: JsonObject) -> JsonObject:
     """Return the scores of scenes.
 
     Args:
         rows: Rows of the table of scenes, those that failed included.
+        metrics: What was measured.
         run: What was run.
 
     Returns:
-        Means over the scenes for which a metric applies, None where there is none. Scenes that failed are listed in
-        ``failed``, those in which nobody drives in ``unscored``; both are in no mean. ``appeared_close`` lists the
+        Means over the scenes for which a metric applies, or what else the metric makes of them, None where there is
+        none; ``about_metrics`` says what each is. Scenes that failed are listed in ``failed``, those in which nobody
+        drives in ``unscored``; both are in no mean. ``appeared_close`` lists the
         scenes in which the log lets road users appear where the AV cannot stop before them, with their number and the
         first of them. ``driven_by`` says how many steps the planner and its fallback drove, where there is one.
     """
     driven = [row for row in rows if row["message"] is None]
     scored = [row for row in driven if row["score"] is not None]
     failed = [row for row in rows if row["message"] is not None]
+    counted = [metric.counted_as for metric in metrics if metric.counted_as is not None]
+    need_map = [metric.name for metric in metrics if metric.needs_map and metric.role is not None]
     return {
         "score": _mean(scored, "score"),
         "scenes": len(scored),
-        "metrics": {name: _mean(scored, name) for name in METRICS},
-        "totals": {name: _total(scored, name) for name in _TOTALS},
-        "scenes_failing": {name: sum(row[name] is not None and row[name] < 1 for row in scored) for name in METRICS},
+        "metrics": {metric.name: metric.over([row[metric.name] for row in scored]) for metric in metrics},
+        "totals": {name: _total(scored, name) for name in (*_TOTALS, *counted, "appeared_close")},
+        "scenes_failing": {metric.name: _num_failing(scored, metric) for metric in metrics},
+        "about_metrics": [metric.as_json() for metric in metrics],
         "appeared_close": [
             {
                 "scene": row["scene"],
@@ -57,7 +60,7 @@ def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
             for row in driven
             if row["score"] is None
         ],
-        "without_map": bool(scored) and all(row[name] is None for row in scored for name in NEED_MAP),
+        "without_map": bool(scored) and all(row[name] is None for row in scored for name in need_map),
         "failed": [
             {
                 "scene": row["scene"],
@@ -89,3 +92,9 @@ def _total(rows: Sequence[JsonObject], name: str) -> float:
 def _mean(rows: Sequence[JsonObject], name: str) -> float | None:
     values = [row[name] for row in rows if row[name] is not None]
     return math.fsum(values) / len(values) if values else None
+
+
+def _num_failing(rows: Sequence[JsonObject], metric: MetricFacts) -> int:
+    """Return in how many scenes a metric of the score is below 1, and another one is not met."""
+    values = [row[metric.name] for row in rows if row[metric.name] is not None]
+    return sum(value < 1 if metric.role is not None else metric.fails(value) for value in values)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
 from l5kit.closedloop.checkpoints import NetworkPlace
 from l5kit.closedloop.failed_scene import as_unicode
+from l5kit.closedloop.measured import AskedMetric, Measured, open_metrics, with_whole_files
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic, with_whole_path
 from l5kit.closedloop.scene_checks import require_start
@@ -51,8 +52,9 @@ class ClosedLoopSetup:
         options: How it is simulated.
         data: Record of the log.
         digests: SHA-256 by what it is of: ``data``, ``map``, ``planner``, ``agents`` and ``configuration``, and
-            ``truth`` where there is a true log.
+            ``truth`` where there is a true log, ``metrics`` where there are metrics of the user.
         truth: The log with the true boxes, against which is scored; None for the log itself.
+        measured: The metrics.
         asked: What it was made of, and is made of again where it was pickled; None where it is pickled as it is.
     """
 
@@ -66,6 +68,7 @@ class ClosedLoopSetup:
     data: DataRecord
     digests: Mapping[str, str | None]
     truth: TrueLog | None = None
+    measured: Measured = field(default=Measured(), repr=False)
     asked: "Asked | None" = field(default=None, repr=False)
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -98,6 +101,7 @@ class ClosedLoopSetup:
             "planner": self.planner.name,
             **({} if self.planner.fallback is None else {"fallback": self.planner.fallback}),
             "agents": self.agents.name,
+            **({"added_metrics": list(self.measured.added)} if self.measured.added else {}),
             "options": self.options.as_facts(self.scenes),
             "digests": dict(self.digests),
         }
@@ -114,6 +118,7 @@ def set_up(
     meta_path: str | os.PathLike[str] | None,
     truth: str | os.PathLike[str] | None = None,
     fallback: str | None = None,
+    metrics: Sequence[AskedMetric] = (),
     options: ClosedLoopOptions,
     progress: Progress | None = None,
 ) -> ClosedLoopSetup:
@@ -129,6 +134,7 @@ def set_up(
         meta_path: ``meta.json``; None to look for it.
         truth: The log with the true boxes; None for the log itself.
         fallback: Who drives where the plans of the planner have a fault; None for nobody.
+        metrics: What is measured beside the metrics of the score.
         options: How it is simulated.
         progress: Called with the bytes of the log that are read for its digest, and their total.
     """
@@ -142,6 +148,7 @@ def set_up(
         agents_cfg=agents_cfg,
         truth=None if truth is None else _whole(truth),
         fallback=fallback,
+        metrics=with_whole_files(metrics),
         options=replace(options, workers=1, show_bar=False),
     )
     opened = _open(asked)
@@ -173,6 +180,7 @@ class Asked:
     agents_cfg: Config | None
     truth: Path | None
     fallback: str | None
+    metrics: tuple[AskedMetric, ...]
     options: ClosedLoopOptions
 
     def elsewhere(self) -> "Asked":
@@ -201,7 +209,8 @@ def _open(asked: Asked) -> ClosedLoopSetup:
     if road is not None:
         _ = road.driving  # read once, before threads ask for it
     unknown = DataRecord(without_secrets(whole_path_of(files.dataset)), None, len(log.scenes))
-    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, unknown, {}, true_log)
+    measured = open_metrics(asked.metrics)
+    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, unknown, {}, true_log, measured)
 
 
 def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOptions) -> dict[str, str | None]:
@@ -220,6 +229,8 @@ def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOpt
     }
     if setup.truth is not None:
         digests["truth"] = setup.truth.data.digest
+    if setup.measured.digest is not None:
+        digests["metrics"] = setup.measured.digest
     return digests
 
 

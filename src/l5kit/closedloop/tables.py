@@ -39,10 +39,10 @@ def can_write_parquet() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def frame_columns(rows: RecordArray) -> dict[str, list[Any]]:
-    """Return the columns of rows of frames, ``FRAME_DTYPE``, with None for what is not known."""
+def frame_columns(rows: RecordArray, known: Mapping[str, Column] = FRAME_COLUMNS) -> dict[str, list[Any]]:
+    """Return the columns of rows of frames, with None for what is not known."""
     columns: dict[str, list[Any]] = {}
-    for name, column in FRAME_COLUMNS.items():
+    for name, column in known.items():
         values = rows[name]
         if column.kind == "text":
             columns[name] = _KINDS[values].tolist()

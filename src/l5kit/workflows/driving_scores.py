@@ -32,7 +32,7 @@ DRIVING_SCORE: Final = "driving/score"
 """Name of the mean score of scenes, 0 to 1, of which the largest is the best."""
 
 _FAILED: Final = "driving/failed_scenes"
-_NAMES: Final = (DRIVING_SCORE, *(f"driving/{name}" for name in METRICS))
+_NAMES: Final = (DRIVING_SCORE, *(f"driving/{metric.name}" for metric in METRICS))
 _MOST_SCENES: Final = 32
 """Scenes that step at once, which bounds memory."""
 
@@ -145,7 +145,9 @@ def _sums_of(driven: DrivenScenes) -> Float64Array:
     with np.errstate(over="ignore"):  # what is infinite is a failure
         for drives in score_drives(driven):
             scores = drives.details.scores
-            values = np.stack([scores.score, *(getattr(scores, of) for of in METRICS.values())])[:, drives.has_score]
+            values = np.stack([scores.score, *(getattr(scores, metric.name) for metric in METRICS)])[
+                :, drives.has_score
+            ]
             values[0] = np.where(np.isfinite(values[0]), values[0], 0.0)
             sums[:-1, 0] += np.nansum(values, axis=1)
             sums[:-1, 1] += np.count_nonzero(~np.isnan(values), axis=1)

@@ -78,7 +78,7 @@ describe("scenes of a simulation", () => {
   const drives = new SceneTable(
     {
       score: [1, 0.25, null, 0],
-      failed: [[], ["comfort"], [], ["no_at_fault_collisions", "drivable_area_compliance"]],
+      failed: [[], ["uncomfortable"], [], ["collision", "off road"]],
       log_scene: [0, 1, 2, 7],
       host: ["a", "b", "c", "d"],
       error: { 2: "not driven to its end" },

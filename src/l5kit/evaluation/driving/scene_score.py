@@ -1,8 +1,11 @@
-"""Score of a drive: all metrics of scenes, and one number for each."""
+"""Score of a drive: the table of metrics, their values in scenes, and one number for each scene."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
+from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
@@ -23,6 +26,7 @@ from l5kit.evaluation.driving.map_scores import (
     speed_limit_compliance,
     sum_over_last_second,
 )
+from l5kit.evaluation.driving.metric import MULTIPLIER, Fault, Metric, MetricFacts, OfScenes, combine
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.route_progress import (
     expert_progress_ratio,
@@ -31,52 +35,10 @@ from l5kit.evaluation.driving.route_progress import (
     making_progress,
 )
 from l5kit.evaluation.driving.time_to_collision import LookAhead, find_times_to_collision, time_to_collision
+from l5kit.geometry.box_gap import box_gap
 from l5kit.lanes.driving_map import DrivingMap
 
-__all__ = [
-    "MAP_METRICS",
-    "METRICS",
-    "METRIC_WEIGHTS",
-    "MULTIPLIERS",
-    "SceneDetails",
-    "SceneScores",
-    "detail_scenes",
-    "score_scenes",
-]
-
-MULTIPLIERS = (
-    "no_at_fault_collisions",
-    "drivable_area_compliance",
-    "making_progress",
-    "driving_direction_compliance",
-)
-"""The metrics that multiply the score of a scene."""
-
-METRIC_WEIGHTS = {
-    "expert_progress_ratio": 5.0,
-    "time_to_collision": 5.0,
-    "speed_limit_compliance": 4.0,
-    "comfort": 2.0,
-}
-"""The metrics whose weighted mean is multiplied, and their weights."""
-
-MAP_METRICS = (
-    *("drivable_area_compliance", "driving_direction_compliance", "speed_limit_compliance"),
-    *("expert_progress_ratio", "making_progress"),
-)
-"""The metrics that need a map."""
-
-METRICS = {
-    "no_at_fault_collisions": "no_at_fault_collisions",
-    "drivable_area_compliance": "drivable_area_compliance",
-    "making_progress": "making_progress",
-    "driving_direction_compliance": "driving_direction_compliance",
-    "progress": "expert_progress_ratio",
-    "time_to_collision": "time_to_collision",
-    "speed_limit_compliance": "speed_limit_compliance",
-    "comfort": "comfort",
-}
-"""The metrics by their names in files, and what they are called in :class:`SceneScores`."""
+__all__ = ["METRICS", "SceneDetails", "SceneScores", "detail_scenes", "read_facts", "score_scenes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +50,7 @@ class SceneScores(ReadOnlyArrays):
         drivable_area_compliance: 0 or 1.
         making_progress: 0 or 1.
         driving_direction_compliance: 0, 0.5 or 1.
-        expert_progress_ratio: 0 to 1.
+        progress: 0 to 1.
         time_to_collision: 0 or 1.
         speed_limit_compliance: 0 to 1.
         comfort: 0 or 1.
@@ -101,7 +63,7 @@ class SceneScores(ReadOnlyArrays):
     drivable_area_compliance: Float64Array
     making_progress: Float64Array
     driving_direction_compliance: Float64Array
-    expert_progress_ratio: Float64Array
+    progress: Float64Array
     time_to_collision: Float64Array
     speed_limit_compliance: Float64Array
     comfort: Float64Array
@@ -113,26 +75,21 @@ class SceneScores(ReadOnlyArrays):
 
     @property
     def score(self) -> Float64Array:
-        """The product of the multipliers times the weighted mean of the others, 0 to 1, (S,).
-
-        A multiplier that does not apply counts as 1, the weight of a metric that does not is left out.
-        """
-        product = np.stack([getattr(self, name) for name in MULTIPLIERS])
-        metrics = np.stack([getattr(self, name) for name in METRIC_WEIGHTS])
-        weights = np.array(list(METRIC_WEIGHTS.values()))[:, None] * ~np.isnan(metrics)
-        total = weights.sum(axis=0)
-        means = np.divide(
-            (weights * np.nan_to_num(metrics)).sum(axis=0), total, out=np.full(len(total), np.nan), where=total > 0
-        )
-        scores: Float64Array = np.where(np.isnan(product), 1.0, product).prod(axis=0) * means
-        return scores
+        """The score of each scene by the roles of :data:`METRICS`, 0 to 1, (S,); see :func:`combine`."""
+        return combine({field.name: getattr(self, field.name) for field in fields(self)}, METRICS)
 
 
 @dataclass(frozen=True, eq=False)
 class SceneDetails(ReadOnlyArrays):
-    """The metrics of S scenes, and the values of their F frames that they come from; what needs a map is NaN without.
+    """S scenes of up to F frames, their metrics, and the values of frames that these come from.
+
+    Functions of a :class:`~l5kit.evaluation.driving.metric.Metric` are given one. What needs a map is NaN without.
 
     Attributes:
+        states: How the AV drove.
+        road_users: The others in the same frames.
+        expert: How the log drove in the same scenes, of any number of frames.
+        driving_map: The map; None without one.
         scores: The metrics.
         collisions: What became of each row of the road users.
         counts_at_fault: With how many vehicles, vulnerable road users and other objects the AV collides at fault, int64
@@ -150,6 +107,10 @@ class SceneDetails(ReadOnlyArrays):
         InvalidArgumentError: The shapes do not fit.
     """
 
+    states: EgoStates
+    road_users: RoadUsers
+    expert: EgoStates
+    driving_map: DrivingMap | None
     scores: SceneScores
     collisions: Collisions
     counts_at_fault: Int64Array
@@ -171,18 +132,32 @@ class SceneDetails(ReadOnlyArrays):
     @property
     def failures(self) -> dict[str, BoolArray]:
         """By metric, the frames that lower it, (S, F) each; progress is not lost in single frames."""
-        return {
-            "no_at_fault_collisions": self.counts_at_fault.sum(axis=-1) > 0,
-            "drivable_area_compliance": self.distances_off_road_m >= MOST_OFF_ROAD_M,
-            "driving_direction_compliance": self.ways_along_lanes_m <= -TOLERATED_BACKWARD_M[0],
-            "time_to_collision": self.times_to_collision_s <= LookAhead().least_s,
-            "speed_limit_compliance": self.speed_excess_mps > _ROUNDING_MPS,
-            "comfort": ~self.is_comfortable & ~np.isnan(self.scores.comfort)[:, None],
-        }
+        return {metric.name: metric.judge(self)[2] for metric in METRICS if metric.fault is not None}
+
+    @property
+    def gaps_m(self) -> Float64Array:
+        """Shortest distance in metres from the box of the AV to that of each road user, 0 where they overlap, (N,)."""
+        egos = self.states.boxes.reshape(-1, 5)[self.road_users.frames_of_rows]
+        gaps_m = np.empty(len(egos))
+        _write_gaps(egos, self.road_users.boxes, gaps_m)
+        return gaps_m
+
+    def least_of_rows(self, values: Float64Array) -> Float64Array:
+        """Return the least of the values (N,) of the road users of each frame, infinite where it has none, (S, F)."""
+        least = np.full(self.states.is_there.size, np.inf)
+        np.minimum.at(least, self.road_users.frames_of_rows, values)
+        return least.reshape(self.states.is_there.shape)
 
 
-_ROUNDING_MPS = 1e-6
-"""An excess of rounding only is none that a frame is told of."""
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_gaps(egos: Float64Array, others: Float64Array, gaps_m: Float64Array) -> None:
+    """Write the gap between each two boxes, (N, 5)."""
+    for row in range(len(gaps_m)):
+        gaps_m[row] = box_gap(egos[row], others[row])
+
+
+FARTHEST_OFF_ROAD_M = 0.5
+"""Distances from the road are not measured beyond."""
 
 _OF_MAP = ("distances_off_road_m", "ways_along_lanes_m", "speed_limits_mps", "speed_excess_mps", "progress_m")
 
@@ -225,7 +200,7 @@ def detail_scenes(
         comfort=comfort_of_frames(is_fine, states),
         **_scores_of_map(of_map, states, has_map=driving_map is not None),
     )
-    return SceneDetails(scores, collisions, counts, times_s, is_fine, **of_map)
+    return SceneDetails(states, road_users, expert, driving_map, scores, collisions, counts, times_s, is_fine, **of_map)
 
 
 def _values_of_map(
@@ -251,12 +226,132 @@ def _values_of_map(
 def _scores_of_map(values: dict[str, Float64Array], states: EgoStates, *, has_map: bool) -> dict[str, Float64Array]:
     """Return the metrics that need a map, NaN without one."""
     if not has_map:
-        return dict.fromkeys(MAP_METRICS, np.full(states.num_scenes, np.nan))
+        names = [metric.name for metric in METRICS if metric.needs_map]
+        return dict.fromkeys(names, np.full(states.num_scenes, np.nan))
     ratios = expert_progress_ratio(values["progress_m"], values["expert_progress_m"])
     return {
         "drivable_area_compliance": drivable_area_compliance(values["distances_off_road_m"]),
         "driving_direction_compliance": driving_direction_compliance(values["ways_along_lanes_m"]),
         "speed_limit_compliance": speed_limit_compliance(values["speed_excess_mps"], states),
-        "expert_progress_ratio": ratios,
+        "progress": ratios,
         "making_progress": making_progress(ratios),
     }
+
+
+def _score_named(name: str) -> OfScenes:
+    """Return what looks a metric up among the scores."""
+
+    def find(details: SceneDetails, _: Float64Array) -> Float64Array:
+        values: Float64Array = getattr(details.scores, name)
+        return values
+
+    return find
+
+
+METRICS = (
+    Metric(
+        name="no_at_fault_collisions",
+        label="No collision at fault",
+        sentence="1 without a collision that the AV is to blame for; 0.5 with one with an object that is no road user",
+        role=MULTIPLIER,
+        of_frames=lambda details: details.counts_at_fault.sum(axis=-1).astype(np.float64),
+        of_scenes=_score_named("no_at_fault_collisions"),
+        column="collision_at_fault",
+        fault=Fault(">", 0.0, "collision_at_fault", "Collision, at fault"),
+        passes_from=1.0,
+        failure="collision",
+    ),
+    Metric(
+        name="drivable_area_compliance",
+        label="Stays on the road",
+        sentence="1 where no corner of the AV is 0.3 m or more off the drivable surface, else 0",
+        role=MULTIPLIER,
+        needs_map=True,
+        of_frames=lambda details: np.minimum(details.distances_off_road_m, FARTHEST_OFF_ROAD_M),
+        of_scenes=_score_named("drivable_area_compliance"),
+        column="distance_off_road_m",
+        fault=Fault(">=", MOST_OFF_ROAD_M, "off_road", "Off road"),
+        counted_as="frames_off_road",
+        passes_from=1.0,
+        failure="off road",
+    ),
+    Metric(
+        name="making_progress",
+        label="Makes progress",
+        sentence="1 where the AV comes at least a fifth as far along the route as the log, else 0",
+        role=MULTIPLIER,
+        needs_map=True,
+        of_scenes=_score_named("making_progress"),
+        passes_from=1.0,
+        failure="no progress",
+    ),
+    Metric(
+        name="driving_direction_compliance",
+        label="Drives in direction",
+        sentence="1 where the AV drives less than 2 m against its lane within a second, 0.5 below 6 m, else 0",
+        role=MULTIPLIER,
+        needs_map=True,
+        of_frames=lambda details: details.ways_along_lanes_m,
+        of_scenes=_score_named("driving_direction_compliance"),
+        column="way_along_lanes_m",
+        fault=Fault("<=", -TOLERATED_BACKWARD_M[0], "wrong_direction", "Wrong direction"),
+        counted_as="frames_wrong_way",
+        passes_from=1.0,
+        failure="wrong way",
+    ),
+    Metric(
+        name="progress",
+        label="Progress",
+        sentence="how far the AV comes along the route of the log, as a part of how far the log comes",
+        role=5.0,
+        needs_map=True,
+        of_scenes=_score_named("progress"),
+    ),
+    Metric(
+        name="time_to_collision",
+        label="Time to collision",
+        sentence="1 where it always takes more than 0.95 s to meet others, if all go on as they are, else 0",
+        role=5.0,
+        of_frames=lambda details: details.times_to_collision_s,
+        of_scenes=_score_named("time_to_collision"),
+        column="time_to_collision_s",
+        fault=Fault("<=", LookAhead().least_s, "time_to_collision", "Too close (time to collision)"),
+        counted_as="frames_near_collision",
+        passes_from=1.0,
+        failure="too close",
+    ),
+    Metric(
+        name="speed_limit_compliance",
+        label="Speed limit",
+        sentence="1 less the mean excess over the speed limit as a part of 2.23 m/s, at least 0",
+        role=4.0,
+        needs_map=True,
+        of_frames=lambda details: details.speed_excess_mps,
+        of_scenes=_score_named("speed_limit_compliance"),
+        column="speed_excess_mps",
+        fault=Fault(">", 1e-6, "speeding", "Too fast"),  # an excess of rounding only is none
+        counted_as="frames_too_fast",
+        passes_from=0.995,  # what is shown with two digits as less than 1
+        failure="too fast",
+    ),
+    Metric(
+        name="comfort",
+        label="Comfort",
+        sentence="1 where accelerations, jerks and turns stay within their bounds, else 0",
+        role=2.0,
+        of_frames=lambda details: details.is_comfortable.astype(np.float64),
+        of_scenes=_score_named("comfort"),
+        column="is_comfortable",
+        fault=Fault("<", 1.0, "comfort", "Uncomfortable"),
+        counted_as="frames_uncomfortable",
+        passes_from=1.0,
+        failure="uncomfortable",
+    ),
+)
+"""The metrics of the score that the nuPlan benchmark has published, in the order in which tables have them."""
+
+
+def read_facts(scores: Mapping[str, Any]) -> tuple[MetricFacts, ...]:
+    """Return what was measured by the content of ``scores.json``, :data:`METRICS` where an earlier l5kit wrote it."""
+    told = scores.get("about_metrics")
+    return METRICS if told is None else tuple(MetricFacts.of_json(each) for each in told)

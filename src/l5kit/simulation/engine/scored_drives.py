@@ -9,7 +9,6 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_score import SceneDetails, detail_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
@@ -27,9 +26,6 @@ class ScoredDrives:
     Attributes:
         scenes: The scenes of the batch, (S,).
         arrays: Where others were, by which they are scored.
-        states: How the AVs drove.
-        expert: How the log did.
-        road_users: Others, as the scores see them.
         details: The metrics, and what they come from.
         ways_m: How far the centres of the AVs have come, (S,).
         expert_ways_m: The same of the log, (S,).
@@ -37,9 +33,6 @@ class ScoredDrives:
 
     scenes: Int64Array
     arrays: list[SceneArrays]
-    states: EgoStates
-    expert: EgoStates
-    road_users: RoadUsers
     details: SceneDetails
     ways_m: Float64Array
     expert_ways_m: Float64Array
@@ -47,7 +40,7 @@ class ScoredDrives:
     @property
     def has_score(self) -> BoolArray:
         """Where somebody drives, (S,): where nobody does, whoever stands would get all points."""
-        return (self.states.num_frames > 1) & (np.maximum(self.ways_m, self.expert_ways_m) >= _LEAST_WAY_M)
+        return (self.details.states.num_frames > 1) & (np.maximum(self.ways_m, self.expert_ways_m) >= _LEAST_WAY_M)
 
 
 def score_drives(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None = None) -> Iterator[ScoredDrives]:
@@ -67,7 +60,7 @@ def score_drives(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None =
         states, expert = driven.ego_states(scenes), driven.expert(scenes)
         road_users = read_road_users(arrays, threshold=driven.batch.threshold)
         details = detail_scenes(states, road_users, driven.batch.driving_map, expert=expert)
-        yield ScoredDrives(scenes, arrays, states, expert, road_users, details, _ways(states), _ways(expert))
+        yield ScoredDrives(scenes, arrays, details, _ways(states), _ways(expert))
 
 
 def _ways(states: EgoStates) -> Float64Array:

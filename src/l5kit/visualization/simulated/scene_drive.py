@@ -7,6 +7,7 @@ from functools import cached_property
 from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, L5KitError
+from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.visualization.simulated.failures import Failure, find_failures
 from l5kit.visualization.simulated.frame_table import FrameColumns
 from l5kit.visualization.simulated.ghosts import Ghosts, find_ghosts
@@ -24,6 +25,7 @@ class SceneDrive:
         ghosts: Where the log has what was moved.
         plans: What was planned; None where it was not kept.
         columns: Values of the table of frames; none where it has another number of frames than the scene.
+        metrics: What was measured.
         failures: What costs score, by frame.
     """
 
@@ -31,6 +33,7 @@ class SceneDrive:
     ghosts: Ghosts
     plans: ScenePlans | None
     columns: FrameColumns
+    metrics: tuple[MetricFacts, ...]
     failures: list[Failure]
 
 
@@ -69,9 +72,11 @@ class DriveReader:
             ghosts=find_ghosts(simulated, self._logged(result.scene)),
             plans=_plans_of(self._folder.plans(result.scene), simulated.num_frames),
             columns=columns,
+            metrics=self._folder.metrics,
             failures=find_failures(
                 columns,
                 result.metrics,
+                self._folder.metrics,
                 tracks=self._folder.frames.tracks_of(result.scene),
                 times_s=simulated.times_s,
                 appeared=self._folder.frames.tracks_of(result.scene, "appeared_track"),

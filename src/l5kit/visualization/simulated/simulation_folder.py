@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 from zipfile import BadZipFile
 
 import numpy as np
@@ -15,22 +14,11 @@ from l5kit._types import Float64Array, FloatArray, JsonObject
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
-from l5kit.visualization.simulated.failures import failed_metrics
+from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.driving.scene_score import read_facts
 from l5kit.visualization.simulated.frame_table import FrameTable
 
-__all__ = ["METRICS", "ScenePlans", "SceneResult", "SimulationFolder", "find_scene_files", "find_simulation_folder"]
-
-METRICS: Final = (
-    "no_at_fault_collisions",
-    "drivable_area_compliance",
-    "making_progress",
-    "driving_direction_compliance",
-    "progress",
-    "time_to_collision",
-    "speed_limit_compliance",
-    "comfort",
-)
-"""The metrics of a scene, by the names of their columns."""
+__all__ = ["ScenePlans", "SceneResult", "SimulationFolder", "find_scene_files", "find_simulation_folder"]
 
 _SCORES, _RUN, _SCENES, _FRAMES = "scores.json", "run.json", "scenes.csv", "frames.csv"
 _DRIVEN, _PLANS = "simulated.zarr", "plans.npz"
@@ -45,7 +33,8 @@ class SceneResult:
         scene: Number of the scene in it.
         position: Number of the scene among the driven scenes; None where it could not be driven to its end.
         score: 0 to 1; None where it has none.
-        metrics: Each of ``METRICS``, None where it does not apply.
+        metrics: By name, None where one does not apply.
+        failed: The metrics that are not met.
         error: Why it could not be driven; empty where it was.
     """
 
@@ -54,12 +43,8 @@ class SceneResult:
     position: int | None
     score: float | None
     metrics: dict[str, float | None]
+    failed: tuple[MetricFacts, ...] = ()
     error: str = ""
-
-    @property
-    def failed(self) -> list[str]:
-        """The metrics that are not met."""
-        return failed_metrics(self.metrics)
 
 
 @dataclass(frozen=True)
@@ -127,6 +112,7 @@ class SimulationFolder:
         path: The folder.
         scores: ``scores.json``.
         run: ``run.json``.
+        metrics: What was measured, in the order of the tables.
         frames: The table of frames.
 
     Raises:
@@ -137,6 +123,7 @@ class SimulationFolder:
         self.path = path
         self.scores = _read_object(path / _SCORES)
         self.run = _read_object(path / _RUN)
+        self.metrics = _read_facts(path / _SCORES, self.scores)
         self.frames = FrameTable(path / _FRAMES)
 
     @property
@@ -230,19 +217,21 @@ class SimulationFolder:
         path = self.path / _SCENES
         try:
             with path.open(encoding="utf-8", newline="") as file:
-                return [_result_of(row) for row in csv.DictReader(file)]
+                return [_result_of(row, self.metrics) for row in csv.DictReader(file)]
         except (OSError, ValueError, KeyError) as error:
             raise CorruptedDataError(f"{path} cannot be read: {error}") from error
 
 
-def _result_of(row: dict[str, str]) -> SceneResult:
+def _result_of(row: dict[str, str], metrics: tuple[MetricFacts, ...]) -> SceneResult:
     position = _number(row.get("position"))
+    values = {metric.name: _number(row.get(metric.name)) for metric in metrics}
     return SceneResult(
         log=row.get("log") or "",
         scene=int(row["scene"]),
         position=None if position is None else int(position),
         score=_number(row.get("score")),
-        metrics={name: _number(row.get(name)) for name in METRICS},
+        metrics=values,
+        failed=tuple(metric for metric in metrics if metric.fails(values[metric.name])),
         error="" if position is not None else _error_of(row),
     )
 
@@ -277,6 +266,13 @@ def _number(text: str | None) -> float | None:
 
 def _if_there(path: Path | None) -> Path | None:
     return path if path is not None and path.is_file() else None
+
+
+def _read_facts(path: Path, scores: JsonObject) -> tuple[MetricFacts, ...]:
+    try:
+        return read_facts(scores)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptedDataError(f"{path} cannot be read: about_metrics: {error}") from error
 
 
 def _read_object(path: Path) -> JsonObject:

@@ -1,29 +1,76 @@
 """Drives of a simulation as the page takes them: ghosts of the log, plans, curves of metrics, and failures."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from l5kit._types import Float32Array, NumericArray
 from l5kit.data.scene_arrays import SceneArrays
+from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.visualization.simulated.scene_drive import SceneDrive
 from l5kit.visualization.viewer.content_bytes import places_from, scene_origin_m
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
 __all__ = ["drive_bytes"]
 
-_MOST_OFF_ROAD_M: Final = 0.5
-"""Distances from the road are known up to this; what is farther is infinite in the table."""
+_SOMEBODY: Final = ("collision_at_fault", "collision", "appeared_close")
 
-_CURVES: Final = {
-    "speed": "speed_mps",
-    "log_distance": "distance_to_log_m",
-    "time_to_collision": "time_to_collision_s",
-    "off_road": "distance_off_road_m",
-    "speed_excess": "speed_excess_mps",
-}
-"""Columns of the table of frames by the names that the page knows them under."""
+
+@dataclasses.dataclass(frozen=True)
+class _Curve:
+    """A curve under the player.
+
+    Attributes:
+        key: Of its values among the arrays.
+        column: Of the table of frames.
+        name: For people.
+        chip: The same on the button that hides it.
+        unit: Of the values.
+        digits: Behind the point.
+        axis: What the page calls its range: ``speed``, ``close``, ``off_road`` or ``values``.
+        kinds: Kinds of failures that are marked on it.
+    """
+
+    key: str
+    column: str
+    name: str
+    chip: str
+    unit: str
+    digits: int
+    axis: str
+    kinds: tuple[str, ...]
+
+
+_CURVES: Final = (
+    _Curve("speed", "speed_mps", "Speed", "Speed", "m/s", 1, "speed", (*_SOMEBODY, "comfort")),
+    _Curve("log_distance", "distance_to_log_m", "Distance to log", "To log", "m", 1, "speed", ("wrong_direction",)),
+    _Curve(
+        key="time_to_collision",
+        column="time_to_collision_s",
+        name="Time to collision",
+        chip="Collision",
+        unit="s",
+        digits=1,
+        axis="close",
+        kinds=("time_to_collision", *_SOMEBODY),
+    ),
+    _Curve("off_road", "distance_off_road_m", "Off road", "Off road", "m", 2, "off_road", ("off_road",)),
+    _Curve("speed_excess", "speed_excess_mps", "Over the limit", "Over limit", "m/s", 1, "speed", ("speeding",)),
+)
+
+
+def _curves_of(metrics: Sequence[MetricFacts]) -> list[_Curve]:
+    """Return the curves of a drive: the usual ones, and those of metrics that the user has added."""
+    curves, usual = list(_CURVES), {metric.name for metric in METRICS}
+    for metric in metrics:
+        if metric.column is not None and metric.name not in usual:
+            kinds = () if metric.fault is None else (metric.fault.kind,)
+            key, name, digits = metric.name, metric.label, min(metric.digits, 2)
+            curves.append(_Curve(key, metric.column, name, name, metric.unit, digits, "values", kinds))
+    return curves
 
 
 def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
@@ -35,13 +82,17 @@ def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
     """
     result, ghosts = drive.result, drive.ghosts
     origin_m = scene_origin_m(scene)
-    plans = drive.plans
+    plans, curves = drive.plans, _curves_of(drive.metrics)
     facts = {
         "log": result.log,
         "log_scene": result.scene,
         "score": result.score,
-        "metrics": result.metrics,
-        "failed": result.failed,
+        "metrics": [
+            {"name": metric.name, "label": metric.label, "sentence": metric.sentence, "unit": metric.unit}
+            | {"digits": min(metric.digits, 2), "value": result.metrics[metric.name], "failed": metric in result.failed}
+            for metric in drive.metrics
+        ],
+        "curves": [_without_column(curve) for curve in curves],
         "failures": [_as_fact(dataclasses.asdict(failure)) for failure in drive.failures],
         "plan_times_s": [] if plans is None else np.asarray(plans.times_s, np.float64).tolist(),
         "has_log": ghosts.has_log,
@@ -57,14 +108,16 @@ def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
         "ghost_extent": ghosts.extents_m,
         "plan_xy": places_from(plan_m, origin_m),
     }
-    return pack_arrays(facts, arrays | {name: _curve(drive, name, scene.num_frames) for name in _CURVES})
+    return pack_arrays(facts, arrays | {curve.key: _values(drive, curve, scene.num_frames) for curve in curves})
 
 
-def _curve(drive: SceneDrive, name: str, num_frames: int) -> Float32Array:
+def _without_column(curve: _Curve) -> dict[str, object]:
+    return {name: value for name, value in dataclasses.asdict(curve).items() if name != "column"}
+
+
+def _values(drive: SceneDrive, curve: _Curve, num_frames: int) -> Float32Array:
     """Return the values of a curve, NaN where there is none."""
-    values = drive.columns.get(_CURVES[name], np.full(num_frames, np.nan))
-    if name == "off_road":
-        values = np.minimum(values, _MOST_OFF_ROAD_M)
+    values = drive.columns.get(curve.column, np.full(num_frames, np.nan))
     return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
 
 

@@ -109,7 +109,7 @@ class ViewedSimulation(ViewedLog):
         several = len(Counter(result.log for result in results)) > 1
         return {
             "score": [result.score for result in results],
-            "failed": [result.failed for result in results],
+            "failed": [[metric.failure for metric in result.failed] for result in results],
             "log_scene": [f"{result.log} {result.scene}" if several else result.scene for result in results],
         }
 

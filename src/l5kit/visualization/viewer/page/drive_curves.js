@@ -2,11 +2,11 @@
 /** The values that a drive is scored by, over time, under the player; each can be hidden. */
 
 import { byId, make, onPress, setPressed } from "l5kit/dom";
-import { CURVES } from "l5kit/drive_model";
-import { describe, kindOf } from "l5kit/failures";
+import { colorOf, describe } from "l5kit/failures";
+import { rangeNamed } from "l5kit/plot_ranges";
 import { TimePlot } from "l5kit/plots";
 
-/** @typedef {import("l5kit/drive_model").Curve} Curve */
+/** @typedef {import("l5kit/unpack").Curve} Curve */
 /** @typedef {import("l5kit/drive_model").DriveModel} DriveModel */
 
 const HEIGHT_PX = 68;
@@ -21,17 +21,31 @@ export class DriveCurves {
    */
   constructor({ onSeek, onPlay, theme }) {
     this.onPlay = onPlay;
+    this.onSeek = onSeek;
+    this.theme = theme;
     /** @type {DriveModel | null} */
     this.drive = null;
     this.section = byId("curves");
     this.hidden = new Set();
-    this.plots = CURVES.map(({ key, name, unit, digits, range }) => {
-      const plot = new TimePlot({ name, unit, digits, range, onSeek, theme, height_px: HEIGHT_PX });
+    /** @type {Curve[]} */
+    this.curves = [];
+    /** @type {TimePlot[]} */
+    this.plots = [];
+    /** @type {HTMLElement[]} */
+    this.chips = [];
+  }
+
+  /** @param {Curve[]} curves those of a simulation, which are the same for all its drives */
+  make(curves) {
+    this.curves = curves;
+    this.plots = curves.map(({ key, name, unit, digits, axis }) => {
+      const { onSeek, theme } = this;
+      const plot = new TimePlot({ name, unit, digits, range: rangeNamed(axis), onSeek, theme, height_px: HEIGHT_PX });
       plot.element.dataset.testid = `curve-${key}`;
       return plot;
     });
-    this.chips = CURVES.map((curve) => this.chip(curve));
-    this.section.append(
+    this.chips = curves.map((curve) => this.chip(curve));
+    this.section.replaceChildren(
       make("div", { class: "toggles curve-toggles", role: "group", "aria-label": "Curves" }, ...this.chips),
       make("div", { class: "curve-plots" }, ...this.plots.map(({ element }) => element)),
     );
@@ -58,8 +72,9 @@ export class DriveCurves {
     this.drive = drive;
     this.section.hidden = drive === null;
     if (!drive) return;
+    if (!this.curves.length) this.make(drive.facts.curves);
     this.showChosen();
-    CURVES.forEach((curve, at) => {
+    this.curves.forEach((curve, at) => {
       const companion = curve.key === "speed" ? drive.curve("log_speed") : null;
       this.plots[at].setData(time_s, drive.curve(curve.key), { companion, marks: this.marksOf(curve, drive, time_s) });
     });
@@ -71,13 +86,13 @@ export class DriveCurves {
       if (!kinds.includes(failure.kind)) return [];
       const { first_frame: first, last_frame: last } = failure;
       const title = `${describe(failure, time_s)}: press to play from two seconds before`;
-      return [{ first, last, color: kindOf(failure).color, title, onPress: () => this.onPlay(number) }];
+      return [{ first, last, color: colorOf(failure), title, onPress: () => this.onPlay(number) }];
     });
   }
 
   /** Show the curves that are not hidden and have values. */
   showChosen() {
-    CURVES.forEach(({ key }, at) => {
+    this.curves.forEach(({ key }, at) => {
       const isKnown = this.drive?.hasCurve(key) ?? false;
       this.plots[at].element.hidden = this.hidden.has(key) || !isKnown;
       this.chips[at].hidden = !isKnown;

@@ -1,71 +1,8 @@
 // @ts-check
 /** A drive of a simulation as the page asks for it: ghosts and plan of a frame, curves of metrics, failures. */
 
-import { closeRange, offRoadRange, speedRange } from "l5kit/plot_ranges";
-
 /** @typedef {import("l5kit/boxes").Box} Box */
 /** @typedef {import("l5kit/unpack").PackedDrive} PackedDrive */
-/** @typedef {"speed" | "log_distance" | "time_to_collision" | "off_road" | "speed_excess"} CurveKey */
-/**
- * @typedef {object} Curve
- * @property {CurveKey} key
- * @property {string} name
- * @property {string} chip short, for the button that hides it
- * @property {string} unit
- * @property {number} digits of values after the point
- * @property {(least: number, most: number) => [number, number]} range of the axis
- * @property {string[]} kinds of failures that are marked on it
- */
-
-/** @type {Curve[]} */
-export const CURVES = [
-  {
-    key: "speed",
-    name: "Speed",
-    chip: "Speed",
-    unit: "m/s",
-    digits: 1,
-    range: speedRange,
-    kinds: ["collision_at_fault", "collision", "appeared_close", "comfort"],
-  },
-  {
-    key: "log_distance",
-    name: "Distance to log",
-    chip: "To log",
-    unit: "m",
-    digits: 1,
-    range: speedRange,
-    kinds: ["wrong_direction"],
-  },
-  {
-    key: "time_to_collision",
-    name: "Time to collision",
-    chip: "Collision",
-    unit: "s",
-    digits: 1,
-    range: closeRange,
-    kinds: ["time_to_collision", "collision_at_fault", "collision", "appeared_close"],
-  },
-  {
-    key: "off_road",
-    name: "Off road",
-    chip: "Off road",
-    unit: "m",
-    digits: 2,
-    range: offRoadRange,
-    kinds: ["off_road"],
-  },
-  {
-    key: "speed_excess",
-    name: "Over the limit",
-    chip: "Over limit",
-    unit: "m/s",
-    digits: 1,
-    range: speedRange,
-    kinds: ["speeding"],
-  },
-];
-
 /** A drive of F frames. */
 export class DriveModel {
   /** @param {PackedDrive} packed */
@@ -108,14 +45,19 @@ export class DriveModel {
     return boxes.filter((box) => box !== null);
   }
 
-  /** @param {CurveKey | "log_speed"} key @returns {(number | null)[]} null where there is no value, (F,) */
-  curve(key) {
-    return Array.from(this.arrays[key], (value) => (Number.isFinite(value) ? value : null));
+  /** @param {string} key of a curve @returns {Float32Array} (F,) */
+  valuesOf(key) {
+    return /** @type {Record<string, Float32Array>} */ (/** @type {unknown} */ (this.arrays))[key];
   }
 
-  /** @param {CurveKey} key @returns {boolean} whether it has any value */
+  /** @param {string} key of a curve, or log_speed @returns {(number | null)[]} null where there is no value, (F,) */
+  curve(key) {
+    return Array.from(this.valuesOf(key), (value) => (Number.isFinite(value) ? value : null));
+  }
+
+  /** @param {string} key @returns {boolean} whether it has any value */
   hasCurve(key) {
-    return this.arrays[key].some((value) => Number.isFinite(value));
+    return this.valuesOf(key).some((value) => Number.isFinite(value));
   }
 
   /**

@@ -2,7 +2,7 @@
 /** Marks of failures under the slider: one for each, as long as it lasts; a press plays it. */
 
 import { make, onPress } from "l5kit/dom";
-import { describe, kindOf, rowsOfMarks } from "l5kit/failures";
+import { colorOf, describe, rowsOfMarks } from "l5kit/failures";
 
 const LEAST_SHARE = 0.022; // of the slider that a mark is wide at least
 const ROW_PX = 10;
@@ -32,7 +32,7 @@ export function showMarks(place, drive, time_s, onPlay) {
     mark.style.left = `${(100 * failure.first_frame) / last}%`;
     mark.style.width = `${100 * Math.max(share, LEAST_SHARE)}%`;
     mark.style.top = `${ROW_PX * rows[number]}px`;
-    mark.style.background = kindOf(failure).color;
+    mark.style.background = colorOf(failure);
     onPress(mark, () => onPlay(number));
     return mark;
   });

@@ -21,3 +21,21 @@ export function closeRange(_, most) {
 export function offRoadRange(_, most) {
   return [0, Math.max(1.1 * most, 0.55)];
 }
+
+/** @param {number} least @param {number} most @returns {[number, number]} with 0, and some room */
+export function valueRange(least, most) {
+  const spare = 0.1 * Math.max(most, 0) - 0.1 * Math.min(least, 0) || 1;
+  return [Math.min(least, 0) - (least < 0 ? spare : 0), Math.max(most, 0) + (most > 0 || least >= 0 ? spare : 0)];
+}
+
+/** @type {Map<string, (least: number, most: number) => [number, number]>} */
+const RANGES = new Map([
+  ["speed", speedRange],
+  ["close", closeRange],
+  ["off_road", offRoadRange],
+]);
+
+/** @param {string} axis of a curve @returns {(least: number, most: number) => [number, number]} */
+export function rangeNamed(axis) {
+  return RANGES.get(axis) ?? valueRange;
+}

@@ -1,7 +1,6 @@
 // @ts-check
 /** The scenes as columns: what a cell shows, which scenes pass the filter, in which order. No elements here. */
 
-import { failureOfMetric } from "l5kit/failures";
 import { quantity } from "l5kit/format";
 import { SceneTags } from "l5kit/scene_tags";
 
@@ -65,7 +64,7 @@ export class SceneTable {
 
   /** @param {number} scene @returns {string[]} what failed in a drive, in few words */
   failures(scene) {
-    return (this.columns.failed?.[scene] ?? []).map(failureOfMetric);
+    return this.columns.failed?.[scene] ?? [];
   }
 
   /** @param {number} scene @returns {string | null} why the scene cannot be read; null where it can */

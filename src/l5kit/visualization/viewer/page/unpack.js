@@ -58,23 +58,44 @@
 /**
  * @typedef {object} Failure frames in which the AV fails in one way
  * @property {string} kind
+ * @property {string} name of the kind, for people
  * @property {number} first_frame
  * @property {number} last_frame
  * @property {string | null} track_id decimal; with whom it collides
+ */
+/**
+ * @typedef {object} MetricValue
+ * @property {string} name
+ * @property {string} label for people
+ * @property {string} sentence what it is
+ * @property {string} unit
+ * @property {number} digits after the point
+ * @property {number | null} value null where it does not apply
+ * @property {boolean} failed whether it is not met
+ */
+/**
+ * @typedef {object} Curve
+ * @property {string} key
+ * @property {string} name
+ * @property {string} chip short, for the button that hides it
+ * @property {string} unit
+ * @property {number} digits of values after the point
+ * @property {string} axis what its range is
+ * @property {string[]} kinds of failures that are marked on it
  */
 /**
  * @typedef {object} DriveFacts
  * @property {string} log name of the log
  * @property {number} log_scene number of the scene in it
  * @property {number | null} score 0 to 1
- * @property {Record<string, number | null>} metrics 0 to 1
- * @property {string[]} failed metrics that are not met
+ * @property {MetricValue[]} metrics
+ * @property {Curve[]} curves whose values are arrays of their keys, (F,)
  * @property {Failure[]} failures by first frame
  * @property {number[]} plan_times_s from the frame of the plan, (T,)
  * @property {boolean} has_log whether the log is there
  */
 /**
- * @typedef {object} DriveArrays frames F, rows of ghosts G, poses of a plan T; NaN where there is none
+ * @typedef {object} DriveArrays the values of curves by their keys, and, of frames F, rows of ghosts G, poses of a plan T; NaN where there is none
  * @property {Float32Array} log_xy the AV of the log, (F, 2)
  * @property {Float32Array} log_yaw radians, (F,)
  * @property {Float32Array} log_speed m/s, (F,)
@@ -83,11 +104,6 @@
  * @property {Float32Array} ghost_yaw radians, (G,)
  * @property {Float32Array} ghost_extent length, width, height, (G, 3)
  * @property {Float32Array} plan_xy what was planned in each frame, (F, T, 2)
- * @property {Float32Array} speed m/s, (F,)
- * @property {Float32Array} log_distance metres from the AV of the log, (F,)
- * @property {Float32Array} time_to_collision seconds, (F,)
- * @property {Float32Array} off_road metres, at most 0.5, (F,)
- * @property {Float32Array} speed_excess m/s above the limit, (F,)
  */
 /**
  * @typedef {object} LaneFacts

@@ -1,0 +1,79 @@
+"""Code of the user, named as ``FILE.py:NAME``: drivers and metrics of files, and what tells them apart."""
+
+import hashlib
+import importlib.util
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from l5kit.configs.class_path import describe_error
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["is_own", "read_own", "with_whole_file"]
+
+_OWN: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+
+
+def is_own(asked: str) -> bool:
+    """Return whether a text names something in a file of the user."""
+    return _OWN.fullmatch(asked) is not None
+
+
+def with_whole_file(asked: str) -> str:
+    """Return the same with the whole path of the file, for a process with another working directory."""
+    file, name = _parts(asked)
+    return f"{os.path.abspath(file)}:{name}"
+
+
+def read_own(asked: str, argument: str, *, called: str, is_one: Callable[[object], bool]) -> tuple[object, str]:
+    """Return what has a name in a file, or what it makes if it is a class or function, and what tells it from others.
+
+    Args:
+        asked: ``FILE.py:NAME``, for which :func:`is_own` holds.
+        argument: Who asks, for messages.
+        called: What is asked for, for messages.
+        is_one: Whether something is it already.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InvalidArgumentError: It cannot be loaded, has no such name, or that cannot be called without arguments.
+    """
+    path, name = _parts(asked)
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"{argument} is {asked!r}, but there is no file {path!r}; check it for spelling")
+    source = f"{name} of {hashlib.sha256(file.read_bytes()).hexdigest()}"
+    spec = importlib.util.spec_from_file_location(f"l5kit_user_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise InvalidArgumentError(f"{argument}: {file} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError:  # its library has a name, and the command says how to install it
+        raise
+    except (Exception, SystemExit) as error:  # a script may end itself when it is loaded
+        raise InvalidArgumentError(f"{argument}: {file} cannot be loaded: {describe_error(error)}") from error
+    found: object = getattr(module, name, None)
+    if found is None:
+        raise InvalidArgumentError(f"{argument}: {file} has no {name}; name a {called}, or what makes one")
+    makes_one = callable(found) and (isinstance(found, type) or not is_one(found))
+    if not makes_one:
+        return found, source
+    try:
+        return found(), source  # type: ignore[operator]
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"{argument}: {name} of {file} could not be called without arguments ({error}); give a function that makes "
+            f"the {called}"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise InvalidArgumentError(
+            f"{argument}: {name} of {file} makes no {called}: {describe_error(error)}"
+        ) from error
+
+
+def _parts(asked: str) -> tuple[str, str]:
+    file, _, name = asked.rpartition(":")
+    return file, name
