@@ -46,7 +46,7 @@ def read_mask(job: Job) -> None:
         rows = whole.rows_of_frames(frames, "agents")
         if (study is None or not study.is_sound(scene)) and (mask[rows] == 0).all():
             continue  # no sample comes of it
-        if study is None or study.is_visibly_broken(scene, frames):
+        if study is None or study.is_visibly_broken(scene, frames, with_faces=False):
             expected = Expected(clean=lambda scene=scene: job.clean.mask(scene))
         elif study.is_same_extent(scene):
             expected = Expected(

@@ -235,19 +235,27 @@ class Study:
             return False
         return not self._differs("frames", _INTERVAL_FIELDS["agents"])[frames].any()
 
-    def is_visibly_broken(self, scene: int, frames: slice) -> bool:
-        """Whether anyone can see that what is stored of some frames of a scene is not what was recorded."""
+    def is_visibly_broken(self, scene: int, frames: slice, *, with_faces: bool = True) -> bool:
+        """Whether anyone can see that what is stored of some frames of a scene is not what was recorded.
+
+        Args:
+            scene: The scene.
+            frames: Frames of the clean log.
+            with_faces: Whether who reads them looks at traffic light faces.
+        """
         if self._is_blamed_scene[scene] and self.is_changed("scenes")[scene]:
             return True
         lost_scenes = self.stored.is_lost("scenes")
         if scene >= len(lost_scenes) or lost_scenes[scene] or self._any_lost("frames", frames):
             return True
-        for key in _INTERVAL_FIELDS:
+        for key in ("agents", "traffic_light_faces") if with_faces else ("agents",):
             field = _INTERVAL_FIELDS[key]
             is_broken = self._is_blamed_frame[key] & self._differs("frames", field)
             if is_broken[frames].any() and not (key == "traffic_light_faces" and self.lacks_faces):
                 return True
-        return self._any_lost("agents", self.rows_of_frames(frames, "agents")) or self._any_unreadable_face(frames)
+        if self._any_lost("agents", self.rows_of_frames(frames, "agents")):
+            return True
+        return with_faces and self._any_unreadable_face(frames)
 
     def _any_lost(self, key: str, rows: slice) -> bool:
         is_lost = np.ones(len(self.clean[key]), np.bool_)
