@@ -7,6 +7,8 @@ Usage: python docs/write_tables.py
 from collections.abc import Iterator
 from pathlib import Path
 
+from l5kit.evaluation.driving import METRICS
+from l5kit.evaluation.driving.metric import MULTIPLIER
 from l5kit.sampling.sample_keys import KEYS_BY_DATASET, ROWS_OF_AV, SIZES, SampleKey
 
 FOLDER = Path(__file__).parent
@@ -78,7 +80,23 @@ def _row(key: SampleKey) -> str:
     return f"| `{key.name}` | ({shape}) | {dtype} | {key.frame} | {key.unit} | {text} |"
 
 
-PAGES = {"samples.md": samples_page}
+_TABLE_OF_METRICS = ("<!-- metrics: printed by docs/write_tables.py -->", "<!-- end of metrics -->")
+
+
+def scores_page() -> str:
+    """Return ``closed_loop_scores.md`` with the table of the metrics of the score."""
+    page = (FOLDER / "closed_loop_scores.md").read_text(encoding="utf-8")
+    start, end = _TABLE_OF_METRICS
+    before, _, rest = page.partition(start)
+    lines = ["| metric | role | it is | told as |", "| --- | --- | --- | --- |"]
+    for metric in METRICS:
+        role = metric.role if metric.role == MULTIPLIER else f"weight {metric.role:g}"
+        needs_map = "; needs a map" if metric.needs_map else ""
+        lines.append(f"| `{metric.name}` | {role} | {metric.sentence}{needs_map} | {metric.label} |")
+    return "\n".join([before + start, "", *lines, "", end + rest.partition(end)[2]])
+
+
+PAGES = {"samples.md": samples_page, "closed_loop_scores.md": scores_page}
 """What prints each document, by its name."""
 
 if __name__ == "__main__":

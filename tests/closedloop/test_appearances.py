@@ -37,6 +37,7 @@ def gap_of(x_m, y_m, *, speed_mps=10.0, first_frame=APPEARS, gone=(), path_yaw_r
         starts=np.concatenate([[0], np.cumsum(counts)]),
         tracks=np.zeros(len(frames), np.int64),
         groups=np.zeros(len(frames), np.int64),
+        labels=np.full(len(frames), -1),
         boxes=np.tile((x_m, y_m, 0.0, *size_m), (len(frames), 1)),
         velocities_mps=np.zeros((len(frames), 2)),
     )

@@ -15,8 +15,9 @@ from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.metric import MULTIPLIER
 from l5kit.evaluation.driving.road_users import RoadUsers
-from l5kit.evaluation.driving.scene_score import MULTIPLIERS, SceneScores, score_scenes
+from l5kit.evaluation.driving.scene_score import METRICS, SceneScores, score_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
@@ -123,7 +124,7 @@ def test_the_log_scores_above_planners_that_see_nothing(city, planner):
 
 def test_of_the_multipliers_standing_fails_making_progress_only_where_the_log_drives_10_m(city):
     scores = city.drive("standing").scores
-    for name in set(MULTIPLIERS) - {"making_progress"}:
+    for name in {metric.name for metric in METRICS if metric.role == MULTIPLIER} - {"making_progress"}:
         assert (getattr(scores, name) == 1).all(), name
     assert (scores.making_progress[city.ways_of_log_m < 10.0] != 0).all()
     assert (scores.making_progress[city.ways_of_log_m > 10.5] == 0).all()  # progress along centre lines is a bit less

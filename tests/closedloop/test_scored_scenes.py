@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
-from l5kit.closedloop.columns import FRAME_DTYPE
+from l5kit.closedloop.columns import FRAME_COLUMNS, frame_dtype_of
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.scored_scenes import find_overflow
 from l5kit.data.log_facts import LogFacts
@@ -71,7 +71,7 @@ INFINITE = {
 @pytest.mark.parametrize(("of_scene", "of_frames", "frame", "names"), INFINITE.values(), ids=INFINITE)
 def test_an_infinite_number_in_a_row_is_named(of_scene, of_frames, frame, names):
     """Five frames of scene 4, from frame 10 on."""
-    frames = np.zeros(5, FRAME_DTYPE)
+    frames = np.zeros(5, frame_dtype_of(FRAME_COLUMNS))
     frames["frame"] = 10 + np.arange(5)
     for name, (place, value) in of_frames.items():
         frames[name][place] = value

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE, SCENE_COLUMNS
+from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS, frame_dtype_of
 from l5kit.closedloop.tables import frame_columns, write_table
 
 
 def test_tracks_are_known_where_there_is_a_collision_whatever_their_ids(tmp_path):
-    rows = np.zeros(3, FRAME_DTYPE)
+    rows = np.zeros(3, frame_dtype_of(FRAME_COLUMNS))
     rows["collision_track"] = [2**63 + 5, 0, 7]
     rows["collision_at_fault"] = [1, 0, -1]
     columns = frame_columns(rows)

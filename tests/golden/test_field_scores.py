@@ -76,6 +76,7 @@ def road_users(case: dict[str, Any]) -> RoadUsers:
         starts=np.cumsum([0, *(sum(len(frame.get(name, [])) for name in GROUPS) for frame in frames)]),
         tracks=np.array([row["id"] for _, row in rows]),
         groups=np.array([GROUPS[name] for name, _ in rows], np.int64),
+        labels=np.full(len(rows), -1),
         boxes=np.concatenate([poses, sizes_m], axis=1),
         velocities_mps=speeds_mps[:, None] * ahead,
     )

@@ -2,7 +2,7 @@
 
 Per document, in order and in a temporary folder that holds a made city under the name ``city``:
 
-* ``python`` blocks run in one namespace;
+* ``python`` blocks run in one namespace; one right after ``<!-- file: NAME -->`` is written to that file, too;
 * ``l5kit`` lines of ``bash`` blocks run in this process, the targets of ``make`` lines must exist, and other commands
   must be among those that need no proof;
 * ``text``, ``yaml``, ``toml`` and ``json`` blocks are for reading;
@@ -25,7 +25,9 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 FOR_READING = {"text", "yaml", "toml", "json"}
 NEEDS_NO_PROOF = {"cd", "git", "python3", "source"}
 BLOCK = re.compile(
-    r"(?:<!-- not run:(?P<reason>[^\n]*)-->\n+)?^(?P<fence>```+)(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=fence)$",
+    r"(?:<!-- not run:(?P<reason>[^\n]*)-->\n+)?"
+    r"(?:<!-- file: (?P<file>\S+) -->\n+)?"
+    r"^(?P<fence>```+)(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=fence)$",
     flags=re.MULTILINE | re.DOTALL,
 )
 
@@ -38,6 +40,7 @@ class Block:
     text: str
     line: int
     not_run: str | None
+    file: str | None = None
 
 
 def blocks_of(text):
@@ -47,6 +50,7 @@ def blocks_of(text):
             text=found["text"],
             line=text.count("\n", 0, found.start("text")) + 1,
             not_run=None if found["reason"] is None else found["reason"].strip(),
+            file=found["file"],
         )
         for found in BLOCK.finditer(text)
     ]
@@ -95,6 +99,8 @@ def run_block(block, path, namespace):
     if block.not_run is not None:
         assert block.not_run, f"{where}: a block that is not run needs a reason"
     elif block.language == "python":
+        if block.file is not None:
+            Path(block.file).write_text(block.text, "utf-8")
         exec(compile("\n" * (block.line - 1) + block.text, str(path), "exec"), namespace)
     elif block.language == "bash":
         for words in commands_of(block.text):

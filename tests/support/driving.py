@@ -71,6 +71,7 @@ def road_users_at(frames: Sequence[Sequence[dict[str, Any]]]) -> RoadUsers:
         starts=np.cumsum([0, *map(len, frames)]),
         tracks=np.array([row.get("track", 0) for row in rows], np.int64),
         groups=np.array([row.get("group", RoadUserGroup.VEHICLE) for row in rows], np.int64),
+        labels=np.array([row.get("label", -1) for row in rows], np.int64),
         boxes=np.array([(*row["at"], yaw, *size) for row, yaw, size in zip(rows, yaws, sizes, strict=True)]).reshape(
             -1, 5
         ),

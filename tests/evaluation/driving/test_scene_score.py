@@ -5,18 +5,22 @@ import dataclasses
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from shapely import affinity, box
 
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving import METRIC_WEIGHTS, MULTIPLIERS, RoadUsers, SceneScores, detail_scenes, score_scenes
+from l5kit.evaluation.driving import METRICS, RoadUsers, SceneScores, detail_scenes, score_scenes
+from l5kit.evaluation.driving.metric import MULTIPLIER
 from support.driving import road_users_at, stacked, straight_drive
 
 NAN = np.nan
-PERFECT = dict.fromkeys((*MULTIPLIERS, *METRIC_WEIGHTS), 1.0)
+PERFECT = {metric.name: 1.0 for metric in METRICS}
+WEIGHTED = [metric.name for metric in METRICS if metric.role != MULTIPLIER]
 NEEDS_MAP = {
     "drivable_area_compliance",
     "driving_direction_compliance",
     "speed_limit_compliance",
-    "expert_progress_ratio",
+    "progress",
     "making_progress",
 }
 
@@ -31,16 +35,14 @@ def scores_of(**values):
         pytest.param({}, 1.0, id="perfect"),
         pytest.param({"comfort": 0.0}, 14 / 16, id="uncomfortable"),
         pytest.param({"time_to_collision": 0.0}, 11 / 16, id="too close"),
-        pytest.param(
-            {"expert_progress_ratio": 0.5, "speed_limit_compliance": 0.25}, 10.5 / 16, id="slow, and too fast"
-        ),
+        pytest.param({"progress": 0.5, "speed_limit_compliance": 0.25}, 10.5 / 16, id="slow, and too fast"),
         pytest.param({"no_at_fault_collisions": 0.0}, 0.0, id="collision"),
         pytest.param({"no_at_fault_collisions": 0.5, "driving_direction_compliance": 0.5}, 0.25, id="two halves"),
         pytest.param({"making_progress": 0.0}, 0.0, id="stands"),
         pytest.param({"drivable_area_compliance": 0.0}, 0.0, id="off the road"),
         pytest.param({"making_progress": NAN, "drivable_area_compliance": NAN}, 1.0, id="multipliers do not apply"),
         pytest.param({"comfort": NAN, "time_to_collision": 0.0}, 9 / 14, id="a metric does not apply"),
-        pytest.param(dict.fromkeys(METRIC_WEIGHTS, NAN), NAN, id="no metric applies"),
+        pytest.param(dict.fromkeys(WEIGHTED, NAN), NAN, id="no metric applies"),
     ],
 )
 def test_how_metrics_are_put_together(values, score):
@@ -70,11 +72,11 @@ def parked_car(num_frames, at):
         ),
         pytest.param(
             straight_drive(60, start_m=(20, 0), speed_mps=5.0), NOBODY,
-            {"expert_progress_ratio": 0.5}, 13.5 / 16, id="half as far",
+            {"progress": 0.5}, 13.5 / 16, id="half as far",
         ),
         pytest.param(
             straight_drive(60, start_m=(20, 0), speed_mps=0.0), NOBODY,
-            {"expert_progress_ratio": 2 / 59, "making_progress": 0.0}, 0.0, id="stands",
+            {"progress": 2 / 59, "making_progress": 0.0}, 0.0, id="stands",
         ),
         pytest.param(
             straight_drive(60, start_m=(20, -1.4)), NOBODY,
@@ -82,7 +84,7 @@ def parked_car(num_frames, at):
         ),
         pytest.param(
             straight_drive(60, start_m=(90, 4), yaw_rad=np.pi), NOBODY,
-            {"driving_direction_compliance": 0.0, "expert_progress_ratio": 0.0, "making_progress": 0.0},
+            {"driving_direction_compliance": 0.0, "progress": 0.0, "making_progress": 0.0},
             0.0, id="wrong way",
         ),
     ],
@@ -166,3 +168,36 @@ def test_no_scenes(road_map):
 def test_an_expert_of_other_scenes_is_refused(road_map):
     with pytest.raises(InvalidArgumentError, match="expert must have 1 scenes like states, got 2"):
         score_scenes(EXPERT, NOBODY, road_map, expert=stacked(EXPERT, EXPERT))
+
+
+def test_gaps_are_those_of_shapely_and_the_least_of_a_frame_is_found():
+    rng = np.random.default_rng(4)
+    frames = [
+        [
+            {"track": track, "at": rng.uniform(0, 30, 2), "yaw": rng.uniform(-3, 3), "size": rng.uniform(0.5, 8, 2)}
+            for track in range(rng.integers(0, 5))
+        ]
+        for _ in range(60)
+    ]
+    users = road_users_at(frames)
+    details = detail_scenes(EXPERT, users, None, expert=EXPERT)
+    polygons = [
+        affinity.translate(
+            affinity.rotate(box(-length / 2, -width / 2, length / 2, width / 2), yaw, (0, 0), use_radians=True), x, y
+        )
+        for x, y, yaw, length, width in (*users.boxes, *EXPERT.boxes[0])
+    ]
+    egos = polygons[len(users) :]
+    wanted = [polygon.distance(egos[frame]) for polygon, frame in zip(polygons, users.frames_of_rows, strict=False)]
+    assert_allclose(details.gaps_m, wanted, atol=1e-9)
+    least = details.least_of_rows(details.gaps_m)[0]
+    assert_array_equal(np.isinf(least), [not frame for frame in frames])
+    frame = int(np.argmax(np.diff(users.starts) > 1))
+    assert_allclose(least[frame], min(wanted[users.starts[frame] : users.starts[frame + 1]]))
+
+
+def test_labels_tell_pedestrians_from_cyclists():
+    walker, rider = (PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in ("PEDESTRIAN", "CYCLIST"))
+    users = road_users_at([[{"at": (0, 0), "label": label} for label in (walker, rider, -1)]])
+    assert users.are("PERCEPTION_LABEL_PEDESTRIAN").tolist() == [True, False, False]
+    assert users.are("PERCEPTION_LABEL_PEDESTRIAN", "PERCEPTION_LABEL_CYCLIST").tolist() == [True, True, False]

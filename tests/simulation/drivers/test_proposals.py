@@ -128,6 +128,7 @@ def test_collisions_are_those_of_the_score(driving_map):
             starts=4 * np.arange(STEPS + 2),
             tracks=np.tile(np.arange(4), STEPS + 1),
             groups=np.tile(groups, STEPS + 1),
+            labels=np.full(4 * (STEPS + 1), -1),
             boxes=moved.reshape(-1, 5),
             velocities_mps=np.tile(velocities_mps, (STEPS + 1, 1)),
         )

@@ -33,7 +33,7 @@ def test_driven_scenes_come_first_then_those_that_could_not_be(driven_city):
     assert [bool(result.error) for result in folder.scenes] == [False, False, True]
     assert folder.scenes[2].error.startswith("not driven to its end: frame 30: actions")
     assert folder.scenes[2].score is None
-    assert folder.scenes[0].failed[0] == "no_at_fault_collisions"
+    assert folder.scenes[0].failed[0].name == "no_at_fault_collisions"
 
 
 def test_map_and_meta_are_those_of_the_log(driven_city):

@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -20,8 +20,8 @@ MULTIPLIER: Final = "multiplier"
 """The role of a metric that the score of a scene is multiplied by."""
 
 Fold: TypeAlias = Literal["mean", "least", "most", "sum"]
-OfFrames: TypeAlias = "Callable[[SceneDetails], Float64Array]"
-OfScenes: TypeAlias = "Callable[[SceneDetails, Float64Array], Float64Array]"
+OfFrames: TypeAlias = Callable[["SceneDetails"], Float64Array]
+OfScenes: TypeAlias = Callable[["SceneDetails", Float64Array], Float64Array]
 
 _FOLDS: Final[Mapping[str, Callable[..., Float64Array]]] = {
     "mean": np.nanmean,
@@ -54,8 +54,8 @@ class Fault:
     Attributes:
         sign: ``<``, ``<=``, ``>`` or ``>=``.
         limit: In the unit of the values.
-        kind: What such a failure is called in data.
-        name: What it is called for people.
+        kind: What such a failure is called in data; the name of the metric by default.
+        name: What it is called for people; the label of the metric by default.
     """
 
     sign: str
@@ -188,8 +188,9 @@ class Metric(MetricFacts):
     def __post_init__(self) -> None:
         if self.of_frames is not None and self.column is None:
             object.__setattr__(self, "column", self.name)
-        if self.fault is not None and not self.fault.kind:
-            object.__setattr__(self, "fault", Fault(self.fault.sign, self.fault.limit, self.name, self.label))
+        if self.fault is not None:
+            named = replace(self.fault, kind=self.fault.kind or self.name, name=self.fault.name or self.label)
+            object.__setattr__(self, "fault", named)
         super().__post_init__()
         is_fold = isinstance(self.of_scenes, str)
         self._require(not is_fold or self.of_scenes in _FOLDS, "of_scenes", f"{', '.join(_FOLDS)}, or a function")

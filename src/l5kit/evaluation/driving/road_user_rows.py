@@ -12,7 +12,7 @@ from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.motion import velocities_of_rows
-from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, group_of_row, groups_of_labels
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, groups_of_labels, label_of_row
 
 __all__ = ["AgentColumns", "join_road_users"]
 
@@ -25,17 +25,18 @@ class _Rows:
 
     tracks: Int64Array
     groups: Int64Array
+    labels: Int64Array
     boxes: Float64Array
     velocities_mps: Float64Array
 
     @property
-    def columns(self) -> tuple[Int64Array, Int64Array, Float64Array, Float64Array]:
-        return self.tracks, self.groups, self.boxes, self.velocities_mps
+    def columns(self) -> tuple[NumericArray, ...]:
+        return self.tracks, self.groups, self.labels, self.boxes, self.velocities_mps
 
     def cut(self, begin: int, end: int | None) -> "_Rows":
         """Return some of the rows, views."""
         rows = slice(begin, end)
-        return _Rows(self.tracks[rows], self.groups[rows], self.boxes[rows], self.velocities_mps[rows])
+        return _Rows(*(column[rows] for column in self.columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +125,7 @@ def join_road_users(
         return RoadUsers.none(0, num_frames)
     counts = np.zeros((len(parts), num_frames), np.int64)
     size = sum(int(scene.counts.sum()) for scene in parts)
-    rows = _Rows(np.empty(size, np.int64), np.empty(size, np.int64), np.empty((size, 5)), np.empty((size, 2)))
+    rows = _Rows(*(np.empty(size, np.int64) for _ in range(3)), np.empty((size, 5)), np.empty((size, 2)))
     end = 0
     for place, scene in enumerate(parts):
         begin = end
@@ -133,7 +134,7 @@ def join_road_users(
         end = begin + num_rows
     starts = np.concatenate([[0], np.cumsum(counts)])
     found = rows.cut(0, end)
-    return RoadUsers(starts, found.tracks, found.groups, found.boxes, found.velocities_mps)
+    return RoadUsers(starts, found.tracks, found.groups, found.labels, found.boxes, found.velocities_mps)
 
 
 def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, rows: _Rows) -> tuple[Int64Array, int]:
@@ -148,6 +149,7 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
         (groups_of_labels(), float(np.float32(threshold)), include_unknown),
         track_ids,
         rows.groups,
+        rows.labels,
         rows.boxes,
         rows.velocities_mps,
         stands,
@@ -176,6 +178,7 @@ def _read_rows(
     classes: tuple[Int64Array, float, bool],
     track_ids: UInt64Array,
     groups: Int64Array,
+    labels: Int64Array,
     boxes: Float64Array,
     velocities_mps: Float64Array,
     stands: BoolArray,
@@ -186,7 +189,9 @@ def _read_rows(
     place = 0
     for frame in range(len(firsts)):
         for row in range(firsts[frame], firsts[frame] + counts[frame]):
-            group, is_hidden = group_of_row(row, probabilities, extents_m, group_of_label, threshold)
+            label, is_hidden = label_of_row(row, probabilities, extents_m, threshold)
+            group = group_of_label[label] if label >= 0 else _NONE
+            labels[place] = label
             is_other = include_unknown and group == _NONE
             groups[place] = _OTHER if is_other and not is_hidden else group
             track_ids[place] = ids[row]

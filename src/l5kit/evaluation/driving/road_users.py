@@ -7,12 +7,12 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes, require_starts
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["RoadUserGroup", "RoadUsers", "classify_rows", "group_of_row", "groups_of_labels"]
+__all__ = ["RoadUserGroup", "RoadUsers", "classify_rows", "group_of_row", "groups_of_labels", "label_of_row"]
 
 _VEHICLES = ("CAR", "VAN", "TRAM", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE")
 _VULNERABLE = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST", "PEDESTRIAN")
@@ -44,6 +44,7 @@ class RoadUsers(ReadOnlyArrays):
             s * F + f, and one that is not there has no rows.
         tracks: Number of the track of each row, counted from 0 in its scene, int64 (N,).
         groups: A :class:`RoadUserGroup` of each row, not NONE, int64 (N,).
+        labels: Index of its label in ``PERCEPTION_LABELS``, -1 where it is not known, int64 (N,).
         boxes: World x and y of the centre, yaw, length and width, metres and radians, float64 (N, 5).
         velocities_mps: World x and y, float64 (N, 2).
 
@@ -54,13 +55,14 @@ class RoadUsers(ReadOnlyArrays):
     starts: Int64Array
     tracks: Int64Array
     groups: Int64Array
+    labels: Int64Array
     boxes: Float64Array
     velocities_mps: Float64Array
 
     def __post_init__(self) -> None:
         super().__post_init__()
         size = len(self.tracks)
-        require_shapes(self, tracks=(size,), groups=(size,), boxes=(size, 5), velocities_mps=(size, 2))
+        require_shapes(self, tracks=(size,), groups=(size,), labels=(size,), boxes=(size, 5), velocities_mps=(size, 2))
         require_starts(self, "starts", num_parts=len(self.starts) - 1, end=size)
         if (np.diff(self.starts) < 0).any():
             raise InvalidArgumentError("RoadUsers: starts must not fall from one frame to the next")
@@ -80,7 +82,7 @@ class RoadUsers(ReadOnlyArrays):
     def none(cls, num_scenes: int, num_frames: int) -> "RoadUsers":
         """Return scenes without road users."""
         rows, starts = np.zeros(0, np.int64), np.zeros(num_scenes * num_frames + 1, np.int64)
-        return cls(starts, rows, rows, np.zeros((0, 5)), np.zeros((0, 2)))
+        return cls(starts, rows, rows, rows, np.zeros((0, 5)), np.zeros((0, 2)))
 
     def __len__(self) -> int:
         return len(self.tracks)
@@ -100,6 +102,10 @@ class RoadUsers(ReadOnlyArrays):
     def frames_of_rows(self) -> Int64Array:
         """Number s * F + f of the frame of each row, (N,)."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def are(self, *labels: str) -> BoolArray:
+        """Return which rows have one of some labels, such as ``PERCEPTION_LABEL_PEDESTRIAN``, (N,)."""
+        return np.isin(self.labels, [PERCEPTION_LABEL_TO_INDEX[label] for label in labels])
 
     def require_frames_of(self, shape: tuple[int, ...]) -> None:
         """Refuse rows of other frames than those of states of a shape (S, F).
@@ -169,10 +175,8 @@ def groups_of_labels() -> Int64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def group_of_row(
-    row: int, probabilities: NumericArray, extents_m: NumericArray, group_of_label: Int64Array, threshold: float
-) -> tuple[int, bool]:
-    """Return the group of a row, by the rule of :func:`classify_rows`, and whether a simulation has hidden the row."""
+def label_of_row(row: int, probabilities: NumericArray, extents_m: NumericArray, threshold: float) -> tuple[int, bool]:
+    """Return the label of a row, -1 where none is probable enough, and whether a simulation has hidden the row."""
     best, highest, num_fine = 0, probabilities[row, 0], 0
     for label in range(probabilities.shape[1]):
         probability = probabilities[row, label]
@@ -184,7 +188,16 @@ def group_of_row(
         for label in range(probabilities.shape[1]):
             is_hidden = is_hidden or probabilities[row, label] < 0
         return -1, is_hidden
-    return (group_of_label[best] if highest > threshold and not is_hidden else -1), is_hidden
+    return (best if highest > threshold and not is_hidden else -1), is_hidden
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def group_of_row(
+    row: int, probabilities: NumericArray, extents_m: NumericArray, group_of_label: Int64Array, threshold: float
+) -> tuple[int, bool]:
+    """Return the group of a row, by the rule of :func:`classify_rows`, and whether a simulation has hidden the row."""
+    label, is_hidden = label_of_row(row, probabilities, extents_m, threshold)
+    return (group_of_label[label] if label >= 0 else -1), is_hidden
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
