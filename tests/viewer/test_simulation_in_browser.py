@@ -11,6 +11,8 @@ pytest.importorskip("torch")
 pytest.importorskip("tornado")
 pytest.importorskip("playwright.sync_api")
 
+from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.evaluation.driving import Fault, Metric
 from l5kit.visualization.simulated.simulation_folder import SimulationFolder
 from l5kit.visualization.viewer.exported_page import write_exported_page
 from l5kit.visualization.viewer.server import ViewerServer
@@ -75,10 +77,11 @@ def test_the_metrics_of_the_scene_are_a_table(browser, url, drive):
     with viewer_page(browser) as page:
         page.open_scene(f"{url}#scene=0")
         assert page.part("drive-score").inner_text() == "Score 0.00"
-        for name, value in drive.facts["metrics"].items():
-            cell = page.part(f"metric-{name}")
-            assert cell.inner_text() == f"{value:.2f}"
-            assert ("failed" in (cell.get_attribute("class") or "")) == (name in drive.facts["failed"])
+        for metric in drive.facts["metrics"]:
+            cell = page.part(f"metric-{metric['name']}")
+            assert cell.inner_text() == f"{metric['value']:.2f}"
+            assert ("failed" in (cell.get_attribute("class") or "")) == metric["failed"]
+        assert any(metric["failed"] for metric in drive.facts["metrics"])
 
 
 @pytest.mark.parametrize("part", ["failure", "failure-mark"])
@@ -212,6 +215,42 @@ def test_a_file_shows_the_drive_without_a_server(browser, driven_view, tmp_path)
         assert page.part("drive-score").inner_text() == "Score 0.00"
         page.part("failure").first.click()
         assert page.state["playing"]
+
+
+def test_a_metric_of_the_user_is_a_curve_a_value_and_a_failure(browser, city, tmp_path):
+    """Of frames in metres, the least of a scene, of pedestrians alone; the page knows nothing of its code."""
+
+    def distance_to_pedestrian(scenes):
+        is_pedestrian = scenes.road_users.are("PERCEPTION_LABEL_PEDESTRIAN")
+        return scenes.least_of_rows(np.where(is_pedestrian, scenes.gaps_m, np.inf))
+
+    metric = Metric(
+        name="distance_to_pedestrian_m",
+        label="Nearest pedestrian",
+        sentence="least distance from the AV to a pedestrian",
+        unit="m",
+        of_frames=distance_to_pedestrian,
+        of_scenes="least",
+        fault=Fault("<", 100.0, name="Near a pedestrian"),
+        passes_from=100.0,
+        failure="near people",
+    )
+    options = ClosedLoopOptions(show_bar=False, scenes=[0])
+    result = simulate(city, tmp_path / "drives", planner="constant-velocity", metrics=[metric], options=options)
+    least_m = result.metrics["distance_to_pedestrian_m"]
+    view = ViewedSimulation(SimulationFolder(result.folder))
+    with ViewerServer(view) as server, viewer_page(browser) as page:
+        page.open_scene(f"{server.url}#scene=0")
+        assert page.part("metric-distance_to_pedestrian_m").inner_text() == f"{least_m:.2f} m"
+        assert "failed" in page.part("metric-distance_to_pedestrian_m").get_attribute("class")
+        assert page.part("curve-distance_to_pedestrian_m").is_visible()
+        page.part("toggle-distance_to_pedestrian_m").click()
+        assert not page.part("curve-distance_to_pedestrian_m").is_visible()
+        assert page.part("curve-speed").is_visible()
+        texts = [failure.inner_text() for failure in page.part("failure").all()]
+        assert any(text.startswith("Near a pedestrian, ") for text in texts)
+        page.page.locator("#scenes-toggle").click()
+        assert "near people" in page.page.locator("#scene-row-0").inner_text()
 
 
 def test_a_dataset_has_nothing_of_a_simulation(browser, city_files):

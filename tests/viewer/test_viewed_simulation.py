@@ -46,7 +46,7 @@ def test_the_table_has_scores_and_why_a_scene_was_not_driven(driven_view):
     assert {len(values) for name, values in columns.items() if name not in ("error", "doubt")} == {3}
     assert columns["log_scene"] == [0, 2, 1]
     assert columns["score"] == [0.0, 0.0, None]
-    assert "no_at_fault_collisions" in columns["failed"][0]
+    assert "collision" in columns["failed"][0]
     assert columns["failed"][2] == []
     assert list(columns["error"]) == ["2"]
     assert "frame 30" in columns["error"]["2"]

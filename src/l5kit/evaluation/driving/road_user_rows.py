@@ -125,7 +125,8 @@ def join_road_users(
         return RoadUsers.none(0, num_frames)
     counts = np.zeros((len(parts), num_frames), np.int64)
     size = sum(int(scene.counts.sum()) for scene in parts)
-    rows = _Rows(*(np.empty(size, np.int64) for _ in range(3)), np.empty((size, 5)), np.empty((size, 2)))
+    tracks, groups, labels = np.empty((3, size), np.int64)
+    rows = _Rows(tracks, groups, labels, np.empty((size, 5)), np.empty((size, 2)))
     end = 0
     for place, scene in enumerate(parts):
         begin = end
