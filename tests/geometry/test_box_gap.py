@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from l5kit.geometry.box_gap import box_gap, meeting_time
+from l5kit.geometry.box_gap import box_gap, overlap_time
 from l5kit.geometry.box_overlap import boxes_overlap
 
 UNIT = np.array([0.0, 0.0, 0.0, 4.0, 2.0])
@@ -52,8 +52,8 @@ def test_known_gaps(other, gap_m):
 )
 def test_known_times(other, velocity, other_velocity, time_s):
     other, velocity, other_velocity = (np.array(values, float) for values in (other, velocity, other_velocity))
-    assert_allclose(meeting_time(UNIT, velocity, other, other_velocity), time_s)
-    assert_allclose(meeting_time(other, other_velocity, UNIT, velocity), time_s)
+    assert_allclose(overlap_time(UNIT, velocity, other, other_velocity), time_s)
+    assert_allclose(overlap_time(other, other_velocity, UNIT, velocity), time_s)
 
 
 coordinates, sizes = st.floats(-12.0, 12.0), st.floats(0.3, 6.0)
@@ -68,7 +68,7 @@ def moved(box, offset_m):
 @settings(max_examples=200, deadline=None)
 @given(boxes, boxes, velocities)
 def test_boxes_overlap_from_the_time_on_and_not_before(a, b, velocity):
-    time_s = meeting_time(a, velocity, b, STILL)
+    time_s = overlap_time(a, velocity, b, STILL)
     before_s = np.linspace(0, min(time_s, 5.0) * (1 - 1e-6) - 1e-6, 40)
     assert time_s == 0 or not any(boxes_overlap(moved(a, t * velocity), b) for t in before_s)
     if np.isfinite(time_s):

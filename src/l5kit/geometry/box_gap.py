@@ -1,4 +1,4 @@
-"""Gap between oriented boxes, and the time until boxes that move on meet, for use inside kernels."""
+"""Gap between oriented boxes, and the time until boxes that move on overlap, for use inside kernels."""
 
 import numpy as np
 from numba import njit
@@ -19,7 +19,7 @@ def box_gap(a: Float64Array, b: Float64Array) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def meeting_time(a: Float64Array, velocity_a: Float64Array, b: Float64Array, velocity_b: Float64Array) -> float:
+def overlap_time(a: Float64Array, velocity_a: Float64Array, b: Float64Array, velocity_b: Float64Array) -> float:
     """Return after how many seconds two boxes overlap that go on with their velocities and do not turn.
 
     It is exact: boxes overlap while their shadows do on all four directions of their sides (separating axis theorem),

@@ -25,7 +25,9 @@ __all__ = [
     "stands",
 ]
 
-_STOPPED_MPS = 0.05
+_STANDS_MPS = 0.05
+"""Who is as slow stands, the AV and others alike."""
+
 _BEHIND_RAD = math.radians(150.0)
 
 _TOLERATED = {RoadUserGroup.VEHICLE: 0, RoadUserGroup.VULNERABLE: 0, RoadUserGroup.OTHER: 1}
@@ -152,7 +154,7 @@ def kind_of(
     ego: Float64Array, rear_axle_m: Float64Array, speed_mps: float, other: Float64Array, other_stands: bool
 ) -> int:
     """Return how the AV and another whose boxes overlap have met."""
-    if speed_mps <= _STOPPED_MPS:
+    if speed_mps <= _STANDS_MPS:
         return _EGO_STOPPED
     if other_stands:
         return _OTHER_STOPPED
@@ -164,7 +166,7 @@ def kind_of(
 @njit(nogil=True, cache=True, error_model="numpy")
 def stands(group: int, speed_mps: float) -> bool:
     """Return whether a road user of a group and a speed is one that stands still."""
-    return group == _OTHER_OBJECT or speed_mps <= _STOPPED_MPS
+    return group == _OTHER_OBJECT or speed_mps <= _STANDS_MPS
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.geometry.box_gap import box_gap, meeting_time
+from l5kit.geometry.box_gap import box_gap, overlap_time
 from l5kit.geometry.box_overlap import boxes_overlap
 
 __all__ = ["HORIZON_S", "REACH_M", "look_around"]
@@ -80,7 +80,7 @@ def _write_neighbours(
                     is_colliding[row] = True
                 closing_mps = np.hypot(velocities_mps[other, 0] - velocity[0], velocities_mps[other, 1] - velocity[1])
                 if moves and least_m < times_s[row] * closing_mps and _is_ahead(box, boxes[other]):
-                    time_s = meeting_time(box, velocity, boxes[other], velocities_mps[other])
+                    time_s = overlap_time(box, velocity, boxes[other], velocities_mps[other])
                     times_s[row] = min(times_s[row], time_s)
 
 
