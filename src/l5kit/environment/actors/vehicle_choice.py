@@ -105,17 +105,18 @@ def _logged_places(
     A place is x, y, yaw and the length of the route up to there, (F, P, 4).
     """
     begin = int(bank.frame_starts[bank_row])
-    bounds = bank.rows[0][begin + int(batch.starts[0]) : begin + int(batch.stops[0]) + 1]
+    logged = bank.rows
+    bounds = logged.starts[begin + int(batch.starts[0]) : begin + int(batch.stops[0]) + 1]
     rows = slice(int(bounds[0]), int(bounds[-1]))
     numbers = np.full(len(batch.tracks), -1)
     numbers[tracks] = np.arange(len(tracks))
-    of_rows = numbers[np.searchsorted(batch.tracks.track_ids, bank.track_ids[bank.rows[7][rows]])]
+    of_rows = numbers[np.searchsorted(batch.tracks.track_ids, bank.track_ids[logged.tracks[rows]])]
     frames = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     is_wanted = of_rows >= 0
     places = np.zeros((len(bounds) - 1, len(tracks), 4))
     is_there = np.zeros(places.shape[:2], np.bool_)
     wanted = frames[is_wanted], of_rows[is_wanted]
-    places[wanted] = np.column_stack([bank.rows[4][rows][is_wanted, :3], bank.rows[8][rows][is_wanted]])
+    places[wanted] = np.column_stack([logged.boxes[rows][is_wanted, :3], logged.arcs_m[rows][is_wanted]])
     is_there[wanted] = True
     for frame in range(1, len(places)):
         is_missing = ~is_there[frame]

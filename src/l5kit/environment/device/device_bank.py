@@ -69,7 +69,7 @@ class DeviceBank:
         return cls(
             backend=backend,
             num_scenes=len(bank),
-            most_rows=int(np.diff(bank.rows[0]).max(initial=0)),
+            most_rows=int(np.diff(bank.rows.starts).max(initial=0)),
             most_seats=max(int(np.diff(bank.routes).max()) - 1, 1),
             scenes=(sent[0], sent[1]),
             rows=rows,

@@ -117,7 +117,7 @@ class DeviceDrivingReward:
 
 def _most_tracks(bank: SceneBank) -> int:
     """Return how many tracks the scene has that has most of them, at least 1; each collides once at most."""
-    bounds: Int64Array = bank.rows[0][bank.frame_starts]
-    tracks = bank.rows[7]
+    bounds: Int64Array = bank.rows.starts[bank.frame_starts]
+    tracks = bank.rows.tracks
     counts = [len(np.unique(tracks[first:end])) for first, end in itertools.pairwise(bounds.tolist())]
     return max(1, *counts)

@@ -8,7 +8,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.environment.device.device_traffic_kernels import MET
 from l5kit.environment.rewards.step_faults import farthest_corner, write_corners
-from l5kit.environment.traffic.traffic_kernels import LogRows, SeatArrays, list_present
+from l5kit.environment.traffic.traffic_kernels import LogRows, Seats, list_present
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.simulation.vehicle_steps import Moved, step_bicycle, step_by_curvature, step_unicycle
 
@@ -75,6 +75,7 @@ def check_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """
     slots, scenes, rows, traffic, surface, boxes, (corners_m, areas), found = arguments
     (frames, bank_rows, _), seats, (present, marks) = traffic
+    rows, seats = LogRows(*rows), Seats(*seats)
     is_collided, off_road_m, is_over = found
     slot = slots[item]
     if frames[slot] < 0:
@@ -104,19 +105,19 @@ def _overlaps(
     frame: int,
     num_own: int,
     rows: LogRows,
-    seats: SeatArrays,
+    seats: Seats,
     box: Float64Array,
     present: Int64Array,
     is_met: BoolArray,
 ) -> bool:
     """Return whether a box overlaps that of a road user of a slot."""
-    states: NumericArray = seats[0][slot]
+    states: NumericArray = seats.states[slot]
     count = list_present(frame, rows, states, num_own, present, is_met)
     for number in range(count):
         who = present[number]
         if who < 0:
-            if seats[4][slot, -1 - who] >= 0 and boxes_overlap(box, seats[2][slot, -1 - who]):
+            if seats.groups[slot, -1 - who] >= 0 and boxes_overlap(box, seats.boxes[slot, -1 - who]):
                 return True
-        elif rows[3][who] >= 0 and boxes_overlap(box, rows[4][who]):
+        elif rows.groups[who] >= 0 and boxes_overlap(box, rows.boxes[who]):
             return True
     return False

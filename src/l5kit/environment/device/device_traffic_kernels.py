@@ -11,6 +11,10 @@ from numba import njit
 from l5kit.environment.traffic.traffic_kernels import (
     DRIVEN,
     LOGGED,
+    EnteringRoom,
+    FoundRows,
+    LogRows,
+    Seats,
     begin_seats,
     list_present,
     move_seat,
@@ -59,6 +63,7 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     slot = slots[item]
     if not 0 <= slot < len(frames):
         return
+    rows, seats = LogRows(*rows), Seats(*seats)
     present, marks, objects, numbers, driven, steps = room
     steps[slot, _MOVED] = 0
     frame, scene = frames[slot], bank_rows[slot]
@@ -69,7 +74,7 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     if near_m <= 0:
         return
     first = scenes[1][scene] + 1
-    num_own, states = scenes[1][scene + 1] - first, seats[0][slot]
+    num_own, states = scenes[1][scene + 1] - first, seats.states[slot]
     begin_seats(slot, row, first, rows, seats, paths, ego[0][item], near_m)
     count = 0
     for seat in range(num_own):
@@ -99,8 +104,9 @@ def move_seats(item: int, arguments: tuple[Any, ...]) -> None:
     slot, number = slots[item // most], item % most
     if not 0 <= slot < len(steps) or number >= steps[slot, _MOVED]:
         return
+    seats = Seats(*seats)
     seat, frame = driven[slot, number], steps[slot, _FRAME]
-    own = (seats[1][slot, seat], seats[2][slot, seat], seats[3][slot, seat])
+    own = (seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat])
     ranks = lights[light_starts[frame] : light_starts[frame + 1]]
     seen = objects[slot, : steps[slot, _OBJECTS]]
     move_seat(own, steps[slot, _FIRST] + seat, paths, seen, numbers[slot, seat], ranks, drive, poses[slot, seat])
@@ -120,8 +126,11 @@ def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
     scene = bank_rows[slot]
     num_own = scenes[1][scene + 1] - scenes[1][scene] - 1
     of_slot = marks[slot]
-    scratch = (present[slot], of_slot[MET], objects[slot, :, :5], of_slot[THERE], of_slot[NEW], of_slot[BLOCKED])
-    withhold_seats(slot, scenes[0][scene] + frames[slot], num_own, rows, seats, ego_boxes[item], near_m, scratch)
+    entering = EnteringRoom(
+        present[slot], of_slot[MET], objects[slot, :, :5], of_slot[THERE], of_slot[NEW], of_slot[BLOCKED]
+    )
+    frame = scenes[0][scene] + frames[slot]
+    withhold_seats(slot, frame, num_own, LogRows(*rows), Seats(*seats), ego_boxes[item], near_m, entering)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -133,6 +142,7 @@ def write_all_rows(item: int, arguments: tuple[Any, ...]) -> None:
     groups, boxes, velocities and tracks of all rows.
     """
     slots, (frames, bank_rows, _), scenes, rows, path_tracks, seats, (present, marks), sizes, starts, found = arguments
+    rows, seats, found = LogRows(*rows), Seats(*seats), FoundRows(*found)
     slot, count = slots[item], 0
     if 0 <= slot < len(frames) and frames[slot] >= 0:
         scene = bank_rows[slot]
@@ -142,4 +152,4 @@ def write_all_rows(item: int, arguments: tuple[Any, ...]) -> None:
         count = write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, found, begin)
     sizes[item] = count
     for row in range(starts[item] + count, starts[item + 1]):
-        found[0][row] = -1
+        found.groups[row] = -1

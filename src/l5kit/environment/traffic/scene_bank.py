@@ -174,16 +174,16 @@ class SceneBank:
             of["path_tracks"],
             of["path_last_frames"],
         )
-        self.rows = (
-            of["row_starts"],
-            of["seats"],
-            of["is_entering"],
-            of["groups"],
-            of["boxes"],
-            of["directions"],
-            of["velocities_mps"],
-            of["tracks"],
-            of["arcs_m"],
+        self.rows = LogRows(
+            starts=of["row_starts"],
+            seats=of["seats"],
+            is_new=of["is_entering"],
+            groups=of["groups"],
+            boxes=of["boxes"],
+            headings=of["directions"],
+            velocities_mps=of["velocities_mps"],
+            tracks=of["tracks"],
+            arcs_m=of["arcs_m"],
         )
         self.colors = (of["color_starts"], of["color_lanes"], of["color_ranks"])
         self.paths = (

@@ -5,6 +5,7 @@ states: where the log has it, driven, or waiting for room, with which the frame 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -20,26 +21,116 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
 """States of seats; the last one is for those of which it is not known yet whether they find room."""
 
-LogRows = tuple[
-    Int64Array, Int32Array, BoolArray, Int64Array, Float64Array, Float64Array, Float64Array, Int64Array, Float64Array
-]
-"""First row of each frame and the end of the last one, (F + 1,); of each row its seat or -1, whether the frame before
-does not have its track, its group, box, cosine and sine of its yaw, velocity, track, and how far it is on its path."""
 
-SeatArrays = tuple[NumericArray, Float64Array, Float64Array, Float64Array, Int64Array]
-"""Of each seat of each environment, (N, T, ...): its state, int8, and of those that are driven motion, box, velocity
-and group."""
+class LogRows(NamedTuple):
+    """The agents of the log in F frames, N rows, those of a frame after those of the one before.
 
-Places = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
-"""Of each of B environments: its number, its current frame counted in its scene and in all frames, the path of its
-first seat and the end of these paths."""
+    Attributes:
+        starts: First row of each frame and the end of the last one, (F + 1,).
+        seats: The seat of each, -1 for none, (N,).
+        is_new: Whether the frame before does not have its track, (N,).
+        groups: A ``RoadUserGroup`` of each, (N,).
+        boxes: World x, y, yaw, length and width, (N, 5).
+        headings: Cosine and sine of the yaws, (N, 2).
+        velocities_mps: (N, 2).
+        tracks: (N,).
+        arcs_m: How far each is on the path of its seat, (N,).
+    """
 
-_Scratch = tuple[Int64Array, BoolArray, Float64Array, Int64Array, Int64Array, Float64Array]
-"""Who is there, marks and numbers of seats, objects, lights and a pose; the last but one are zero between calls."""
+    starts: Int64Array
+    seats: Int32Array
+    is_new: BoolArray
+    groups: Int64Array
+    boxes: Float64Array
+    headings: Float64Array
+    velocities_mps: Float64Array
+    tracks: Int64Array
+    arcs_m: Float64Array
 
-EnteringScratch = tuple[Int64Array, BoolArray, Float64Array, BoolArray, BoolArray, BoolArray]
-"""Room for who is there, (M,), marks of seats, (T,), and of who is there boxes, (M, 5), whether they take room, whether
-they appear, and whether they are blocked, (M,)."""
+
+class Seats(NamedTuple):
+    """The T seats of each of N environments; all but the states is of those that are driven.
+
+    Attributes:
+        states: int8, (N, T).
+        motions: What their driver remembers, (N, T, any).
+        boxes: (N, T, 5).
+        velocities_mps: (N, T, 2).
+        groups: (N, T).
+    """
+
+    states: NumericArray
+    motions: Float64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
+    groups: Int64Array
+
+
+class Places(NamedTuple):
+    """Where B environments are.
+
+    Attributes:
+        slots: Their numbers.
+        scene_frames: Their current frames, counted in their scenes.
+        frames: The same, counted in all frames.
+        firsts: The path of the first seat of each.
+        stops: The end of these paths.
+    """
+
+    slots: Int64Array
+    scene_frames: Int64Array
+    frames: Int64Array
+    firsts: Int64Array
+    stops: Int64Array
+
+
+class FoundRows(NamedTuple):
+    """Takes agents of current frames: group, box, velocity and track of each row."""
+
+    groups: Int64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
+    tracks: Int64Array
+
+
+class EnteringRoom(NamedTuple):
+    """Room for those of one frame.
+
+    Attributes:
+        present: Who is there, (M,).
+        is_met: Marks of seats, (T,).
+        boxes: Of who is there, (M, 5).
+        is_there: Whether they take room, (M,).
+        is_new: Whether they appear, (M,).
+        is_blocked: Whether they appear where a box stands, (M,).
+    """
+
+    present: Int64Array
+    is_met: BoolArray
+    boxes: Float64Array
+    is_there: BoolArray
+    is_new: BoolArray
+    is_blocked: BoolArray
+
+
+class _MovingRoom(NamedTuple):
+    """Room for those of one frame; lights are zero between calls.
+
+    Attributes:
+        present: Who is there, (M,).
+        is_met: Marks of seats, (T,).
+        objects: What drivers see of who is there, and the AV, (M + 1, OBJECT_FIELDS).
+        numbers: Which of these each seat is, (T,).
+        ranks: Lights of all lanes, (L,).
+        pose: Of the vehicle that is moved, (1, 3).
+    """
+
+    present: Int64Array
+    is_met: BoolArray
+    objects: Float64Array
+    numbers: Int64Array
+    ranks: Int64Array
+    pose: Float64Array
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -60,8 +151,8 @@ def list_present(
     """
     is_met[:num_seats] = False
     count = 0
-    for row in range(rows[0][frame], rows[0][frame + 1]):
-        seat = rows[1][row]
+    for row in range(rows.starts[frame], rows.starts[frame + 1]):
+        seat = rows.seats[row]
         who = row
         if 0 <= seat < num_seats:
             if states[seat] == WAITING:
@@ -82,8 +173,8 @@ def list_present(
 def most_present(places: Places, rows: LogRows, num_seats: int) -> int:
     """Return how many may be there in one of the current frames, at most."""
     most = 0
-    for frame in places[2]:
-        most = max(most, rows[0][frame + 1] - rows[0][frame])
+    for frame in places.frames:
+        most = max(most, rows.starts[frame + 1] - rows.starts[frame])
     return most + num_seats
 
 
@@ -91,7 +182,7 @@ def most_present(places: Places, rows: LogRows, num_seats: int) -> int:
 def move_agents(
     places: Places,
     rows: LogRows,
-    seats: SeatArrays,
+    seats: Seats,
     paths: PathArrays,
     last_frames: Int64Array,
     ego: EgoRows,
@@ -114,24 +205,24 @@ def move_agents(
         drive: As :func:`~l5kit.simulation.lanes.lane_following.drive_on` takes it, and how near is near, metres.
         counts: Takes how many are moved in each environment, (B,).
     """
-    num_seats = seats[0].shape[1]
+    num_seats = seats.states.shape[1]
     most = most_present(places, rows, num_seats)
     present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
     objects, numbers = np.empty((most + 1, OBJECT_FIELDS)), np.empty(num_seats, np.int64)
     ranks, pose = np.zeros(num_lanes, np.int64), np.empty((1, 3))
-    scratch = (present, is_met, objects, numbers, ranks, pose)
-    _move_all(places, rows, seats, paths, last_frames, (ego, colors), scratch, drive, counts)
+    room = _MovingRoom(present, is_met, objects, numbers, ranks, pose)
+    _move_all(places, rows, seats, paths, last_frames, (ego, colors), room, drive, counts)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _move_all(
     places: Places,
     rows: LogRows,
-    seats: SeatArrays,
+    seats: Seats,
     paths: PathArrays,
     last_frames: Int64Array,
     seen_rows: tuple[EgoRows, ColorRows],
-    scratch: _Scratch,
+    room: _MovingRoom,
     drive: tuple[Drive, float],
     counts: Int64Array,
 ) -> None:
@@ -144,17 +235,17 @@ def _move_all(
         uncounted(drive),
     )
     ego, colors = uncounted(seen_rows)
-    present, is_met, objects, numbers, ranks, pose = uncounted(scratch)
-    for place in range(len(places[0])):
-        slot, frame, first = places[0][place], places[1][place], places[3][place]
-        num_own, states, seen = places[4][place] - first, seats[0][slot], objects[:0]
-        begin_seats(slot, places[2][place], first, rows, seats, paths, ego[0][place], drive[1])
+    present, is_met, objects, numbers, ranks, pose = uncounted(room)
+    for place in range(len(places.slots)):
+        slot, frame, first = places.slots[place], places.scene_frames[place], places.firsts[place]
+        num_own, states, seen = places.stops[place] - first, seats.states[slot], objects[:0]
+        begin_seats(slot, places.frames[place], first, rows, seats, paths, ego[0][place], drive[1])
         count = 0
         for seat in range(num_own):
             count += states[seat] == DRIVEN and last_frames[first + seat] > frame
         counts[place] = count
         if count > 0:
-            num_present = list_present(places[2][place], rows, states, num_own, present, is_met)
+            num_present = list_present(places.frames[place], rows, states, num_own, present, is_met)
             num_objects = write_objects(slot, rows, seats, present[:num_present], objects, numbers)
             write_object(objects, num_objects, ego[0][place], ego[1][place])
             seen = objects[: num_objects + 1]
@@ -162,7 +253,7 @@ def _move_all(
         for seat in range(num_own):
             if states[seat] == DRIVEN:
                 if last_frames[first + seat] > frame:
-                    own = (seats[1][slot, seat], seats[2][slot, seat], seats[3][slot, seat])
+                    own = (seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat])
                     move_seat(own, first + seat, paths, seen, numbers[seat], ranks, drive[0], pose)
                 else:
                     states[seat] = LOGGED
@@ -183,7 +274,7 @@ def begin_seats(
     frame: int,
     first: int,
     rows: LogRows,
-    seats: SeatArrays,
+    seats: Seats,
     paths: PathArrays,
     ego_box: Float64Array,
     near_m: float,
@@ -201,19 +292,22 @@ def begin_seats(
         near_m: How near is near enough.
     """
     states, motions, boxes, velocities_mps, groups = seats
-    for row in range(rows[0][frame], rows[0][frame + 1]):
-        seat = rows[1][row]
-        if seat < 0 or states[slot, seat] != LOGGED or not _is_near(rows[4][row], rows[3][row], ego_box, near_m):
+    for row in range(rows.starts[frame], rows.starts[frame + 1]):
+        seat = rows.seats[row]
+        if seat < 0 or states[slot, seat] != LOGGED or not _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m):
             continue
-        states[slot, seat], groups[slot, seat] = DRIVEN, rows[3][row]
+        states[slot, seat], groups[slot, seat] = DRIVEN, rows.groups[row]
         for column in range(5):
-            boxes[slot, seat, column] = rows[4][row, column]
-        velocities_mps[slot, seat, 0], velocities_mps[slot, seat, 1] = rows[6][row, 0], rows[6][row, 1]
-        x_mps, y_mps, box = rows[6][row, 0], rows[6][row, 1], rows[4][row]
+            boxes[slot, seat, column] = rows.boxes[row, column]
+        velocities_mps[slot, seat, 0], velocities_mps[slot, seat, 1] = (
+            rows.velocities_mps[row, 0],
+            rows.velocities_mps[row, 1],
+        )
+        x_mps, y_mps, box = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1], rows.boxes[row]
         ahead_mps = x_mps * math.cos(box[2]) + y_mps * math.sin(box[2])
         speed_mps = math.copysign(math.sqrt(x_mps * x_mps + y_mps * y_mps), ahead_mps)
         points_m = paths[1][paths[0][first + seat] : paths[0][first + seat + 1]]
-        first_point, stop = points_around(rows[8][row], len(points_m))
+        first_point, stop = points_around(rows.arcs_m[row], len(points_m))
         put_on_path(points_m, first_point, stop, (box[0], box[1], box[2]), speed_mps, motions[slot, seat])
 
 
@@ -221,7 +315,7 @@ def begin_seats(
 def write_objects(
     slot: int,
     rows: LogRows,
-    seats: SeatArrays,
+    seats: Seats,
     present: Int64Array,
     objects: Float64Array,
     numbers: Int64Array,
@@ -232,14 +326,14 @@ def write_objects(
         if who < 0:
             seat = -1 - who
             numbers[seat] = count
-            write_object(objects, count, seats[2][slot, seat], seats[3][slot, seat])
+            write_object(objects, count, seats.boxes[slot, seat], seats.velocities_mps[slot, seat])
             count += 1
-        elif rows[3][who] >= 0:
-            box = rows[4][who]
+        elif rows.groups[who] >= 0:
+            box = rows.boxes[who]
             objects[count, 0], objects[count, 1] = box[0], box[1]
-            objects[count, 2], objects[count, 3] = rows[5][who, 0], rows[5][who, 1]
+            objects[count, 2], objects[count, 3] = rows.headings[who, 0], rows.headings[who, 1]
             objects[count, 4], objects[count, 5] = 0.5 * box[3], 0.5 * box[4]
-            objects[count, 6], objects[count, 7] = rows[6][who, 0], rows[6][who, 1]
+            objects[count, 6], objects[count, 7] = rows.velocities_mps[who, 0], rows.velocities_mps[who, 1]
             objects[count, 8] = 0.5 * math.sqrt(box[3] * box[3] + box[4] * box[4])
             count += 1
     return count
@@ -268,7 +362,7 @@ def move_seat(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def withhold_agents(places: Places, rows: LogRows, seats: SeatArrays, ego_boxes: Float64Array, near_m: float) -> None:
+def withhold_agents(places: Places, rows: LogRows, seats: Seats, ego_boxes: Float64Array, near_m: float) -> None:
     """Let seats wait that would appear where a box stands.
 
     Args:
@@ -279,15 +373,15 @@ def withhold_agents(places: Places, rows: LogRows, seats: SeatArrays, ego_boxes:
         near_m: Distance of the AV up to which seats are driven.
     """
     places, rows, seats = uncounted(places), uncounted(rows), uncounted(seats)
-    num_seats = seats[0].shape[1]
+    num_seats = seats.states.shape[1]
     most = most_present(places, rows, num_seats)
     present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
     boxes, is_there = np.empty((most, 5)), np.empty(most, np.bool_)
     is_new, is_blocked = np.empty(most, np.bool_), np.empty(most, np.bool_)
-    scratch = (present, is_met, boxes, is_there, is_new, is_blocked)
-    for place in range(len(places[0])):
-        num_own = places[4][place] - places[3][place]
-        withhold_seats(places[0][place], places[2][place], num_own, rows, seats, ego_boxes[place], near_m, scratch)
+    room = EnteringRoom(present, is_met, boxes, is_there, is_new, is_blocked)
+    for place in range(len(places.slots)):
+        num_own = places.stops[place] - places.firsts[place]
+        withhold_seats(places.slots[place], places.frames[place], num_own, rows, seats, ego_boxes[place], near_m, room)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -296,10 +390,10 @@ def withhold_seats(
     frame: int,
     num_own: int,
     rows: LogRows,
-    seats: SeatArrays,
+    seats: Seats,
     ego_box: Float64Array,
     near_m: float,
-    scratch: EnteringScratch,
+    room: EnteringRoom,
 ) -> None:
     """Let seats of an environment wait that would appear where a box stands.
 
@@ -311,12 +405,12 @@ def withhold_seats(
         seats: The seats, changed.
         ego_box: The AV in this frame, (5,).
         near_m: Distance of the AV up to which seats are driven.
-        scratch: Room.
+        room: Room for those of the frame.
     """
-    states = seats[0][slot]
+    states = seats.states[slot]
     if not _let_in(frame, rows, states, ego_box, near_m):
         return
-    present, is_met, boxes, is_there, is_new, is_blocked = scratch
+    present, is_met, boxes, is_there, is_new, is_blocked = room
     count = list_present(frame, rows, states, num_own, present, is_met)
     for number in range(count):
         who = present[number]
@@ -324,16 +418,16 @@ def withhold_seats(
         if who < 0:
             is_there[number] = True
             for column in range(5):
-                boxes[number, column] = seats[2][slot, -1 - who, column]
+                boxes[number, column] = seats.boxes[slot, -1 - who, column]
         else:
-            is_there[number] = rows[3][who] >= 0
-            is_new[number] = rows[1][who] >= 0 and states[rows[1][who]] == _ENTERING
+            is_there[number] = rows.groups[who] >= 0
+            is_new[number] = rows.seats[who] >= 0 and states[rows.seats[who]] == _ENTERING
             for column in range(5):
-                boxes[number, column] = rows[4][who, column]
+                boxes[number, column] = rows.boxes[who, column]
     mark_blocked_rows(0, count, boxes, ego_box, is_there, is_new, is_blocked)
     for number in range(count):
         if is_new[number]:
-            states[rows[1][present[number]]] = WAITING if is_blocked[number] else LOGGED
+            states[rows.seats[present[number]]] = WAITING if is_blocked[number] else LOGGED
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -343,11 +437,11 @@ def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Arr
     Those that appear farther away are where the log has them, whoever stands there.
     """
     is_any = False
-    for row in range(rows[0][frame], rows[0][frame + 1]):
-        seat = rows[1][row]
-        if seat < 0 or states[seat] == DRIVEN or not (rows[2][row] or states[seat] == WAITING):
+    for row in range(rows.starts[frame], rows.starts[frame + 1]):
+        seat = rows.seats[row]
+        if seat < 0 or states[seat] == DRIVEN or not (rows.is_new[row] or states[seat] == WAITING):
             continue
-        is_entering = _is_near(rows[4][row], rows[3][row], ego_box, near_m)
+        is_entering = _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m)
         states[seat] = _ENTERING if is_entering else LOGGED
         is_any |= is_entering
     return is_any
@@ -357,10 +451,10 @@ def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Arr
 def write_rows(
     places: Places,
     rows: LogRows,
-    seats: SeatArrays,
+    seats: Seats,
     path_tracks: Int64Array,
     starts: Int64Array,
-    found: tuple[Int64Array, Float64Array, Float64Array, Int64Array],
+    found: FoundRows,
 ) -> None:
     """Write the agents of the current frames of B environments.
 
@@ -373,16 +467,16 @@ def write_rows(
         found: Take group, box, velocity and track of each row; there must be room.
     """
     places, rows, seats, found = uncounted(places), uncounted(rows), uncounted(seats), uncounted(found)
-    num_seats = seats[0].shape[1]
+    num_seats = seats.states.shape[1]
     present = np.empty(most_present(places, rows, num_seats), np.int64)
     is_met = np.empty(num_seats, np.bool_)
     end = 0
-    for place in range(len(places[0])):
-        slot, frame, first = places[0][place], places[2][place], places[3][place]
+    for place in range(len(places.slots)):
+        slot, frame, first = places.slots[place], places.frames[place], places.firsts[place]
         starts[place] = end
-        num_own = min(places[4][place] - first, num_seats)
+        num_own = min(places.stops[place] - first, num_seats)
         end += write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, (present, is_met), found, end)
-    starts[len(places[0])] = end
+    starts[len(places.slots)] = end
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -392,10 +486,10 @@ def write_slot_rows(
     first: int,
     num_own: int,
     rows: LogRows,
-    seats: SeatArrays,
+    seats: Seats,
     path_tracks: Int64Array,
     scratch: tuple[Int64Array, BoolArray],
-    found: tuple[Int64Array, Float64Array, Float64Array, Int64Array],
+    found: FoundRows,
     begin: int,
 ) -> int:
     """Write the agents of the current frame of an environment behind others, and return how many they are.
@@ -414,19 +508,19 @@ def write_slot_rows(
     """
     is_as_logged = True
     for seat in range(num_own):
-        is_as_logged = is_as_logged and seats[0][slot, seat] == LOGGED
+        is_as_logged = is_as_logged and seats.states[slot, seat] == LOGGED
     if is_as_logged:
-        return _copy_rows(rows, rows[0][frame], rows[0][frame + 1], found, begin)
-    count = list_present(frame, rows, seats[0][slot], num_own, scratch[0], scratch[1])
+        return _copy_rows(rows, rows.starts[frame], rows.starts[frame + 1], found, begin)
+    count = list_present(frame, rows, seats.states[slot], num_own, scratch[0], scratch[1])
     for number in range(count):
         who, end = scratch[0][number], begin + number
         if who < 0:
             seat = -1 - who
-            found[0][end], found[3][end] = seats[4][slot, seat], path_tracks[first + seat]
+            found.groups[end], found.tracks[end] = seats.groups[slot, seat], path_tracks[first + seat]
             for column in range(5):
-                found[1][end, column] = seats[2][slot, seat, column]
+                found.boxes[end, column] = seats.boxes[slot, seat, column]
             for column in range(2):
-                found[2][end, column] = seats[3][slot, seat, column]
+                found.velocities_mps[end, column] = seats.velocities_mps[slot, seat, column]
         else:
             _copy_rows(rows, who, who + 1, found, end)
     return count
@@ -437,15 +531,15 @@ def _copy_rows(
     rows: LogRows,
     first: int,
     stop: int,
-    found: tuple[Int64Array, Float64Array, Float64Array, Int64Array],
+    found: FoundRows,
     end: int,
 ) -> int:
     """Write rows of the log behind others, and return how many they are."""
     groups, boxes, velocities_mps, tracks = found
     for row in range(first, stop):
         place = end + row - first
-        groups[place], tracks[place] = rows[3][row], rows[7][row]
+        groups[place], tracks[place] = rows.groups[row], rows.tracks[row]
         for column in range(5):
-            boxes[place, column] = rows[4][row, column]
-        velocities_mps[place, 0], velocities_mps[place, 1] = rows[6][row, 0], rows[6][row, 1]
+            boxes[place, column] = rows.boxes[row, column]
+        velocities_mps[place, 0], velocities_mps[place, 1] = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1]
     return stop - first

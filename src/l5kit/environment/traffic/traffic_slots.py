@@ -10,8 +10,9 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import (
     LOGGED,
     WAITING,
+    FoundRows,
     Places,
-    SeatArrays,
+    Seats,
     move_agents,
     withhold_agents,
     write_rows,
@@ -123,7 +124,7 @@ class TrafficSlots:
         self.bank_rows[slots], self.frames[slots], self._counts[slots] = bank_rows, frames, 0
         if self.drives is not None:
             self._make_room(int((self.bank.routes[bank_rows + 1] - self.bank.routes[bank_rows]).max(initial=1)) - 1)
-            self._seats[0][slots] = LOGGED
+            self._seats.states[slots] = LOGGED
 
     def step(self, slots: Int64Array, ego_boxes: Float64Array, ego_velocities_mps: Float64Array) -> None:
         """Move all agents of slots (B,), none of them twice, to the next frame; :meth:`enter` completes the step.
@@ -140,7 +141,7 @@ class TrafficSlots:
         places = self._places(slots)
         bank, of_slots = self.bank, self.bank_rows[slots]
         stops = bank.frame_starts[of_slots + 1]
-        require_range("the next frame of slots", places[2] + 1, stops)
+        require_range("the next frame of slots", places.frames + 1, stops)
         _require_shape("ego_boxes", ego_boxes, (len(slots), 5))
         _require_shape("ego_velocities_mps", ego_velocities_mps, (len(slots), 2))
         if self._numbers is not None:
@@ -152,7 +153,7 @@ class TrafficSlots:
                 bank.paths,
                 bank.path_last_frames,
                 (np.ascontiguousarray(ego_boxes, np.float64), np.ascontiguousarray(ego_velocities_mps, np.float64)),
-                (places[2], *bank.colors),
+                (places.frames, *bank.colors),
                 bank.num_lanes,
                 (self._numbers.on(bank.paths), self._near_m),
                 counts,
@@ -184,9 +185,9 @@ class TrafficSlots:
             IndexOutOfRangeError: There is no such slot, or nothing has started in it.
         """
         places = self._places(slots)
-        row_starts = self.bank.rows[0]
-        most = int((row_starts[places[2] + 1] - row_starts[places[2]]).sum() + self._counts[slots].sum())
-        if most > len(self._memory[0]):
+        row_starts = self.bank.rows.starts
+        most = int((row_starts[places.frames + 1] - row_starts[places.frames]).sum() + self._counts[slots].sum())
+        if most > len(self._memory.groups):
             self._memory = _make_rows(most + most // 4)
         starts = np.empty(len(slots) + 1, np.int64)
         write_rows(places, self.bank.rows, self._seats, self.bank.path_tracks, starts, self._memory)
@@ -205,16 +206,16 @@ class TrafficSlots:
             IndexOutOfRangeError: There is no such slot, or nothing has started in it.
         """
         places = self._places(slots)
-        states = self._seats[0][slots]
+        states = self._seats.states[slots]
         of_slots, of_seats = np.nonzero(states != LOGGED)
-        paths = places[3][of_slots] + of_seats
+        paths = places.firsts[of_slots] + of_seats
         is_hidden: BoolArray = states[of_slots, of_seats] == WAITING
-        found = self._seats[2][places[0][of_slots], of_seats]
+        found = self._seats.boxes[places.slots[of_slots], of_seats]
         return DrivenRows(
             starts=np.searchsorted(of_slots, np.arange(len(slots) + 1)).astype(np.int64),
             track_ids=self.bank.track_ids[self.bank.path_tracks[paths]],
             poses=found[:, :3],
-            velocities_mps=self._seats[3][places[0][of_slots], of_seats],
+            velocities_mps=self._seats.velocities_mps[places.slots[of_slots], of_seats],
             is_hidden=is_hidden,
         )
 
@@ -226,17 +227,17 @@ class TrafficSlots:
             raise IndexOutOfRangeError(f"nothing has started in slot {int(slots[np.argmin(frames)])}; call start()")
         bank = self.bank
         first = bank.routes[of_slots] + 1
-        return (
-            np.ascontiguousarray(slots),
-            frames,
-            bank.frame_starts[of_slots] + frames,
-            first,
-            bank.routes[of_slots + 1],
+        return Places(
+            slots=np.ascontiguousarray(slots),
+            scene_frames=frames,
+            frames=bank.frame_starts[of_slots] + frames,
+            firsts=first,
+            stops=bank.routes[of_slots + 1],
         )
 
     def _make_room(self, num_seats: int) -> None:
         """See to it that there is room for a number of seats in each slot."""
-        before = self._seats[0].shape[1]
+        before = self._seats.states.shape[1]
         if num_seats > before:
             grown = _make_seats(len(self), max(num_seats, 2 * before))
             for new, old in zip(grown, self._seats, strict=True):
@@ -244,21 +245,21 @@ class TrafficSlots:
             self._seats = grown
 
 
-def _make_seats(num_slots: int, num_seats: int) -> SeatArrays:
+def _make_seats(num_slots: int, num_seats: int) -> Seats:
     """Return room for seats, all of which are where the log has them."""
     shape = (num_slots, num_seats)
-    return (
-        np.full(shape, LOGGED, np.int8),
-        np.zeros((*shape, NUM_COLUMNS)),
-        np.zeros((*shape, 5)),
-        np.zeros((*shape, 2)),
-        np.zeros(shape, np.int64),
+    return Seats(
+        states=np.full(shape, LOGGED, np.int8),
+        motions=np.zeros((*shape, NUM_COLUMNS)),
+        boxes=np.zeros((*shape, 5)),
+        velocities_mps=np.zeros((*shape, 2)),
+        groups=np.zeros(shape, np.int64),
     )
 
 
-def _make_rows(size: int) -> tuple[Int64Array, Float64Array, Float64Array, Int64Array]:
-    """Return room for groups, boxes, velocities and tracks of rows."""
-    return np.empty(size, np.int64), np.empty((size, 5)), np.empty((size, 2)), np.empty(size, np.int64)
+def _make_rows(size: int) -> FoundRows:
+    """Return room for some rows."""
+    return FoundRows(np.empty(size, np.int64), np.empty((size, 5)), np.empty((size, 2)), np.empty(size, np.int64))
 
 
 def require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
