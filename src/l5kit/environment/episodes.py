@@ -244,7 +244,7 @@ def _no_rows(size: int) -> TrafficRows:
 def _no_paths() -> PathArrays:
     start, none = np.zeros(1, np.int64), np.zeros(0)
     whole = none.astype(np.int64)
-    return start, np.zeros((0, 2)), none, start, none, whole, np.zeros((0, 2), np.int64), none
+    return PathArrays(start, np.zeros((0, 2)), none, start, none, whole, np.zeros((0, 2), np.int64), none)
 
 
 _NO_PATHS = _no_paths()

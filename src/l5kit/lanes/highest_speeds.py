@@ -25,17 +25,17 @@ def write_highest_speeds(
         has_limits: Whether speed limits count.
         speeds_mps: Takes the speeds, infinite where nothing ahead makes slower.
     """
-    starts, points_m = paths[0], paths[1]
+    starts, points_m = paths.starts, paths.points_m
     for track in range(len(starts) - 1):
         first, stop = starts[track], starts[track + 1]
-        piece = paths[3][track]
+        piece = paths.piece_starts[track]
         for point in range(first, stop):
             arc_m = (point - first) * PATH_STEP_M
-            while piece + 1 < paths[3][track + 1] and paths[4][piece + 1] <= arc_m:
+            while piece + 1 < paths.piece_starts[track + 1] and paths.piece_arcs_m[piece + 1] <= arc_m:
                 piece += 1
             speeds_mps[point] = _speed_in_bend(points_m[first:stop], point - first, lateral_mps2)
             if has_limits:
-                speeds_mps[point] = min(paths[7][piece], speeds_mps[point])
+                speeds_mps[point] = min(paths.piece_limits_mps[piece], speeds_mps[point])
         for point in range(stop - 2, first - 1, -1):
             after = speeds_mps[point + 1]
             before = math.sqrt(after * after + 2 * braking_mps2 * PATH_STEP_M)

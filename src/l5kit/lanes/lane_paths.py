@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -59,10 +60,17 @@ class TrackPoses(ReadOnlyArrays):
         require_starts(self, "starts", num_parts=len(self.durations_s), end=len(self.yaws_rad))
 
 
-PathArrays = tuple[
-    Int64Array, Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, Int64Array, Float64Array
-]
-"""The fields of :class:`LanePaths`, in their order."""
+class PathArrays(NamedTuple):
+    """The fields of :class:`LanePaths`, as kernels take them."""
+
+    starts: Int64Array
+    points_m: Float64Array
+    lengths_m: Float64Array
+    piece_starts: Int64Array
+    piece_arcs_m: Float64Array
+    piece_lanes: Int64Array
+    line_lanes: Int64Array
+    piece_limits_mps: Float64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +115,8 @@ class LanePaths(ReadOnlyArrays):
 
     @property
     def arrays(self) -> PathArrays:
-        """The fields in their order, as kernels take them."""
-        return (
+        """The fields, as kernels take them."""
+        return PathArrays(
             self.starts,
             self.points_m,
             self.lengths_m,

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_places import FADE_M
 from l5kit.lanes.red_lights import RED, YELLOW
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER
@@ -23,7 +24,8 @@ def path_of(length_m=400.0, limit_mps=10.0):
     starts, pieces = np.array([0, len(points_m)]), np.array([0, 2])
     lanes, line_lanes = np.array([0, 1]), np.array([[-1, -1], [0, -1]])
     limits = np.full(2, limit_mps)
-    return starts, points_m, np.array([length_m]), pieces, np.array([0.0, LINE_M]), lanes, line_lanes, limits
+    arcs_m = np.array([0.0, LINE_M])
+    return PathArrays(starts, points_m, np.array([length_m]), pieces, arcs_m, lanes, line_lanes, limits)
 
 
 def vehicle_at(x_m, speed_mps, *, y_m=0.0, yaw_rad=0.0, paths=None):
@@ -69,7 +71,7 @@ def test_red_stops_whoever_can_stop(gap_m):
 )
 def test_lights_of_the_lane_behind_a_line(line_lanes, stops):
     paths = path_of()
-    paths[6][1] = line_lanes
+    paths.line_lanes[1] = line_lanes
     motion = vehicle_at(LINE_M - 32.0, 10.0, paths=paths)
     for _ in range(600):
         drive_on(paths, 0, motion, (2.0, 1.0), standing_at(390.0), -1, np.array([0, RED]), DRIVE, np.empty((1, 3)))

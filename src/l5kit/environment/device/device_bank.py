@@ -61,7 +61,7 @@ class DeviceBank:
         if len(bank) == 0:
             raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
         line_lanes, *lights = _lights_of(bank)
-        paths = (*bank.paths[:6], line_lanes, bank.paths[7])
+        paths = bank.paths._replace(line_lanes=line_lanes)
         others = (bank.path_tracks, bank.path_last_frames, bank.ego_poses, bank.ego_motion, bank.expert_arcs_m)
         sent = backend.upload([*bank.rows, *paths, bank.frame_starts, bank.routes, *others, *lights])
         rows, sent = tuple(sent[:_NUM_ROWS]), sent[_NUM_ROWS:]
@@ -122,8 +122,8 @@ def _lights_of_lines(bank: SceneBank, lights: Int64Array, firsts: Int64Array) ->
         lights: Scene times lanes of the map, plus lane, of each light, ascending, (L,).
         firsts: First light of each scene and the end of the last one, (S + 1,).
     """
-    line_lanes = bank.paths[6]
-    pieces_of_scenes = np.diff(bank.paths[3][bank.routes])
+    line_lanes = bank.paths.line_lanes
+    pieces_of_scenes = np.diff(bank.paths.piece_starts[bank.routes])
     scenes = np.repeat(np.arange(len(bank)), pieces_of_scenes)[:, None]
     keys = scenes * bank.num_lanes + line_lanes
     places = np.searchsorted(lights, keys)

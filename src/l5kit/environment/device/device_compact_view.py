@@ -13,6 +13,7 @@ from l5kit.environment.device.device_traffic import RowMemory
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import sizes_of, write_lanes, write_surroundings
 from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points
+from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.route_places import follow_route
 
 __all__ = ["DeviceCompactView"]
@@ -100,6 +101,7 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
     layout and points of lanes; room; what is written.
     """
     (frames, bank_rows, _), scenes, paths, (lights, light_lanes), rows, avs, followed, map_parts, room, out = arguments
+    paths = PathArrays(*paths)
     boxes, velocities_mps, motions, num_starts = avs
     row = out[item]
     if frames[item] < 0:
@@ -113,7 +115,7 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
     if followed[0][item] != num_starts[item]:
         # a route may come by the same place twice: at first an AV is looked for around where the log has it
         followed[0][item], followed[1][item, 0] = num_starts[item], followed[2][frame]
-    follow_route(paths[0], paths[1], route, box, False, followed[1][item])
+    follow_route(paths.starts, paths.points_m, route, box, False, followed[1][item])
     ranks = lights[1][lights[0][frame] : lights[0][frame + 1]]
     vehicle, egos, place = (box, motions[item]), (boxes, velocities_mps), followed[1][item]
     write_surroundings(row, sizes, vehicle, (item, -1), rows, egos, paths, route, place, ranks, (near, far_m2))

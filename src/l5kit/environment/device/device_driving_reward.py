@@ -46,7 +46,7 @@ class DeviceDrivingReward:
         backend, bank, size = simulation.backend, simulation.bank, len(simulation)
         bounds = np.array(list(COMFORT_BOUNDS.values()), np.float64)
         line_lanes, *colors, bounds, factors = backend.upload(
-            [bank.paths[6], *bank.colors, bounds, np.array(reward.factors, np.float64)]
+            [bank.paths.line_lanes, *bank.colors, bounds, np.array(reward.factors, np.float64)]
         )
         on_device = simulation.traffic.on_device
         _, _, _, pieces, piece_arcs_m, _, _, limits_mps = on_device.paths

@@ -10,6 +10,7 @@ from l5kit.environment.actions import control_of
 from l5kit.environment.rewards.step_faults import find_faults, write_rear_axle
 from l5kit.environment.rewards.step_terms import write_amounts_of
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
+from l5kit.lanes.lane_paths import PathArrays
 
 __all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "choose_controls", "judge_steps", "scale_actions"]
 
@@ -80,6 +81,7 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
     traffic, bank, avs, (rows, places), map_checks, remembered, room, rules, (last_frames, is_bad), out = arguments
     frames, bank_rows, _ = traffic
     scenes, paths, colors, expert_arcs_m, ego_poses = bank
+    paths = PathArrays(*paths)
     boxes, _, motions, num_starts = avs
     seen_starts, memory, before, now = remembered
     motions_before, places_before, arcs_before_m, rows_before, yaws_before_rad = before

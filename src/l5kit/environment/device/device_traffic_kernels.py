@@ -22,6 +22,7 @@ from l5kit.environment.traffic.traffic_kernels import (
     write_objects,
     write_slot_rows,
 )
+from l5kit.lanes.lane_paths import PathArrays
 from l5kit.simulation.lanes.leaders import write_object
 
 __all__ = ["begin_step", "enter_frame", "move_seats", "start_slots", "write_all_rows"]
@@ -63,7 +64,7 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     slot = slots[item]
     if not 0 <= slot < len(frames):
         return
-    rows, seats = LogRows(*rows), Seats(*seats)
+    rows, seats, paths = LogRows(*rows), Seats(*seats), PathArrays(*paths)
     present, marks, objects, numbers, driven, steps = room
     steps[slot, _MOVED] = 0
     frame, scene = frames[slot], bank_rows[slot]
@@ -104,7 +105,7 @@ def move_seats(item: int, arguments: tuple[Any, ...]) -> None:
     slot, number = slots[item // most], item % most
     if not 0 <= slot < len(steps) or number >= steps[slot, _MOVED]:
         return
-    seats = Seats(*seats)
+    seats, paths = Seats(*seats), PathArrays(*paths)
     seat, frame = driven[slot, number], steps[slot, _FRAME]
     own = (seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat])
     ranks = lights[light_starts[frame] : light_starts[frame + 1]]

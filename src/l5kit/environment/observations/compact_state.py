@@ -89,16 +89,7 @@ def write_compact_states(
         (_kernel(rows[0]), _kernel(rows[1]), _kernel(rows[2]), _kernel(rows[3])),
         (_kernel(egos[0]), _kernel(egos[1])),
         (_kernel(colors[0]), _kernel(colors[1]), _kernel(colors[2]), _kernel(colors[3])),
-        (
-            _kernel(paths[0]),
-            _kernel(paths[1]),
-            _kernel(paths[2]),
-            _kernel(paths[3]),
-            _kernel(paths[4]),
-            _kernel(paths[5]),
-            _kernel(paths[6]),
-            _kernel(paths[7]),
-        ),
+        PathArrays(*map(_kernel, paths)),
         (_kernel(of_vehicles), _kernel(places)),
         out,
     )
@@ -216,7 +207,7 @@ def write_surroundings(
     row[0], row[1] = _clip(speed_mps / SPEED_SCALE_MPS), _clip(motion[1] / ACCELERATION_SCALE_MPS2)
     row[2] = _clip(motion[2])
     row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
-    if route >= 0 and paths[0][route + 1] - paths[0][route] >= 2:
+    if route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2:
         _write_place(row, reach_m, paths, route, (place[0], place[1], place[2]), 0.5 * length_m, ranks)
         _write_route(row, _EGO, sizes, frame, paths, route, place[0])
     near, far_m2 = scratch
@@ -256,8 +247,8 @@ def _write_place(
 ) -> None:
     """Write the columns of ``ego`` that tell of the route."""
     arc_m = place[0]
-    begins_m, line_lanes = paths[4], paths[6]
-    first, stop = paths[3][route], paths[3][route + 1]
+    begins_m, line_lanes = paths.piece_arcs_m, paths.line_lanes
+    first, stop = paths.piece_starts[route], paths.piece_starts[route + 1]
     here, line_m, rank = first, reach_m, 0
     for piece in range(first, stop):
         begin_m = begins_m[piece]
@@ -274,10 +265,10 @@ def _write_place(
                 line_m = gap_m
     row[5] = 1.0
     row[6], row[7], row[8] = _clip(place[1] / OFFSET_SCALE_M), _clip(math.cos(place[2])), _clip(math.sin(place[2]))
-    row[9] = _clip(paths[7][here] / SPEED_SCALE_MPS) if stop > first else 0.0
+    row[9] = _clip(paths.piece_limits_mps[here] / SPEED_SCALE_MPS) if stop > first else 0.0
     row[10] = _clip(line_m / reach_m)
     row[11], row[12] = 1.0 if rank >= RED else 0.0, 1.0 if 0 < rank < RED else 0.0
-    row[13] = _clip(min((paths[2][route] - arc_m) / reach_m, 1.0))
+    row[13] = _clip(min((paths.lengths_m[route] - arc_m) / reach_m, 1.0))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -285,10 +276,10 @@ def _write_route(
     row: Float32Array, column: int, sizes: Sizes, frame: _Frame, paths: PathArrays, route: int, arc_m: float
 ) -> None:
     """Write the part ``route``."""
-    line = paths[1][paths[0][route] : paths[0][route + 1]]
+    line = paths.points_m[paths.starts[route] : paths.starts[route + 1]]
     x, y, cos, sin = frame
     for point in range(sizes[1]):
-        ahead_m = min(arc_m + (point + 1) * sizes[3], paths[2][route])
+        ahead_m = min(arc_m + (point + 1) * sizes[3], paths.lengths_m[route])
         line_x, line_y, along_x, along_y = line_at(line, ahead_m)
         _write_pose(row, column + point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes[4])
 

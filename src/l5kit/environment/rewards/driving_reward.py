@@ -14,6 +14,7 @@ from l5kit.environment.rewards.step_terms import Numbers, write_amounts
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
+from l5kit.lanes.lane_paths import PathArrays
 
 __all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
 
@@ -169,14 +170,13 @@ class DrivingReward:
     def _amounts_of(self, step: DrivenStep) -> Float64Array:
         """Return how much of the other terms a step has, (B, 5)."""
         amounts = np.empty((len(step.routes), 5))
-        starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps = map(as_read_only, step.paths)
         frames, color_starts, color_lanes, ranks = map(as_read_only, step.colors)
         write_amounts(
             as_read_only(step.boxes),
             (as_read_only(step.motions_before), as_read_only(step.motions)),
             (as_read_only(step.places_before), as_read_only(step.places)),
             (as_read_only(step.expert_arcs_before_m), as_read_only(step.expert_arcs_m)),
-            (starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps),
+            PathArrays(*map(as_read_only, step.paths)),
             as_read_only(step.routes),
             (frames, color_starts, color_lanes, ranks),
             self.numbers(step.step_time_s),

@@ -72,11 +72,11 @@ def _num_red_lines(
 ) -> int:
     """Return how many lines with a red light the front of an AV has passed in a step."""
     count = 0
-    for piece in range(paths[3][route], paths[3][route + 1]):
-        if front_before_m <= paths[4][piece] < front_m:
+    for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):
+        if front_before_m <= paths.piece_arcs_m[piece] < front_m:
             is_red = False
-            for column in range(paths[6].shape[1]):
-                lane = paths[6][piece, column]
+            for column in range(paths.line_lanes.shape[1]):
+                lane = paths.line_lanes[piece, column]
                 is_red = is_red or (lane >= 0 and _is_red(colors, frame, lane))
             count += is_red
     return count
@@ -132,7 +132,7 @@ def write_amounts_of(
     """Write the amounts of one slot, (5,); the arguments are those of :func:`write_amounts`."""
     step_s, tolerated_m, least_mps, by_expert = numbers
     place, before = places[1][index], places[0][index]
-    has_path = paths[3][route] < paths[3][route + 1]
+    has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
     limit_mps = limit_at(paths, route, place[0]) if has_path else UNKNOWN_LIMIT_MPS
     is_on = has_path and _is_on_route(place, tolerated_m) and _is_on_route(before, tolerated_m)
     reference_m = limit_mps * step_s

@@ -28,13 +28,14 @@ class DriverNumbers:
     def on(self, paths: PathArrays) -> Drive:
         """Return how it drives on paths, the first of which are those of the last call."""
         params, lateral_mps2 = self._driver.params or AGENT_DRIVER, self._driver.max_lateral_mps2
-        num_paths = len(paths[2])
+        num_paths = len(paths.lengths_m)
         if lateral_mps2 is not None and self._num_bent < num_paths:
-            starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps = paths
-            known, self._bends_mps = self._bends_mps, np.empty(len(points_m))
+            known, self._bends_mps = self._bends_mps, np.empty(len(paths.points_m))
             self._bends_mps[: len(known)] = known
             new = slice(self._num_bent, None)
-            of_new = (starts[new], points_m, lengths_m[new], piece_starts[new], arcs_m, lanes, line_lanes, limits_mps)
+            of_new = paths._replace(
+                starts=paths.starts[new], lengths_m=paths.lengths_m[new], piece_starts=paths.piece_starts[new]
+            )
             braking_mps2 = float(params.max_braking_mps2)
             write_highest_speeds(of_new, float(lateral_mps2), braking_mps2, False, self._bends_mps)
             self._num_bent = num_paths

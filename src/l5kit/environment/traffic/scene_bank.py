@@ -186,7 +186,7 @@ class SceneBank:
             arcs_m=of["arcs_m"],
         )
         self.colors = (of["color_starts"], of["color_lanes"], of["color_ranks"])
-        self.paths = (
+        self.paths = PathArrays(
             of["path_starts"],
             of["points_m"],
             of["lengths_m"],

@@ -306,7 +306,7 @@ def begin_seats(
         x_mps, y_mps, box = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1], rows.boxes[row]
         ahead_mps = x_mps * math.cos(box[2]) + y_mps * math.sin(box[2])
         speed_mps = math.copysign(math.sqrt(x_mps * x_mps + y_mps * y_mps), ahead_mps)
-        points_m = paths[1][paths[0][first + seat] : paths[0][first + seat + 1]]
+        points_m = paths.points_m[paths.starts[first + seat] : paths.starts[first + seat + 1]]
         first_point, stop = points_around(rows.arcs_m[row], len(points_m))
         put_on_path(points_m, first_point, stop, (box[0], box[1], box[2]), speed_mps, motions[slot, seat])
 

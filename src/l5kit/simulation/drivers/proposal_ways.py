@@ -93,9 +93,9 @@ def write_stop_lines(paths: PathArrays, track: int, front_m: float, ranks: Int64
         Their number; a line more than half a metre behind the front is left out.
     """
     count = 0
-    for piece in range(paths[3][track], paths[3][track + 1]):
-        gap_m = paths[4][piece] - front_m
-        rank = rank_of_line(paths[6], piece, ranks)
+    for piece in range(paths.piece_starts[track], paths.piece_starts[track + 1]):
+        gap_m = paths.piece_arcs_m[piece] - front_m
+        rank = rank_of_line(paths.line_lanes, piece, ranks)
         if count < len(lines) and gap_m >= -LINE_SLACK_M and rank >= YELLOW:
             lines[count, 0], lines[count, 1] = gap_m, rank
             count += 1

@@ -244,7 +244,7 @@ def _plan_scenes(
     numbers: Int64Array,
 ) -> None:
     """Write plans (R, T, 3) and the chosen proposals (R,) of scenes, one after the other."""
-    path_starts, path_ends_m = known.paths[0], known.paths[2]
+    path_starts, path_ends_m = known.paths.starts, known.paths.lengths_m
     starts, groups, boxes, velocities_mps = now.rows
     ranks, lines = np.zeros(known.num_lanes, np.int64), np.empty((_MOST_LINES, 2))
     for row in range(len(now.scenes)):
@@ -254,7 +254,7 @@ def _plan_scenes(
         place, count, end_m = places[scene], 0, np.inf
         if path_starts[scene + 1] > path_starts[scene]:
             part = slice(path_starts[scene], path_starts[scene + 1])
-            points_m, speeds_mps = known.paths[1][part], known.speeds_mps[part]
+            points_m, speeds_mps = known.paths.points_m[part], known.speeds_mps[part]
             arc_m, offset_m, slope = _find_on_path(points_m, ego, now.is_new[row], place)
             front_m = arc_m + 0.5 * ego[6]
             end_m = path_ends_m[scene] - front_m

@@ -56,7 +56,7 @@ def place_vehicles(
         motion, x, y = motions[track], boxes[vehicle, 0], boxes[vehicle, 1]
         if not is_new[vehicle] and (x - motion[X]) ** 2 + (y - motion[Y]) ** 2 < _MOVED_M * _MOVED_M:
             continue
-        points_m = paths[1][paths[0][track] : paths[0][track + 1]]
+        points_m = paths.points_m[paths.starts[track] : paths.starts[track + 1]]
         first, stop = 0, len(points_m)
         if not is_new[vehicle]:
             first, stop = points_around(motion[ARC], stop)
@@ -81,10 +81,10 @@ def put_on_path(
 @njit(nogil=True, cache=True, error_model="numpy")
 def limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
     """Return the speed limit at a place of a path."""
-    piece = paths[3][track]
-    while piece + 1 < paths[3][track + 1] and paths[4][piece + 1] <= arc_m:
+    piece = paths.piece_starts[track]
+    while piece + 1 < paths.piece_starts[track + 1] and paths.piece_arcs_m[piece + 1] <= arc_m:
         piece += 1
-    limit_mps: float = paths[7][piece]
+    limit_mps: float = paths.piece_limits_mps[piece]
     return limit_mps
 
 
@@ -104,17 +104,17 @@ def _gap_to_line(
 
     Yellow counts for those who can stop before the line by braking at b, red until the front is half a metre beyond it.
     """
-    for piece in range(paths[3][track], paths[3][track + 1]):
-        gap_m = paths[4][piece] - front_m
+    for piece in range(paths.piece_starts[track], paths.piece_starts[track + 1]):
+        gap_m = paths.piece_arcs_m[piece] - front_m
         if gap_m >= reach_m:
             return np.inf
         if not gap_m >= -LINE_SLACK_M:
             continue
-        rank = rank_of_line(paths[6], piece, ranks)
+        rank = rank_of_line(paths.line_lanes, piece, ranks)
         if rank >= RED or (rank >= YELLOW and speed_mps * speed_mps <= 2 * braking_mps2 * gap_m):
             found_m: float = max(gap_m, 0.0)
             return found_m
-    end_m: float = max(paths[2][track] - front_m, 0.0)
+    end_m: float = max(paths.lengths_m[track] - front_m, 0.0)
     return end_m if end_m < reach_m else np.inf
 
 
@@ -179,7 +179,7 @@ def drive_on(
         poses: Takes world x, y and yaw after each step, (T, 3).
     """
     numbers, part, step_s, bends_mps = drive
-    points_m = paths[1][paths[0][track] : paths[0][track + 1]]
+    points_m = paths.points_m[paths.starts[track] : paths.starts[track + 1]]
     place = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
     speed = motion[SPEED]
     wanted_gap_m = numbers[0] + speed * numbers[1] + speed * speed / (2 * math.sqrt(numbers[2] * numbers[3]))
@@ -193,7 +193,7 @@ def drive_on(
         if gap_m < np.inf:
             acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, numbers, step_s))
         if len(bends_mps) > 0:
-            slowest = _speed_in_bends(bends_mps[paths[0][track] : paths[0][track + 1]], arc_m + speed * step_s)
+            slowest = _speed_in_bends(bends_mps[paths.starts[track] : paths.starts[track + 1]], arc_m + speed * step_s)
             acceleration = min(acceleration, max((slowest - speed) / step_s, -numbers[3]))
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
