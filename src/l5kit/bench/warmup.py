@@ -58,6 +58,7 @@ from l5kit.simulation.drivers.simple import ConstantVelocity
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
+from l5kit.simulation.lanes.lane_following import SceneRows
 
 _BATCH_SIZE = 4
 
@@ -206,7 +207,7 @@ def _reward(files: DatasetFiles) -> None:
     motions, arcs_m = np.zeros((1, 4)), np.zeros(1)
     step = DrivenStep(
         *(row, row, motions, motions, pose, pose, arcs_m, arcs_m, pose),
-        rows=(np.array([0, 1]), one, row, np.zeros((1, 2))),
+        rows=SceneRows(np.array([0, 1]), one, row, np.zeros((1, 2))),
         track_rows=one,
         paths=straight_paths(track).arrays,
         routes=one,

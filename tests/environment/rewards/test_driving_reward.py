@@ -27,6 +27,7 @@ from l5kit.evaluation.driving.time_to_collision import find_times_to_collision
 from l5kit.lanes.lane_paths import TrackPoses, make_lane_paths
 from l5kit.lanes.path_places import find_place, line_at
 from l5kit.lanes.red_lights import RED, YELLOW
+from l5kit.simulation.lanes.lane_following import SceneRows
 from support.driving import make_road_map, road_users_at
 
 STEP_S = 0.1
@@ -84,7 +85,7 @@ def make_step(
         expert_arcs_m=np.array([experts_m[1]]),
         expert_arcs_before_m=np.array([experts_m[0]]),
         log_poses=np.array([pose]),
-        rows=rows,
+        rows=SceneRows(*rows),
         track_rows=tracks,
         paths=straight_path(),
         routes=np.zeros(1, np.int64),
@@ -358,7 +359,7 @@ def steps_of(states, road_users: RoadUsers, driving_map, expert):
             expert_arcs_m=experts[:, frame, 0].copy(),
             expert_arcs_before_m=experts[:, before, 0].copy(),
             log_poses=np.concatenate([expert.positions_m[:, frame], expert.yaws_rad[:, frame, None]], axis=1),
-            rows=(
+            rows=SceneRows(
                 np.cumsum([0, *map(len, rows)]),
                 road_users.groups[chosen],
                 road_users.boxes[chosen],
@@ -451,7 +452,7 @@ def test_the_same_bits_in_any_batch_and_order(wild_drives):
 
 def taken(step, slots):
     """A step of some of the slots."""
-    starts = step.rows[0]
+    starts = step.rows.starts
     rows = np.concatenate([np.arange(starts[slot], starts[slot + 1]) for slot in slots])
     counts = np.diff(starts)[slots]
     per_slot = {field.name: getattr(step, field.name) for field in fields(step)}
@@ -461,7 +462,7 @@ def taken(step, slots):
     return replace(
         step,
         **chosen,
-        rows=(np.cumsum([0, *counts]), *(column[rows] for column in step.rows[1:])),
+        rows=SceneRows(np.cumsum([0, *counts]), *(column[rows] for column in step.rows[1:])),
         track_rows=step.track_rows[rows],
         colors=(step.colors[0][slots], *step.colors[1:]),
     )

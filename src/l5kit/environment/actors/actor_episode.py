@@ -274,7 +274,7 @@ class ActorEpisode:
         of_each = np.tile(np.append(groups, int(RoadUserGroup.VEHICLE)), (size, 1))
         own_rows = self._own_rows[actors]
         of_each[np.arange(size), np.where(own_rows < 0, num_rows - 1, own_rows)] = int(RoadUserGroup.NONE)
-        rows = (
+        rows = SceneRows(
             np.arange(size + 1) * num_rows,
             of_each.reshape(-1),
             np.tile(np.concatenate([boxes, ego_box]), (size, 1)),

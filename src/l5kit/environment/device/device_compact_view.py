@@ -12,7 +12,7 @@ from l5kit.environment.device.device_simulation import DeviceSimulation
 from l5kit.environment.device.device_traffic import RowMemory
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import sizes_of, write_lanes, write_surroundings
-from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points
+from l5kit.environment.observations.lane_points import LanePointArrays, LanePoints, find_nearest_points
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.route_places import follow_route
 
@@ -108,7 +108,7 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
         for column in range(len(row)):
             row[column] = 0.0
         return
-    sizes, points = map_parts
+    sizes, points = map_parts[0], LanePointArrays(*map_parts[1])
     near, far_m2, point_ranks = room[0][item], room[1][item], room[2][item]
     scene, box = bank_rows[item], boxes[item]
     frame, route = scenes[0][scene] + frames[item], scenes[1][scene]
@@ -122,7 +122,7 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
     count = find_nearest_points(points, (box[0], box[1], sizes[4]), near, far_m2, sizes[2])
     lanes = light_lanes[1][light_lanes[0][scene] : light_lanes[0][scene + 1]]
     for number in range(count):
-        light = _find_sorted(lanes, points[3][near[number]])
+        light = _find_sorted(lanes, points.lanes[near[number]])
         point_ranks[number] = ranks[light] if light >= 0 else 0
     write_lanes(row, sizes, box, points, point_ranks, near, count)
 

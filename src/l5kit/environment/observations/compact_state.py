@@ -86,7 +86,7 @@ def write_compact_states(
         lane_points.arrays,
         lane_points.num_lanes,
         (_kernel(boxes), _kernel(motions), _kernel(slots), _kernel(own_rows)),
-        (_kernel(rows[0]), _kernel(rows[1]), _kernel(rows[2]), _kernel(rows[3])),
+        SceneRows(*map(_kernel, rows)),
         (_kernel(egos[0]), _kernel(egos[1])),
         (_kernel(colors[0]), _kernel(colors[1]), _kernel(colors[2]), _kernel(colors[3])),
         PathArrays(*map(_kernel, paths)),
@@ -109,20 +109,22 @@ def _kernel(array: NumericArray) -> NumericArray:
 def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes: RouteRows, out: Float32Array) -> None:
     """Refuse arrays whose shapes do not fit together."""
     boxes, motions, slots, own_rows = vehicles
-    size, num_slots = len(boxes), len(seen[0][0]) - 1
+    (starts, groups, users, velocities_mps), (av_boxes, av_velocities_mps), colors = seen
+    _, of_vehicles, places = routes
+    size, num_slots = len(boxes), len(starts) - 1
     found = {
         "boxes": (boxes.shape, (size, 5)),
         "motions": (motions.shape, (size, 3)),
         "slots": (slots.shape, (size,)),
         "own_rows": (own_rows.shape, (size,)),
-        "groups": (seen[0][1].shape, (len(seen[0][2]),)),
-        "boxes of road users": (seen[0][2].shape, (len(seen[0][2]), 5)),
-        "velocities of road users": (seen[0][3].shape, (len(seen[0][2]), 2)),
-        "boxes of AVs": (seen[1][0].shape, (num_slots, 5)),
-        "velocities of AVs": (seen[1][1].shape, (num_slots, 2)),
-        "frames of lights": (seen[2][0].shape, (num_slots,)),
-        "routes": (routes[1].shape, (size,)),
-        "places": (routes[2].shape, (size, 3)),
+        "groups": (groups.shape, (len(users),)),
+        "boxes of road users": (users.shape, (len(users), 5)),
+        "velocities of road users": (velocities_mps.shape, (len(users), 2)),
+        "boxes of AVs": (av_boxes.shape, (num_slots, 5)),
+        "velocities of AVs": (av_velocities_mps.shape, (num_slots, 2)),
+        "frames of lights": (colors[0].shape, (num_slots,)),
+        "routes": (of_vehicles.shape, (size,)),
+        "places": (places.shape, (size, 3)),
         "out": (out.shape, (size, layout.size)),
     }
     for name, (shape, expected) in found.items():
@@ -166,7 +168,7 @@ def _write_states(
         )
         count = find_nearest_points(points, (boxes[vehicle, 0], boxes[vehicle, 1], sizes[4]), near, far_m2, sizes[2])
         for number in range(count):
-            point_ranks[number] = ranks[points[3][near[number]]]
+            point_ranks[number] = ranks[points.lanes[near[number]]]
         write_lanes(row, sizes, boxes[vehicle], points, point_ranks, near, count)
 
 
@@ -402,7 +404,7 @@ def write_lanes(
         near: The nearest points.
         count: How many they are.
     """
-    positions_m, directions, limits_mps = points[0], points[1], points[2]
+    positions_m, directions, limits_mps = points.positions_m, points.directions, points.limits_mps
     x, y, cos, sin = box[0], box[1], math.cos(box[2]), math.sin(box[2])
     column, reach_m = _EGO + sizes[1] * _ROUTE + sizes[0] * _AGENT, sizes[4]
     for place in range(count):

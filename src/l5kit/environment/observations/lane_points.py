@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -21,10 +22,18 @@ _CELL_M = 8.0
 _MOST_CELLS = 1000
 _SLACK_M = 1e-6
 
-LanePointArrays = tuple[
-    Float64Array, Float64Array, Float64Array, Int64Array, Float64Array, float, tuple[int, int], Int64Array
-]
-"""The fields of :class:`LanePoints` but the last."""
+
+class LanePointArrays(NamedTuple):
+    """The fields of :class:`LanePoints` but the last, as kernels take them."""
+
+    positions_m: Float64Array
+    directions: Float64Array
+    limits_mps: Float64Array
+    lanes: Int64Array
+    origin_m: Float64Array
+    cell_m: float
+    num_cells: tuple[int, int]
+    cell_starts: Int64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +123,7 @@ class LanePoints(ReadOnlyArrays):
     @property
     def arrays(self) -> LanePointArrays:
         """The fields but the last, as kernels take them."""
-        return (
+        return LanePointArrays(
             self.positions_m,
             self.directions,
             self.limits_mps,
@@ -203,9 +212,10 @@ def find_nearest_points(
     Returns:
         How many were found.
     """
-    positions_m, cell_starts, cell_m, (num_x, num_y) = points[0], points[7], points[5], points[6]
+    positions_m, cell_starts, cell_m = points.positions_m, points.cell_starts, points.cell_m
+    num_x, num_y = points.num_cells
     x, y, reach_m = place
-    x_m, y_m = x - points[4][0], y - points[4][1]
+    x_m, y_m = x - points.origin_m[0], y - points.origin_m[1]
     is_near = -reach_m <= x_m <= num_x * cell_m + reach_m and -reach_m <= y_m <= num_y * cell_m + reach_m
     if not is_near or most == 0:
         return 0

@@ -15,6 +15,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
 
@@ -149,15 +150,14 @@ class DrivingReward:
 
     def _find_faults(self, slots: Int64Array, step: DrivenStep) -> tuple[Int64Array, Float64Array, BoolArray]:
         """Return collisions (B, 2), distances off the road (B,) and who is close (B,), and remember collisions."""
-        self._memory.make_room(slots, step.rows[0])
+        self._memory.make_room(slots, step.rows.starts)
         counts, off_road_m = np.empty((len(slots), 2), np.int64), np.empty(len(slots))
         is_close = np.empty(len(slots), np.bool_)
-        starts, groups, boxes, velocities_mps = step.rows
         write_faults(
             as_read_only(step.boxes),
             as_read_only(step.motions),
             as_read_only(slots),
-            (as_read_only(starts), as_read_only(groups), as_read_only(boxes), as_read_only(velocities_mps)),
+            SceneRows(*map(as_read_only, step.rows)),
             as_read_only(step.track_rows),
             self._memory.arrays,
             (surface_arrays(step.driving_map), np.empty(room_for_lanes(step.driving_map, 1), np.int64)[0]),

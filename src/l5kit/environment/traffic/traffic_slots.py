@@ -46,7 +46,7 @@ class TrafficRows:
     @property
     def scene_rows(self) -> SceneRows:
         """Starts, groups, boxes and velocities, as kernels take them."""
-        return self.starts, self.groups, self.boxes, self.velocities_mps
+        return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
 
 
 @dataclass(frozen=True, eq=False)

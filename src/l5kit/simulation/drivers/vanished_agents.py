@@ -5,7 +5,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
-from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
+from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.lane_following import SceneRows
 
@@ -28,34 +28,34 @@ def rows_with_vanished(state: TrafficState) -> SceneRows:
     is_seen = np.zeros(len(batch.tracks) + 1, np.bool_)  # the last one is that of agents without a track
     is_seen[state.agents.track_rows[state.agents.groups >= 0]] = True
     is_seen[-1] = True
-    return _join(_rows_of(state.agents), _rows_of(past), past.track_rows, is_seen)
-
-
-def _rows_of(agents: AgentsNow) -> SceneRows:
-    return agents.starts, agents.groups, agents.boxes, agents.velocities_mps
+    return _join(state.agents.scene_rows, past.scene_rows, past.track_rows, is_seen)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _join(now: SceneRows, past: SceneRows, past_tracks: Int64Array, is_seen: BoolArray) -> SceneRows:
     """Return rows with those of the past that have vanished."""
-    size = len(now[1]) + len(past[1])
-    starts, groups = np.zeros(len(now[0]), np.int64), np.empty(size, np.int64)
+    size = len(now.groups) + len(past.groups)
+    starts, groups = np.zeros(len(now.starts), np.int64), np.empty(size, np.int64)
     boxes, velocities_mps = np.empty((size, 5)), np.empty((size, 2))
     count = 0
     for scene in range(len(starts) - 1):
-        own = slice(now[0][scene], now[0][scene + 1])
-        end = count + now[0][scene + 1] - now[0][scene]
-        groups[count:end], boxes[count:end], velocities_mps[count:end] = now[1][own], now[2][own], now[3][own]
+        own = slice(now.starts[scene], now.starts[scene + 1])
+        end = count + own.stop - own.start
+        groups[count:end], boxes[count:end], velocities_mps[count:end] = (
+            now.groups[own],
+            now.boxes[own],
+            now.velocities_mps[own],
+        )
         count = end
-        for row in range(past[0][scene], past[0][scene + 1]):
-            velocity = past[3][row]
+        for row in range(past.starts[scene], past.starts[scene + 1]):
+            velocity = past.velocities_mps[row]
             stood = velocity[0] * velocity[0] + velocity[1] * velocity[1] < _STANDS_MPS * _STANDS_MPS
-            is_gone = past[1][row] >= 0 and stood and not is_seen[past_tracks[row]]
-            if is_gone and not _is_taken(past[2][row], now[1][own], now[2][own]):
-                groups[count], boxes[count], velocities_mps[count] = past[1][row], past[2][row], 0.0
+            is_gone = past.groups[row] >= 0 and stood and not is_seen[past_tracks[row]]
+            if is_gone and not _is_taken(past.boxes[row], now.groups[own], now.boxes[own]):
+                groups[count], boxes[count], velocities_mps[count] = past.groups[row], past.boxes[row], 0.0
                 count += 1
         starts[scene + 1] = count
-    return starts, groups[:count], boxes[:count], velocities_mps[:count]
+    return SceneRows(starts, groups[:count], boxes[:count], velocities_mps[:count])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -77,7 +77,7 @@ class AgentsNow:
     @property
     def scene_rows(self) -> SceneRows:
         """The agents as kernels take them: ``starts``, ``groups``, ``boxes`` and ``velocities_mps``."""
-        return self.starts, self.groups, self.boxes, self.velocities_mps
+        return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
 
     @property
     def positions_m(self) -> Float64Array:

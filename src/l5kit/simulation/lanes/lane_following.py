@@ -1,6 +1,7 @@
 """Steps of drivers who follow paths along lanes: what they see ahead, how hard they accelerate, where they get."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -207,8 +208,21 @@ def drive_on(
             motion[ARC], motion[SPEED], motion[X], motion[Y] = arc_m, speed, poses[0, 0], poses[0, 1]
 
 
-SceneRows = tuple[Int64Array, Int64Array, Float64Array, Float64Array]
-"""``starts`` (R + 1,), ``groups``, ``boxes`` and ``velocities_mps`` of agent rows."""
+class SceneRows(NamedTuple):
+    """The agents of R scenes, one scene after the other.
+
+    Attributes:
+        starts: First row of each scene and the end of the last one, (R + 1,).
+        groups: A ``RoadUserGroup`` of each, (N,).
+        boxes: World x, y, yaw, length and width, (N, 5).
+        velocities_mps: (N, 2).
+    """
+
+    starts: Int64Array
+    groups: Int64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
+
 
 EgoRows = tuple[Float64Array, Float64Array]
 """Boxes of the AVs, x, y, yaw, length and width, (R, 5), and their velocities (R, 2)."""
@@ -273,18 +287,18 @@ def drive_agents(
         drive: As :func:`drive_on` takes it.
         poses: Takes world x, y and yaw after each step, (K, T, 3).
     """
-    objects, numbers = np.empty((len(rows[1]) + 1, OBJECT_FIELDS)), np.empty(len(rows[1]), np.int64)
+    objects, numbers = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
     ranks = np.zeros(num_lanes, np.int64)
     actor = 0
-    for scene in range(len(rows[0]) - 1):
-        if actor == len(actors) or actors[actor] >= rows[0][scene + 1]:
+    for scene in range(len(rows.starts) - 1):
+        if actor == len(actors) or actors[actor] >= rows.starts[scene + 1]:
             continue
         count = _write_objects(objects, scene, rows, numbers)
         write_object(objects, count, ego[0][scene], ego[1][scene])
         mark_lights(colors, scene, True, ranks)
-        while actor < len(actors) and actors[actor] < rows[0][scene + 1]:
+        while actor < len(actors) and actors[actor] < rows.starts[scene + 1]:
             row = actors[actor]
-            size = (0.5 * rows[2][row, 3], 0.5 * rows[2][row, 4])
+            size = (0.5 * rows.boxes[row, 3], 0.5 * rows.boxes[row, 4])
             seen = objects[: count + 1]
             drive_on(paths, tracks[row], motions[tracks[row]], size, seen, numbers[row], ranks, drive, poses[actor])
             actor += 1
@@ -304,9 +318,9 @@ def drive_avs(
     poses: Float64Array,
 ) -> None:
     """Plan the AVs of R scenes for some steps; as :func:`drive_agents`, with motions and paths by ``tracks`` (R,)."""
-    objects, numbers = np.empty((len(rows[1]) + 1, OBJECT_FIELDS)), np.empty(len(rows[1]), np.int64)
+    objects, numbers = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
     ranks = np.zeros(num_lanes, np.int64)
-    for scene in range(len(rows[0]) - 1):
+    for scene in range(len(rows.starts) - 1):
         count = _write_objects(objects, scene, rows, numbers)
         mark_lights(colors, scene, True, ranks)
         size = (0.5 * ego[0][scene, 3], 0.5 * ego[0][scene, 4])
