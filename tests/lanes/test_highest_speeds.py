@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from l5kit.lanes.highest_speeds import write_highest_speeds
+from l5kit.lanes.lane_paths import PathArrays
 from l5kit.simulation.intelligent_driver import AV_DRIVER
 from l5kit.simulation.lanes.lane_following import ARC, NUM_COLUMNS, SPEED, drive_on, place_vehicles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
@@ -29,7 +30,7 @@ def path_with_bend(limits_mps=(LIMIT_MPS, LIMIT_MPS)):
     points_m = np.column_stack([along_m, RADIUS_M * (1 - np.cos(turned))])
     starts, pieces, arcs_of_pieces = np.array([0, len(points_m)]), np.array([0, 2]), np.array([0.0, 40.0])
     lines = np.full((2, 2), -1)
-    return (
+    return PathArrays(
         starts,
         points_m,
         np.array([arcs_m[-2]]),
@@ -42,7 +43,7 @@ def path_with_bend(limits_mps=(LIMIT_MPS, LIMIT_MPS)):
 
 
 def speeds_of(paths, *, has_limits=False):
-    speeds_mps = np.empty(len(paths[1]))
+    speeds_mps = np.empty(len(paths.points_m))
     write_highest_speeds(paths, LATERAL_MPS2, BRAKING_MPS2, has_limits, speeds_mps)
     return speeds_mps
 

@@ -1,6 +1,7 @@
 """Lanes that vehicles drive on: of the lanes around a pose the one that is driven, and where on it that is."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -12,13 +13,21 @@ from l5kit.geometry.line import place_on_line, point_on_line
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap
 
-LaneArrays = tuple[Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, Int64Array]
-"""``centre_lines_m``, ``arc_lengths_m``, ``area_starts``, ``area_points_m``, ``ahead_starts`` and ``ahead_rows``."""
+
+class LaneArrays(NamedTuple):
+    """Some of the fields of :class:`~l5kit.lanes.driving_map.DrivingMap`, as kernels take them."""
+
+    centre_lines_m: Float64Array
+    arc_lengths_m: Float64Array
+    area_starts: Int64Array
+    area_points_m: Float64Array
+    ahead_starts: Int64Array
+    ahead_rows: Int64Array
 
 
 def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
     """Return the lanes of a map as kernels take them."""
-    return (
+    return LaneArrays(
         driving_map.centre_lines_m,
         driving_map.arc_lengths_m,
         driving_map.area_starts,
@@ -31,7 +40,7 @@ def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
 @njit(nogil=True, cache=True, error_model="numpy")
 def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
     """Return whether a lane follows another without a lane change."""
-    starts, rows = lanes[4], lanes[5]
+    starts, rows = lanes.ahead_starts, lanes.ahead_rows
     is_found = False
     for slot in range(starts[lane], starts[lane + 1]):
         is_found |= rows[slot] == other
@@ -41,20 +50,20 @@ def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
 @njit(nogil=True, cache=True, error_model="numpy")
 def area_of(lanes: LaneArrays, lane: int) -> Float64Array:
     """Return the corners of a lane, (n, 2)."""
-    return lanes[3][lanes[2][lane] : lanes[2][lane + 1]]
+    return lanes.area_points_m[lanes.area_starts[lane] : lanes.area_starts[lane + 1]]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def place_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[float, float]:
     """Return the length of a centre line up to the place nearest to a point, and the heading of the line there."""
-    place_m, heading_rad = place_on_line(lanes[0][lane], lanes[1][lane], point_m)
+    place_m, heading_rad = place_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], point_m)
     return place_m, heading_rad
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def point_on_lane(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float]:
     """Return world x and y of the place on a centre line at a length, which may lie a little outside of the line."""
-    x, y = point_on_line(lanes[0][lane], lanes[1][lane], arc_m)
+    x, y = point_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], arc_m)
     return x, y
 
 
@@ -106,8 +115,8 @@ def straightest_ahead(lanes: LaneArrays, lane: int) -> int:
     """Return the lane ahead after which the heading has changed least, the first of the map among equals, or -1."""
     best, best_turn = -1, np.inf
     heading = _last_heading(lanes, lane)
-    for slot in range(lanes[4][lane], lanes[4][lane + 1]):
-        other = lanes[5][slot]
+    for slot in range(lanes.ahead_starts[lane], lanes.ahead_starts[lane + 1]):
+        other = lanes.ahead_rows[slot]
         turn = turn_between(_last_heading(lanes, other), heading)
         is_equal = abs(turn - best_turn) <= 1e-6
         if (is_equal and other < best) or (not is_equal and turn < best_turn):
@@ -118,5 +127,5 @@ def straightest_ahead(lanes: LaneArrays, lane: int) -> int:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _last_heading(lanes: LaneArrays, lane: int) -> float:
     """Return the heading of the end of a centre line."""
-    line = lanes[0][lane]
+    line = lanes.centre_lines_m[lane]
     return math.atan2(line[-1, 1] - line[-2, 1], line[-1, 0] - line[-2, 0])

@@ -222,7 +222,7 @@ def make_path_of_lanes(
 
     # each piece adds its centre line, and a point every 2 m of a bend
     arrays = lane_arrays(driving_map)
-    raw, begins_m = np.empty(((len(rows) + 1) * (arrays[1].shape[1] + 16), 3)), np.empty(len(rows))
+    raw, begins_m = np.empty(((len(rows) + 1) * (arrays.arc_lengths_m.shape[1] + 16), 3)), np.empty(len(rows))
     pieces = np.stack([rows, is_change], axis=1)
     num_raw, count = _write_raw_points(pieces, spans_m, len(rows), arrays, raw, begins_m)
     length_m = raw[num_raw - 1, 2]
@@ -335,7 +335,7 @@ def _write_raw_points(
     end_m = np.zeros(2)
     for piece in range(count):
         lane = pieces[piece, 0]
-        if num_raw + lanes[1].shape[1] + 16 > len(raw):
+        if num_raw + lanes.arc_lengths_m.shape[1] + 16 > len(raw):
             return num_raw, piece
         if pieces[piece, 1]:
             spans_m[piece, 0] = min(place_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
@@ -343,7 +343,7 @@ def _write_raw_points(
             shift_x, shift_y, bent_m = end_m[0] - x, end_m[1] - y, 0.0
         begins_m[piece] = raw[num_raw - 1, 2] if num_raw else 0.0
         arc_m, stop_m = spans_m[piece, 0], max(spans_m[piece, 1], spans_m[piece, 0])
-        lengths_m = lanes[1][lane]
+        lengths_m = lanes.arc_lengths_m[lane]
         vertex = np.searchsorted(lengths_m, arc_m, side="right")
         while True:
             x, y = point_on_lane(lanes, lane, arc_m)

@@ -79,7 +79,7 @@ def _add(
 ) -> int:
     """Put a piece from a place to the end of its lane behind the others, and return their new number."""
     pieces[count, 0], pieces[count, 1] = lane, is_change
-    spans_m[count, 0], spans_m[count, 1] = arc_m, lanes[1][lane, -1]
+    spans_m[count, 0], spans_m[count, 1] = arc_m, lanes.arc_lengths_m[lane, -1]
     return count + 1
 
 
@@ -125,8 +125,8 @@ def _lanes_between(lanes: LaneArrays, before: int, lane: int, most: int) -> Int6
             for slot in range(len(between) - 1, -1, -1):
                 between[slot], place = reached[place], parents[place]
             return between
-        for slot in range(lanes[4][reached[place]], lanes[4][reached[place] + 1]):
-            other = lanes[5][slot]
+        for slot in range(lanes.ahead_starts[reached[place]], lanes.ahead_starts[reached[place] + 1]):
+            other = lanes.ahead_rows[slot]
             if count < _MOST_REACHED and depths[place] < most and not (reached[:count] == other).any():
                 reached[count], parents[count], depths[count] = other, place, depths[place] + 1
                 count += 1

@@ -351,12 +351,14 @@ def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half
             while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= row * PATH_STEP_M:
                 piece += 1
             before, lane = lane, routes.piece_lanes[piece]
-            left_m, right_m = _edges_beside(lanes[0][lane], half_widths_m[lane], points_m[row])
+            left_m, right_m = _edges_beside(lanes.centre_lines_m[lane], half_widths_m[lane], points_m[row])
             if min(left_m, right_m) < 0:
                 _, _, along_x, along_y = line_at(points_m, row * PATH_STEP_M)
                 other = choose_lane(lanes, grid, before, points_m[row], math.atan2(along_y, along_x))
                 if other >= 0:
-                    other_left_m, other_right_m = _edges_beside(lanes[0][other], half_widths_m[other], points_m[row])
+                    other_left_m, other_right_m = _edges_beside(
+                        lanes.centre_lines_m[other], half_widths_m[other], points_m[row]
+                    )
                     if min(other_left_m, other_right_m) > min(left_m, right_m):
                         lane, left_m, right_m = other, other_left_m, other_right_m
             # where maps leave a gap between lanes, what is on the line is in its corridor all the same

@@ -36,8 +36,12 @@ class Others(NamedTuple):
     objects: Float64Array
 
 
-Lanes = tuple[LaneArrays, GridArrays]
-"""Lanes, and what finds those near points."""
+class Lanes(NamedTuple):
+    """Lanes, and what finds those near points."""
+
+    arrays: LaneArrays
+    grid: GridArrays
+
 
 RADIUS = 8
 """Column of objects with half their diagonal."""
@@ -51,13 +55,13 @@ _DRIFT_S = 3.0
 def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
     """Return the lanes that forecasts follow; without a map there are none."""
     if driving_map is not None and driving_map.num_lanes:
-        return lane_arrays(driving_map), driving_map.lane_grid.arrays
+        return Lanes(lane_arrays(driving_map), driving_map.lane_grid.arrays)
     points_m, rows, starts = np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(1, np.int64)
-    arrays = (np.zeros((0, 2, 2)), np.zeros((0, 2)), starts, points_m, starts, rows)
+    arrays = LaneArrays(np.zeros((0, 2, 2)), np.zeros((0, 2)), starts, points_m, starts, rows)
     grid = (np.zeros((0, 2, 2)), np.zeros(2), np.ones(2), starts, rows)
     for array in (*arrays, *grid):
         array.setflags(write=False)
-    return arrays, (grid[0], 0.5, grid[1], grid[2], (0, 0), grid[3], grid[4])
+    return Lanes(arrays, (grid[0], 0.5, grid[1], grid[2], (0, 0), grid[3], grid[4]))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -110,20 +114,20 @@ def _follow_lane(box: Float64Array, item: Float64Array, lanes: Lanes, step_s: fl
     speed = item[6] * item[2] + item[7] * item[3]
     if speed < _MOVES_MPS:
         return False
-    lane = choose_lane(lanes[0], lanes[1], -1, box[:2], box[2])
+    lane = choose_lane(lanes.arrays, lanes.grid, -1, box[:2], box[2])
     if lane < 0:
         return False
-    arc_m = place_on_lane(lanes[0], lane, box[:2])[0]
-    x, y, along_x, along_y = _line_at(lanes[0], lane, arc_m)
+    arc_m = place_on_lane(lanes.arrays, lane, box[:2])[0]
+    x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
     left_m = (box[1] - y) * along_x - (box[0] - x) * along_y
     turn = (box[2] - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
     for step in range(len(poses)):
-        length_m = lanes[0][1][lane, -1]
+        length_m = lanes.arrays.arc_lengths_m[lane, -1]
         if arc_m > length_m:
-            ahead = straightest_ahead(lanes[0], lane)
+            ahead = straightest_ahead(lanes.arrays, lane)
             if ahead >= 0:
                 lane, arc_m = ahead, arc_m - length_m
-        x, y, along_x, along_y = _line_at(lanes[0], lane, arc_m)
+        x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
         poses[step, 0], poses[step, 1] = x - left_m * along_y, y + left_m * along_x
         aside = turn * max(1.0 - step * step_s / _DRIFT_S, 0.0)
         poses[step, 2] = math.atan2(along_y, along_x) + aside
@@ -135,7 +139,7 @@ def _follow_lane(box: Float64Array, item: Float64Array, lanes: Lanes, step_s: fl
 @njit(nogil=True, cache=True, error_model="numpy")
 def _line_at(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float, float, float]:
     """Return world x and y of a centre line at a length, also beyond its end, and the unit vector along it there."""
-    line, lengths_m = lanes[0][lane], lanes[1][lane]
+    line, lengths_m = lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane]
     edge = min(max(int(np.searchsorted(lengths_m, arc_m)) - 1, 0), len(lengths_m) - 2)
     step_m = max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
     along_x, along_y = (line[edge + 1, 0] - line[edge, 0]) / step_m, (line[edge + 1, 1] - line[edge, 1]) / step_m

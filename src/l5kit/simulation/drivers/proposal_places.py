@@ -1,6 +1,7 @@
 """Places of proposals on the map: off the drivable surface, across lanes, in a junction; one point after the other."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -12,13 +13,22 @@ from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 from l5kit.lanes.driving_map import REACH_M, DrivingMap
 from l5kit.simulation.drivers.proposal_rollout import YAW, X, Y
 
-RoadArrays = tuple[
-    GridArrays,
-    tuple[Float64Array, Int64Array],
-    tuple[Int64Array, Int64Array],
-    BoolArray,
-]
-"""Fields of the grid of a DrivingMap, its areas, its lanes ahead, and which lanes are in junctions."""
+
+class RoadArrays(NamedTuple):
+    """A DrivingMap, as kernels take it.
+
+    Attributes:
+        grid: Finds the areas near points.
+        areas: Corners of all areas, and the first ones of each.
+        ahead: First of the lanes ahead of each lane, and these.
+        is_in_junction: Which lanes are part of a junction.
+    """
+
+    grid: GridArrays
+    areas: tuple[Float64Array, Int64Array]
+    ahead: tuple[Int64Array, Int64Array]
+    is_in_junction: BoolArray
+
 
 _MOST_OFF_M = 0.25
 """How far a corner may be off the road, metres; a bit less than the score allows."""
@@ -43,7 +53,7 @@ def road_arrays(driving_map: DrivingMap | None) -> RoadArrays:
             has_line_at_start=np.zeros(0, np.bool_),
             speed_limits_mps=np.zeros(0),
         )
-    return (
+    return RoadArrays(
         driving_map.grid.arrays,
         (driving_map.area_points_m, driving_map.area_starts),
         (driving_map.ahead_starts, driving_map.ahead_rows),
@@ -54,7 +64,7 @@ def road_arrays(driving_map: DrivingMap | None) -> RoadArrays:
 @njit(nogil=True, cache=True, error_model="numpy")
 def first_step_off_road(states: Float64Array, body: tuple[float, float, float], road: RoadArrays) -> float:
     """Return the first of every other step of states (T + 1, 7) with a corner off the road, infinite for none."""
-    if len(road[0][0]) == 0:
+    if len(road.areas[1]) == 1:
         return np.inf
     corner_m, last = np.empty(2), np.full(4, -1)
     for step in range(2, len(states), 2):
@@ -73,7 +83,7 @@ def first_step_off_road(states: Float64Array, body: tuple[float, float, float], 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _area_at(road: RoadArrays, point_m: Float64Array, last: int) -> int:
     """Return an area that holds a point or is nearly there, -1 for none; ``last`` is tried first."""
-    points_m, starts = road[1]
+    points_m, starts = road.areas
     if last >= 0 and is_inside_polygon(points_m[starts[last] : starts[last + 1]], point_m):
         return last
     near = np.empty(_MOST_LANES, np.int64)
@@ -90,7 +100,7 @@ def _area_at(road: RoadArrays, point_m: Float64Array, last: int) -> int:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _areas_near(road: RoadArrays, point_m: Float64Array, near: Int64Array) -> int:
     """Write the areas whose bounds come near a point, as many as there is room for, and return their number."""
-    bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows = road[0]
+    bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows = road.grid
     x, y = point_m[0], point_m[1]
     cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
     if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
@@ -109,11 +119,11 @@ def _areas_near(road: RoadArrays, point_m: Float64Array, near: Int64Array) -> in
 @njit(nogil=True, cache=True, error_model="numpy")
 def _lanes_at(road: RoadArrays, point_m: Float64Array, lanes: Int64Array) -> int:
     """Write the lanes that hold a point, and return their number."""
-    points_m, starts = road[1]
+    points_m, starts = road.areas
     kept = 0
     for slot in range(_areas_near(road, point_m, lanes)):
         row = lanes[slot]
-        if row < len(road[3]) and is_inside_polygon(points_m[starts[row] : starts[row + 1]], point_m):
+        if row < len(road.is_in_junction) and is_inside_polygon(points_m[starts[row] : starts[row + 1]], point_m):
             lanes[kept] = row
             kept += 1
     return kept
@@ -122,7 +132,7 @@ def _lanes_at(road: RoadArrays, point_m: Float64Array, lanes: Int64Array) -> int
 @njit(nogil=True, cache=True, error_model="numpy")
 def is_across(road: RoadArrays, box: Float64Array) -> bool:
     """Return whether the corners of a box lie neither in one lane nor in lanes that follow each other."""
-    if len(road[0][0]) == 0:
+    if len(road.areas[1]) == 1:
         return False
     rows, starts = np.empty(4 * _MOST_LANES, np.int64), np.zeros(5, np.int64)
     cos, sin, corner_m = math.cos(box[2]), math.sin(box[2]), np.empty(2)
@@ -133,8 +143,8 @@ def is_across(road: RoadArrays, box: Float64Array) -> bool:
         corner_m[1] = box[1] + sin * long_m + cos * wide_m
         first = starts[corner]
         starts[corner + 1] = first + _lanes_at(road, corner_m, rows[first : first + _MOST_LANES])
-    lanes, corners = lanes_of_corners(rows, starts, road[2])
-    return not hold_all_corners(lanes, corners, road[2])
+    lanes, corners = lanes_of_corners(rows, starts, road.ahead)
+    return not hold_all_corners(lanes, corners, road.ahead)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -142,6 +152,6 @@ def is_across_or_in_junction(road: RoadArrays, box: Float64Array, rear_m: Float6
     """Return whether a box is across lanes, or a lane of a junction holds its rear axle."""
     lanes = np.empty(_MOST_LANES, np.int64)
     for slot in range(_lanes_at(road, rear_m, lanes)):
-        if road[3][lanes[slot]]:
+        if road.is_in_junction[lanes[slot]]:
             return True
     return is_across(road, box)
