@@ -5,6 +5,8 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.registry import _registry
 
+pytest.importorskip("torch")
+
 from support.networks import save_network
 
 pytestmark = pytest.mark.filterwarnings("ignore")
