@@ -86,7 +86,10 @@ def test_the_scene_that_is_sent_has_the_declared_facts_and_arrays(city_log, city
 def test_the_drive_that_is_sent_has_the_declared_facts_and_arrays(driven_view, unpack):
     drive = unpack(driven_view.drive_bytes(0))
     assert properties("l5kit/unpack", "DriveFacts").keys() == drive.facts.keys()
-    assert properties("l5kit/unpack", "DriveArrays") == array_types(drive.arrays)
+    of_curves = {curve["key"]: "Float32Array" for curve in drive.facts["curves"]}
+    assert properties("l5kit/unpack", "DriveArrays") | of_curves == array_types(drive.arrays)
+    for name, declared in (("metrics", "MetricValue"), ("curves", "Curve")):
+        assert properties("l5kit/unpack", declared).keys() == drive.facts[name][0].keys()
     assert properties("l5kit/unpack", "Failure").keys() == drive.facts["failures"][0].keys()
 
 

@@ -25,7 +25,6 @@ from l5kit.bench.workloads import (
     Workload,
 )
 from l5kit.bench.workplace import config_with_files, make_samples
-from l5kit.closedloop.scored_scenes import score_driven
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.api import InterpolationMethod
 from l5kit.data.map.opened import open_map
@@ -44,7 +43,6 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import classify_rows
-from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.lanes.lane_paths import TrackPoses
@@ -56,10 +54,12 @@ from l5kit.sampling.agent_sampling import get_agent_context
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.drivers.simple import ConstantVelocity
+from l5kit.simulation.engine.appearances import find_gaps_at_appearance
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 from l5kit.simulation.engine.scored_drives import score_drives
+from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_following import SceneRows
 
 _BATCH_SIZE = 4
@@ -168,9 +168,11 @@ def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
     SceneSimulation(batch, ego=EgoSeat(RulePlanner())).run()
     driven = drive_by_idm(batch)
     check_drive(driven)
-    score_driven(driven, METRICS)
     for drives in score_drives(driven):
-        _ = drives.details.gaps_m  # which metrics of users ask for
+        details = drives.details
+        paths, users = paths_of_avs(batch), details.road_users
+        find_gaps_at_appearance(details.states, users, paths, path_of_scene=drives.scenes)
+        _ = details.gaps_m  # which metrics of users ask for
     read_road_users([driven.arrays(0)])
     tag_scenes(log, open_map(files), scenes=[0])
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, JsonObject, RecordArray
-from l5kit.closedloop.appearances import find_gaps_at_appearance
 from l5kit.closedloop.columns import frame_columns_of, frame_dtype_of
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.data.scene_arrays import SceneArrays
@@ -14,6 +13,7 @@ from l5kit.evaluation.driving.collisions import CollisionKind
 from l5kit.evaluation.driving.metric import Metric, combine
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_score import SceneDetails
+from l5kit.simulation.engine.appearances import find_gaps_at_appearance
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scored_drives import ScoredDrives, score_drives
 from l5kit.simulation.lanes.av_paths import paths_of_avs

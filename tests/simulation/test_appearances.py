@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
-from l5kit.closedloop.appearances import find_gaps_at_appearance, stopping_gap_m
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.evaluation.driving.ego_states import EgoBody
@@ -12,6 +11,7 @@ from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
 from l5kit.lanes.lane_paths import TrackPoses
 from l5kit.lanes.straight_paths import straight_paths
+from l5kit.simulation.engine.appearances import find_gaps_at_appearance, stopping_gap_m
 from support.crashes import PARKED, drive_into
 from support.simulated_folders import rows_of
 
