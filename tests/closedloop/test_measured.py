@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose
 
 from l5kit.closedloop import ClosedLoopOptions, read_result, simulate
 from l5kit.closedloop.measured import open_metrics
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving import METRICS, Fault, Metric, MetricError
 from l5kit.evaluation.driving.metric import MULTIPLIER
+from l5kit.evaluation.driving.scene_score import read_facts
 from support.simulated_folders import digests_of, rows_of
 
 OPTIONS = {"show_bar": False}
@@ -198,3 +199,12 @@ def test_a_file_that_gives_no_metric_is_refused(tmp_path):
         open_metrics(f"{tmp_path / 'own.py'}:NUMBER")
     with pytest.raises(InvalidArgumentError, match="has no OTHER; name a metric"):
         open_metrics(f"{tmp_path / 'own.py'}:OTHER")
+
+
+@pytest.mark.parametrize(
+    "told", [3, [3], [{}], [{"name": 3, "label": "", "sentence": ""}], [{"name": "a", "fault": 1}]]
+)
+def test_what_cannot_be_read_of_metrics_is_told(told):
+    with pytest.raises(CorruptedDataError, match=r"about_metrics of scores\.json cannot be read"):
+        read_facts({"about_metrics": told})
+    assert read_facts({}) == METRICS

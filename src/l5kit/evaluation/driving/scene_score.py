@@ -9,7 +9,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.collisions import Collisions, count_at_fault, find_collisions, no_at_fault_collisions
 from l5kit.evaluation.driving.comfort import comfort_of_frames, find_comfort_signals, is_comfortable
 from l5kit.evaluation.driving.ego_states import EgoStates
@@ -352,6 +352,15 @@ METRICS = (
 
 
 def read_facts(scores: Mapping[str, Any]) -> tuple[MetricFacts, ...]:
-    """Return what was measured by the content of ``scores.json``, :data:`METRICS` where an earlier l5kit wrote it."""
+    """Return what was measured by the content of ``scores.json``, :data:`METRICS` where an earlier l5kit wrote it.
+
+    Raises:
+        CorruptedDataError: What is told of metrics is not what :meth:`MetricFacts.as_json` returns.
+    """
     told = scores.get("about_metrics")
-    return METRICS if told is None else tuple(MetricFacts.of_json(each) for each in told)
+    if told is None:
+        return METRICS
+    try:
+        return tuple(MetricFacts.of_json(each) for each in told)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptedDataError(f"about_metrics of scores.json cannot be read: {error}") from error

@@ -116,14 +116,14 @@ class SimulationFolder:
         frames: The table of frames.
 
     Raises:
-        CorruptedDataError: ``scores.json`` or ``run.json`` is no JSON object.
+        CorruptedDataError: ``scores.json`` or ``run.json`` is no JSON object, or tells of metrics what cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.scores = _read_object(path / _SCORES)
         self.run = _read_object(path / _RUN)
-        self.metrics = _read_facts(path / _SCORES, self.scores)
+        self.metrics = read_facts(self.scores)
         self.frames = FrameTable(path / _FRAMES)
 
     @property
@@ -266,13 +266,6 @@ def _number(text: str | None) -> float | None:
 
 def _if_there(path: Path | None) -> Path | None:
     return path if path is not None and path.is_file() else None
-
-
-def _read_facts(path: Path, scores: JsonObject) -> tuple[MetricFacts, ...]:
-    try:
-        return read_facts(scores)
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptedDataError(f"{path} cannot be read: about_metrics: {error}") from error
 
 
 def _read_object(path: Path) -> JsonObject:
