@@ -186,6 +186,11 @@ def test_what_a_metric_may_not_be(given, message):
         pytest.param([Metric(**(ONE | {"name": "score"}), of_frames=len)], "there already", id="a column of scenes"),
         pytest.param([Metric(**(ONE | {"name": "x_m"}), of_frames=len)], "there already", id="a column of frames"),
         pytest.param([Metric(**ONE, of_frames=len)] * 2, "there already", id="twice"),
+        pytest.param(
+            [Metric(**(ONE | {"name": name}), of_frames=len, column="gap") for name in "ab"],
+            "there already",
+            id="one column of frames for two",
+        ),
     ],
 )
 def test_names_that_are_taken_and_texts_that_name_nothing_are_refused(asked, message):

@@ -1,13 +1,10 @@
 """Metrics of a simulation: those of the score, and those that the user adds."""
 
-import pickle
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
-from l5kit.closedloop.own_code import is_own, read_own, with_whole_file
+from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.data.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import Metric
@@ -54,11 +51,16 @@ def open_metrics(asked: Sequence[AskedMetric]) -> Measured:
         return Measured()
     taken = {*SCENE_COLUMNS, *FRAME_COLUMNS}
     for metric in added:
-        columns = {metric.name, f"first_{metric.name}_frame", metric.counted_as or metric.name}
-        if (columns | {metric.column or metric.name}) & taken:
+        columns = {
+            metric.name,
+            f"first_{metric.name}_frame",
+            metric.counted_as or metric.name,
+            metric.column or metric.name,
+        }
+        if columns & taken:
             raise InvalidArgumentError(
-                f"metrics (--metrics) has {metric.name!r}, whose columns {', '.join(sorted(columns))} or "
-                f"{metric.column!r} are there already; give it another name"
+                f"metrics (--metrics) has {metric.name!r}, whose columns {', '.join(sorted(columns))} "
+                "are not all new: some are there already; give it another name"
             )
         taken |= columns
     facts = {"metrics": [metric.as_json() for metric in added], "sources": sources}
@@ -74,7 +76,7 @@ def with_whole_files(asked: Sequence[AskedMetric]) -> tuple[AskedMetric, ...]:
 def _open(asked: AskedMetric) -> tuple[list[Metric], str]:
     """Return the metrics of one name, and what tells their code from that of others."""
     if isinstance(asked, Metric):
-        return [asked], _digest_of(asked)
+        return [asked], digest_of_object(asked)
     if not is_own(asked):
         raise InvalidArgumentError(f"metrics (--metrics) is {asked!r}; name a metric of a file of yours: FILE.py:NAME")
     found, source = read_own(
@@ -92,11 +94,3 @@ def _open(asked: AskedMetric) -> tuple[list[Metric], str]:
 
 def _is_metric(found: object) -> bool:
     return isinstance(found, Metric)
-
-
-def _digest_of(metric: Metric) -> str:
-    """Return a digest of a metric; one that cannot be pickled is like no other."""
-    try:
-        return sha256(pickle.dumps(metric)).hexdigest()
-    except Exception:  # whatever functions of somebody else raise
-        return uuid.uuid4().hex

@@ -3,7 +3,9 @@
 import hashlib
 import importlib.util
 import os
+import pickle
 import re
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -11,7 +13,7 @@ from typing import Final
 from l5kit.configs.class_path import describe_error
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["is_own", "read_own", "with_whole_file"]
+__all__ = ["digest_of_object", "is_own", "read_own", "with_whole_file"]
 
 _OWN: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
@@ -72,6 +74,14 @@ def read_own(asked: str, argument: str, *, called: str, is_one: Callable[[object
         raise InvalidArgumentError(
             f"{argument}: {name} of {file} makes no {called}: {describe_error(error)}"
         ) from error
+
+
+def digest_of_object(part: object) -> str:
+    """Return a digest of what an object of the user holds; one that cannot be pickled is like no other."""
+    try:
+        return hashlib.sha256(pickle.dumps(part)).hexdigest()
+    except Exception:  # whatever objects of somebody else raise
+        return uuid.uuid4().hex
 
 
 def _parts(asked: str) -> tuple[str, str]:

@@ -1,8 +1,6 @@
 """Planners and traffic by name: who drives the AVs, and who drives the others."""
 
 import hashlib
-import pickle
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any, Final, Literal
 
 from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
-from l5kit.closedloop.own_code import is_own, read_own, with_whole_file
+from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.closedloop.policies import open_policy
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
@@ -288,13 +286,8 @@ def _described(part: object, *, has_code: bool = False) -> str:
 
 
 def _digest_of_state(part: object) -> str:
-    """Return a digest of what an object holds; one that cannot be pickled is like no other."""
-    if not getattr(part, "__dict__", True):
-        return "without state"
-    try:
-        return hashlib.sha256(pickle.dumps(part)).hexdigest()
-    except Exception:  # whatever objects of somebody else raise
-        return uuid.uuid4().hex
+    """Return a digest of what an object holds."""
+    return digest_of_object(part) if getattr(part, "__dict__", True) else "without state"
 
 
 def _digest_of(*texts: str) -> str:

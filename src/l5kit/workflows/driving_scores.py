@@ -145,9 +145,8 @@ def _sums_of(driven: DrivenScenes) -> Float64Array:
     with np.errstate(over="ignore"):  # what is infinite is a failure
         for drives in score_drives(driven):
             scores = drives.details.scores
-            values = np.stack([scores.score, *(getattr(scores, metric.name) for metric in METRICS)])[
-                :, drives.has_score
-            ]
+            names = ("score", *(metric.name for metric in METRICS))
+            values = np.stack([getattr(scores, name) for name in names])[:, drives.has_score]
             values[0] = np.where(np.isfinite(values[0]), values[0], 0.0)
             sums[:-1, 0] += np.nansum(values, axis=1)
             sums[:-1, 1] += np.count_nonzero(~np.isnan(values), axis=1)
