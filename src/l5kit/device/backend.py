@@ -34,9 +34,12 @@ class Backend(ABC):
 
     Attributes:
         device: Its name, as torch says it: ``cpu`` or ``cuda:0``.
+        is_serial: Whether items run one after the other in memory of the processor. Who asks for this runs several
+            kernels for one item before the next, in room that all items share.
     """
 
     device: str
+    is_serial: bool
 
     @abstractmethod
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:

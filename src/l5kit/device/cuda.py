@@ -41,6 +41,8 @@ class CudaBackend(Backend):
         device: ``cuda``, or that one with its number; it is the current one of torch.
     """
 
+    is_serial = False
+
     def __init__(self, device: str) -> None:
         place = torch.device(device)
         index = torch.cuda.current_device() if place.index is None else place.index
@@ -104,7 +106,7 @@ class CudaBackend(Backend):
         num_blocks = -(-num_items // _THREADS_PER_BLOCK)
         with torch.cuda.device(self._index), exact_arithmetic():
             stream = _stream_of(torch.cuda.current_stream().cuda_stream)
-            launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, arguments)
+            launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, _plain(arguments))
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors in a stream that nothing else is made in meanwhile."""
@@ -266,3 +268,8 @@ def exact_arithmetic() -> Iterator[None]:
         yield
     finally:
         _compiling.is_exact = False
+
+
+def _plain(argument: Any) -> Any:
+    """Return an argument of a kernel with plain tuples in place of named ones."""
+    return tuple(map(_plain, argument)) if isinstance(argument, tuple) else argument

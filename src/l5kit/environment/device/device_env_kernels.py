@@ -9,6 +9,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.environment.actions import control_of
 from l5kit.environment.rewards.step_faults import find_faults, write_rear_axle
 from l5kit.environment.rewards.step_terms import write_amounts_of
+from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 from l5kit.lanes.lane_paths import PathArrays
 
@@ -73,23 +74,23 @@ def _write_controls(
 def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
     """Write what a step of a slot is worth and whether its episode is over, or begin to judge where one begins.
 
-    Arguments: ``arrays[0]`` of a DeviceTraffic; what a bank has: ``scenes``, ``paths`` with lanes as lines, ``colors``,
+    Arguments: places of all slots; what a bank has: ``scenes``, ``paths``, starts and ranks of ``lights``,
     ``expert_arcs_m`` and ``ego_poses``; the AVs; ``rows`` and ``places`` of a DeviceCompactView; ``map_checks`` of a
     DeviceSimulation; what is remembered; room; rules; last frames of episodes, counted in their scenes, and which
     actions were none, (N,) each; what is written.
     """
-    traffic, bank, avs, (rows, places), map_checks, remembered, room, rules, (last_frames, is_bad), out = arguments
-    frames, bank_rows, _ = traffic
-    scenes, paths, colors, expert_arcs_m, ego_poses = bank
-    paths = PathArrays(*paths)
+    slot_places, bank, avs, (rows, places), map_checks, remembered, room, rules, (last_frames, is_bad), out = arguments
+    scenes, paths, (light_starts, light_ranks), expert_arcs_m, ego_poses = bank
+    slot_places, scenes, paths = SlotPlaces(*slot_places), SceneStarts(*scenes), PathArrays(*paths)
     boxes, _, motions, num_starts = avs
     seen_starts, memory, before, now = remembered
     motions_before, places_before, arcs_before_m, rows_before, yaws_before_rad = before
     motions_now, arcs_now_m = now
     numbers, bounds, factors, ends = rules
     counts, amounts, lanes, rear_axles_m = room
-    scene, box = bank_rows[item], boxes[item]
-    frame, is_new = scenes[0][scene] + frames[item], seen_starts[item] != num_starts[item]
+    scene, box = slot_places.bank_rows[item], boxes[item]
+    frame_of_scene, is_new = slot_places.frames[item], seen_starts[item] != num_starts[item]
+    frame = scenes.frames[scene] + frame_of_scene
     if is_new:
         seen_starts[item], memory[1][item] = num_starts[item], 0
         yaws_before_rad[item] = ego_poses[frame - 1, 2]
@@ -100,6 +101,7 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
     if is_new:
         _begin(item, out)
     else:
+        before_row = rows_before[item]
         write_amounts_of(
             item,
             boxes,
@@ -107,8 +109,8 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
             (places_before, places),
             (arcs_before_m, arcs_now_m),
             paths,
-            scenes[1][scene],
-            (rows_before, colors[0], colors[1], colors[2]),
+            scenes.routes[scene],
+            light_ranks[light_starts[before_row] : light_starts[before_row + 1]],
             numbers,
             bounds,
             amounts[item],
@@ -116,7 +118,7 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
         is_off = map_checks[2][item] >= _OFF_ROAD
         is_failed = _note_failures(counts[item], is_off, amounts[item], ends, out[3][item])
         _write_worth(item, (counts[item], is_off, is_close, amounts[item], is_failed), numbers[0], factors, out)
-        _write_ends(item, is_failed, frames[item] >= last_frames[item], is_bad[item], out)
+        _write_ends(item, is_failed, frame_of_scene >= last_frames[item], is_bad[item], out)
     for column in range(3):
         motions_before[item, column] = motions_now[item, column]
         places_before[item, column] = places[item, column]

@@ -15,6 +15,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.red_lights import LightRows, SceneLights
 from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
@@ -170,7 +171,7 @@ class DrivingReward:
     def _amounts_of(self, step: DrivenStep) -> Float64Array:
         """Return how much of the other terms a step has, (B, 5)."""
         amounts = np.empty((len(step.routes), 5))
-        frames, color_starts, color_lanes, ranks = map(as_read_only, step.colors)
+        frames, scenes, lights = step.lights
         write_amounts(
             as_read_only(step.boxes),
             (as_read_only(step.motions_before), as_read_only(step.motions)),
@@ -178,7 +179,7 @@ class DrivingReward:
             (as_read_only(step.expert_arcs_before_m), as_read_only(step.expert_arcs_m)),
             PathArrays(*map(as_read_only, step.paths)),
             as_read_only(step.routes),
-            (frames, color_starts, color_lanes, ranks),
+            LightRows(as_read_only(frames), as_read_only(scenes), SceneLights(*map(as_read_only, lights))),
             self.numbers(step.step_time_s),
             self._bounds,
             amounts,
