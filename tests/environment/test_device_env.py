@@ -6,9 +6,9 @@ import pytest
 torch = pytest.importorskip("torch")
 gymnasium = pytest.importorskip("gymnasium")
 from l5kit.environment.action_kinds import ModelActions  # noqa: E402
+from l5kit.environment.device import device_env  # noqa: E402
 from l5kit.environment.device.device_compact_view import DeviceCompactView  # noqa: E402
 from l5kit.environment.device.device_driving_reward import DeviceDrivingReward  # noqa: E402
-from l5kit.environment.device import device_env  # noqa: E402
 from l5kit.environment.device.device_env import DeviceVectorEnv  # noqa: E402
 from l5kit.environment.device.device_simulation import DeviceSimulation  # noqa: E402
 from l5kit.environment.envs.l5_env import SimulationConfigGym  # noqa: E402

@@ -1,8 +1,6 @@
 """Simulations on a device: AVs, traffic and checks of the processor, resets, ends, and what is refused."""
 
-from dataclasses import dataclass
-
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 
 import numpy as np

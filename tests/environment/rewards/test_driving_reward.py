@@ -26,8 +26,7 @@ from l5kit.evaluation.driving.route_progress import find_progress, find_routes
 from l5kit.evaluation.driving.time_to_collision import find_times_to_collision
 from l5kit.lanes.lane_paths import TrackPoses, make_lane_paths
 from l5kit.lanes.path_places import find_place, line_at
-from l5kit.lanes.red_lights import RED, YELLOW
-from l5kit.lanes.red_lights import LightRows, SceneLights
+from l5kit.lanes.red_lights import RED, YELLOW, LightRows, SceneLights
 from l5kit.simulation.lanes.lane_following import SceneRows
 from support.driving import make_road_map, road_users_at
 

@@ -45,15 +45,15 @@ class DeviceDrivingReward:
         self._simulation, self._view = simulation, view
         backend, bank, size = simulation.backend, simulation.bank, len(simulation)
         bounds = np.array(list(COMFORT_BOUNDS.values()), np.float64)
-        bounds, factors = backend.upload([bounds, np.array(reward.factors, np.float64)])
+        rules = reward.rules(step_time_s)
+        bounds, factors, ends = backend.upload([bounds, rules.factors, rules.ends])
         arrays = simulation.traffic.arrays
         of = arrays.paths
         # a GPU takes 4 kB of arguments at most
         paths = (0, 0, 0, of.piece_starts, of.piece_arcs_m, 0, of.line_lanes, of.piece_limits_mps)
         lights = (arrays.lights.starts, arrays.lights.ranks)
         self._bank = (arrays.scenes, paths, lights, arrays.ego.arcs_m, arrays.ego.poses)
-        ends = tuple(name in reward.ends_at for name in FAILURES)
-        self._rules = (reward.numbers(step_time_s), bounds, factors, ends)
+        self._rules = (reward.numbers(step_time_s), bounds, rules._replace(factors=factors, ends=ends))
         self._remembered = self._make_memory(_most_tracks(bank))
         self._room = (
             backend.zeros((size, 2), np.int64),

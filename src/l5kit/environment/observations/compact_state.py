@@ -68,7 +68,7 @@ def write_compact_states(
     """Write the compact observations of K vehicles in B slots.
 
     A row depends on its vehicle and its slot alone, and has the same bits whoever else is observed. What is not finite
-    becomes 0. Lanes of points and lights are rows of one map; ``line_lanes`` of paths are lights of the scene of the slot.
+    becomes 0. Lanes of points and lights are rows of one map, ``line_lanes`` of paths lights of the scene of the slot.
 
     Args:
         layout: What is written, and where.

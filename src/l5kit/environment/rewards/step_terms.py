@@ -57,9 +57,7 @@ def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _num_red_lines(
-    paths: PathArrays, route: int, front_before_m: float, front_m: float, ranks: NumericArray
-) -> int:
+def _num_red_lines(paths: PathArrays, route: int, front_before_m: float, front_m: float, ranks: NumericArray) -> int:
     """Return how many lines with a red light the front of an AV has passed in a step."""
     count = 0
     for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):

@@ -1,7 +1,7 @@
 """Bank arrays: the scenes of a bank as kernels read them, in memory of the processor or of a device."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,13 @@ class EgoLog(NamedTuple):
     poses: DeviceArray
     motion: DeviceArray
     arcs_m: DeviceArray
+
+
+class _OfPaths(NamedTuple):
+    """Track of each path, and its last frame."""
+
+    tracks: DeviceArray
+    last_frames: DeviceArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +62,29 @@ class BankArrays:
     @classmethod
     def of(cls, bank: SceneBank, backend: Backend) -> "BankArrays":
         """Return the arrays of all scenes that are prepared: those of the bank on the processor, copies on a GPU."""
-        named = {
-            "scenes": SceneStarts(bank.frame_starts, bank.routes),
-            "rows": bank.rows,
-            "paths": bank.paths,
-            "ego": EgoLog(bank.ego_poses, bank.ego_motion, bank.expert_arcs_m),
-            "lights": bank.lights,
-        }
-        single = {"path_tracks": bank.path_tracks, "path_last_frames": bank.path_last_frames}
+        arrays: Any = (
+            SceneStarts(bank.frame_starts, bank.routes),
+            bank.rows,
+            bank.paths,
+            EgoLog(bank.ego_poses, bank.ego_motion, bank.expert_arcs_m),
+            bank.lights,
+            _OfPaths(bank.path_tracks, bank.path_last_frames),
+        )
         if not backend.is_serial:
-            sent = iter(backend.upload([*(array for arrays in named.values() for array in arrays), *single.values()]))
-            named = {name: type(arrays)(*(next(sent) for _ in arrays)) for name, arrays in named.items()}
-            single = {name: next(sent) for name in single}
+            sent = iter(backend.upload([array for named in arrays for array in named]))
+            arrays = tuple(type(named)(*(next(sent) for _ in named)) for named in arrays)
+        scenes, rows, paths, ego, lights, (path_tracks, path_last_frames) = arrays
         return cls(
             num_scenes=len(bank),
             most_rows=int(np.diff(bank.rows.starts).max(initial=0)),
             most_seats=max(int(np.diff(bank.routes).max(initial=1)) - 1, 1),
-            **named,
-            **single,
+            scenes=scenes,
+            rows=rows,
+            paths=paths,
+            path_tracks=path_tracks,
+            path_last_frames=path_last_frames,
+            ego=ego,
+            lights=lights,
         )
 
     def require_same(self, bank: SceneBank, backend: Backend) -> None:

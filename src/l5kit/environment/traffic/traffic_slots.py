@@ -19,11 +19,11 @@ from l5kit.environment.traffic.traffic_steps import (
     TrafficRoom,
     begin_step,
     enter_frame,
-    enter_slots,
+    enter_in_turn,
     move_seats,
     start_slots,
-    step_slots,
-    write_all_rows,
+    step_in_turn,
+    write_rows,
     write_rows_in_turn,
 )
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
@@ -251,16 +251,16 @@ class TrafficSlots:
 
     def move(self, slots: DeviceArray, ego: EgoRows) -> None:
         """Do what :meth:`step` does, with arrays of the backend, and without a look at them."""
-        bank, places, seats, room = self.arrays, self.places, self.seats, self.room
-        scenes, rows, paths, last_frames = bank.scenes, bank.rows, bank.paths, bank.path_last_frames
+        bank, seats, room = self.arrays, self.seats, self.room
+        of_bank = (bank.scenes, bank.rows, bank.paths, bank.path_last_frames)
+        begin = (slots, ego, self.places, *of_bank, seats, self._near_m, room)
+        move = (slots, seats, bank.paths, bank.lights, self._drive, room)
         if self.backend.is_serial:
-            drive = (self._drive, self._near_m)
-            step_slots(slots, ego, places, scenes, rows, paths, last_frames, bank.lights, seats, drive, room)
+            step_in_turn(len(slots), begin, move)
             return
-        run = self.backend.run
-        run(begin_step, len(slots), slots, ego, places, scenes, rows, paths, last_frames, seats, self._near_m, room)
+        self.backend.run(begin_step, len(slots), *begin)
         if self.drives is not None:
-            run(move_seats, len(slots) * bank.most_seats, slots, seats, paths, bank.lights, self._drive, room)
+            self.backend.run(move_seats, len(slots) * bank.most_seats, *move)
 
     def let_in(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
         """Do what :meth:`enter` does, with arrays of the backend, and without a look at them."""
@@ -269,7 +269,7 @@ class TrafficSlots:
         bank = self.arrays
         arguments = (slots, ego_boxes, self.places, bank.scenes, bank.rows, self.seats, self._near_m, self.room)
         if self.backend.is_serial:
-            enter_slots(*arguments)
+            enter_in_turn(len(slots), arguments)
         else:
             self.backend.run(enter_frame, len(slots), *arguments)
 
@@ -306,11 +306,13 @@ class TrafficSlots:
     def write_rows(self, slots: DeviceArray, memory: RowMemory) -> None:
         """Do what :meth:`rows` does, with arrays of the backend: slots (B,), and room for their agents."""
         bank = self.arrays
-        arguments = (slots, self.places, bank.scenes, bank.rows, bank.path_tracks, self.seats, self.room)
+        of_bank = (bank.scenes, bank.rows, bank.path_tracks)
+        written = (memory.sizes, memory.starts, memory.found)
+        arguments = (slots, self.places, *of_bank, self.seats, self.room, *written)
         if self.backend.is_serial:
-            write_rows_in_turn(*arguments, memory.sizes, memory.starts, memory.found)
+            write_rows_in_turn(len(slots), arguments, memory.sizes, memory.starts)
         else:
-            self.backend.run(write_all_rows, len(slots), *arguments, memory.sizes, memory.starts, memory.found)
+            self.backend.run(write_rows, len(slots), *arguments)
 
     def num_driven(self, slots: Int64Array) -> Int64Array:
         """Return how many agents were driven into the current frames of slots (B,), (B,)."""
@@ -390,9 +392,9 @@ class TrafficSlots:
     def _drive_on_paths(self) -> Drive:
         """Return how vehicles are driven on the paths of the bank, as kernels take it."""
         if self.drives is None:
-            return *self._numbers.fixed, self.backend.zeros(0, np.float64)
-        *numbers, bends_mps = self._numbers.on(self.bank.paths)
-        return *numbers, bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
+            return (*self._numbers.fixed, self.backend.zeros(0, np.float64))
+        parameters, part, step_s, bends_mps = self._numbers.on(self.bank.paths)
+        return parameters, part, step_s, bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
 
     def _make_seats(self) -> Seats:
         """Return room for seats, all of which are where the log has them."""

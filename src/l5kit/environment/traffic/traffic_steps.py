@@ -27,7 +27,6 @@ from l5kit.environment.traffic.traffic_kernels import (
 from l5kit.environment.traffic.uncounted import uncounted
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
-from l5kit.simulation.lanes.lane_following import Drive, EgoRows
 from l5kit.simulation.lanes.leaders import write_object
 
 __all__ = [
@@ -39,11 +38,11 @@ __all__ = [
     "TrafficRoom",
     "begin_step",
     "enter_frame",
-    "enter_slots",
+    "enter_in_turn",
     "move_seats",
     "start_slots",
-    "step_slots",
-    "write_all_rows",
+    "step_in_turn",
+    "write_rows",
     "write_rows_in_turn",
 ]
 
@@ -122,34 +121,16 @@ def start_slots(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _begin_slot(
-    slot: int,
-    ego_box: Float64Array,
-    ego_velocity_mps: Float64Array,
-    places: SlotPlaces,
-    scenes: SceneStarts,
-    rows: LogRows,
-    paths: PathArrays,
-    last_frames: Int64Array,
-    seats: Seats,
-    near_m: float,
-    room: TrafficRoom,
-) -> None:
+def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     """Go to the next frame of a slot, and write whom to move there and what they see; not in its last frame.
 
-    Args:
-        slot: The slot.
-        ego_box: Its AV in the current frame, (5,).
-        ego_velocity_mps: How that moves, (2,).
-        places: Where all slots are.
-        scenes: Where scenes begin.
-        rows: The log.
-        paths: All paths.
-        last_frames: Last frame of the track of each path.
-        seats: The seats, changed.
-        near_m: How near is near enough to be driven; 0 or less where nobody is.
-        room: Room for the step.
+    Arguments: slots (B,); boxes and velocities of the AVs, (B, 5) and (B, 2); where all slots are, and where scenes
+    begin; the log; all paths, and the last frame of the track of each; the seats, changed; how near of the AV seats
+    are driven, 0 or less where nobody is; room.
     """
+    slots, (boxes, velocities_mps), places, scenes, rows, paths, last_frames, seats, near_m, room = arguments
+    places, scenes, rows, paths = SlotPlaces(*places), SceneStarts(*scenes), LogRows(*rows), PathArrays(*paths)
+    seats, room, slot = Seats(*seats), TrafficRoom(*room), slots[item]
     if not 0 <= slot < len(places.frames):
         return
     own = slot % len(room.steps)
@@ -164,7 +145,7 @@ def _begin_slot(
         return
     first = scenes.routes[scene] + 1
     num_own = scenes.routes[scene + 1] - first
-    begin_seats(slot, row, first, rows, seats, paths, ego_box, near_m)
+    begin_seats(slot, row, first, rows, seats, paths, boxes[item], near_m)
     count = 0
     for seat in range(num_own):
         if states[seat] == DRIVEN and last_frames[first + seat] > frame:
@@ -174,7 +155,7 @@ def _begin_slot(
         present, objects = room.present[own], room.objects[own]
         num_present = list_present(row, rows, states, num_own, present, room.marks[own, MET])
         num_objects = write_objects(slot, rows, seats, present[:num_present], objects, room.numbers[own])
-        write_object(objects, num_objects, ego_box, ego_velocity_mps)
+        write_object(objects, num_objects, boxes[item], velocities_mps[item])
         step[_OBJECTS], step[_FIRST], step[_FRAME] = num_objects + 1, first, row
     for seat in range(num_own):
         if states[seat] == DRIVEN and last_frames[first + seat] <= frame:
@@ -183,17 +164,24 @@ def _begin_slot(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_one(
-    slot: int, number: int, seats: Seats, paths: PathArrays, lights: SceneLights, drive: Drive, room: TrafficRoom
-) -> None:
-    """Move one of those whom :func:`_begin_slot` has found."""
+def move_seats(item: int, arguments: tuple[Any, ...]) -> None:
+    """Move one of those whom :func:`begin_step` has found; T items for each slot.
+
+    Arguments: slots (B,); the seats, changed; all paths; lights; how vehicles are driven; room.
+    """
+    slots, seats, paths, lights, drive, room = arguments
+    seats, lights, room = Seats(*seats), SceneLights(*lights), TrafficRoom(*room)
+    most = room.driven.shape[1]
+    slot, number = slots[item // most], item % most
     own = slot % len(room.steps)
+    if slot < 0 or number >= room.steps[own, _MOVED]:
+        return
     step, seat = room.steps[own], room.driven[own, number]
     ranks = lights.ranks[lights.starts[step[_FRAME]] : lights.starts[step[_FRAME] + 1]]
     move_seat(
         (seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat]),
         step[_FIRST] + seat,
-        paths,
+        PathArrays(*paths),
         room.objects[own, : step[_OBJECTS]],
         room.numbers[own, seat],
         ranks,
@@ -203,208 +191,77 @@ def _move_one(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def step_slots(
-    slots: Int64Array,
-    ego: EgoRows,
-    places: SlotPlaces,
-    scenes: SceneStarts,
-    rows: LogRows,
-    paths: PathArrays,
-    last_frames: Int64Array,
-    lights: SceneLights,
-    seats: Seats,
-    drive: tuple[Drive, float],
-    room: TrafficRoom,
-) -> None:
-    """Move all agents of slots (B,) to the next frames, one slot after the other; arguments as for one slot."""
-    places, scenes, rows, paths = uncounted(places), uncounted(scenes), uncounted(rows), uncounted(paths)
-    lights, seats, room, ego = uncounted(lights), uncounted(seats), uncounted(room), uncounted(ego)
-    boxes, velocities_mps = ego
-    numbers, near_m = drive
-    for item in range(len(slots)):
-        slot, box, velocity_mps = slots[item], boxes[item], velocities_mps[item]
-        _begin_slot(slot, box, velocity_mps, places, scenes, rows, paths, last_frames, seats, near_m, room)
-        for number in range(room.steps[slot % len(room.steps), _MOVED]):
-            _move_one(slot, number, seats, paths, lights, numbers, room)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
-    """Do the part of a step that comes before its vehicles are moved.
-
-    Arguments: slots (B,); boxes and velocities of the AVs, (B, 5) and (B, 2); then those of :func:`_begin_slot` from
-    ``places`` on.
-    """
-    slots, ego, places, scenes, rows, paths, last_frames, seats, near_m, room = arguments
-    boxes, velocities_mps = ego
-    _begin_slot(
-        slots[item],
-        boxes[item],
-        velocities_mps[item],
-        SlotPlaces(*places),
-        SceneStarts(*scenes),
-        LogRows(*rows),
-        PathArrays(*paths),
-        last_frames,
-        Seats(*seats),
-        near_m,
-        TrafficRoom(*room),
-    )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def move_seats(item: int, arguments: tuple[Any, ...]) -> None:
-    """Move one of those whom :func:`begin_step` has found; T items for each slot.
-
-    Arguments: slots (B,); seats; paths and lights; how vehicles are driven; room.
-    """
-    slots, seats, paths, lights, drive, room = arguments
-    room = TrafficRoom(*room)
+def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) -> None:
+    """Do the steps of slots one after the other, with the arguments of :func:`begin_step` and :func:`move_seats`."""
+    begin, move = uncounted(begin), uncounted(move)
+    room = TrafficRoom(*move[-1])
     most = room.driven.shape[1]
-    slot, number = slots[item // most], item % most
-    if 0 <= slot < len(room.steps) and number < room.steps[slot, _MOVED]:
-        _move_one(slot, number, Seats(*seats), PathArrays(*paths), SceneLights(*lights), drive, room)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _enter_slot(
-    slot: int,
-    ego_box: Float64Array,
-    places: SlotPlaces,
-    scenes: SceneStarts,
-    rows: LogRows,
-    seats: Seats,
-    near_m: float,
-    room: TrafficRoom,
-) -> None:
-    """Let seats of a slot wait that would appear where a box stands; arguments as for :func:`_begin_slot`."""
-    if not 0 <= slot < len(places.frames) or places.frames[slot] < 0:
-        return
-    scene, own = places.bank_rows[slot], slot % len(room.steps)
-    num_own = scenes.routes[scene + 1] - scenes.routes[scene] - 1
-    marks = room.marks[own]
-    entering = EnteringRoom(
-        room.present[own], marks[MET], room.objects[own, :, :5], marks[_THERE], marks[_NEW], marks[_BLOCKED]
-    )
-    frame = scenes.frames[scene] + places.frames[slot]
-    withhold_seats(slot, frame, num_own, rows, seats, ego_box, near_m, entering)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def enter_slots(
-    slots: Int64Array,
-    ego_boxes: Float64Array,
-    places: SlotPlaces,
-    scenes: SceneStarts,
-    rows: LogRows,
-    seats: Seats,
-    near_m: float,
-    room: TrafficRoom,
-) -> None:
-    """Let seats of slots (B,) wait that would appear where a box stands, one slot after the other."""
-    places, scenes, rows, seats = uncounted(places), uncounted(scenes), uncounted(rows), uncounted(seats)
-    room, ego_boxes = uncounted(room), uncounted(ego_boxes)
-    for item in range(len(slots)):
-        _enter_slot(slots[item], ego_boxes[item], places, scenes, rows, seats, near_m, room)
+    for item in range(num_slots):
+        begin_step(item, begin)
+        for number in range(room.steps[0, _MOVED]):
+            move_seats(item * most + number, move)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
-    """Do what :func:`enter_slots` does for one item; the arguments are the same."""
+    """Let seats of a slot wait that would appear where a box stands.
+
+    Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; the seats,
+    changed; how near of the AV seats are driven; room.
+    """
     slots, ego_boxes, places, scenes, rows, seats, near_m, room = arguments
-    _enter_slot(
-        slots[item],
-        ego_boxes[item],
-        SlotPlaces(*places),
-        SceneStarts(*scenes),
-        LogRows(*rows),
-        Seats(*seats),
-        near_m,
-        TrafficRoom(*room),
-    )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_rows_of(
-    slot: int,
-    begin: int,
-    places: SlotPlaces,
-    scenes: SceneStarts,
-    rows: LogRows,
-    path_tracks: Int64Array,
-    seats: Seats,
-    room: TrafficRoom,
-    found: FoundRows,
-) -> int:
-    """Write the agents of the current frame of a slot from a row on, and return how many they are.
-
-    A slot in which nothing has started has none. Arguments are as for :func:`_begin_slot`; ``path_tracks`` are the
-    tracks of all paths, ``found`` takes the agents.
-    """
+    places, scenes, room, slot = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), slots[item]
     if not 0 <= slot < len(places.frames) or places.frames[slot] < 0:
-        return 0
+        return
     scene, own = places.bank_rows[slot], slot % len(room.steps)
-    first = scenes.routes[scene] + 1
-    frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - first
-    scratch = (room.present[own], room.marks[own, MET])
-    return write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, found, begin)
+    marks = room.marks[own]
+    entering = EnteringRoom(
+        room.present[own], marks[MET], room.objects[own, :, :5], marks[_THERE], marks[_NEW], marks[_BLOCKED]
+    )
+    frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - scenes.routes[scene] - 1
+    withhold_seats(slot, frame, num_own, LogRows(*rows), Seats(*seats), ego_boxes[item], near_m, entering)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_rows_in_turn(
-    slots: Int64Array,
-    places: SlotPlaces,
-    scenes: SceneStarts,
-    rows: LogRows,
-    path_tracks: Int64Array,
-    seats: Seats,
-    room: TrafficRoom,
-    sizes: Int64Array,
-    starts: Int64Array,
-    found: FoundRows,
-) -> None:
-    """Write the agents of the current frames of slots (B,), those of a slot right behind those of the one before.
-
-    Args:
-        slots: The slots.
-        places: Where all slots are.
-        scenes: Where scenes begin.
-        rows: The log.
-        path_tracks: Track of each path.
-        seats: The seats.
-        room: Room for the step.
-        sizes: Takes how many they are in each slot, (B,).
-        starts: Takes the first row of each slot and the end of the last one, (B + 1,).
-        found: Takes the agents.
-    """
-    places, scenes, rows, seats = uncounted(places), uncounted(scenes), uncounted(rows), uncounted(seats)
-    room, found = uncounted(room), uncounted(found)
-    starts[0] = 0
-    for item in range(len(slots)):
-        begin = starts[item]
-        sizes[item] = _write_rows_of(slots[item], begin, places, scenes, rows, path_tracks, seats, room, found)
-        starts[item + 1] = begin + sizes[item]
+def enter_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
+    """Do :func:`enter_frame` for slots one after the other."""
+    arguments = uncounted(arguments)
+    for item in range(num_slots):
+        enter_frame(item, arguments)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_all_rows(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the agents of the current frame of a slot, and groups of -1 behind them.
+def write_rows(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the agents of the current frame of a slot, and groups of -1 behind them; none where nothing has started.
 
-    Arguments: those of :func:`write_rows_in_turn`, but that ``starts`` are given.
+    Arguments: slots (B,); where all slots are, and where scenes begin; the log; the track of each path; the seats;
+    room; what is written, how many they are, (B,), and the agents, from the given first row of each slot on, (B + 1,).
     """
     slots, places, scenes, rows, path_tracks, seats, room, sizes, starts, found = arguments
-    found = FoundRows(*found)
-    count = _write_rows_of(
-        slots[item],
-        starts[item],
-        SlotPlaces(*places),
-        SceneStarts(*scenes),
-        LogRows(*rows),
-        path_tracks,
-        Seats(*seats),
-        TrafficRoom(*room),
-        found,
-    )
+    places, scenes, room, found = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), FoundRows(*found)
+    slot, begin, count = slots[item], starts[item], 0
+    if 0 <= slot < len(places.frames) and places.frames[slot] >= 0:
+        scene, own = places.bank_rows[slot], slot % len(room.steps)
+        first = scenes.routes[scene] + 1
+        frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - first
+        scratch = (room.present[own], room.marks[own, MET])
+        count = write_slot_rows(
+            slot, frame, first, num_own, LogRows(*rows), Seats(*seats), path_tracks, scratch, found, begin
+        )
     sizes[item] = count
-    for row in range(starts[item] + count, starts[item + 1]):
+    for row in range(begin + count, starts[item + 1]):
         found.groups[row] = -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_rows_in_turn(num_slots: int, arguments: tuple[Any, ...], sizes: Int64Array, starts: Int64Array) -> None:
+    """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before.
+
+    ``sizes`` and ``starts`` are those of the arguments, and are both written.
+    """
+    arguments = uncounted(arguments)
+    starts[0] = 0
+    for item in range(num_slots):
+        starts[item + 1] = starts[item]
+        write_rows(item, arguments)
+        starts[item + 1] = starts[item] + sizes[item]
