@@ -168,7 +168,7 @@ def _write_states(
         write_compact_state(out[number], sizes, points, vehicle, own, rows, egos, paths, path, lights.lights, at, room)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, inline="always")
 def write_compact_state(
     row: Float32Array,
     sizes: Sizes,

@@ -310,7 +310,7 @@ class TrafficSlots:
         written = (memory.sizes, memory.starts, memory.found)
         arguments = (slots, self.places, *of_bank, self.seats, self.room, *written)
         if self.backend.is_serial:
-            write_rows_in_turn(len(slots), arguments, memory.sizes, memory.starts)
+            write_rows_in_turn(len(slots), arguments)
         else:
             self.backend.run(write_rows, len(slots), *arguments)
 

@@ -27,6 +27,7 @@ from l5kit.environment.traffic.traffic_kernels import (
 from l5kit.environment.traffic.uncounted import uncounted
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
+from l5kit.simulation.lanes.lane_following import Drive
 from l5kit.simulation.lanes.leaders import write_object
 
 __all__ = [
@@ -163,6 +164,25 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     step[_MOVED] = places.num_driven[slot] = count
 
 
+@njit(nogil=True, inline="always")
+def _move_one(
+    slot: int,
+    own: int,
+    number: int,
+    seats: Seats,
+    paths: PathArrays,
+    lights: SceneLights,
+    drive: Drive,
+    room: TrafficRoom,
+) -> None:
+    """Move one of those whom :func:`begin_step` has found; ``own`` is the row of the slot in the room."""
+    step, seat = room.steps[own], room.driven[own, number]
+    motion, box, velocity_mps = seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat]
+    ranks = lights.ranks[lights.starts[step[_FRAME]] : lights.starts[step[_FRAME] + 1]]
+    seen, own_row, pose = room.objects[own, : step[_OBJECTS]], room.numbers[own, seat], room.poses[own, seat]
+    move_seat((motion, box, velocity_mps), step[_FIRST] + seat, paths, seen, own_row, ranks, drive, pose)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def move_seats(item: int, arguments: tuple[Any, ...]) -> None:
     """Move one of those whom :func:`begin_step` has found; T items for each slot.
@@ -170,36 +190,23 @@ def move_seats(item: int, arguments: tuple[Any, ...]) -> None:
     Arguments: slots (B,); the seats, changed; all paths; lights; how vehicles are driven; room.
     """
     slots, seats, paths, lights, drive, room = arguments
-    seats, lights, room = Seats(*seats), SceneLights(*lights), TrafficRoom(*room)
+    room = TrafficRoom(*room)
     most = room.driven.shape[1]
     slot, number = slots[item // most], item % most
     own = slot % len(room.steps)
-    if slot < 0 or number >= room.steps[own, _MOVED]:
-        return
-    step, seat = room.steps[own], room.driven[own, number]
-    ranks = lights.ranks[lights.starts[step[_FRAME]] : lights.starts[step[_FRAME] + 1]]
-    move_seat(
-        (seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat]),
-        step[_FIRST] + seat,
-        PathArrays(*paths),
-        room.objects[own, : step[_OBJECTS]],
-        room.numbers[own, seat],
-        ranks,
-        drive,
-        room.poses[own, seat],
-    )
+    if slot >= 0 and number < room.steps[own, _MOVED]:
+        _move_one(slot, own, number, Seats(*seats), PathArrays(*paths), SceneLights(*lights), drive, room)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) -> None:
     """Do the steps of slots one after the other, with the arguments of :func:`begin_step` and :func:`move_seats`."""
-    begin, move = uncounted(begin), uncounted(move)
-    room = TrafficRoom(*move[-1])
-    most = room.driven.shape[1]
+    begin = uncounted(begin)
+    slots, seats, paths, lights, drive, room = uncounted(move)
     for item in range(num_slots):
         begin_step(item, begin)
         for number in range(room.steps[0, _MOVED]):
-            move_seats(item * most + number, move)
+            _move_one(slots[item], 0, number, seats, paths, lights, drive, room)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -230,6 +237,26 @@ def enter_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
         enter_frame(item, arguments)
 
 
+@njit(nogil=True, inline="always")
+def _write_rows_of(
+    slot: int,
+    begin: int,
+    places: SlotPlaces,
+    scenes: SceneStarts,
+    rows: LogRows,
+    path_tracks: Int64Array,
+    seats: Seats,
+    room: TrafficRoom,
+    found: FoundRows,
+) -> int:
+    """Write the agents of the current frame of a slot that has started, and return how many they are."""
+    scene, own = places.bank_rows[slot], slot % len(room.steps)
+    first = scenes.routes[scene] + 1
+    frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - first
+    scratch = (room.present[own], room.marks[own, MET])
+    return write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, found, begin)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def write_rows(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the agents of the current frame of a slot, and groups of -1 behind them; none where nothing has started.
@@ -241,27 +268,20 @@ def write_rows(item: int, arguments: tuple[Any, ...]) -> None:
     places, scenes, room, found = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), FoundRows(*found)
     slot, begin, count = slots[item], starts[item], 0
     if 0 <= slot < len(places.frames) and places.frames[slot] >= 0:
-        scene, own = places.bank_rows[slot], slot % len(room.steps)
-        first = scenes.routes[scene] + 1
-        frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - first
-        scratch = (room.present[own], room.marks[own, MET])
-        count = write_slot_rows(
-            slot, frame, first, num_own, LogRows(*rows), Seats(*seats), path_tracks, scratch, found, begin
-        )
+        rows, seats = LogRows(*rows), Seats(*seats)
+        count = _write_rows_of(slot, begin, places, scenes, rows, path_tracks, seats, room, found)
     sizes[item] = count
     for row in range(begin + count, starts[item + 1]):
         found.groups[row] = -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_rows_in_turn(num_slots: int, arguments: tuple[Any, ...], sizes: Int64Array, starts: Int64Array) -> None:
-    """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before.
-
-    ``sizes`` and ``starts`` are those of the arguments, and are both written.
-    """
-    arguments = uncounted(arguments)
+def write_rows_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
+    """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before."""
+    slots, places, scenes, rows, path_tracks, seats, room, sizes, starts, found = uncounted(arguments)
     starts[0] = 0
     for item in range(num_slots):
-        starts[item + 1] = starts[item]
-        write_rows(item, arguments)
-        starts[item + 1] = starts[item] + sizes[item]
+        slot, begin, count = slots[item], starts[item], 0
+        if places.frames[slot] >= 0:
+            count = _write_rows_of(slot, begin, places, scenes, rows, path_tracks, seats, room, found)
+        sizes[item], starts[item + 1] = count, begin + count
