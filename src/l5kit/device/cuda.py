@@ -19,7 +19,7 @@ from numba.cuda.cudadrv import nvvm
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray, RecordArray
-from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape
+from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape, plain_tuples
 
 __all__ = ["CudaBackend", "exact_arithmetic", "launcher_of"]
 
@@ -106,7 +106,7 @@ class CudaBackend(Backend):
         num_blocks = -(-num_items // _THREADS_PER_BLOCK)
         with torch.cuda.device(self._index), exact_arithmetic():
             stream = _stream_of(torch.cuda.current_stream().cuda_stream)
-            launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, _plain(arguments))
+            launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, plain_tuples(arguments))
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors in a stream that nothing else is made in meanwhile."""
@@ -268,8 +268,3 @@ def exact_arithmetic() -> Iterator[None]:
         yield
     finally:
         _compiling.is_exact = False
-
-
-def _plain(argument: Any) -> Any:
-    """Return an argument of a kernel with plain tuples in place of named ones."""
-    return tuple(map(_plain, argument)) if isinstance(argument, tuple) else argument
