@@ -17,6 +17,7 @@ from l5kit.lanes.lane_choice import (
     place_on_lane,
     straightest_ahead,
 )
+from l5kit.lanes.road_surface import no_surface
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 
 
@@ -58,10 +59,9 @@ def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
         return Lanes(lane_arrays(driving_map), driving_map.lane_grid.arrays)
     points_m, rows, starts = np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(1, np.int64)
     arrays = LaneArrays(np.zeros((0, 2, 2)), np.zeros((0, 2)), starts, points_m, starts, rows)
-    grid = (np.zeros((0, 2, 2)), np.zeros(2), np.ones(2), starts, rows)
-    for array in (*arrays, *grid):
+    for array in arrays:
         array.setflags(write=False)
-    return Lanes(arrays, (grid[0], 0.5, grid[1], grid[2], (0, 0), grid[3], grid[4]))
+    return Lanes(arrays, no_surface().grid)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
