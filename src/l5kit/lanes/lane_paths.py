@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -73,6 +73,18 @@ class PathArrays(NamedTuple):
     piece_limits_mps: Float64Array
 
 
+class HasPieces(Protocol):
+    """Arrays of paths that have the fields of their pieces, as :class:`PathArrays` have them."""
+
+    @property
+    def piece_starts(self) -> Int64Array:
+        """First of the pieces of each path and the end of the last one."""
+
+    @property
+    def piece_arcs_m(self) -> Float64Array:
+        """Length of the path at which each piece begins."""
+
+
 @dataclass(frozen=True, eq=False)
 class LanePaths(ReadOnlyArrays):
     """The paths of N tracks; a track whose first row is on no lane has none.
@@ -116,16 +128,7 @@ class LanePaths(ReadOnlyArrays):
     @property
     def arrays(self) -> PathArrays:
         """The fields, as kernels take them."""
-        return PathArrays(
-            self.starts,
-            self.points_m,
-            self.lengths_m,
-            self.piece_starts,
-            self.piece_arcs_m,
-            self.piece_lanes,
-            self.line_lanes,
-            self.piece_limits_mps,
-        )
+        return PathArrays(**{name: getattr(self, name) for name in PathArrays._fields})
 
     @property
     def has_path(self) -> BoolArray:
@@ -264,6 +267,22 @@ def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, has_line_at_st
     is_held = np.stack([has_line & ~has_line_at_start[before], has_line & has_line_at_start[piece_lanes]], axis=-1)
     line_lanes: Int64Array = np.where(is_held, np.stack([before, piece_lanes], axis=-1), -1)
     return line_lanes
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def piece_at(paths: HasPieces, track: int, piece: int, arc_m: float) -> int:
+    """Return the piece of a path that holds a place, looked for from an earlier one of its pieces on.
+
+    Args:
+        paths: All paths.
+        track: The path.
+        piece: Where to begin.
+        arc_m: Length of the path up to the place.
+    """
+    last = paths.piece_starts[track + 1] - 1
+    while piece < last and paths.piece_arcs_m[piece + 1] <= arc_m:
+        piece += 1
+    return piece
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

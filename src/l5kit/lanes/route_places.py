@@ -8,6 +8,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.path_places import find_place, line_at, points_around
 
 __all__ = ["FollowedPlaces", "Lines", "follow_route", "follow_routes", "follow_tracks"]
@@ -145,7 +146,7 @@ def follow_route(
     yaw = pose[2]
     arc_m, offset_m, _ = find_place(points, first, stop, (pose[0], pose[1], yaw))
     _, _, along_x, along_y = line_at(points, arc_m)
-    turn = (yaw - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+    turn = wrap_angle(yaw - math.atan2(along_y, along_x))
     place[0], place[1] = arc_m, offset_m
     place[2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
 

@@ -86,20 +86,12 @@ class BoundsGrid(ReadOnlyArrays):
             cell_m = 2 * cell_m
         starts, rows = _sort_into_cells(np.flatnonzero(is_finite), low, counts, (num_x, num_y))
         most_in_cell = int(np.diff(starts).max())
-        return cls(bounds_m, radius_m, origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
+        return cls(bounds_m, float(radius_m), origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
 
     @property
     def arrays(self) -> GridArrays:
         """All that finds bounds near a point, as kernels take it."""
-        return GridArrays(
-            self.bounds_m,
-            float(self.radius_m),
-            self.origin_m,
-            self.cell_m,
-            self.num_cells,
-            self.cell_starts,
-            self.cell_rows,
-        )
+        return GridArrays(**{name: getattr(self, name) for name in GridArrays._fields})
 
     def find_near(self, points_m: Float64Array) -> tuple[Int64Array, Int64Array]:
         """Return the bounds that come closer than the radius to points along both axes.

@@ -11,6 +11,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box import compute_box_outline
 from l5kit.geometry.line import project_on_line
+from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, write_lanes_at
 
@@ -133,8 +134,7 @@ def turn_to_line(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> f
     """
     edge, _ = project_on_line(line, point_m)
     heading = np.arctan2(line[edge + 1, 1] - line[edge, 1], line[edge + 1, 0] - line[edge, 0])
-    turn: float = abs((heading - yaw_rad + np.pi) % (2 * np.pi) - np.pi)
-    return turn
+    return turn_between(heading, yaw_rad)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -9,6 +9,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import (
     LaneArrays,
@@ -120,7 +121,7 @@ def _follow_lane(box: Float64Array, item: Float64Array, lanes: Lanes, step_s: fl
     arc_m = place_on_lane(lanes.arrays, lane, box[:2])[0]
     x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
     left_m = (box[1] - y) * along_x - (box[0] - x) * along_y
-    turn = (box[2] - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+    turn = wrap_angle(box[2] - math.atan2(along_y, along_x))
     for step in range(len(poses)):
         length_m = lanes.arrays.arc_lengths_m[lane, -1]
         if arc_m > length_m:
