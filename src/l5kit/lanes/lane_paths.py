@@ -59,6 +59,20 @@ class TrackPoses(ReadOnlyArrays):
         require_shapes(self, positions_m=(len(self.yaws_rad), 2))
         require_starts(self, "starts", num_parts=len(self.durations_s), end=len(self.yaws_rad))
 
+    @property
+    def arrays(self) -> "TrackArrays":
+        """The fields, as kernels take them."""
+        return TrackArrays(**{name: getattr(self, name) for name in TrackArrays._fields})
+
+
+class TrackArrays(NamedTuple):
+    """The fields of :class:`TrackPoses`, as kernels take them."""
+
+    starts: Int64Array
+    positions_m: Float64Array
+    yaws_rad: Float64Array
+    durations_s: Float64Array
+
 
 class PathArrays(NamedTuple):
     """The fields of :class:`LanePaths`, as kernels take them."""
@@ -170,7 +184,7 @@ def make_lane_paths(
         )
     known_mps = _known_limits(driving_map, unknown_limit_mps)
     points_m, piece_arcs_m, piece_lanes, has_line, starts, piece_starts, lengths_m = _make_paths(
-        (tracks.starts, tracks.positions_m, tracks.yaws_rad, tracks.durations_s),
+        tracks.arrays,
         lane_arrays(driving_map),
         driving_map.lane_grid.arrays,
         known_mps,
@@ -296,7 +310,7 @@ def index_along(arc_m: float, last: int) -> int:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _make_paths(
-    tracks: tuple[Int64Array, Float64Array, Float64Array, Float64Array],
+    tracks: TrackArrays,
     lanes: LaneArrays,
     grid: GridArrays,
     limits_mps: Float64Array,

@@ -307,7 +307,7 @@ class World:
         other.rows = (*self.rows[:2], move(self.rows[2]), self.rows[3] @ turned)
         other.egos = (move(self.egos[0]), self.egos[1] @ turned)
         other.vehicles = (move(self.vehicles[0]), *self.vehicles[1:])
-        other.paths = (self.paths[0], self.paths[1] @ turned + shift_m, *self.paths[2:])
+        other.paths = self.paths._replace(points_m=self.paths.points_m @ turned + shift_m)
         return other
 
 

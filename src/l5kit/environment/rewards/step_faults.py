@@ -1,5 +1,7 @@
 """Faults of AVs in a step: new collisions with road users, meetings ahead, and corners off the drivable surface."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -25,14 +27,36 @@ __all__ = [
     "write_rear_axle",
 ]
 
-Memory = tuple[Int64Array, Int64Array, Int64Array]
-"""The fields of a :class:`FaultMemory`."""
+
+class FaultArrays(NamedTuple):
+    """The fields of a :class:`FaultMemory`, as kernels take them."""
+
+    tracks: Int64Array
+    num_tracks: Int64Array
+    areas: Int64Array
+
 
 CollidedTracks = tuple[Int64Array, Int64Array]
 """The first two of them."""
 
-AvPlace = tuple[Float64Array, float, Float64Array, Float64Array]
-"""Of one AV its box, (5,), the size of its speed, its corners, (4, 2), and the middle of its rear axle, (2,)."""
+
+class AvPlace(NamedTuple):
+    """One AV: its box, (5,), the size of its speed, its corners, (4, 2), and the middle of its rear axle, (2,)."""
+
+    box: Float64Array
+    speed_mps: float
+    corners_m: Float64Array
+    rear_axle_m: Float64Array
+
+
+class OtherRows(NamedTuple):
+    """Road users: what they are, -1 for nobody, boxes, velocities, and numbers of their tracks."""
+
+    groups: Int64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
+    track_rows: Int64Array
+
 
 _REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
 _ROW_BLOCK = 32
@@ -57,9 +81,9 @@ class FaultMemory:
         self.areas: Int64Array = np.zeros((0, 4), np.int64)
 
     @property
-    def arrays(self) -> Memory:
+    def arrays(self) -> FaultArrays:
         """All of it as kernels take it."""
-        return self.tracks, self.num_tracks, self.areas
+        return FaultArrays(self.tracks, self.num_tracks, self.areas)
 
     def forget(self, slots: Int64Array) -> None:
         """Forget what is remembered of slots (B,)."""
@@ -163,10 +187,10 @@ def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_faults(
-    av: AvPlace,
+    av: tuple[Any, ...],
     slot: int,
     bounds: tuple[int, int],
-    rows: tuple[Int64Array, Float64Array, Float64Array, Int64Array],
+    rows: tuple[Any, ...],
     memory: CollidedTracks,
     map_parts: tuple[RoadSurface, Int64Array],
     counts: Int64Array,
@@ -174,23 +198,24 @@ def find_faults(
     """Write with how many road users one AV collides for the first time, and return whether it is close to somebody.
 
     Args:
-        av: The AV.
+        av: The AV, an :class:`AvPlace`.
         slot: Its slot.
         bounds: First of its road users, and their end.
-        rows: Groups, boxes, velocities and numbers of all road users.
+        rows: All road users, :class:`OtherRows`.
         memory: Of all slots; it has room for all rows.
         map_parts: The map, and room for what is looked up there, as :func:`room_for_lanes` makes it.
         counts: Takes the collisions at fault and the others, (2,).
     """
-    box, speed_mps, corners_m, rear_axle_m = av
-    groups, others, velocities_mps, track_rows = rows
+    place = AvPlace(*av)
+    box, speed_mps, corners_m, rear_axle_m = place
+    groups, others, velocities_mps, track_rows = OtherRows(*rows)
     counts[0], counts[1], is_close = 0, 0, False
     for row in range(bounds[0], bounds[1]):
         if groups[row] < 0 or _is_far(box, speed_mps, others, velocities_mps, row):
             continue
         other, velocity_mps = others[row], velocities_mps[row]
         if not boxes_overlap(box, other):
-            if not is_close and _meets(av, other, velocity_mps, map_parts):
+            if not is_close and _meets(place, other, velocity_mps, map_parts):
                 is_close = not _has_collided(memory, slot, track_rows[row])
             continue
         if not _remember(memory, slot, track_rows[row]):
@@ -208,7 +233,7 @@ def write_faults(
     slots: Int64Array,
     rows: SceneRows,
     track_rows: Int64Array,
-    memory: Memory,
+    memory: FaultArrays,
     map_parts: tuple[RoadSurface, Int64Array],
     counts: Int64Array,
     off_road_m: Float64Array,
@@ -236,12 +261,12 @@ def write_faults(
         write_corners(box, corners_m)
         write_rear_axle(box, rear_axle_m)
         is_close[index] = find_faults(
-            (box, abs(motions[index, 0]), corners_m, rear_axle_m),
+            AvPlace(box, abs(motions[index, 0]), corners_m, rear_axle_m),
             slot,
             (starts[index], starts[index + 1]),
-            (groups, others, velocities_mps, track_rows),
-            (memory[0], memory[1]),
+            OtherRows(groups, others, velocities_mps, track_rows),
+            (memory.tracks, memory.num_tracks),
             map_parts,
             counts[index],
         )
-        off_road_m[index] = farthest_corner(map_parts[0], corners_m, memory[2][slot])
+        off_road_m[index] = farthest_corner(map_parts[0], corners_m, memory.areas[slot])

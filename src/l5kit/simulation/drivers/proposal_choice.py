@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array
 from l5kit.evaluation.driving.comfort import ComfortBounds, ComfortFilters, is_drive_comfortable
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED
 from l5kit.simulation.drivers import proposal_rollout as rollout
-from l5kit.simulation.drivers.proposal_forecasts import Lanes, Others, forecast_others
+from l5kit.simulation.drivers.proposal_forecasts import Agents, Lanes, Others, forecast_others
 from l5kit.simulation.drivers.proposal_places import RoadArrays, first_step_off_road
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
 from l5kit.simulation.drivers.proposal_scores import (
@@ -110,10 +110,10 @@ def see(
     ego: Float64Array,
     end_m: float,
     lines: Float64Array,
-    agents: tuple[Float64Array, Float64Array, Int64Array],
+    agents: Agents,
     scoring: Scoring,
 ) -> Situation:
-    """Return what an AV sees: arguments as in :class:`Situation`, and boxes, velocities and groups of all agents."""
+    """Return what an AV sees: arguments as in :class:`Situation`, and all agents."""
     reach_m = min(_REACH_M + _REACH_S * max(ego[3], 0.0), _LONGEST_REACH_M)
     others = forecast_others(ego, agents, (reach_m, _REACH_S), scoring.lanes, scoring.num_steps, scoring.step_s)
     return Situation(way, ego, end_m, lines, reach_m, others)

@@ -38,6 +38,14 @@ class Others(NamedTuple):
     objects: Float64Array
 
 
+class Agents(NamedTuple):
+    """The agents of a scene now: world x, y, yaw, length and width, velocities, and what they are."""
+
+    boxes: Float64Array
+    velocities_mps: Float64Array
+    groups: Int64Array
+
+
 class Lanes(NamedTuple):
     """Lanes, and what finds those near points."""
 
@@ -68,7 +76,7 @@ def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
 @njit(nogil=True, cache=True, error_model="numpy")
 def forecast_others(
     ego: Float64Array,
-    agents: tuple[Float64Array, Float64Array, Int64Array],
+    agents: Agents,
     reach: tuple[float, float],
     lanes: Lanes,
     num_steps: int,
@@ -78,7 +86,7 @@ def forecast_others(
 
     Args:
         ego: The state of the AV, its position first.
-        agents: Boxes, velocities and groups of the agents of the scene.
+        agents: The agents of the scene.
         reach: Who is farther away than so many metres and seconds at their own speed is left out.
         lanes: Lanes of the map.
         num_steps: T.

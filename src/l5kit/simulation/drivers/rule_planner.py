@@ -15,7 +15,7 @@ from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane
 from l5kit.lanes.path_places import find_place, points_around
 from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
-from l5kit.simulation.drivers.proposal_forecasts import forecast_lanes
+from l5kit.simulation.drivers.proposal_forecasts import Agents, forecast_lanes
 from l5kit.simulation.drivers.proposal_places import road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking
 from l5kit.simulation.drivers.proposal_ways import Way, fade_length_m, write_stop_lines
@@ -267,7 +267,7 @@ def _plan_scenes(
             arc_m, offset_m, slope = 0.0, 0.0, 0.0
         way = Way(points_m, speeds_mps, arc_m, offset_m, slope, fade_length_m(ego[3]))
         # the best proposal, or the plan that is given
-        seen = (boxes[agents], velocities_mps[agents], groups[agents])
+        seen = Agents(boxes[agents], velocities_mps[agents], groups[agents])
         situation = see(way, ego, end_m, lines[:count], seen, scoring)
         if len(given) == 0:
             chosen, _ = plan_scene(situation, scoring, driving, place[_SHIFT], plans[row])
