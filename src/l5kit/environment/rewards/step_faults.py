@@ -61,7 +61,7 @@ class OtherRows(NamedTuple):
 _REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
 _ROW_BLOCK = 32
 _LOOK_S = LookAhead().step_s
-_NUM_LOOKS = int(LookAhead().least_s / _LOOK_S)
+_NUM_LOOKS = LookAhead().num_least_steps
 _HORIZON_S = _NUM_LOOKS * _LOOK_S
 _ROUNDING_M = 1e-6
 

@@ -55,6 +55,11 @@ class LookAhead:
         """Number of looks."""
         return round(self.horizon_s / self.step_s) - 1
 
+    @property
+    def num_least_steps(self) -> int:
+        """Number of looks up to the least time: who is met by none of them is far enough ahead."""
+        return int(self.least_s / self.step_s)
+
 
 def find_times_to_collision(
     states: EgoStates,

@@ -31,7 +31,7 @@ NUM_COLUMNS = 6
 
 _LATERAL = int(CollisionKind.LATERAL)
 _OTHER_OBJECT = int(RoadUserGroup.OTHER)
-_LOOK = (LookAhead().step_s, 10)
+_LOOK = (LookAhead().step_s, LookAhead().num_least_steps + 1)
 """Step and number of looks ahead for the time to collision, one more than those of the score: forecasts are never
 exact."""
 
