@@ -16,7 +16,7 @@ from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_driver_config
 from l5kit.configs.reinforcement import ReinforcementParams
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder
+from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from support.driver_trainings import compact_config, driver_config
 
 

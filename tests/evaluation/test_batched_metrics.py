@@ -116,6 +116,15 @@ def test_nan_in_gives_nan_out():
         assert values.isnan().tolist() == [False, True, False, False, False], name
 
 
+def test_modes_share_the_probability_where_squares_are_beyond_the_dtype():
+    truth, pred, confidences, avails = (tensor.float() for tensor in tensors(make_batch(5)))
+    pred[2], avails[2] = 1e30, 1
+    probabilities = batched_metrics.prob_true_mode(truth, pred, confidences, avails)
+    np.testing.assert_allclose(probabilities[2], [1 / 3] * 3, rtol=TOLERANCE)
+    assert (batched_metrics.neg_multi_log_likelihood(truth, pred, confidences, avails) == torch.inf).tolist()[2]
+    assert not probabilities.isnan().any()
+
+
 def test_an_empty_batch_gives_no_values():
     batch = [torch.zeros(shape) for shape in ((0, 4, 2), (0, 3, 4, 2), (0, 3), (0, 4))]
     for name in NAMES:

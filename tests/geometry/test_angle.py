@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry import angle_between_vectors, angular_distance, compute_yaw_around_north_from_direction
+from l5kit.geometry.relative_pose import turn_between, wrap_angle
 from support.tolerances import FLOAT64, FLOAT64_LONG
 
 angles = st.floats(-20.0, 20.0)
@@ -115,3 +116,14 @@ def test_j3_plane_vectors_give_no_deprecation_warning():
 def test_angle_between_vectors_refuses_other_shapes(v1, v2):
     with pytest.raises(InvalidArgumentError, match=r"v[12] has shape"):
         angle_between_vectors(v1, v2)
+
+
+@pytest.mark.parametrize(
+    ("angle_rad", "expected"),
+    [(0.5, 0.5), (np.pi, -np.pi), (-np.pi, -np.pi), (3 * np.pi / 2, -np.pi / 2), (-5 * np.pi / 2, -np.pi / 2)],
+)
+def test_kernels_wrap_angles_as_arrays_do(angle_rad, expected):
+    assert wrap_angle(angle_rad) == pytest.approx(expected)
+    assert wrap_angle(angle_rad) == angular_distance(np.array([angle_rad]), 0.0)[0]
+    assert turn_between(angle_rad + 2.0, 2.0) == pytest.approx(abs(expected))
+    assert turn_between(2.0, angle_rad + 2.0) == pytest.approx(abs(expected))

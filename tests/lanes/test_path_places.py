@@ -1,5 +1,7 @@
 """Places on paths that lie over themselves: laps of roundabouts of many sizes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -22,7 +24,7 @@ def circle(radius_m: float, *, phase: float = 0.0) -> np.ndarray:
 @pytest.mark.parametrize("radius_m", [5.0, 5.9, 6.3, 7.5, 14.2, 30.0])
 def test_a_vehicle_that_drives_laps_comes_by_each_of_them(radius_m, aside_m, phase):
     points_m = circle(radius_m, phase=phase)
-    paths = (np.array([0, len(points_m)]), points_m)
+    paths = SimpleNamespace(starts=np.array([0, len(points_m)]), points_m=points_m)
     place, arcs_m = np.zeros((1, 3)), []
     driven_m = np.arange(0.3, (LAPS - 0.5) * 2 * np.pi * radius_m, 0.8)
     for turn in phase + driven_m / radius_m:

@@ -11,7 +11,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.device_rasterizer import paint
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
 from l5kit.rasterization.numba_painter import NumbaPainter
-from l5kit.rasterization.row_painting import MARGIN_PX, bound_rows, require_countable
+from l5kit.rasterization.row_painting import MARGIN_PX, Canvas, bound_rows, require_countable
 from l5kit.rasterization.subpixel import subpixel_of
 from support.shapes import HEIGHT, MAKERS, WIDTH, Shape
 
@@ -46,7 +46,7 @@ def paint_rows(shapes: ShapeList) -> np.ndarray:
     drawn = (np.array(shapes.points), contours, shapes.shapes[:, :4].astype(np.int32), groups, np.array(shapes.colors))
     num_pixels = len(shapes) * channels * height * width
     pixels = np.full(-(-num_pixels // 8) * 8, shapes.background, np.uint8)
-    paint(ProcessorBackend(), (pixels, pixels.view(np.uint64), height, width), len(shapes), drawn)
+    paint(ProcessorBackend(), Canvas(pixels, pixels.view(np.uint64), height, width), len(shapes), drawn)
     return pixels[:num_pixels].reshape(len(shapes), channels, height, width)
 
 

@@ -79,6 +79,36 @@ def import_violation(module, imported, *, is_init):
     return None
 
 
+def imports_of_its_package(module, source, modules=None):
+    """The other modules of its package that a module imports, at run time and wherever in the file it does."""
+    modules, tree = MODULES if modules is None else modules, ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            node.body = []
+    found = set()
+    for imported, _ in imported_names(module, tree, is_init=False):
+        while imported and imported not in modules:
+            imported = imported.rpartition(".")[0]
+        if imported.split(".")[:2] == module.split(".")[:2]:
+            found.add(imported)
+    return found - {module}
+
+
+def circles(imports):
+    """The sets of modules that import each other, of modules and those that each of them imports."""
+    reached = {module: set(others) for module, others in imports.items()}
+    while True:
+        more = {module: others.union(*(reached[each] for each in others)) for module, others in reached.items()}
+        if more == reached:
+            break
+        reached = more
+    return {
+        frozenset(other for other in reached if other in reached[module] and module in reached[other])
+        for module in reached
+        if module in reached[module]
+    }
+
+
 def is_handing_on(statement):
     """Whether an ``__init__`` file may hold this statement."""
     if isinstance(statement, ast.Assign):
@@ -126,6 +156,38 @@ def test_all_modules_keep_to_the_house():
         for violation in violations(module_name(path), path.read_text("utf-8"), is_init=path.name == "__init__.py")
     ]
     assert not found, "\n".join(found)
+
+
+def test_no_modules_of_a_package_import_each_other_in_a_circle():
+    """``__init__`` files are left out: they stand above the modules whose names they hand on."""
+    paths = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
+    imports = {module_name(path): imports_of_its_package(module_name(path), path.read_text("utf-8")) for path in paths}
+    imports = {module: others & imports.keys() for module, others in imports.items()}
+    assert sum(map(len, imports.values())) > 500
+    found = circles(imports)
+    assert not found, "\n".join(", ".join(sorted(circle)) for circle in found)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param("from l5kit.data.labels import x", {"l5kit.data.labels"}, id="a name"),
+        pytest.param("from l5kit.data import labels", {"l5kit.data.labels"}, id="a module"),
+        pytest.param("from .labels import x", {"l5kit.data.labels"}, id="relative"),
+        pytest.param("def f():\n    import l5kit.data.labels", {"l5kit.data.labels"}, id="inside a function"),
+        pytest.param("if TYPE_CHECKING:\n    from l5kit.data.labels import x", set(), id="for types only"),
+        pytest.param("from l5kit.configs.config import x", set(), id="another package"),
+        pytest.param("from l5kit.data.filter import x", set(), id="itself"),
+    ],
+)
+def test_imports_within_a_package(source, expected):
+    assert imports_of_its_package("l5kit.data.filter", source) == expected
+
+
+def test_circles_are_those_that_import_each_other():
+    imports = {"a": {"b", "e"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": {"f"}, "f": {"e"}, "g": set()}
+    assert circles(imports) == {frozenset("abc"), frozenset("ef")}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == set()
 
 
 def test_contributing_shows_the_same_house():

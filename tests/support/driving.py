@@ -166,7 +166,7 @@ def make_lit_road(folder: Path, *, width_m: float) -> MapAPI:
 
 def find_places(paths, routes, poses):
     """Return where vehicles are on their routes, (K, 3), of which nothing was known before."""
-    starts, points_m = paths[0], paths[1]
+    starts, points_m = paths.starts, paths.points_m
     places, row_starts = np.zeros((len(poses), 3)), np.array([0, 1])
     for row in np.flatnonzero(routes >= 0):
         points = points_m[starts[routes[row]] : starts[routes[row] + 1]]

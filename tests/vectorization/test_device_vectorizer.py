@@ -18,7 +18,7 @@ from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.sampling.poses import StepTimes, trajectories
 from l5kit.sampling.targets import find_av, trace_targets
 from l5kit.vectorization import device_vectorizer
-from l5kit.vectorization.device_vectorizer import DeviceVectorizer, is_supported
+from l5kit.vectorization.device_vectorizer import DeviceVectorizer, PastPoses, is_supported
 from l5kit.vectorization.vectorizer import Vectorizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 from support.device_windows import DeviceBatch, to_device
@@ -95,7 +95,7 @@ def assert_device_gives_the_same(vectorizer: Vectorizer, windows: Windows, targe
     past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
     expected = vectorizer.vectorize_windows(windows, targets, past)
     batch = to_device(BACKEND, windows, targets, vectorizer.vector_map.lights)
-    found = vectorize(vectorizer, batch, (past.positions_m, past.yaws_rad, past.availabilities))
+    found = vectorize(vectorizer, batch, PastPoses(past.positions_m, past.yaws_rad, past.availabilities))
     assert list(found) == list(expected)
     for key, column in expected.items():
         assert (found[key].dtype, found[key].shape) == (column.dtype, column.shape), key
@@ -231,7 +231,7 @@ def test_agents_beyond_the_most_rows_are_overlooked(street: MapAPI) -> None:
     past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
     batch = to_device(BACKEND, windows, targets, street.arrays.lights)
     device = DeviceVectorizer(Vectorizer(cfg, street), BACKEND)
-    of_past = past.positions_m, past.yaws_rad, past.availabilities
+    of_past = PastPoses(past.positions_m, past.yaws_rad, past.availabilities)
     found = device.vectorize(batch.log, batch.windows, batch.targets, of_past, most_rows=2)
     assert found["all_other_agents_track_ids"].tolist() == [[7, 5, 0, 0], [7, 0, 0, 0]]
 
@@ -243,7 +243,7 @@ def test_attributes_are_read_at_every_call(street: MapAPI) -> None:
     past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
     batch = to_device(BACKEND, windows, targets, vectorizer.vector_map.lights)
     device = DeviceVectorizer(vectorizer, BACKEND)
-    of_past = past.positions_m, past.yaws_rad, past.availabilities
+    of_past = PastPoses(past.positions_m, past.yaws_rad, past.availabilities)
     vectorizer.other_agents_num = 7
     found = device.vectorize(batch.log, batch.windows, batch.targets, of_past, most_rows=batch.most_rows)
     assert found["all_other_agents_track_ids"].shape == (len(windows), 7)
@@ -258,11 +258,11 @@ def test_windows_that_do_not_fit_are_refused(street: MapAPI) -> None:
     targets = find_av(windows)
     past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
     batch = to_device(BACKEND, windows, targets, street.arrays.lights)
-    of_past = past.positions_m, past.yaws_rad, past.availabilities
+    of_past = PastPoses(past.positions_m, past.yaws_rad, past.availabilities)
     with pytest.raises(IndexOutOfRangeError, match="4 history and 5 future frames do not fit into samples of 4 and 2"):
         vectorize(Vectorizer(make_vector_cfg(future_num_frames=2), street), batch, of_past)
     with pytest.raises(InvalidArgumentError, match="got 16, 16 and 15"):
-        vectorize(Vectorizer(cfg, street), batch, tuple(array[1:] for array in of_past))
+        vectorize(Vectorizer(cfg, street), batch, PastPoses(*(array[1:] for array in of_past)))
 
 
 def test_only_the_own_vectorizer_is_supported(street: MapAPI) -> None:

@@ -56,7 +56,7 @@ def drives(city, tmp_path_factory):
 @pytest.fixture(scope="session")
 def driven_view(drives):
     """The simulation as the page asks for it."""
-    from l5kit.visualization.simulated.simulation_folder import SimulationFolder
+    from l5kit.simulation.folder.simulation_folder import SimulationFolder
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
     return ViewedSimulation(SimulationFolder(drives))

@@ -13,7 +13,7 @@ pytest.importorskip("playwright.sync_api")
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.evaluation.driving import Fault, Metric
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder
+from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.viewer.exported_page import write_exported_page
 from l5kit.visualization.viewer.server import ViewerServer
 from l5kit.visualization.viewer.viewed_log import ViewedLog

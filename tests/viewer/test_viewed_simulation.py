@@ -15,7 +15,7 @@ pytest.importorskip("tornado")
 
 from l5kit.data import ChunkedDataset
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder
+from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.viewer.exported_page import write_exported_page
 from l5kit.visualization.viewer.server import ViewerServer
 from l5kit.visualization.viewer.viewed_log import ViewedLog

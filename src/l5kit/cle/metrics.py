@@ -3,6 +3,9 @@
 A metric is any object with a ``metric_name`` and a method ``compute``. Those of l5kit are :class:`SceneMetric`: a plan
 computes several of them from one :class:`~l5kit.cle.scored_scene.ScoredScene`, so that what they share is computed
 once. A subclass that has a ``compute`` of its own is asked by that.
+
+They mean what those of L5Kit 1.5 mean. The score of :mod:`l5kit.evaluation.driving` asks other questions of the same
+scenes; where one of them sounds like a metric here, the class says in what they differ.
 """
 
 from abc import ABC, abstractmethod
@@ -86,6 +89,10 @@ class CollisionMetricBase(SceneMetric):
     as :func:`l5kit.evaluation.collision.detect_collision` says. The box is that of the log, 4.87 by 1.85 m where an
     output tells none. Agents that a simulation has hidden do not collide. Agents of all classes do, unless a threshold
     is given.
+
+    The collisions of the score (:func:`l5kit.evaluation.driving.collisions.find_collisions`) are others: boxes that
+    only touch have not collided there, every road user counts, in its first frame only, and the kinds say who is to
+    blame.
 
     Args:
         collision_type: The way that counts.
@@ -207,7 +214,8 @@ class DisplacementErrorL2Metric(DisplacementErrorMetric):
 class DistanceToRefTrajectoryMetric(SceneMetric):
     """Distance in metres of the simulated positions from the nearest of all recorded ones, (int(N * scene_fraction),).
 
-    The last simulated frames are left out, as what was recorded may end before them.
+    The last simulated frames are left out, as what was recorded may end before them. Nearest is a point, not the line
+    between points, and how far along it lies does not matter; the score measures that as progress along the route.
 
     Args:
         scene_fraction: Part of the simulated frames to look at, in [0, 1].
@@ -234,7 +242,11 @@ class DistanceToRefTrajectoryMetric(SceneMetric):
 
 
 class SimulatedDrivenMilesMetric(SceneMetric):
-    """Miles that the simulated AV drives up to each frame from the one before, 0 at the first; (N,) float64."""
+    """Miles that the simulated AV drives up to each frame from the one before, 0 at the first; (N,) float64.
+
+    Their sum is the way between the positions; progress in the score is along the route, which driving sideways or back
+    and forth does not add to.
+    """
 
     metric_name = "simulated_driven_miles"
     METER_TO_MILES: ClassVar[float] = _METER_TO_MILES
@@ -294,6 +306,9 @@ class YawErrorCAMetric(YawErrorMetric):
 
 class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
     """Speed of the simulated AV minus that of the recorded one in each step, in metres per second, (N - 1,).
+
+    Speeds are the ways of single steps; the score takes differences over the frames before and after
+    (:func:`l5kit.evaluation.driving.motion.rates_of_frames`), and compares speeds with the limit of the lane.
 
     Args:
         step_time_s: Time between frames in seconds; None for that of the states, 0.1 where they tell none.

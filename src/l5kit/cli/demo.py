@@ -12,9 +12,9 @@ from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 from l5kit.synthetic.city import make_city
 from l5kit.visualization.facts import map_counts, summary_facts
-from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
 _CITY_FOLDER = "made-city"
 _PROBABILITY = 0.5

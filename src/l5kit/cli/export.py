@@ -19,7 +19,7 @@ from l5kit.data.interop.py123d_files import export_py123d, split_of_log
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.visualization.simulated.simulation_folder import find_scene_files
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 
 class Layout(StrEnum):

@@ -30,8 +30,8 @@ from l5kit.data.scene_table import driving_statistics, read_scene_table
 from l5kit.data.stores.store import path_of
 from l5kit.data.texts import duration_text
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 from l5kit.visualization.facts import map_counts, summary_facts
-from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
 
 def info(

@@ -10,7 +10,7 @@ from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.visualization.simulated.simulation_folder import find_scene_files
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 
 def _check_out(out: Path) -> Path:

@@ -15,15 +15,15 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
-from l5kit.visualization.simulated.simulation_folder import find_scene_files
 from l5kit.visualization.video import BROWSER_CODEC, write_video
 
 if TYPE_CHECKING:
+    from l5kit.simulation.folder.simulation_folder import SimulationFolder
     from l5kit.visualization.simulated.drive_overlay import DriveOverlay
-    from l5kit.visualization.simulated.simulation_folder import SimulationFolder
 
 _STILL, _GIF, _MP4 = ".png", ".gif", ".mp4"
 _MAX_SIDE_PX = 4096

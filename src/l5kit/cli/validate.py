@@ -24,7 +24,7 @@ from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import path_of
 from l5kit.errors import ConfigError, L5KitError
-from l5kit.visualization.simulated.simulation_folder import find_scene_files
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 
 def validate(

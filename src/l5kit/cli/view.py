@@ -13,7 +13,7 @@ from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgumen
 from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.dataset_files import find_dataset
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
-from l5kit.visualization.simulated.simulation_folder import find_scene_files
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
 
 if TYPE_CHECKING:

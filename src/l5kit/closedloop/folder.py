@@ -17,6 +17,7 @@ from l5kit.data.folder_lock import held_alone
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, digest_of_json, find_loss, write_receipt
 from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, RUN_FILE, SCENES_TABLE, SCORES_FILE
 
 __all__ = [
     "DRIVEN_LOG",
@@ -35,13 +36,6 @@ __all__ = [
     "require_folder",
     "write_json",
 ]
-
-SCORES_FILE: Final = "scores.json"
-SCENES_TABLE: Final = "scenes.csv"
-FRAMES_TABLE: Final = "frames.csv"
-DRIVEN_LOG: Final = "simulated.zarr"
-PLANS_FILE: Final = "plans.npz"
-RUN_FILE: Final = "run.json"
 
 _LOCK: Final = "owner.lock"
 _FINISHED: Final = (

@@ -30,7 +30,7 @@ from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, 
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
-from l5kit.visualization.simulated.simulation_folder import find_scene_files
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 __all__ = ["ClosedLoopSetup", "set_up"]
 

@@ -45,6 +45,18 @@ class RecordSequence(ABC):
                 of these rows is missing (instead of the fill value that zarr has for it).
         """
 
+    def passing_rows(self, start: int, stop: int) -> NumericArray:
+        """Return rows [start, stop) for a pass over all of them, which keeps nothing.
+
+        Args:
+            start: First row.
+            stop: End row, at most the length.
+
+        Raises:
+            CorruptedDataError: Rows cannot be read, or have no file.
+        """
+        return self.rows(start, stop, strict=True)
+
     @abstractmethod
     def signature(self) -> object:
         """Return a value that changes when the stored rows do; None if nothing tells (rows in process memory)."""
@@ -193,9 +205,9 @@ class RecordSequence(ABC):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows as a stream of Arrow, read batch by batch, for libraries that take one; it needs pyarrow."""
-        from l5kit.data.interop.arrow_tables import to_arrow_batches  # here, as it stands on datasets
+        from l5kit.data.interop.arrow_columns import stream_of  # here, as few ask for it
 
-        return to_arrow_batches(self).__arrow_c_stream__(requested_schema)
+        return stream_of(self.dtype, passing_blocks(self)).__arrow_c_stream__(requested_schema)
 
     def _as_numpy(self, dtype: DTypeLike | None, copy: bool | None) -> NumericArray:
         """Return all rows as a NumPy array, as ``__array__`` is asked for it."""
@@ -299,6 +311,31 @@ def blocks_of(array: Records, *, strict: bool = False) -> Iterator[tuple[int, Nu
     for start in range(0, len(array), ROWS_PER_BLOCK):
         stop = min(start + ROWS_PER_BLOCK, len(array))
         yield start, rows_of(array, slice(start, stop), strict=strict)
+
+
+def passing_rows(array: Records, start: int, stop: int) -> NumericArray:
+    """Return rows of any array of a dataset as :meth:`RecordSequence.passing_rows` does."""
+    if isinstance(array, RecordSequence):
+        return array.passing_rows(start, stop)
+    return rows_of(array, slice(start, stop), strict=True)
+
+
+def passing_blocks(array: Records, rows_per_block: int = ROWS_PER_BLOCK) -> Iterator[NumericArray]:
+    """Yield all rows of any array of a dataset, each chunk of a file decoded once and not kept.
+
+    Args:
+        array: NumPy array, or array of an opened dataset.
+        rows_per_block: Rows of a block; as many more or less as full chunks need.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or (those of faces excepted) the file of some is missing.
+    """
+    (chunk_length,) = getattr(array, "chunks", (1,))
+    step = max(1, rows_per_block // chunk_length) * chunk_length
+    has_faces = "face_id" in (array.dtype.names or ())
+    for start in range(0, len(array), step):
+        stop = min(start + step, len(array))
+        yield rows_of(array, slice(start, stop)) if has_faces else passing_rows(array, start, stop)
 
 
 def require_within(array: Records, rows: slice) -> None:

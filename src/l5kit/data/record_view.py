@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from l5kit._types import Int64Array, NumericArray, Records
+from l5kit._types import DType, Int64Array, NumericArray, Records
+from l5kit.data import layout
 from l5kit.data.record_sequence import (
     ROWS_PER_BLOCK,
     RecordSequence,
@@ -154,3 +155,13 @@ class RecordView(RecordSequence):
         return (
             f"<{type(self).__name__}: {self._length} rows in {len(self._ends)} ranges of {len(self._sources)} arrays>"
         )
+
+
+def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> RecordView:
+    """Return a view over arrays that are all the same attribute of their datasets."""
+    key = next(key for key, (name, _, _) in layout.ARRAYS.items() if name == attribute)
+    dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}
+    if len(dtypes) > 1:  # narrow fields of old sets are widened; other fields stay if all have them
+        dtypes = {layout.standard_with_others(dtype, key) for dtype in dtypes}
+    standard: DType = np.dtype(layout.ARRAYS[key][1])
+    return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else standard)

@@ -1,14 +1,21 @@
 """Relative poses: where tracks are in frames, as seen from somewhere."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from l5kit._types import Float32Array, NumericArray
 from l5kit.data.array_shapes import refuse_shapes
 
-PoseArrays = tuple[Float32Array, Float32Array, Float32Array, NumericArray]
-"""The arrays of :class:`RelativePoses` in their order, as kernels take them: a plain tuple is cheapest to hand over."""
+
+class PoseArrays(NamedTuple):
+    """The arrays of :class:`RelativePoses` inside kernels, which take a plain tuple: it is cheapest to hand over."""
+
+    positions_m: Float32Array
+    yaws_rad: Float32Array
+    extents_m: Float32Array
+    availabilities: NumericArray
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,6 @@ class RelativePoses:
             np.zeros(shape, np.bool_),
         )
 
-    def as_arrays(self) -> PoseArrays:
-        """Return the four arrays."""
+    def as_arrays(self) -> tuple[NumericArray, ...]:
+        """Return the four arrays, in the order of :class:`PoseArrays`."""
         return self.positions_m, self.yaws_rad, self.extents_m, self.availabilities

@@ -10,10 +10,9 @@ from l5kit.data.checks.record_checks import MAX_COORDINATE_M
 from l5kit.data.interval_run import IntervalFault, IntervalRun
 from l5kit.data.log_index import check_scenes, readable_blocks
 from l5kit.data.progress import Progress
-from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, passing_rows, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes
-from l5kit.data.stores.chunked_array import passing_rows
 from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError

@@ -1,19 +1,23 @@
 """Scene views: some scenes of a dataset, or the first frames of its scenes, without copying it."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from l5kit._types import Int64Array, RecordArray, Records
 from l5kit.data.log_index import check_scenes
 from l5kit.data.record_sequence import require_within, rows_of
-from l5kit.data.record_view import Segments
+from l5kit.data.record_view import Segments, view_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
-from l5kit.data.zarr_dataset import ChunkedDataset, view_of
 from l5kit.errors import CorruptedDataError
+
+if TYPE_CHECKING:
+    from l5kit.data.zarr_dataset import ChunkedDataset
 
 _CHILD_INTERVALS = {"agents": AGENT_INTERVAL, "tl_faces": FACE_INTERVAL}
 
 
-def view_of_scenes(dataset: ChunkedDataset, scene_indices: Int64Array) -> ChunkedDataset:
+def view_of_scenes(dataset: "ChunkedDataset", scene_indices: Int64Array) -> "ChunkedDataset":
     """Return a view of some scenes of a dataset, in the given order, with all interval fields shifted.
 
     Args:
@@ -31,14 +35,14 @@ def view_of_scenes(dataset: ChunkedDataset, scene_indices: Int64Array) -> Chunke
     frames = np.stack([intervals[first, 0], intervals[last, 1]], axis=1)
     scenes = np.stack([indices[first], indices[last] + 1], axis=1)
     shifts = {FRAME_INTERVAL: _new_starts(frames) - frames[:, 0]}
-    return ChunkedDataset.in_memory(
+    return dataset.in_memory(
         scenes=view_of([dataset.scenes], _segments(scenes, shifts), "scenes"),
         **_frame_views(dataset, frames),
         facts=dataset.own_facts,
     )
 
 
-def view_of_first_frames(dataset: ChunkedDataset, num_frames: int) -> ChunkedDataset:
+def view_of_first_frames(dataset: "ChunkedDataset", num_frames: int) -> "ChunkedDataset":
     """Return a view of the first frames of every scene of a dataset; host and times of the scenes stay.
 
     Args:
@@ -53,10 +57,10 @@ def view_of_first_frames(dataset: ChunkedDataset, num_frames: int) -> ChunkedDat
     scenes = np.array(rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True))
     starts = _new_starts(frames)
     scenes[FRAME_INTERVAL] = np.stack([starts, starts + frames[:, 1] - frames[:, 0]], axis=1)
-    return ChunkedDataset.in_memory(scenes=scenes, **_frame_views(dataset, frames), facts=dataset.own_facts)
+    return dataset.in_memory(scenes=scenes, **_frame_views(dataset, frames), facts=dataset.own_facts)
 
 
-def _scene_intervals(dataset: ChunkedDataset, scene_indices: Int64Array) -> Int64Array:
+def _scene_intervals(dataset: "ChunkedDataset", scene_indices: Int64Array) -> Int64Array:
     """Return a copy of the frame intervals of some scenes, (N, 2), all as they should be."""
     run = check_scenes(dataset)
     wrong = scene_indices[~run.is_sound[scene_indices]]
@@ -68,7 +72,7 @@ def _scene_intervals(dataset: ChunkedDataset, scene_indices: Int64Array) -> Int6
     return run.bounds[scene_indices]
 
 
-def _frame_views(dataset: ChunkedDataset, frames: Int64Array) -> dict[str, Records]:
+def _frame_views(dataset: "ChunkedDataset", frames: Int64Array) -> dict[str, Records]:
     """Return views of the frames in ranges (S, 2), and of what they hold."""
     views, shifts = {}, {}
     filled = frames[:, 1] > frames[:, 0]

@@ -6,7 +6,7 @@ import hashlib
 import operator
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -17,7 +17,7 @@ from zarr.abc.store import Store
 from zarr.errors import ContainsArrayError, ContainsGroupError
 
 from l5kit._compiling import log_compilation
-from l5kit._types import DType, NumericArray, RecordArray, Records
+from l5kit._types import NumericArray, RecordArray, Records
 from l5kit.data import layout
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.checks.finding import Finding
@@ -34,7 +34,7 @@ from l5kit.data.log_facts import LogFacts, agreed_facts, require_facts
 from l5kit.data.log_index import require_readable_scene
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of, signature_of
-from l5kit.data.record_view import RecordView, Segments
+from l5kit.data.record_view import Segments, view_of
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
     AGENT_CHUNK_SIZE,
@@ -56,6 +56,7 @@ from l5kit.data.records import (
 from l5kit.data.save import require_local, save_arrays
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
+from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.stores import store as stores
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
@@ -333,8 +334,6 @@ class ChunkedDataset:
         numbers = selected_scenes(scenes, len(self), argument="index")
         if not isinstance(scenes, slice) and np.ndim(scenes) == 0:
             return self.view_scene(int(numbers[0]))
-        from l5kit.data.scene_view import view_of_scenes  # here, as it makes datasets
-
         return view_of_scenes(self, numbers)
 
     def __iter__(self) -> Iterator["ChunkedDataset"]:
@@ -682,16 +681,6 @@ def _faces_slice(frames: RecordArray) -> slice:
     if FACE_INTERVAL not in (frames.dtype.names or ()):
         return slice(0, 0)
     return get_tl_faces_slice_from_frames(frames[0], frames[-1])
-
-
-def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> RecordView:
-    """Return a view over arrays that are all the same attribute of their datasets."""
-    key = next(key for key, (name, _, _) in layout.ARRAYS.items() if name == attribute)
-    dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}
-    if len(dtypes) > 1:  # narrow fields of old sets are widened; other fields stay if all have them
-        dtypes = {layout.standard_with_others(dtype, key) for dtype in dtypes}
-    standard: DType = np.dtype(layout.ARRAYS[key][1])
-    return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else standard)
 
 
 def _as_datasets(datasets: Iterable[ChunkedDataset]) -> list[ChunkedDataset]:

@@ -197,14 +197,13 @@ class DeviceSamples:
         if resident is None:
             return send_windows(self._backend, windows, self._lights)
         bounds = scenes[FRAME_INTERVAL]
-        starts, stops = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
         moved = None
         if is_moved:
             frames = windows.frames
             positions_m = np.ascontiguousarray(frames["ego_translation"][..., :2])
             headings = av_headings(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 3)
             moved = MovedAvs(positions_m, headings)
-        at = (starts + places.state_indices, starts, stops)
+        at = np.stack([bounds[:, 0] + places.state_indices, bounds[:, 0], bounds[:, 1]])
         return resident, cut_on_device(resident, at, self._sampler.steps, moved)
 
     def _place_log(self, *, must_be_there: bool) -> DeviceLog | None:

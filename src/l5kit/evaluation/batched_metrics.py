@@ -1,16 +1,17 @@
-"""The metrics of :mod:`l5kit.evaluation.metrics` for batches of tensors, on any device.
+"""Open-loop metrics of predictions with several modes, for batches of tensors, on any device.
 
 All take ``ground_truth`` (B, T, C), ``pred`` (B, M, T, C), ``confidences`` (B, M) and ``avails`` (B, T), which may be
 bool, and return one value, or one array, for each of the B predictions. Gradients flow to ``pred`` and ``confidences``
 and are finite, also where a distance or a confidence is 0; :func:`miss_rate` is a step and has none.
 
 Shapes are checked, values are not, because looking at them would wait for the device: NaN in gives NaN out.
+:mod:`l5kit.evaluation.metrics` has them for one prediction in arrays, as L5Kit 1.5, and the notation.
 """
 
 import torch
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.metrics import MISS_THRESHOLD_M
+from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 
 __all__ = [
     "average_displacement_error_mean",
@@ -60,9 +61,12 @@ def prob_true_mode(
 ) -> torch.Tensor:
     """Return the probability of each mode given the truth, (B, M).
 
+    Where the squares of all distances are beyond the dtype, nothing tells the modes apart, and they share it evenly.
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
-    return torch.softmax(_log_likelihoods(ground_truth, pred, confidences, avails), dim=-1)
+    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
+    is_beyond = likelihoods.isneginf().all(dim=-1, keepdim=True)
+    return torch.softmax(torch.where(is_beyond, 0.0, likelihoods), dim=-1)
 
 
 def time_displace(

@@ -7,7 +7,7 @@ import torch
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.batched_metrics import displacements
-from l5kit.evaluation.metrics import MISS_THRESHOLD_M
+from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 
 __all__ = ["HorizonScore", "HorizonScores"]
 

@@ -6,24 +6,23 @@ metres throughout l5kit. A step that is not available counts as an error of 0 an
 the competition that the dataset was published with; ``only_available=True`` leaves such steps out.
 
 Results have the dtype of what they are made of: float32 for float32 arrays, float64 as soon as one array is of float64
-or of integers. They are computed in float64.
+or of integers. They are computed in float64, by :mod:`l5kit.evaluation.batched_metrics`, which has the same metrics for
+batches of tensors; what these functions add are the checks and the types of L5Kit 1.5.
 
 Notation: e[m, t] is the squared distance of mode m at step t (0 where not available), and ell[m] is
 ln confidence[m] - 0.5 * sum over t of e[m, t], the log-likelihood of mode m, up to a constant, when each coordinate is
 normally distributed with variance 1.
-
-:mod:`l5kit.evaluation.batched_metrics` has the same metrics for batches of tensors.
 """
 
-import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from l5kit._types import Float64Array, FloatArray, NumericArray
+from l5kit._types import FloatArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.collision import CollisionType, detect_collision
+from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 
 if TYPE_CHECKING:
     import torch
@@ -48,9 +47,6 @@ __all__ = [
 metric_signature = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], Any]
 """Takes ``ground_truth``, ``pred``, ``confidences`` and ``avails`` and returns a number or an array."""
 
-MISS_THRESHOLD_M = 2.0
-"""Distance of the last position beyond which a prediction is a miss."""
-
 
 def neg_multi_log_likelihood(
     ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
@@ -68,9 +64,7 @@ def neg_multi_log_likelihood(
     Raises:
         InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
     """
-    _assert_shapes(ground_truth, pred, confidences, avails)
-    likelihood = _neg_log_likelihood(ground_truth, pred, confidences, avails)
-    return _in_dtype_of(likelihood, ground_truth, pred, confidences, avails)
+    return _number("neg_multi_log_likelihood", ground_truth, pred, confidences, avails)
 
 
 def rmse(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> np.floating:
@@ -78,10 +72,7 @@ def rmse(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, av
 
     Of a single mode it is the root mean squared distance over the steps. Arguments and errors as there.
     """
-    _assert_shapes(ground_truth, pred, confidences, avails)
-    likelihood = _neg_log_likelihood(ground_truth, pred, confidences, avails)
-    root = math.sqrt(max(2 * likelihood / np.shape(ground_truth)[0], 0.0))
-    return _in_dtype_of(root, ground_truth, pred, confidences, avails)
+    return _number("rmse", ground_truth, pred, confidences, avails)
 
 
 def prob_true_mode(
@@ -91,9 +82,7 @@ def prob_true_mode(
 
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
-    _assert_shapes(ground_truth, pred, confidences, avails)
-    probabilities = _probabilities(ground_truth, pred, confidences, avails)
-    return _in_dtype_of(probabilities, ground_truth, pred, confidences, avails)
+    return _score("prob_true_mode", ground_truth, pred, confidences, avails)
 
 
 def time_displace(
@@ -103,10 +92,7 @@ def time_displace(
 
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
-    _assert_shapes(ground_truth, pred, confidences, avails)
-    probabilities = _probabilities(ground_truth, pred, confidences, avails)
-    displacements = probabilities @ _displacements(ground_truth, pred, avails)
-    return _in_dtype_of(displacements, ground_truth, pred, confidences, avails)
+    return _score("time_displace", ground_truth, pred, confidences, avails)
 
 
 def average_displacement_error_oracle(
@@ -204,11 +190,7 @@ def miss_rate(
     Raises:
         InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
     """
-    _assert_shapes(ground_truth, pred, confidences, avails)
-    is_meant = np.asarray(confidences) > 0
-    displacements = _displacements(ground_truth, np.asarray(pred)[is_meant], avails)[:, np.asarray(avails) > 0]
-    is_missed = float(displacements[:, -1].min() > threshold_m) if displacements.shape[1] > 0 else math.nan
-    return _in_dtype_of(is_missed, ground_truth, pred, avails)
+    return _number("miss_rate", ground_truth, pred, confidences, avails, threshold_m=threshold_m)
 
 
 def distance_to_reference_trajectory(pred_centroid: "torch.Tensor", ref_traj: "torch.Tensor") -> "torch.Tensor":
@@ -271,52 +253,6 @@ def _require_probabilities(confidences: FloatArray) -> None:
         )
 
 
-def _differences(ground_truth: FloatArray, pred: FloatArray, avails: FloatArray) -> Float64Array:
-    """Return the errors of the coordinates, (M, T, C), 0 where not available."""
-    truth, predicted = np.asarray(ground_truth, np.float64), np.asarray(pred, np.float64)
-    differences: Float64Array = (truth[None] - predicted) * np.asarray(avails, np.float64)[None, :, None]
-    return differences
-
-
-def _displacements(ground_truth: FloatArray, pred: FloatArray, avails: FloatArray) -> Float64Array:
-    """Return the distances, (M, T)."""
-    distances: Float64Array = np.sqrt(np.square(_differences(ground_truth, pred, avails)).sum(axis=-1))
-    return distances
-
-
-def _neg_log_likelihood(
-    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> float:
-    """Return -ln of the sum over modes of exp(ell), infinity for distances whose squares are beyond float64."""
-    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
-    largest = likelihoods.max()
-    if not np.isfinite(largest):
-        return math.inf
-    return float(-largest - np.log(np.exp(likelihoods - largest).sum()))
-
-
-def _probabilities(
-    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> Float64Array:
-    """Return the softmax of ell, (M,)."""
-    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
-    largest = likelihoods.max()
-    # where all squares are beyond float64, nothing tells the modes apart
-    weights = np.exp(likelihoods - largest) if np.isfinite(largest) else np.ones_like(likelihoods)
-    probabilities: Float64Array = weights / weights.sum()
-    return probabilities
-
-
-def _log_likelihoods(
-    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> Float64Array:
-    """Return ell, (M,); -inf for a mode of confidence 0."""
-    with np.errstate(divide="ignore", over="ignore"):
-        squares = np.square(_differences(ground_truth, pred, avails)).sum(axis=(1, 2))
-        likelihoods: Float64Array = np.log(np.asarray(confidences, np.float64)) - 0.5 * squares
-    return likelihoods
-
-
 def _average_displacement_error(
     ground_truth: FloatArray,
     pred: FloatArray,
@@ -327,11 +263,8 @@ def _average_displacement_error(
     only_available: bool = False,
 ) -> np.floating:
     """Return the displacement averaged over steps, and reduced over modes by ``mode``, "oracle" or "mean"."""
-    _assert_shapes(ground_truth, pred, confidences, avails)
-    displacements = _wanted_steps(_displacements(ground_truth, pred, avails), avails, only_available=only_available)
-    has_steps = displacements.shape[1] > 0
-    error = _reduce_modes(displacements.mean(axis=1), mode) if has_steps else math.nan
-    return _in_dtype_of(error, ground_truth, pred, avails)
+    name = f"average_displacement_error_{_known_mode(mode)}"
+    return _number(name, ground_truth, pred, confidences, avails, only_available=only_available)
 
 
 def _final_displacement_error(
@@ -344,35 +277,38 @@ def _final_displacement_error(
     only_available: bool = False,
 ) -> np.floating:
     """Return the displacement at the last step, reduced over modes by ``mode``, "oracle" or "mean"."""
-    _assert_shapes(ground_truth, pred, confidences, avails)
-    displacements = _wanted_steps(_displacements(ground_truth, pred, avails), avails, only_available=only_available)
-    has_steps = displacements.shape[1] > 0
-    error = _reduce_modes(displacements[:, -1], mode) if has_steps else math.nan
-    return _in_dtype_of(error, ground_truth, pred, avails)
+    name = f"final_displacement_error_{_known_mode(mode)}"
+    return _number(name, ground_truth, pred, confidences, avails, only_available=only_available)
 
 
-def _wanted_steps(displacements: Float64Array, avails: FloatArray, *, only_available: bool) -> Float64Array:
-    """Return the columns of displacements (M, T) that a metric looks at."""
-    return displacements[:, np.asarray(avails) > 0] if only_available else displacements
+def _known_mode(mode: str) -> str:
+    if mode not in ("oracle", "mean"):
+        raise InvalidArgumentError(f"mode must be 'oracle' or 'mean', got {mode!r}")
+    return mode
 
 
-def _reduce_modes(errors: Float64Array, mode: str) -> float:
-    if mode == "oracle":
-        return float(errors.min())
-    if mode == "mean":
-        return float(errors.mean())
-    raise InvalidArgumentError(f"mode must be 'oracle' or 'mean', got {mode!r}")
+def _score(name: str, *arrays: FloatArray, **options: float) -> FloatArray:
+    """Return a metric of :mod:`l5kit.evaluation.batched_metrics` for one prediction.
 
+    It is computed in float64 and handed out in the floating dtype to which NumPy brings the arrays it is made of, which
+    for displacements and misses are not the confidences.
+    """
+    import torch
 
-@overload
-def _in_dtype_of(value: float, *arrays: NumericArray) -> np.floating: ...
-@overload
-def _in_dtype_of(value: Float64Array, *arrays: NumericArray) -> FloatArray: ...
-def _in_dtype_of(value: float | Float64Array, *arrays: NumericArray) -> np.floating | FloatArray:
-    """Return a number or an array in the floating dtype to which NumPy brings the arrays."""
-    dtype = np.result_type(*map(np.asarray, arrays))
-    if not np.issubdtype(dtype, np.floating):
-        dtype = np.dtype(np.float64)
+    from l5kit.evaluation import batched_metrics
+
+    _assert_shapes(*arrays)
+    truth, pred, confidences, avails = map(np.asarray, arrays)
+    batch = [torch.from_numpy(np.array(array[None], np.float64)) for array in (truth, pred, confidences, avails)]
+    value = getattr(batched_metrics, name)(*batch, **options)[0].numpy()
+    uses_confidences = not name.endswith(("error_oracle", "error_mean", "miss_rate"))
+    dtype = np.result_type(truth, pred, avails, *([confidences] if uses_confidences else []))
     with np.errstate(over="ignore"):
-        found: np.floating | FloatArray = np.asarray(value, np.float64).astype(dtype)[()]
+        found: FloatArray = value.astype(dtype if np.issubdtype(dtype, np.floating) else np.float64)
     return found
+
+
+def _number(name: str, *arrays: FloatArray, **options: float) -> np.floating:
+    """Return what :func:`_score` does as a scalar of its dtype."""
+    number = _score(name, *arrays, **options)
+    return number.dtype.type(number)

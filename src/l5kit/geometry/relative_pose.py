@@ -1,5 +1,7 @@
 """Kernels for points and headings as seen from a pose."""
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -16,6 +18,18 @@ def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float
         x * matrix[0, 0] + y * matrix[0, 1] + matrix[0, 2],
         x * matrix[1, 0] + y * matrix[1, 1] + matrix[1, 2],
     )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def wrap_angle(angle_rad: float) -> float:
+    """Return an angle in [-pi, pi), as :func:`l5kit.geometry.angle.angular_distance` does to the bit."""
+    return (angle_rad + math.pi) % (2 * math.pi) - math.pi
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def turn_between(heading_rad: float, other_rad: float) -> float:
+    """Return the size of the angle between two headings, 0 to pi."""
+    return abs(wrap_angle(heading_rad - other_rad))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

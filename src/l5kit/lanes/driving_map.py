@@ -16,12 +16,9 @@ from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
 from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.line import project_on_line
-from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+from l5kit.lanes.road_surface import REACH_M, RoadSurface, distance_to_surface, is_in_junction, write_lanes_at
 
 __all__ = ["DrivingMap", "build_driving_map", "project_onward"]
-
-REACH_M = 0.5
-"""Distance from a drivable surface from which on points are only known to be far away, metres."""
 
 FARTHEST_LANE_M = 2.0
 """A vehicle whose centre is farther than this from all lanes is on none."""
@@ -89,6 +86,12 @@ class DrivingMap(ReadOnlyArrays):
         return len(self.parents)
 
     @cached_property
+    def surface(self) -> RoadSurface:
+        """The drivable surface as kernels take it."""
+        ahead = self.ahead_starts, self.ahead_rows
+        return RoadSurface(self.grid.arrays, self.area_points_m, self.area_starts, self.is_in_junction, ahead)
+
+    @cached_property
     def lane_grid(self) -> BoundsGrid:
         """Finds the lanes near vehicles; its radius is :data:`FARTHEST_LANE_M`."""
         return BoundsGrid.build(self.grid.bounds_m[: self.num_lanes], FARTHEST_LANE_M)
@@ -115,20 +118,22 @@ class DrivingMap(ReadOnlyArrays):
             The lanes of each point, ascending, one point after the other, and where those of each start, (B + 1,).
         """
         points_m = _as_points(points_m)
-        rows, starts = self.grid.find_near(points_m)
-        is_held = np.zeros(len(rows), np.bool_)
-        _mark_held(points_m, rows, starts, self.area_points_m, self.area_starts, is_held)
-        is_held &= rows < self.num_lanes
-        return rows[is_held], np.concatenate([[0], np.cumsum(is_held)])[starts]
+        rows = np.empty(self.grid.most_in_cell * len(points_m), np.int64)
+        starts = np.zeros(len(points_m) + 1, np.int64)
+        _find_lanes(self.surface, points_m, rows, starts)
+        return rows[: starts[-1]], starts
 
     def distances_to_surface_m(self, points_m: Float64Array) -> Float64Array:
         """Return how far points (B, 2) are from the drivable surface, 0 on it, infinite from half a metre on, (B,)."""
-        points_m = _as_points(points_m)
-        rows, starts = self.grid.find_near(points_m)
-        distances_m = np.full(len(points_m), np.inf)
-        _measure_distances(points_m, rows, starts, self.area_points_m, self.area_starts, distances_m)
-        distances_m[distances_m >= REACH_M] = np.inf
+        distances_m = np.empty(len(points_m))
+        _measure_distances(self.surface, _as_points(points_m), distances_m)
         return distances_m
+
+    def are_in_junctions(self, points_m: Float64Array) -> BoolArray:
+        """Return which points (B, 2) lanes of junctions hold, (B,)."""
+        is_inside = np.zeros(len(points_m), np.bool_)
+        _mark_in_junctions(self.surface, _as_points(points_m), is_inside)
+        return is_inside
 
     def places_on_lanes_m(self, points_m: Float64Array, lanes: Int64Array) -> Float64Array:
         """Return the length of the centre lines of lanes up to the place nearest to points.
@@ -284,36 +289,22 @@ def project_onward(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _mark_held(
-    points_m: Float64Array,
-    rows: Int64Array,
-    starts: Int64Array,
-    area_points_m: Float64Array,
-    area_starts: Int64Array,
-    is_held: BoolArray,
-) -> None:
-    """Mark the areas near points that hold them."""
+def _find_lanes(surface: RoadSurface, points_m: Float64Array, rows: Int64Array, starts: Int64Array) -> None:
+    """Write the lanes that hold points, one point after the other, and where those of each start."""
     for point in range(len(points_m)):
-        for slot in range(starts[point], starts[point + 1]):
-            area = rows[slot]
-            polygon = area_points_m[area_starts[area] : area_starts[area + 1]]
-            is_held[slot] = is_inside_polygon(polygon, points_m[point])
+        starts[point + 1] = starts[point] + write_lanes_at(surface, points_m[point], rows[starts[point] :])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _measure_distances(
-    points_m: Float64Array,
-    rows: Int64Array,
-    starts: Int64Array,
-    area_points_m: Float64Array,
-    area_starts: Int64Array,
-    distances_m: Float64Array,
-) -> None:
-    """Lower the distance of each point to that of the nearest of the areas near it."""
+def _measure_distances(surface: RoadSurface, points_m: Float64Array, distances_m: Float64Array) -> None:
+    """Write how far points are from the surface; one point is rarely far from the one before."""
+    area = -1
     for point in range(len(points_m)):
-        for slot in range(starts[point], starts[point + 1]):
-            area = rows[slot]
-            polygon = area_points_m[area_starts[area] : area_starts[area + 1]]
-            distances_m[point] = min(distances_m[point], distance_to_polygon(polygon, points_m[point]))
-            if distances_m[point] == 0.0:
-                break
+        distances_m[point], area = distance_to_surface(surface, points_m[point], area)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_in_junctions(surface: RoadSurface, points_m: Float64Array, is_inside: BoolArray) -> None:
+    """Mark the points that lanes of junctions hold."""
+    for point in range(len(points_m)):
+        is_inside[point] = is_in_junction(surface, points_m[point])

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, piece_at
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -31,8 +31,7 @@ def write_highest_speeds(
         piece = paths.piece_starts[track]
         for point in range(first, stop):
             arc_m = (point - first) * PATH_STEP_M
-            while piece + 1 < paths.piece_starts[track + 1] and paths.piece_arcs_m[piece + 1] <= arc_m:
-                piece += 1
+            piece = piece_at(paths, track, piece, arc_m)
             speeds_mps[point] = _speed_in_bend(points_m[first:stop], point - first, lateral_mps2)
             if has_limits:
                 speeds_mps[point] = min(paths.piece_limits_mps[piece], speeds_mps[point])

@@ -11,6 +11,7 @@ from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.map.centre_lines import LARGEST_TURN_RAD
 from l5kit.geometry.line import place_on_line, point_on_line
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap
 
 
@@ -65,12 +66,6 @@ def point_on_lane(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, fl
     """Return world x and y of the place on a centre line at a length, which may lie a little outside of the line."""
     x, y = point_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], arc_m)
     return x, y
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def turn_between(heading_rad: float, other_rad: float) -> float:
-    """Return the size of the angle between two headings, 0 to pi."""
-    return abs((heading_rad - other_rad + math.pi) % (2 * math.pi) - math.pi)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -59,6 +59,20 @@ class TrackPoses(ReadOnlyArrays):
         require_shapes(self, positions_m=(len(self.yaws_rad), 2))
         require_starts(self, "starts", num_parts=len(self.durations_s), end=len(self.yaws_rad))
 
+    @property
+    def arrays(self) -> "TrackArrays":
+        """The fields, as kernels take them."""
+        return TrackArrays(**{name: getattr(self, name) for name in TrackArrays._fields})
+
+
+class TrackArrays(NamedTuple):
+    """The fields of :class:`TrackPoses`, as kernels take them."""
+
+    starts: Int64Array
+    positions_m: Float64Array
+    yaws_rad: Float64Array
+    durations_s: Float64Array
+
 
 class PathArrays(NamedTuple):
     """The fields of :class:`LanePaths`, as kernels take them."""
@@ -71,6 +85,18 @@ class PathArrays(NamedTuple):
     piece_lanes: Int64Array
     line_lanes: Int64Array
     piece_limits_mps: Float64Array
+
+
+class HasPieces(Protocol):
+    """Arrays of paths that have the fields of their pieces, as :class:`PathArrays` have them."""
+
+    @property
+    def piece_starts(self) -> Int64Array:
+        """First of the pieces of each path and the end of the last one."""
+
+    @property
+    def piece_arcs_m(self) -> Float64Array:
+        """Length of the path at which each piece begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,16 +142,7 @@ class LanePaths(ReadOnlyArrays):
     @property
     def arrays(self) -> PathArrays:
         """The fields, as kernels take them."""
-        return PathArrays(
-            self.starts,
-            self.points_m,
-            self.lengths_m,
-            self.piece_starts,
-            self.piece_arcs_m,
-            self.piece_lanes,
-            self.line_lanes,
-            self.piece_limits_mps,
-        )
+        return PathArrays(**{name: getattr(self, name) for name in PathArrays._fields})
 
     @property
     def has_path(self) -> BoolArray:
@@ -167,7 +184,7 @@ def make_lane_paths(
         )
     known_mps = _known_limits(driving_map, unknown_limit_mps)
     points_m, piece_arcs_m, piece_lanes, has_line, starts, piece_starts, lengths_m = _make_paths(
-        (tracks.starts, tracks.positions_m, tracks.yaws_rad, tracks.durations_s),
+        tracks.arrays,
         lane_arrays(driving_map),
         driving_map.lane_grid.arrays,
         known_mps,
@@ -267,6 +284,22 @@ def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, has_line_at_st
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def piece_at(paths: HasPieces, track: int, piece: int, arc_m: float) -> int:
+    """Return the piece of a path that holds a place, looked for from an earlier one of its pieces on.
+
+    Args:
+        paths: All paths.
+        track: The path.
+        piece: Where to begin.
+        arc_m: Length of the path up to the place.
+    """
+    last = paths.piece_starts[track + 1] - 1
+    while piece < last and paths.piece_arcs_m[piece + 1] <= arc_m:
+        piece += 1
+    return piece
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def index_along(arc_m: float, last: int) -> int:
     """Return the point of a path before a length of it, 0 to ``last``; 0 for what is no number."""
     place = arc_m / PATH_STEP_M
@@ -277,7 +310,7 @@ def index_along(arc_m: float, last: int) -> int:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _make_paths(
-    tracks: tuple[Int64Array, Float64Array, Float64Array, Float64Array],
+    tracks: TrackArrays,
     lanes: LaneArrays,
     grid: GridArrays,
     limits_mps: Float64Array,

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
+from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 
 FADE_M = 20.0
@@ -124,7 +125,7 @@ def find_place(
         step_m = (x - line_x) * along_x + (y - line_y) * along_y
         arc_m = min(max(arc_m + step_m, -FADE_M), end_m)
     line_x, line_y, along_x, along_y = line_at(points_m, arc_m)
-    turn = (yaw - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+    turn = wrap_angle(yaw - math.atan2(along_y, along_x))
     slope = _STEEPEST if turn > 0 else -_STEEPEST
     if abs(turn) < math.pi / 4:
         slope = math.tan(turn)

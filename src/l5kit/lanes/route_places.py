@@ -1,21 +1,32 @@
 """Places of vehicles on their routes, followed from step to step."""
 
 import math
+from typing import Protocol
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.path_places import find_place, line_at, points_around
 
-__all__ = ["FollowedPlaces", "Lines", "follow_route", "follow_routes", "follow_tracks"]
+__all__ = ["FollowedPlaces", "HasPoints", "follow_route", "follow_routes", "follow_tracks"]
 
 _NEVER = -2
 
-Lines = tuple[Int64Array, Float64Array, *tuple[NumericArray, ...]]
-"""Lines of points: first of the points of each and the end of the last one, the points, and anything behind them."""
+
+class HasPoints(Protocol):
+    """Arrays of lines of points."""
+
+    @property
+    def starts(self) -> Int64Array:
+        """First of the points of each line and the end of the last one."""
+
+    @property
+    def points_m(self) -> Float64Array:
+        """The points of all lines."""
 
 
 class FollowedPlaces:
@@ -37,7 +48,7 @@ class FollowedPlaces:
 
     def follow(
         self,
-        paths: Lines,
+        paths: HasPoints,
         routes: Int64Array,
         *,
         slots: Int64Array,
@@ -78,14 +89,14 @@ class FollowedPlaces:
         return places
 
 
-def follow_routes(paths: Lines, routes: Int64Array, poses: Float64Array, places: Float64Array) -> None:
+def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, places: Float64Array) -> None:
     """Write where K vehicles are on their routes.
 
     They are looked for from 10 m behind their last place to 40 m ahead of it, so that a route that comes by the same
     place twice does not matter. Each row depends on nothing but itself.
 
     Args:
-        paths: All paths, such as the fields of :class:`l5kit.lanes.lane_paths.LanePaths` in their order.
+        paths: All paths, such as :class:`l5kit.lanes.lane_paths.LanePaths`.
         routes: The path of each vehicle, -1 for none, int64 (K,).
         poses: World x, y and yaw, and more, metres and radians, float64 (K, 3 or more).
         places: The last places, which are changed: length of the path up to the vehicle and how far it is to the left
@@ -107,7 +118,7 @@ def follow_routes(paths: Lines, routes: Int64Array, poses: Float64Array, places:
             f"places must be float64 and lie in one piece, got {places.dtype} with strides {places.strides}; pass a "
             "whole array"
         )
-    starts, points_m = as_read_only(paths[0]), as_read_only(paths[1])
+    starts, points_m = as_read_only(paths.starts), as_read_only(paths.points_m)
     poses = as_read_only(np.ascontiguousarray(poses, np.float64))
     _follow(starts, points_m, as_read_only(routes), poses, places)
 
@@ -145,7 +156,7 @@ def follow_route(
     yaw = pose[2]
     arc_m, offset_m, _ = find_place(points, first, stop, (pose[0], pose[1], yaw))
     _, _, along_x, along_y = line_at(points, arc_m)
-    turn = (yaw - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+    turn = wrap_angle(yaw - math.atan2(along_y, along_x))
     place[0], place[1] = arc_m, offset_m
     place[2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
 

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ from l5kit.geometry.line import project_on_line
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
-from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths
+from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths, piece_at
 from l5kit.lanes.path_places import line_at
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.route_places import FollowedPlaces, follow_route, follow_tracks
@@ -272,6 +272,14 @@ class FollowedRoutes:
         self._scenes, self._first_frames = scenes.copy(), first_frames.copy()
         self._followed = FollowedPlaces(len(scenes))
 
+    @classmethod
+    def of_scenes(
+        cls, frames: Sequence[RecordArray], *, first_frame: int, route_map: RouteMap, step_time_s: float
+    ) -> "FollowedRoutes":
+        """Return those of scenes given by their frames, one slot for each, all from the same frame on."""
+        routes = SceneRoutes(frames.__getitem__, len(frames), route_map=route_map, step_time_s=step_time_s)
+        return cls(routes, np.arange(len(frames)), np.full(len(frames), first_frame))
+
     def __deepcopy__(self, memo: dict[int, object]) -> "FollowedRoutes":
         """Return itself: asked again in a frame, it starts from what it knew before."""
         return self
@@ -345,11 +353,10 @@ def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half
     """
     starts = routes.starts
     for route in range(len(starts) - 1):
-        piece, stop = routes.piece_starts[route], routes.piece_starts[route + 1]
+        piece = routes.piece_starts[route]
         points_m, lane = routes.points_m[starts[route] : starts[route + 1]], -1
         for row in range(len(points_m)):
-            while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= row * PATH_STEP_M:
-                piece += 1
+            piece = piece_at(routes, route, piece, row * PATH_STEP_M)
             before, lane = lane, routes.piece_lanes[piece]
             left_m, right_m = _edges_beside(lanes.centre_lines_m[lane], half_widths_m[lane], points_m[row])
             if min(left_m, right_m) < 0:

@@ -19,7 +19,7 @@ from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, write_receipt
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.metrics import MISS_THRESHOLD_M
+from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.result import OpenLoopResult
 from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name

@@ -319,10 +319,8 @@ def _draw_line(
     is_seen, is_flat, p, num_steps, q, q_per_step, usual, ends = line_course(x0, y0, x1, y1, height, width)
     if not is_seen:
         return
-    p_size = width if is_flat else height
-    q_size = height if is_flat else width
-    p_stride = 1 if is_flat else width
-    q_stride = width if is_flat else 1
+    p_size, q_size = (width, height) if is_flat else (height, width)
+    p_stride, q_stride = (1, width) if is_flat else (width, 1)
     p_end = p + num_steps
     weight, second, last_but_one, last = ends
     q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)

@@ -24,10 +24,6 @@ _MARGIN_PX = 4
 BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
 
 
-_BoxArrays = tuple[Int64Array, Float64Array, Float64Array, Float32Array]
-"""The arrays of :class:`_Boxes`, as kernels take them: plain tuples are cheaper to hand over than named ones."""
-
-
 class _Boxes(NamedTuple):
     """Boxes in the world, in the order in which a channel draws them.
 
@@ -47,7 +43,7 @@ class _Boxes(NamedTuple):
     def empty(cls, size: int) -> "_Boxes":
         return cls(np.empty(size, np.int64), np.empty((size, 2)), np.empty((size, 2)), np.empty(size, np.float32))
 
-    def as_arrays(self) -> _BoxArrays:
+    def as_arrays(self) -> tuple[NumericArray, ...]:
         return self.channels, self.centroids_m, self.extents_m, self.yaws_rad
 
     def head(self, size: int) -> "_Boxes":
@@ -84,10 +80,6 @@ class _Views(NamedTuple):
     raster_from_world: Float64Array
 
 
-_DrawnArrays = tuple[Int32Array, Int64Array, Int64Array, Int64Array]
-"""The arrays of :class:`_Drawn`."""
-
-
 class _Drawn(NamedTuple):
     """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of N boxes in S channels of all windows.
 
@@ -103,7 +95,7 @@ class _Drawn(NamedTuple):
     shapes: Int64Array
     rows: Int64Array
 
-    def as_arrays(self) -> _DrawnArrays:
+    def as_arrays(self) -> tuple[NumericArray, ...]:
         return self.corners, self.contours, self.shapes, self.rows
 
 
@@ -256,12 +248,12 @@ def _gather_agents(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _gather_rows(
-    agent_arrays: tuple[NumericArray, Float64Array, Float32Array, Float32Array, Float32Array],
+    agent_arrays: tuple[NumericArray, ...],
     view_arrays: tuple[int, Int64Array, Int64Array, Int64Array, NumericArray, Float64Array],
     planes_shape: PlanesShape,
     threshold: np.float32,
     render_ego_history: bool,
-    box_arrays: _BoxArrays,
+    box_arrays: tuple[NumericArray, ...],
     num_boxes: int,
 ) -> int:
     """Append agents of windows to boxes, of which ``num_boxes`` are there; return their number.
@@ -302,7 +294,7 @@ def _gather_avs(
     counts: Int64Array,
     channels: tuple[int, int],
     size_m: tuple[np.float32, np.float32],
-    box_arrays: _BoxArrays,
+    box_arrays: tuple[NumericArray, ...],
     num_boxes: int,
 ) -> int:
     """Append the AV in the first ``counts`` (B,) of the frames (B, H); return the number of boxes.
@@ -385,11 +377,11 @@ def _find_reach(length_m: float, width_m: float, pixels_per_metre: float) -> flo
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _project_boxes(
-    box_arrays: _BoxArrays,
+    box_arrays: tuple[NumericArray, ...],
     headings: tuple[Float32Array, Float32Array],
     raster_from_world: Float64Array,
     planes_shape: PlanesShape,
-    drawn_arrays: _DrawnArrays,
+    drawn_arrays: tuple[NumericArray, ...],
 ) -> int:
     """Write the visible boxes, inside a channel in their order; return the most points of a channel.
 

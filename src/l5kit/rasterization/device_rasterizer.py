@@ -12,7 +12,7 @@ from l5kit.errors import UnsupportedValueError
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.device_boxes import DeviceBoxes, bytes_of_boxes
 from l5kit.rasterization.device_map import DeviceMap
-from l5kit.rasterization.row_painting import paint_row
+from l5kit.rasterization.row_painting import Canvas, ShapeArrays, paint_row
 from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 from l5kit.rasterization.stub_rasterizer import StubRasterizer
@@ -111,7 +111,7 @@ class DeviceRasterizer:
         num_pixels = num_windows * channels * height * width
         pixels = backend.zeros(-(-num_pixels // _PIXELS_OF_WORD) * _PIXELS_OF_WORD, np.uint8)
         pictures = backend.tensor(pixels)[:num_pixels].view(num_windows, channels, height, width)
-        canvas = pixels, backend.view(pixels, np.uint64), height, width
+        canvas = Canvas(pixels, backend.view(pixels, np.uint64), height, width)
         if self._boxes is not None:
             drawn = self._boxes.list(log, windows, targets, raster_from_world, channels)
             paint(backend, canvas, num_windows * self._boxes.num_channels, drawn)
@@ -122,16 +122,16 @@ class DeviceRasterizer:
         return _as_values(pictures) if self._is_float else pictures
 
 
-def paint(backend: Backend, canvas: tuple[Any, ...], num_groups: int, drawn: tuple[DeviceArray, ...]) -> None:
+def paint(backend: Backend, canvas: Canvas, num_groups: int, drawn: tuple[DeviceArray, ...]) -> None:
     """Draw shapes, all rows of all groups at once.
 
     Args:
         backend: The device.
-        canvas: Where, with the background, as :data:`l5kit.rasterization.row_painting.Canvas`.
+        canvas: Where, with the background.
         num_groups: How many groups there are.
-        drawn: What is drawn, as :data:`l5kit.rasterization.row_painting.ShapeArrays`.
+        drawn: What is drawn, in the order of :class:`l5kit.rasterization.row_painting.ShapeArrays`.
     """
-    backend.run(_paint, num_groups * canvas[2], canvas, drawn)
+    backend.run(_paint, num_groups * canvas.height, tuple(canvas), drawn)
 
 
 def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
@@ -148,4 +148,5 @@ def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
 def _paint(item: int, arguments: tuple[Any, ...]) -> None:
     """Paint a row of a group."""
     canvas, drawn = arguments
-    paint_row(canvas, item // canvas[2], item % canvas[2], drawn)
+    canvas = Canvas(*canvas)
+    paint_row(canvas, item // canvas.height, item % canvas.height, ShapeArrays(*drawn))

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array
+from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.data.array_shapes import require_shapes
-from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.map.lane_lights import LaneLights, LightArrays
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
@@ -51,21 +51,12 @@ class ActiveFaces(NamedTuple):
     starts: Int64Array
 
 
-class _Lights(NamedTuple):
-    """The arrays of :class:`LaneLights`, as the kernel takes them."""
-
-    ranks: Int64Array
-    lane_starts: Int64Array
-    lane_rows: Int64Array
-
-
 class _Lines(NamedTuple):
     """A :class:`MapOutlines`, as the kernel takes it."""
 
     vertices_m: Float64Array
     line_starts: Int64Array
     element_starts: Int64Array
-    num_lanes: int
 
 
 class _Projected(NamedTuple):
@@ -194,7 +185,8 @@ class MapOutlines:
             starts=np.zeros(len(near.starts), np.int64),
         )
         _list_shapes(
-            (self.vertices_m, self.line_starts, self.element_starts, self.num_lanes),
+            (self.vertices_m, self.line_starts, self.element_starts),
+            self.num_lanes,
             (near.rows, near.starts),
             (raster_from_world, raster_size),
             (lights.ranks, lights.lane_starts, lights.lane_rows),
@@ -222,25 +214,26 @@ def _starts_of(lengths: Int64Array) -> Int64Array:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _list_shapes(
-    line_arrays: tuple[Float64Array, Int64Array, Int64Array, int],
+    line_arrays: tuple[NumericArray, ...],
+    num_lanes: int,
     near_arrays: tuple[Int64Array, Int64Array],
     raster: tuple[Float64Array, tuple[int, int]],
-    light_arrays: tuple[Int64Array, Int64Array, Int64Array],
+    light_arrays: tuple[Int64Array, ...],
     active_arrays: tuple[Int64Array, Int64Array],
     points: Int32Array,
-    found_arrays: tuple[Int64Array, Int64Array, Int64Array],
+    found_arrays: tuple[Int64Array, ...],
 ) -> None:
     """Write the points of all lines, and the shapes that may touch the picture.
 
     The tuples get their names in here: plain ones are cheaper to hand over to a kernel.
     """
-    near, num_lanes = NearElements(*near_arrays), line_arrays[3]
+    near = NearElements(*near_arrays)
     num_near = len(near.rows)
     spans, is_visible = np.empty((num_near, 2, 2), np.int64), np.zeros((num_near, 3), np.bool_)
     projected = _Projected(points, spans, is_visible)
     _project_lines(_Lines(*line_arrays), near, raster[0], raster[1], projected)
     _order_shapes(
-        num_lanes, near, _Lights(*light_arrays), ActiveFaces(*active_arrays), projected, _Found(*found_arrays)
+        num_lanes, near, LightArrays(*light_arrays), ActiveFaces(*active_arrays), projected, _Found(*found_arrays)
     )
 
 
@@ -313,7 +306,7 @@ def project_line(
 def _order_shapes(
     num_lanes: int,
     near: NearElements,
-    lights: _Lights,
+    lights: LightArrays,
     active: ActiveFaces,
     projected: _Projected,
     found: _Found,

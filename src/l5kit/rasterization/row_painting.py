@@ -4,7 +4,7 @@ The pixels are those of :mod:`l5kit.rasterization.antialiased`, to the bit: all 
 and a row sees the same shapes in the same order. Nothing is kept between rows, so that no thread waits for another one.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -27,18 +27,40 @@ _FAR: Final[Any] = np.int64(-(2**62))
 _ZERO: Final[Any] = np.int64(0)
 _BEFORE: Final[Any] = np.int64(-1)
 
-ShapeArrays = tuple[Int32Array, Int32Array, Int32Array, Int32Array, UInt8Array]
-"""Points, contours, shapes, groups and colours.
 
-Points are columns and rows in 512ths of a pixel, (P, 2). A contour is its first point, its end point, and the first
-and the end row that it may touch, (K, 4). A shape is its kind, its first contour, their end, and its colour, (S, 4). A
-group is its first shape, their end, and the first of the planes that they are drawn in, (G, 3). Colours are (colours,
-channels). They mean what those of a :class:`~l5kit.rasterization.draw_list.ShapeList` do.
-"""
+class ShapeArrays(NamedTuple):
+    """What is drawn; it means what a :class:`~l5kit.rasterization.draw_list.ShapeList` does.
 
-Canvas = tuple[UInt8Array, UInt64Array, int, int]
-"""Pixels of planes that follow each other, (planes x height x width,), the same memory as words of eight pixels, of
-which the last may be incomplete, and height and width of a plane."""
+    Attributes:
+        points: Columns and rows in 512ths of a pixel, (P, 2).
+        contours: First point, end point, and the first and the end row that each may touch, (K, 4).
+        shapes: Kind, first contour, their end, and colour of each, (S, 4).
+        groups: First shape, their end, and the first of the planes that they are drawn in, (G, 3).
+        colors: (colours, channels).
+    """
+
+    points: Int32Array
+    contours: Int32Array
+    shapes: Int32Array
+    groups: Int32Array
+    colors: UInt8Array
+
+
+class Canvas(NamedTuple):
+    """Planes to draw in.
+
+    Attributes:
+        pixels: Those of planes that follow each other, (planes x height x width,).
+        words: The same memory as words of eight pixels, of which the last may be incomplete.
+        height: Rows of a plane.
+        width: Columns of a plane.
+    """
+
+    pixels: UInt8Array
+    words: UInt64Array
+    height: int
+    width: int
+
 
 _Line = tuple[int, int, int, int]
 """Column and row of both ends of a line, in 65,536ths of a pixel."""
@@ -89,7 +111,7 @@ def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
         row: The row.
         drawn: What is drawn.
     """
-    _, contours, shapes, groups, _ = drawn
+    contours, shapes, groups = drawn.contours, drawn.shapes, drawn.groups
     place = (groups[group, 2], row)
     for shape in range(groups[group, 0], groups[group, 1]):
         crossings = (_ZERO, -_FAR, _FAR)
@@ -123,7 +145,7 @@ def _draw_contour(
     canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, contour: int, crossings: _Crossings
 ) -> _Crossings:
     """Draw the lines of a contour in a row, and return the crossings of a filled shape with those of this contour."""
-    points, contours, shapes, _, _ = drawn
+    points, contours, shapes = drawn.points, drawn.contours, drawn.shapes
     start: Any = np.int64(contours[contour, 0])
     stop: Any = np.int64(contours[contour, 1])
     is_filled, is_open, row = shapes[shape, 0] == FILLED, shapes[shape, 0] == OPEN_LINE, place[1]
@@ -138,7 +160,7 @@ def _draw_contour(
             line = (_position(points[before, 0]), y0, _position(points[point, 0]), y1)
             _draw_line(canvas, place, drawn, shape, line)
             if is_filled:
-                is_crossing, x = _crossing(line, row, canvas[2])
+                is_crossing, x = _crossing(line, row, canvas.height)
                 if is_crossing:
                     count, leftmost, rightmost = count + 1, min(leftmost, x), max(rightmost, x)
         before, y0 = point, y1
@@ -149,8 +171,8 @@ def _draw_contour(
 def _draw_line(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, line: _Line) -> None:
     """Draw what of an anti-aliased line lies in a row."""
     row = place[1]
-    height: Any = np.int64(canvas[2])
-    width: Any = np.int64(canvas[3])
+    height: Any = np.int64(canvas.height)
+    width: Any = np.int64(canvas.width)
     is_seen, is_flat, p, num_steps, q, q_per_step, usual, weights = line_course(
         line[0], line[1], line[2], line[3], height, width
     )
@@ -193,10 +215,9 @@ def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], us
 @njit(nogil=True, cache=True, error_model="numpy")
 def _blend(canvas: Canvas, place: tuple[int, int], column: int, drawn: ShapeArrays, shape: int, weight: int) -> None:
     """Mix a colour into a pixel of each of its planes, twice, as OpenCV does."""
-    pixels, _, height, width = canvas
-    colors, color = drawn[4], drawn[2][shape, 3]
-    plane: Any = np.int64(height) * width
-    at: Any = np.int64(place[0]) * plane + np.int64(place[1]) * width + column
+    pixels, colors, color = canvas.pixels, drawn.colors, drawn.shapes[shape, 3]
+    plane: Any = np.int64(canvas.height) * canvas.width
+    at: Any = np.int64(place[0]) * plane + np.int64(place[1]) * canvas.width + column
     if colors.shape[1] == 3:  # all are read before any is written, so that one does not wait for the other
         red, green, blue = pixels[at], pixels[at + plane], pixels[at + 2 * plane]
         pixels[at] = _mixed(red, colors[color, 0], weight)
@@ -234,7 +255,7 @@ def _next_crossing(row: int, height: int, drawn: ShapeArrays, shape: int, last: 
 
     Crossings in one place come in the order of their edges.
     """
-    points, contours, shapes, _, _ = drawn
+    points, contours, shapes = drawn.points, drawn.contours, drawn.shapes
     best_x, best_edge, edge = -_FAR, _BEFORE, _ZERO
     for contour in range(shapes[shape, 1], shapes[shape, 2]):
         start: Any = np.int64(contours[contour, 0])
@@ -257,7 +278,7 @@ def _next_crossing(row: int, height: int, drawn: ShapeArrays, shape: int, last: 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _fill_pairs(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, count: int) -> None:
     """Fill between every first and second crossing of a row."""
-    height = canvas[2]
+    height = canvas.height
     x0, edge = _next_crossing(place[1], height, drawn, shape, (_FAR, _BEFORE))
     for pair in range(count // 2):
         x1, edge = _next_crossing(place[1], height, drawn, shape, (x0, edge))
@@ -270,7 +291,7 @@ def _fill_pairs(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shap
 def _fill_between(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, x0: int, x1: int) -> None:
     """Fill the pixels from one crossing to another."""
     pixels, words, height, width = canvas
-    colors, color = drawn[4], drawn[2][shape, 3]
+    colors, color = drawn.colors, drawn.shapes[shape, 3]
     left: Any = max((x0 + ONE - 1) >> SHIFT, 0)
     right: Any = min((x1 >> SHIFT) + 1, np.int64(width))
     if left >= right:

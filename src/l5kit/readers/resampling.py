@@ -19,6 +19,7 @@ from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
+from l5kit.geometry.angle import angular_distance
 
 __all__ = ["resample_dataset", "resample_scene"]
 
@@ -187,7 +188,7 @@ def _agents_at(agents: AgentRows, places: _Places) -> AgentRows:
         starts[number + 1] = starts[number] + len(first)
     before, after, share = np.concatenate(before_rows), np.concatenate(after_rows), np.concatenate(parts)
     yaws_rad = agents.yaws_rad.astype(np.float64)
-    turns_rad = np.remainder(yaws_rad[after] - yaws_rad[before] + np.pi, 2 * np.pi) - np.pi
+    turns_rad = angular_distance(yaws_rad[after], yaws_rad[before])
     mixed_rad = yaws_rad[before] + share * turns_rad
     is_kept = before == after
     return AgentRows(

@@ -12,7 +12,7 @@ from l5kit.device.backend import Backend
 from l5kit.sampling.device_sampler import send_columns
 from l5kit.sampling.device_windows import DeviceTrajectories, trace_on_device
 from l5kit.sampling.vector_sampler import VectorSampler
-from l5kit.vectorization.device_vectorizer import DeviceVectorizer, is_supported
+from l5kit.vectorization.device_vectorizer import DeviceVectorizer, PastPoses, is_supported
 
 __all__ = ["DeviceVectorSampler"]
 
@@ -62,7 +62,7 @@ class DeviceVectorSampler:
             log,
             windows,
             on_device,
-            (past.positions_m, past.yaws_rad, past.availabilities),
+            PastPoses(past.positions_m, past.yaws_rad, past.availabilities),
             most_rows=log.most_agents * windows.num_history,
         )
         if log.has_large_ids:

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, Int64Array
+from l5kit._types import Float32Array, Float64Array, NumericArray
 from l5kit.data.device_log import DeviceLog, DeviceTargets, DeviceWindows
+from l5kit.data.relative_poses import PoseArrays
 from l5kit.data.window_cutting import WindowSteps
 from l5kit.device.backend import Backend, DeviceArray
-from l5kit.sampling.poses import StepTimes, write_pose, write_velocities
+from l5kit.sampling.poses import StepTimes, Velocities, write_pose, write_velocities
+from l5kit.sampling.tracks import StateArrays
 
 __all__ = ["DevicePoses", "DeviceTrajectories", "MovedAvs", "cut_on_device", "trace_on_device"]
 
@@ -66,7 +68,7 @@ class DeviceTrajectories:
 
 def cut_on_device(
     log: DeviceLog,
-    places: tuple[Int64Array, Int64Array, Int64Array],
+    places: NumericArray,
     steps: WindowSteps,
     moved: MovedAvs | None = None,
 ) -> DeviceWindows:
@@ -74,11 +76,11 @@ def cut_on_device(
 
     Args:
         log: The log.
-        places: The current frame of each window, first frame and end frame of its scene, (B,) each.
+        places: The current frame of each window, first frame and end frame of its scene, int64 (3, B).
         steps: Which frames belong to a window.
         moved: Where the AVs are; None for where the log has them.
     """
-    backend, num_windows, num_history = log.backend, len(places[0]), steps.history_num_frames + 1
+    backend, num_windows, num_history = log.backend, places.shape[1], steps.history_num_frames + 1
     shape = (num_windows, num_history + steps.future_num_frames)
     arrays = (
         backend.empty(shape, np.bool_),
@@ -87,10 +89,10 @@ def cut_on_device(
         backend.empty((num_windows, 2), np.int64),
     )
     if moved is None:
-        sent = backend.upload_one(np.stack(places))
+        sent = backend.upload_one(places)
         avs = [backend.empty((*shape, 2), np.float64), backend.empty((*shape, 3), np.float32)]
     else:
-        sent, *avs = backend.upload([np.stack(places), moved.positions_m, moved.headings])
+        sent, *avs = backend.upload([places, moved.positions_m, moved.headings])
     backend.run(
         _cut,
         num_windows * shape[1],
@@ -198,6 +200,7 @@ def _trace(item: int, arguments: tuple[Any, ...]) -> None:
         yaws_rad[window, column] = av_headings[window, column, 0]
         extents_m[window, column, 0], extents_m[window, column, 1] = av_length_m, av_width_m
     part, place = (poses[0], column) if column < num_history else (poses[1], column - num_history)
+    states, part = StateArrays(*states), PoseArrays(*part)
     write_pose(states, window, column, agent_from_world, target_yaws_rad, part, place)
 
 
@@ -205,4 +208,4 @@ def _trace(item: int, arguments: tuple[Any, ...]) -> None:
 def _write_velocities(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the velocities of one track."""
     positions_m, steps_s, speeds = arguments
-    write_velocities(item, positions_m[0], positions_m[1], steps_s, speeds)
+    write_velocities(item, positions_m[0], positions_m[1], steps_s, Velocities(*speeds))

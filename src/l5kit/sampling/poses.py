@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, FloatArray
+from l5kit._types import Float32Array, Float64Array, FloatArray, NumericArray
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.relative_poses import PoseArrays, RelativePoses
@@ -60,6 +60,14 @@ class Trajectories:
             refuse_shapes(self, past_velocities_mps=past, future_velocities_mps=future)
 
 
+class Velocities(NamedTuple):
+    """The last three fields of :class:`Trajectories` inside kernels."""
+
+    past_mps: Float32Array
+    future_mps: Float32Array
+    speeds_mps: Float32Array
+
+
 def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad: FloatArray) -> RelativePoses:
     """Return tracks (B,) in all frames of their states (B, N), as seen from a pose each.
 
@@ -69,7 +77,7 @@ def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad
         yaws_rad: Their world headings, (B,); they are subtracted in float32.
     """
     poses = _new_poses(*states.is_there.shape)
-    _write_poses(states.as_arrays(), 0, agent_from_world, yaws_rad.astype(np.float32), poses.as_arrays())
+    _write_relative_poses(states.as_arrays(), agent_from_world, yaws_rad.astype(np.float32), poses.as_arrays())
     return poses
 
 
@@ -116,6 +124,17 @@ def _new_poses(num_tracks: int, num_frames: int) -> RelativePoses:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _write_relative_poses(
+    state_arrays: tuple[NumericArray, ...],
+    agent_from_world: Float64Array,
+    yaws_rad: Float32Array,
+    pose_arrays: tuple[NumericArray, ...],
+) -> None:
+    """Write all states (B, F), as seen from (B, 3, 3) with headings (B,), to poses (B, F)."""
+    _write_poses(StateArrays(*state_arrays), _FIRST, agent_from_world, yaws_rad, PoseArrays(*pose_arrays))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_poses(
     states: StateArrays,
     first_frame: int,
@@ -124,8 +143,9 @@ def _write_poses(
     poses: PoseArrays,
 ) -> None:
     """Write the states (B, F) from ``first_frame`` on, as seen from (B, 3, 3) with headings (B,), to poses (B, N)."""
-    for i in range(poses[3].shape[0]):
-        for j in range(poses[3].shape[1]):
+    num_tracks, num_frames = poses.availabilities.shape
+    for i in range(num_tracks):
+        for j in range(num_frames):
             write_pose(states, i, first_frame + j, agent_from_world, yaws_rad, poses, j)
 
 
@@ -150,37 +170,37 @@ def write_pose(
         poses: What is written, (B, N).
         j: The column.
     """
-    is_there, world_m, world_yaws_rad, world_extents_m = states
-    positions_m, relative_yaws_rad, extents_m, availabilities = poses
-    if not is_there[i, frame]:
+    if not states.is_there[i, frame]:
         for axis in range(2):
-            positions_m[i, j, axis] = extents_m[i, j, axis] = np.float32(0.0)
-        relative_yaws_rad[i, j, 0] = availabilities[i, j] = np.float32(0.0)
+            poses.positions_m[i, j, axis] = poses.extents_m[i, j, axis] = np.float32(0.0)
+        poses.yaws_rad[i, j, 0] = poses.availabilities[i, j] = np.float32(0.0)
         return
-    x, y = transform_xy(agent_from_world[i], world_m[i, frame, 0], world_m[i, frame, 1])
-    positions_m[i, j, 0], positions_m[i, j, 1] = x, y
+    x, y = transform_xy(agent_from_world[i], states.positions_m[i, frame, 0], states.positions_m[i, frame, 1])
+    poses.positions_m[i, j, 0], poses.positions_m[i, j, 1] = x, y
     for axis in range(2):
-        extents_m[i, j, axis] = world_extents_m[i, frame, axis]
-    relative_yaws_rad[i, j, 0] = angular_distance_float32(world_yaws_rad[i, frame], yaws_rad[i])
-    availabilities[i, j] = np.float32(1.0)
+        poses.extents_m[i, j, axis] = states.extents_m[i, frame, axis]
+    poses.yaws_rad[i, j, 0] = angular_distance_float32(states.yaws_rad[i, frame], yaws_rad[i])
+    poses.availabilities[i, j] = np.float32(1.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_trajectories(
-    states: StateArrays,
+    state_arrays: tuple[NumericArray, ...],
     num_history: int,
     agent_from_world: Float64Array,
     yaws_rad: Float32Array,
     steps_s: tuple[np.float32, np.float32],
-    past: PoseArrays,
-    future: PoseArrays,
-    speeds: tuple[Float32Array, Float32Array, Float32Array],
+    past_arrays: tuple[NumericArray, ...],
+    future_arrays: tuple[NumericArray, ...],
+    velocity_arrays: tuple[Float32Array, ...],
 ) -> None:
-    """Write the fields of :class:`Trajectories`; the last three are ``speeds``."""
+    """Write the fields of :class:`Trajectories`."""
+    states, velocities = StateArrays(*state_arrays), Velocities(*velocity_arrays)
+    past, future = PoseArrays(*past_arrays), PoseArrays(*future_arrays)
     _write_poses(states, _FIRST, agent_from_world, yaws_rad, past)
     _write_poses(states, num_history, agent_from_world, yaws_rad, future)
-    for i in range(len(speeds[2])):
-        write_velocities(i, past[0], future[0], steps_s, speeds)
+    for i in range(len(velocities.speeds_mps)):
+        write_velocities(i, past.positions_m, future.positions_m, steps_s, velocities)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -189,7 +209,7 @@ def write_velocities(
     past_positions_m: Float32Array,
     future_positions_m: Float32Array,
     steps_s: tuple[np.float32, np.float32],
-    speeds: tuple[Float32Array, Float32Array, Float32Array],
+    velocities: Velocities,
 ) -> None:
     """Write velocities and speed of track i from its positions; for use inside kernels.
 
@@ -198,9 +218,9 @@ def write_velocities(
         past_positions_m: Newest first, (B, H, 2).
         future_positions_m: Nearest first, (B, F, 2).
         steps_s: Times between steps of the past and of the future.
-        speeds: Take the last three fields of :class:`Trajectories`.
+        velocities: What is written.
     """
-    past_velocities_mps, future_velocities_mps, speeds_mps = speeds
+    past_velocities_mps, future_velocities_mps = velocities.past_mps, velocities.future_mps
     for j in range(past_velocities_mps.shape[1]):
         for axis in range(2):
             step_m = past_positions_m[i, j, axis] - past_positions_m[i, j + 1, axis]
@@ -211,4 +231,4 @@ def write_velocities(
             future_velocities_mps[i, j, axis] = (future_positions_m[i, j, axis] - before_m) / steps_s[1]
     if past_velocities_mps.shape[1]:
         x, y = past_velocities_mps[i, 0, 0], past_velocities_mps[i, 0, 1]
-        speeds_mps[i] = math.sqrt(x * x + y * y)
+        velocities.speeds_mps[i] = math.sqrt(x * x + y * y)

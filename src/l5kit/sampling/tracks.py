@@ -2,12 +2,13 @@
 
 import reprlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, DType, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, DType, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.filter import kept_probability
 from l5kit.data.log_facts import EGO_EXTENT_M
@@ -16,8 +17,14 @@ from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import yaw_of_x_axis
 
-StateArrays = tuple[BoolArray, Float64Array, Float32Array, Float32Array]
-"""The arrays of :class:`TrackStates` in their order, as kernels take them: a plain tuple is cheapest to hand over."""
+
+class StateArrays(NamedTuple):
+    """The arrays of :class:`TrackStates` inside kernels, which take a plain tuple: it is cheapest to hand over."""
+
+    is_there: BoolArray
+    positions_m: Float64Array
+    yaws_rad: Float32Array
+    extents_m: Float32Array
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,8 @@ class TrackStates:
             np.empty((*shape, 2), np.float32),
         )
 
-    def as_arrays(self) -> StateArrays:
-        """Return the four arrays."""
+    def as_arrays(self) -> tuple[NumericArray, ...]:
+        """Return the four arrays, in the order of :class:`StateArrays`."""
         return self.is_there, self.positions_m, self.yaws_rad, self.extents_m
 
 
@@ -214,21 +221,21 @@ def _trace_tracks(
     starts: Int64Array,
     stops: Int64Array,
     track_ids: NumericArray,
-    states: StateArrays,
+    state_arrays: tuple[NumericArray, ...],
 ) -> None:
     """Write the states of the tracks of the windows ``part``, first and end, whose agents are ``rows``."""
-    is_there, positions_m, yaws_rad, extents_m = states
+    states = StateArrays(*state_arrays)
     for window in range(part[0], part[1]):
         for frame in range(starts.shape[1]):
             for row in range(starts[window, frame], stops[window, frame]):
                 if rows[row].track_id == track_ids[window]:
                     agent = rows[row]
-                    is_there[window, frame] = True
-                    positions_m[window, frame, 0] = agent.centroid[0]
-                    positions_m[window, frame, 1] = agent.centroid[1]
-                    yaws_rad[window, frame] = agent.yaw
-                    extents_m[window, frame, 0] = agent.extent[0]
-                    extents_m[window, frame, 1] = agent.extent[1]
+                    states.is_there[window, frame] = True
+                    states.positions_m[window, frame, 0] = agent.centroid[0]
+                    states.positions_m[window, frame, 1] = agent.centroid[1]
+                    states.yaws_rad[window, frame] = agent.yaw
+                    states.extents_m[window, frame, 0] = agent.extent[0]
+                    states.extents_m[window, frame, 1] = agent.extent[1]
                     break
 
 
@@ -240,7 +247,7 @@ def _find_targets(
     stops: Int64Array,
     track_ids: NumericArray,
     threshold: np.float32,
-    found: tuple[Int64Array, Float64Array, FloatArray, FloatArray],
+    found: tuple[NumericArray, ...],
 ) -> None:
     """Write rows, centroids, headings and extents of the targets of the windows ``part``, whose agents these are."""
     rows, centroids_m, yaws_rad, extents_m = found
@@ -260,21 +267,25 @@ def _find_targets(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _trace_av(
-    frames: RecordArray, counts: Int64Array, num_history: int, size_m: tuple[float, float], states: StateArrays
+    frames: RecordArray,
+    counts: Int64Array,
+    num_history: int,
+    size_m: tuple[float, float],
+    state_arrays: tuple[NumericArray, ...],
 ) -> None:
     """Write the states of the AV in the frames (B, H + F) that are there."""
-    is_there, positions_m, yaws_rad, extents_m = states
+    states = StateArrays(*state_arrays)
     for window in range(len(frames)):
         for column in range(frames.shape[1]):
             if column >= counts[0, window] if column < num_history else column - num_history >= counts[1, window]:
                 continue
             av = frames[window, column]
-            is_there[window, column] = True
-            positions_m[window, column, 0] = av.ego_translation[0]
-            positions_m[window, column, 1] = av.ego_translation[1]
-            yaws_rad[window, column] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
-            extents_m[window, column, 0] = size_m[0]
-            extents_m[window, column, 1] = size_m[1]
+            states.is_there[window, column] = True
+            states.positions_m[window, column, 0] = av.ego_translation[0]
+            states.positions_m[window, column, 1] = av.ego_translation[1]
+            states.yaws_rad[window, column] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
+            states.extents_m[window, column, 0] = size_m[0]
+            states.extents_m[window, column, 1] = size_m[1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -33,7 +33,7 @@ from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 from l5kit.geometry.transform import yaw_as_rotation33
-from l5kit.lanes.routes import FollowedRoutes, SceneRoutes
+from l5kit.lanes.routes import FollowedRoutes
 from l5kit.simulation.buffered_scene import BufferedScene
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
@@ -420,12 +420,10 @@ class SimulationDataset:
         if maker is None or maker.route_map is None:
             return None
         frames = [np.asarray(each.dataset.frames) for each in self.scene_dataset_batch.values()]
-        step_time_s = maker.route_step_time_s
-        routes = SceneRoutes(
-            lambda place: frames[place], len(frames), route_map=maker.route_map, step_time_s=step_time_s
+        first_frame, step_time_s = self.sim_cfg.start_frame_index, maker.route_step_time_s
+        return FollowedRoutes.of_scenes(
+            frames, first_frame=first_frame, route_map=maker.route_map, step_time_s=step_time_s
         )
-        first_frames = np.full(len(frames), self.sim_cfg.start_frame_index)
-        return FollowedRoutes(routes, np.arange(len(frames)), first_frames)
 
     def _maker(self) -> BaseEgoDataset | None:
         """Return a dataset that makes the samples of all scenes at once; None if they are made one by one."""

@@ -171,6 +171,20 @@ def _accelerations(arrays: tuple[Float64Array, ...], numbers: tuple[float, ...])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def wanted_gap(
+    speed_mps: float,
+    leader_speed_mps: float,
+    standing_gap_m: float,
+    headway_s: float,
+    acceleration_mps2: float,
+    braking_mps2: float,
+) -> float:
+    """Return the gap s* that a driver wants, see :func:`intelligent_driver_accelerations`; for use inside kernels."""
+    closing_m = speed_mps * (speed_mps - leader_speed_mps) / (2 * math.sqrt(acceleration_mps2 * braking_mps2))
+    return standing_gap_m + max(closing_m + speed_mps * headway_s, 0.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def driver_acceleration(
     speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, numbers: tuple[float, ...]
 ) -> float:
@@ -179,9 +193,8 @@ def driver_acceleration(
     ``numbers`` are the fields of :class:`IntelligentDriverParams`, in their order, as float.
     """
     standing_gap_m, headway_s, max_acceleration, max_braking, exponent = numbers
-    added_m = speed_mps * (speed_mps - leader_speed_mps) / (2 * math.sqrt(max_acceleration * max_braking))
-    added_m = max(added_m + speed_mps * headway_s, 0.0)
-    pressure = (standing_gap_m + added_m) / max(gap_m, standing_gap_m)
+    wanted_m = wanted_gap(speed_mps, leader_speed_mps, standing_gap_m, headway_s, max_acceleration, max_braking)
+    pressure = wanted_m / max(gap_m, standing_gap_m)
     part = speed_mps / wanted_speed_mps
     free = 1 - (part * part * part * part if exponent == 4.0 else part**exponent)
     return min(max(max_acceleration * (free - pressure * pressure), -max_braking), max_acceleration)

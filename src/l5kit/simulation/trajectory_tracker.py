@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleStates, kernel_arrays, kernel_numbers
 
 __all__ = ["TrackerParams", "TrajectoryTracker"]
@@ -261,10 +262,8 @@ def _read_path(plan: Float64Array, now: Float64Array, is_joined: bool, grid: _Gr
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _wrapped(angle_rad: float) -> float:
-    """Return an angle in [-pi, pi)."""
-    if -math.pi <= angle_rad < math.pi:
-        return angle_rad
-    return (angle_rad + math.pi) % (2 * math.pi) - math.pi
+    """Return an angle in [-pi, pi); one that lies there stays to the bit, which the remainder would round."""
+    return angle_rad if -math.pi <= angle_rad < math.pi else wrap_angle(angle_rad)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.geometry.angle import angular_distance
 from l5kit.synthetic.conflicts import conflict_zone_ends, crossing_ends
 from l5kit.synthetic.signals import SignalHead, plan_signals
 from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, NUM_ARMS, Road, TownPlan, sample_bezier
@@ -317,7 +318,7 @@ def _connector(
 def _connector_points(near_m: Float64Array, far_m: Float64Array) -> Float64Array:
     """Join the end of one line to the start of another by a Bezier curve that is close to an arc."""
     start_yaw, end_yaw = line_yaws(near_m)[-1], line_yaws(far_m)[0]
-    angle = abs((end_yaw - start_yaw + np.pi) % (2 * np.pi) - np.pi)
+    angle = abs(angular_distance(end_yaw, start_yaw))
     chord_m = float(np.hypot(*(far_m[0] - near_m[-1])))
     ratio = 1 / 3 if angle < 1e-3 else 2 / 3 * np.tan(angle / 4) / np.sin(angle / 2)
     handle_m = 1.08 * ratio * chord_m

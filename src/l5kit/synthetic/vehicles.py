@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from l5kit.simulation.intelligent_driver import wanted_gap
 from l5kit.synthetic.road_network import BIKE_CONNECTOR, CAR_CONNECTOR, THROUGH, Records, RoadNetwork
 from l5kit.synthetic.town_plan import LANE_WIDTH_M
 
@@ -151,7 +152,8 @@ def distance_ahead(net: RoadNetwork, lane: int, s_m: float, connector: int, othe
 def find_leader(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float) -> tuple[float, int]:
     """Return the bumper-to-bumper gap to the next vehicle ahead and its slot (-1: none).
 
-    A vehicle in a lane change counts in both lanes.
+    Vehicles of a town know their lanes and positions along them, and one in a lane change counts in both lanes; those
+    of a log have boxes only, which :func:`l5kit.simulation.lanes.leaders.find_leader` looks for on paths.
     """
     connector = veh.connector[i]
     if not is_connector(net, lane) and (connector < 0 or net.lanes.from_lane[connector] != lane):
@@ -172,11 +174,10 @@ def find_leader(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float) -
 
 @njit(nogil=True, cache=True)
 def idm_brake(veh: Records, i: int, gap_m: float, lead_speed_mps: float, min_gap_m: float, headway_s: float) -> float:
-    """Return the braking part of the intelligent driver model (Treiber, Hennecke, Helbing 2000), m/s^2."""
-    speed = veh.speed_mps[i]
-    closing = speed * (speed - lead_speed_mps) / (2.0 * np.sqrt(veh.max_accel_mps2[i] * _COMFORT_BRAKE_MPS2))
-    wanted_m = min_gap_m + max(0.0, speed * headway_s + closing)
-    return float(-veh.max_accel_mps2[i] * (wanted_m / max(gap_m, 0.1)) ** 2)
+    """Return the braking part of the intelligent driver model, m/s^2, for gaps of 0.1 m and more."""
+    most_mps2 = veh.max_accel_mps2[i]
+    wanted_m = wanted_gap(veh.speed_mps[i], lead_speed_mps, min_gap_m, headway_s, most_mps2, _COMFORT_BRAKE_MPS2)
+    return float(-most_mps2 * (wanted_m / max(gap_m, 0.1)) ** 2)
 
 
 @njit(nogil=True, cache=True)

@@ -8,11 +8,13 @@ from numba import njit
 
 from l5kit._types import Int64Array
 from l5kit.data.device_log import DeviceLog, DeviceTargets, DeviceWindows
+from l5kit.data.relative_poses import PoseArrays
 from l5kit.data.set_order import set_table_size
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.vectorization.other_agents import (
     AgentChoice,
     ChoiceMemory,
+    MetAgents,
     choose_agents,
     hash_table_size,
     meet_agents,
@@ -220,7 +222,7 @@ def _meet_agents(item: int, arguments: Any) -> None:
         (max_distance_m, threshold),
         (has_tracks, track_ids[window]),
         first,
-        (of_window.met_rows, of_window.met_ids, of_window.met_distances_m),
+        MetAgents(of_window.met_rows, of_window.met_ids, of_window.met_distances_m),
     )
     of_window.met_starts[frame], of_window.met_stops[frame] = first, end
 
@@ -252,8 +254,8 @@ def _write_frames(item: int, arguments: Any) -> None:
     slots, pose = _memory_of(place, memory, sizes).slots, (agent_from_world[window], yaws_rad[window])
     if frame < num_kept:
         frame_rows = starts[window, frame], stops[window, frame]
-        write_frame(rows, frame_rows, slots, track_ids[window], pose, past, (window, frame))
+        write_frame(rows, frame_rows, slots, track_ids[window], pose, PoseArrays(*past), (window, frame))
     else:
         ahead = frame - num_kept
         frame_rows = starts[window, num_history + ahead], stops[window, num_history + ahead]
-        write_frame(rows, frame_rows, slots, track_ids[window], pose, future, (window, ahead))
+        write_frame(rows, frame_rows, slots, track_ids[window], pose, PoseArrays(*future), (window, ahead))

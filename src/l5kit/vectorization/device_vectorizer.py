@@ -1,6 +1,6 @@
 """Vectorizer on a device: what is around the targets of windows, made by kernels of a backend."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -13,10 +13,24 @@ from l5kit.vectorization.device_other_agents import ChoiceSizes, DeviceAgents, D
 from l5kit.vectorization.device_vector_map import DeviceVectorMap
 from l5kit.vectorization.vectorizer import Vectorizer
 
-__all__ = ["DeviceVectorizer", "is_supported"]
+__all__ = ["DeviceVectorizer", "PastPoses", "is_supported"]
 
 _MOST_BYTES = 512 * 2**20
 """Memory of the kernels at most; larger batches are made in parts."""
+
+
+class PastPoses(NamedTuple):
+    """Where B targets were, as seen from where they are.
+
+    Attributes:
+        positions_m: (B, h + 1, 2) float32.
+        yaws_rad: (B, h + 1, 1) float32.
+        availabilities: (B, h + 1) float32.
+    """
+
+    positions_m: DeviceArray
+    yaws_rad: DeviceArray
+    availabilities: DeviceArray
 
 
 def is_supported(vectorizer: object) -> bool:
@@ -56,7 +70,7 @@ class DeviceVectorizer:
         log: DeviceLog,
         windows: DeviceWindows,
         targets: DeviceTargets,
-        past: tuple[DeviceArray, DeviceArray, DeviceArray],
+        past: PastPoses,
         *,
         most_rows: int,
     ) -> dict[str, DeviceArray]:
@@ -66,8 +80,7 @@ class DeviceVectorizer:
             log: The log that the windows are of.
             windows: B windows of at most h + 1 history and F future frames.
             targets: Whom they are about.
-            past: Where the targets were, as seen from where they are: positions (B, h + 1, 2), headings (B, h + 1, 1)
-                and availabilities (B, h + 1), float32.
+            past: Where the targets were, as seen from where they are.
             most_rows: How many agents the history frames of a window have at most, together. Those beyond would be
                 overlooked.
 
@@ -82,10 +95,10 @@ class DeviceVectorizer:
         """
         num_windows, num_frames = windows.is_there.shape
         self._vectorizer.require_frames(windows.num_history, int(num_frames) - windows.num_history)
-        if not num_windows == targets.yaws_rad.shape[0] == past[0].shape[0]:
+        if not num_windows == targets.yaws_rad.shape[0] == past.positions_m.shape[0]:
             raise InvalidArgumentError(
                 f"windows, targets and past must be as many, got {num_windows}, {targets.yaws_rad.shape[0]} and "
-                f"{past[0].shape[0]}"
+                f"{past.positions_m.shape[0]}"
             )
         choice, vectorizer = self._vectorizer.agent_choice, self._vectorizer
         sizes = ChoiceSizes.of(rows=max(most_rows, 1), frames=windows.num_history, agents=choice.max_agents)
@@ -115,12 +128,10 @@ class DeviceVectorizer:
             backend.zeros((num_windows, num_agents), np.int64),
         )
 
-    def _polylines(
-        self, past: tuple[DeviceArray, DeviceArray, DeviceArray], others: DeviceTracks
-    ) -> dict[str, DeviceArray]:
+    def _polylines(self, past: PastPoses, others: DeviceTracks) -> dict[str, DeviceArray]:
         """Return x, y and heading of the targets and of other agents, and where they are known."""
         backend = self._backend
-        shape, num_past = tuple(others.availabilities.shape), tuple(past[0].shape[:2])
+        shape, num_past = tuple(others.availabilities.shape), tuple(past.positions_m.shape[:2])
         of_target = backend.empty((*num_past, 3), np.float32), backend.empty(num_past, np.bool_)
         of_others = backend.empty((*shape, 3), np.float32), backend.empty(shape, np.bool_)
         given = others.positions_m, others.yaws_rad, others.availabilities
@@ -129,7 +140,7 @@ class DeviceVectorizer:
             _join_poses,
             num_windows * (num_agents + 1) * num_frames,
             (num_agents, num_frames),
-            past,
+            tuple(past),
             given,
             of_target,
             of_others,

@@ -105,11 +105,28 @@ class OtherAgents:
         )
 
 
-_SeenTargets = tuple[bool, NumericArray, Float64Array, Float32Array, Float64Array]
-"""Whether targets have tracks, these as uint64, positions, headings as float32, and frames of targets."""
+class _SeenTargets(NamedTuple):
+    """Targets inside kernels.
 
-_FoundArrays = tuple[PoseArrays, PoseArrays, Int64Array, Int64Array]
-"""Past, future, labels and tracks of :class:`OtherAgents`."""
+    Attributes:
+        ids: Their tracks, uint64.
+        centroids_m: Where they are, world.
+        yaws_rad: Their headings.
+        agent_from_world: The frames of targets.
+    """
+
+    ids: NumericArray
+    centroids_m: Float64Array
+    yaws_rad: Float32Array
+    agent_from_world: Float64Array
+
+
+class MetAgents(NamedTuple):
+    """Those that may be chosen: their rows, tracks and distances."""
+
+    rows: NumericArray
+    ids: NumericArray
+    distances_m: Float64Array
 
 
 def write_other_agents(
@@ -130,13 +147,12 @@ def write_other_agents(
     """
     track_ids = targets.track_ids
     seen = (
-        track_ids is not None,
         np.zeros(len(windows), np.uint64) if track_ids is None else track_ids.astype(np.uint64),
         targets.centroids_m,
         targets.yaws_rad.astype(np.float32),
         targets.agent_from_world,
     )
-    arrays = (found.past.as_arrays(), found.future.as_arrays(), found.types, found.track_ids)
+    poses = (found.past.as_arrays(), found.future.as_arrays())
     for rows, part in windows.agents.parts():
         _write_windows(
             rows,
@@ -144,9 +160,10 @@ def write_other_agents(
             windows.agents.starts,
             windows.agents.stops,
             (windows.num_history, num_kept),
-            seen,
+            (track_ids is not None, seen),
             (float(choice.max_distance_m), np.float32(choice.threshold), choice.is_by_distance),
-            arrays,
+            poses,
+            (found.types, found.track_ids),
         )
 
 
@@ -157,9 +174,10 @@ def _write_windows(
     starts: Int64Array,
     stops: Int64Array,
     num_frames: tuple[int, int],
-    targets: _SeenTargets,
+    targets: tuple[bool, tuple[NumericArray, ...]],
     choice: tuple[float, np.float32, bool],
-    found: _FoundArrays,
+    pose_arrays: tuple[tuple[NumericArray, ...], tuple[NumericArray, ...]],
+    chosen: tuple[Int64Array, Int64Array],
 ) -> None:
     """Write the other agents of the windows ``part``, whose agents are ``rows``.
 
@@ -167,20 +185,21 @@ def _write_windows(
     order.
     """
     num_history, num_kept = num_frames
-    has_track, target_ids, centroids_m, yaws_rad, agent_from_world = targets
-    past, future, types, track_ids = found
+    has_track, seen = targets[0], _SeenTargets(*targets[1])
+    past, future = PoseArrays(*pose_arrays[0]), PoseArrays(*pose_arrays[1])
+    types, track_ids = chosen
     most_rows = _most_rows(starts[part[0] : part[1], :num_history], stops[part[0] : part[1], :num_history])
     memory = _new_memory(most_rows, num_history, types.shape[1])
-    met = (memory.met_rows, memory.met_ids, memory.met_distances_m)
+    met = MetAgents(memory.met_rows, memory.met_ids, memory.met_distances_m)
     for window in range(part[0], part[1]):
-        target, end = (has_track, target_ids[window]), 0
+        target, end = (has_track, seen.ids[window]), 0
         for frame in range(num_history):
             memory.met_starts[frame] = end
             frame_rows = starts[window, frame], stops[window, frame]
-            end = meet_agents(rows, frame_rows, centroids_m[window], choice[:2], target, end, met)
+            end = meet_agents(rows, frame_rows, seen.centroids_m[window], choice[:2], target, end, met)
             memory.met_stops[frame] = end
         choose_agents(rows, choice[2], memory, types[window], track_ids[window])
-        pose = agent_from_world[window], yaws_rad[window]
+        pose = seen.agent_from_world[window], seen.yaws_rad[window]
         for frame in range(num_kept):
             frame_rows = starts[window, frame], stops[window, frame]
             write_frame(rows, frame_rows, memory.slots, track_ids[window], pose, past, (window, frame))
@@ -251,14 +270,12 @@ def meet_agents(
     limits: tuple[float, np.float32],
     target: tuple[bool, int],
     first: int,
-    met: tuple[NumericArray, NumericArray, Float64Array],
+    met: MetAgents,
 ) -> int:
     """Write the rows of one frame that may be chosen to the ``met`` of a window, from ``first`` on; return their end.
 
-    ``limits`` are distance and threshold, ``target`` is whether it has a track, and which, ``met`` are rows, tracks and
-    distances: each array that is handed over costs time, and there are many frames.
+    ``limits`` are distance and threshold, ``target`` is whether it has a track, and which.
     """
-    met_rows, met_ids, met_distances_m = met
     end = first
     for row in range(frame_rows[0], frame_rows[1]):
         agent = rows[row]
@@ -268,7 +285,7 @@ def meet_agents(
             continue
         if not kept_probability(agent.label_probabilities) > limits[1]:
             continue
-        met_rows[end], met_ids[end], met_distances_m[end] = row, agent.track_id, distance_m
+        met.rows[end], met.ids[end], met.distances_m[end] = row, agent.track_id, distance_m
         end += 1
     return end
 
@@ -375,16 +392,15 @@ def write_frame(
 
     ``slots`` is the hash table of the chosen ``track_ids`` (M,), ``place`` the window and frame that are written.
     """
-    positions_m, yaws_rad, extents_m, availabilities = tracks
     window, frame = place
     for row in range(frame_rows[0], frame_rows[1]):
         agent = rows[row]
         slot = slots[_place_of(agent.track_id, slots, track_ids)]
-        if slot < 0 or availabilities[window, slot, frame]:
+        if slot < 0 or tracks.availabilities[window, slot, frame]:
             continue
         x, y = transform_xy(pose[0], agent.centroid[0], agent.centroid[1])
-        positions_m[window, slot, frame, 0], positions_m[window, slot, frame, 1] = x, y
-        yaws_rad[window, slot, frame, 0] = angular_distance_float32(agent.yaw, pose[1])
-        extents_m[window, slot, frame, 0] = agent.extent[0]
-        extents_m[window, slot, frame, 1] = agent.extent[1]
-        availabilities[window, slot, frame] = True
+        tracks.positions_m[window, slot, frame, 0], tracks.positions_m[window, slot, frame, 1] = x, y
+        tracks.yaws_rad[window, slot, frame, 0] = angular_distance_float32(agent.yaw, pose[1])
+        tracks.extents_m[window, slot, frame, 0] = agent.extent[0]
+        tracks.extents_m[window, slot, frame, 1] = agent.extent[1]
+        tracks.availabilities[window, slot, frame] = True

@@ -10,10 +10,10 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import RouteParams
-from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.map.lane_lights import LaneLights, LightArrays
 from l5kit.data.windows import Targets, Windows
-from l5kit.geometry.relative_pose import transform_xy
-from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
+from l5kit.geometry.relative_pose import transform_xy, wrap_angle
+from l5kit.lanes.lane_paths import PATH_STEP_M, index_along, piece_at
 from l5kit.lanes.path_places import find_place, line_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW, rank_of_line
 from l5kit.lanes.route_map import RouteMap
@@ -281,7 +281,7 @@ def _seen(windows: Windows, targets: Targets) -> _Seen:
 def _write_routes(given: _Given, columns: _Columns) -> None:
     """Write the columns of windows; see :meth:`RouteColumns.columns`."""
     seen, lights, arrays = given.seen, given.lights, given.routes.arrays
-    controlled = (lights.ranks, lights.lane_starts, lights.lane_rows)
+    controlled = LightArrays(lights.ranks, lights.lane_starts, lights.lane_rows)
     for window in range(given.windows[0], given.windows[1]):
         pose = np.array([seen.centroids_m[window, 0], seen.centroids_m[window, 1], seen.yaws_rad[window]])
         is_on_route, place = find_on_route(given.routes, window, pose)
@@ -315,26 +315,22 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
     routes, window, route = given.routes.arrays, target.window, target.route
     first = routes.starts[route]
     points_m = routes.points_m[first : routes.starts[route + 1]]
-    piece, stop = routes.piece_starts[route], routes.piece_starts[route + 1]
-    before_m = target.arc_m - PATH_STEP_M
-    while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= before_m:
-        piece += 1
+    piece = piece_at(routes, route, routes.piece_starts[route], target.arc_m - PATH_STEP_M)
     for point in range(len(given.ahead_m)):
         here_m = target.arc_m + given.ahead_m[point]
         if here_m > routes.lengths_m[route]:
             break
-        light = NO_LIGHT
-        while piece + 1 < stop and routes.piece_arcs_m[piece + 1] <= here_m:
-            piece += 1
+        before, piece, light = piece, piece_at(routes, route, piece, here_m), NO_LIGHT
+        for passed in range(before + 1, piece + 1):
             for side in range(2):
-                lane = routes.line_lanes[piece, side]
+                lane = routes.line_lanes[passed, side]
                 if lane >= 0 and given.graph.has_light[lane]:
                     state = given.states[lane]
                     light = state if light == NO_LIGHT else max(light, state)
         x, y, along_x, along_y = line_at(points_m, here_m)
         x, y = transform_xy(given.seen.agent_from_world[window], x, y)
         columns.route_polyline[window, point, 0], columns.route_polyline[window, point, 1] = x, y
-        turn_rad = _wrapped(math.atan2(along_y, along_x) - given.seen.yaws_rad[window])
+        turn_rad = wrap_angle(math.atan2(along_y, along_x) - given.seen.yaws_rad[window])
         columns.route_polyline[window, point, 2] = turn_rad
         columns.route_availability[window, point] = True
         lane, row = routes.piece_lanes[piece], first + index_along(here_m + 0.5 * PATH_STEP_M, len(points_m) - 1)
@@ -402,7 +398,7 @@ def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
             yaw = float(agent.yaw)
             found_m, offset_m, _ = find_place(points_m, first, stop, (agent.centroid[0], agent.centroid[1], yaw))
             _, _, along_x, along_y = line_at(points_m, found_m)
-            place = RoutePlace(found_m, offset_m, _wrapped(yaw - math.atan2(along_y, along_x)))
+            place = RoutePlace(found_m, offset_m, wrap_angle(yaw - math.atan2(along_y, along_x)))
             x_mps, y_mps = float(agent.velocity[0]), float(agent.velocity[1])
             user = _RoadUser(x_mps, y_mps, float(agent.extent[0]), float(agent.extent[1]))
             columns.all_other_agents_route_places[window, slot] = _along_route(given, target, place, user)
@@ -441,9 +437,3 @@ def _write_graph(lane_rows: Int64Array, graph: _LaneGraph, columns: _GraphColumn
                 for side in range(2):
                     if graph.side_rows[lane, side] == rows[other]:
                         columns.lane_neighbours[window, slot, side] = other
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _wrapped(angle_rad: float) -> float:
-    """Return an angle in [-pi, pi)."""
-    return (angle_rad + math.pi) % (2 * math.pi) - math.pi

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -9,7 +10,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.configs.parameters import LaneParams
 from l5kit.data.map.bounds_grid import BoundsGrid
-from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.map.lane_lights import LaneLights, LightArrays
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Targets
@@ -128,15 +129,23 @@ class VectorMap:
         return {"crosswalks": crosswalks_m, "crosswalks_availabilities": availabilities}
 
 
+class _Lanes(NamedTuple):
+    """Fields of a :class:`VectorMap` inside kernels."""
+
+    midlines_m: Float64Array
+    boundaries_m: Float64Array
+    has_light: BoolArray
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_lanes(
     near: RowsOfPoints,
     centroids_m: Float64Array,
     agent_from_world: Float64Array,
     radius_m: np.float32,
-    lanes: tuple[Float64Array, Float64Array, BoolArray],
+    lane_arrays: tuple[NumericArray, ...],
     active: RowsOfPoints,
-    lights: tuple[Int64Array, Int64Array, Int64Array],
+    light_arrays: tuple[Int64Array, ...],
     polylines_m: tuple[Float32Array, Float32Array],
     availabilities: tuple[BoolArray, BoolArray],
     lane_rows: Int64Array,
@@ -147,7 +156,8 @@ def _write_lanes(
     :class:`LaneLights`, and the arrays for boundaries and midlines.
     """
     rows, row_starts = near
-    midlines_m, boundaries_m, has_light = lanes
+    midlines_m, boundaries_m, has_light = _Lanes(*lane_arrays)
+    lights = LightArrays(*light_arrays)
     faces, face_starts = active
     states = np.zeros(len(midlines_m), np.int64)
     nearest = np.empty(polylines_m[1].shape[1], np.int64)
@@ -227,9 +237,7 @@ def keep_nearest(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def set_states(
-    faces: Int64Array, lights: tuple[Int64Array, Int64Array, Int64Array], states: Int64Array, is_on: bool
-) -> None:
+def set_states(faces: Int64Array, lights: LightArrays, states: Int64Array, is_on: bool) -> None:
     """Write the highest rank of the faces to the states of their lanes, or take it away."""
     ranks, lane_starts, lane_rows = lights
     for face in faces:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.route_places import follow_routes
 from support.driving import find_places
 
@@ -18,7 +19,8 @@ def paths_along(*lines):
     pieces = np.arange(size + 1)
     none = np.full((size, 2), -1)
     points_m = np.concatenate([np.reshape(line, (-1, 2)) for line in lines]).astype(float)
-    return starts, points_m, lengths_m, pieces, np.zeros(size), np.zeros(size, np.int64), none, np.full(size, 10.0)
+    lanes, limits_mps = np.zeros(size, np.int64), np.full(size, 10.0)
+    return PathArrays(starts, points_m, lengths_m, pieces, np.zeros(size), lanes, none, limits_mps)
 
 
 STRAIGHT = np.column_stack([2.0 * np.arange(102), np.zeros(102)])

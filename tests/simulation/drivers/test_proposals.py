@@ -4,22 +4,18 @@ import numpy as np
 import pytest
 
 from l5kit.evaluation.driving.collisions import find_collisions
-from l5kit.evaluation.driving.comfort import comfort
+from l5kit.evaluation.driving.comfort import ComfortBounds, comfort, comfort_filters, is_drive_comfortable
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.lane_places import find_lane_places
 from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.evaluation.driving.time_to_collision import counts_ahead
+from l5kit.lanes.road_surface import write_corners
 from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers import proposal_scores as scores
 from l5kit.simulation.drivers.proposal_choice import choose
-from l5kit.simulation.drivers.proposal_comfort import comfort_filters, is_comfortable
 from l5kit.simulation.drivers.proposal_forecasts import forecast_lanes, forecast_others
-from l5kit.simulation.drivers.proposal_places import (
-    first_step_off_road,
-    is_across,
-    is_across_or_in_junction,
-    road_arrays,
-)
+from l5kit.simulation.drivers.proposal_places import first_step_off_road, is_across, road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
 from l5kit.simulation.drivers.proposal_scores import mark_collisions
 from l5kit.simulation.engine.actions import Actions, TrackedPlans
@@ -87,7 +83,10 @@ def test_lanes_under_boxes_are_those_of_the_score(driving_map):
             box, rear_m = scene.boxes[0, step].copy(), scene.rear_axles_m[0, step].copy()
             across, inside = places.is_across[0, step], places.is_in_junction[0, step]
             assert is_across(road, box) == across
-            assert is_across_or_in_junction(road, box, rear_m) == (across or inside)
+            corners_m, room = np.empty((4, 2)), np.empty((5, road.most_lanes), np.int64)
+            write_corners(box, corners_m)
+            for angle_rad, counts in ((0.5, True), (1.5, across or inside), (2.7, False)):
+                assert counts_ahead(angle_rad, road.surface, corners_m, rear_m, room) == counts
             found.append((across, inside))
     assert len(set(found)) == 4
 
@@ -101,7 +100,8 @@ def test_comfort_is_that_of_the_score():
         states[:, rollout.ACCELERATION] = np.cumsum(rng.normal(0, 0.4 * roughness, STEPS + 1))
         states[:, rollout.ACROSS] = np.cumsum(rng.normal(0, 0.4 * roughness, STEPS + 1))
         states[:, rollout.YAW] = np.cumsum(np.cumsum(rng.normal(0, 0.004 * roughness, STEPS + 1)))
-        found.append(is_comfortable(states, 0.1, filters))
+        along, across, yaws = (states[:, column] for column in (rollout.ACCELERATION, rollout.ACROSS, rollout.YAW))
+        found.append(is_drive_comfortable(along, across, yaws, 0.1, filters, ComfortBounds()))
         assert found[-1] == (comfort(as_scene(states))[0] == 1.0)
     assert 10 < sum(found) < 55
 

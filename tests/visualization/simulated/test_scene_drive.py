@@ -11,9 +11,9 @@ import pytest
 from l5kit.data import ChunkedDataset
 from l5kit.data.scene_arrays import read_scene_arrays
 from l5kit.errors import CorruptedDataError
+from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_GHOST_COLOR, PLAN_COLOR, DriveOverlay
 from l5kit.visualization.simulated.scene_drive import DriveReader
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder
 
 FIRST_FRAME = 5  # of the log that is simulated
 

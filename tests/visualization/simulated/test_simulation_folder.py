@@ -8,7 +8,7 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder, find_scene_files, find_simulation_folder
+from l5kit.simulation.folder.simulation_folder import SimulationFolder, find_scene_files, find_simulation_folder
 
 
 @pytest.fixture

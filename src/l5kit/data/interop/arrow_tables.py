@@ -1,33 +1,21 @@
 """Arrow tables of arrays of records and of scenes, whole or as a stream of batches."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-from l5kit._types import DType, JsonObject, NumericArray, Records
-from l5kit.data.interop.fields import AXES, FIELDS, axis_names
-from l5kit.data.interop.table_columns import AnyColumn, FieldColumn, NameColumn, choose_columns
-from l5kit.data.interop.table_parts import (
-    TablePart,
-    parts_of_array,
-    require_records,
-    tables_of,
-)
-from l5kit.data.record_sequence import ROWS_PER_BLOCK
+from l5kit._types import DType, Records
+from l5kit.data.interop.arrow_columns import ArrowColumns, require_pyarrow, stream_of
+from l5kit.data.interop.table_columns import choose_columns
+from l5kit.data.interop.table_parts import TablePart, require_records, tables_of
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, passing_blocks
 from l5kit.data.scene_selection import SceneSelection
-from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
+from l5kit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ArrowColumns", "to_arrow", "to_arrow_batches"]
-
-_NUMBER_MEANINGS = {
-    "scene_index": "number of the scene in the dataset, from 0",
-    "frame_index": "number of the frame in its scene, from 0",
-}
+__all__ = ["to_arrow", "to_arrow_batches"]
 
 
 @overload
@@ -114,58 +102,8 @@ def to_arrow_batches(
     if rows_per_batch < 1:
         raise InvalidArgumentError(f"rows_per_batch must be 1 or more, got {rows_per_batch!r}")
     require_records(records)
-    import pyarrow as pa
-
-    arrow = ArrowColumns(records.dtype, choose_columns(records.dtype, columns, nested=nested, label_names=label_names))
-    batches: Iterator[pa.RecordBatch] = map(arrow.batch_of, parts_of_array(records, rows_per_batch))
-    return pa.RecordBatchReader.from_batches(arrow.schema, batches)
-
-
-def require_pyarrow(what: str) -> None:
-    """Refuse to go on without pyarrow.
-
-    Raises:
-        MissingDependencyError: It is not installed.
-    """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError(f"{what} needs pyarrow: {install_command('arrow')}") from error
-
-
-class ArrowColumns:
-    """Columns of an Arrow table of records.
-
-    Args:
-        dtype: Record type.
-        columns: The columns.
-        numbers: Names of the columns of numbers before them.
-        metadata: What is told of the table.
-    """
-
-    def __init__(
-        self,
-        dtype: DType,
-        columns: Sequence[AnyColumn],
-        *,
-        numbers: Sequence[str] = (),
-        metadata: JsonObject | None = None,
-    ) -> None:
-        import pyarrow as pa
-
-        self._columns = list(columns)
-        fields = [pa.field(name, pa.int64(), metadata={"long_name": _NUMBER_MEANINGS[name]}) for name in numbers]
-        fields += [pa.field(column.name, _type_of(dtype, column), metadata=_metadata_of(column)) for column in columns]
-        self._numbers = tuple(numbers)
-        self.schema = pa.schema(fields, metadata={"l5kit": json.dumps(metadata)} if metadata else None)
-
-    def batch_of(self, part: TablePart) -> "pa.RecordBatch":
-        """Return the batch of some rows."""
-        import pyarrow as pa
-
-        numbers = [pa.array(part.numbers[name]) for name in self._numbers]
-        values = [_array_of(column, part.rows) for column in self._columns]
-        return pa.RecordBatch.from_arrays([*numbers, *values], schema=self.schema)
+    blocks = passing_blocks(records, rows_per_batch)
+    return stream_of(records.dtype, blocks, columns=columns, nested=nested, label_names=label_names)
 
 
 class _ArrowTable:
@@ -177,53 +115,9 @@ class _ArrowTable:
 
     def append(self, part: TablePart) -> None:
         if len(part.rows):
-            self._batches.append(self._columns.batch_of(part))
+            self._batches.append(self._columns.batch_of(part.rows, part.numbers))
 
     def end(self) -> "pa.Table":
         import pyarrow as pa
 
         return pa.Table.from_batches(self._batches, schema=self._columns.schema)
-
-
-def _type_of(dtype: DType, column: AnyColumn) -> "pa.DataType":
-    import pyarrow as pa
-
-    if isinstance(column, NameColumn):
-        return pa.dictionary(pa.int8(), pa.string())
-    base = dtype[column.field].base.newbyteorder("=")
-    arrow = pa.string() if base.kind == "U" else pa.from_numpy_dtype(base)
-    for size in reversed(column.shape):
-        arrow = pa.list_(arrow, size)
-    return arrow
-
-
-def _metadata_of(column: AnyColumn) -> dict[str, str] | None:
-    """Return meaning, unit, frame of reference and names of the places of a column."""
-    if isinstance(column, NameColumn):
-        return {"long_name": f"name of the highest of {column.field}"}
-    if column.field not in FIELDS:
-        return None
-    axes = axis_names(column.field, column.shape)
-    names = {"axes": json.dumps({axis: AXES[axis] for axis in axes})} if column.shape and set(axes) <= set(AXES) else {}
-    return FIELDS[column.field].as_attributes() | names
-
-
-def _array_of(column: AnyColumn, rows: NumericArray) -> "pa.Array":
-    import pyarrow as pa
-
-    if isinstance(column, NameColumn):
-        codes = column.codes(rows)
-        names = pa.array(column.names, pa.string())
-        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), names)
-    return _array_of_values(column, rows)
-
-
-def _array_of_values(column: FieldColumn, rows: NumericArray) -> "pa.Array":
-    import pyarrow as pa
-
-    values = column.values(rows)
-    flat = values.reshape(-1)
-    array = pa.array(shown_texts(flat), pa.string()) if flat.dtype.kind == "U" else pa.array(flat)
-    for size in reversed(column.shape):
-        array = pa.FixedSizeListArray.from_arrays(array, size)
-    return array

@@ -12,7 +12,7 @@ import numpy as np
 from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data import layout
-from l5kit.data.interop.arrow_tables import ArrowColumns, require_pyarrow
+from l5kit.data.interop.arrow_columns import ArrowColumns, require_pyarrow
 from l5kit.data.interop.export_places import placed_export, require_place
 from l5kit.data.interop.parquet_card import card_of_tables
 from l5kit.data.interop.source_digest import source_digest
@@ -165,7 +165,7 @@ class _WriteScenes:
                 of_scenes.append(parts[SCENE_ARRAY_KEY])
                 for key, writer in writers.items():
                     if len(parts[key].rows):
-                        batch = self.tables[key].batch_of(parts[key])
+                        batch = self.tables[key].batch_of(parts[key].rows, parts[key].numbers)
                         not_numbers.update(_columns_with_nan(batch))
                         writer.write_batch(batch, row_group_size=len(parts[key].rows))
         return of_scenes, not_numbers
@@ -182,7 +182,7 @@ def _columns_with_nan(batch: "pa.RecordBatch") -> list[str]:
 def _write_scenes(columns: ArrowColumns, parts: list[TablePart], folder: Path) -> None:
     import pyarrow as pa
 
-    table = pa.Table.from_batches([columns.batch_of(part) for part in parts], columns.schema)
+    table = pa.Table.from_batches([columns.batch_of(part.rows, part.numbers) for part in parts], columns.schema)
     with _open_writer(folder / "scenes.parquet", columns.schema) as writer:
         writer.write_table(table)
 

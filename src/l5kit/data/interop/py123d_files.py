@@ -8,7 +8,7 @@ from pathlib import Path
 
 from l5kit._types import Int64Array
 from l5kit.data.dataset_files import DatasetFiles
-from l5kit.data.interop.arrow_tables import require_pyarrow
+from l5kit.data.interop.arrow_columns import require_pyarrow
 from l5kit.data.interop.export_places import placed_export, require_place
 from l5kit.data.interop.py123d_arrow import DATASET
 from l5kit.data.interop.py123d_logs import LightsOfLanes, log_name_of, write_scene

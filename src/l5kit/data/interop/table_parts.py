@@ -10,7 +10,7 @@ import numpy as np
 from l5kit._types import DType, Int64Array, RecordArray, Records
 from l5kit.data import layout
 from l5kit.data.frame_rows import expand_ranges
-from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, rows_of
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, passing_blocks, rows_of
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
     AGENT_INTERVAL,
@@ -22,7 +22,6 @@ from l5kit.data.records import (
 )
 from l5kit.data.scene_records import as_standard
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
-from l5kit.data.stores.chunked_array import passing_rows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
@@ -156,7 +155,7 @@ def _require_agreement(data: Records | ChunkedDataset, scenes: SceneSelection, c
 
 
 def parts_of_array(records: Records, rows_per_part: int = ROWS_PER_BLOCK) -> Iterator[TablePart]:
-    """Yield all rows of an array, each chunk of a file decoded once and not kept.
+    """Return all rows of an array, block by block as :func:`passing_blocks` reads them.
 
     Args:
         records: NumPy array, or array of a dataset.
@@ -167,14 +166,7 @@ def parts_of_array(records: Records, rows_per_part: int = ROWS_PER_BLOCK) -> Ite
         InvalidArgumentError: These are no records.
     """
     require_records(records)
-    (chunk_length,) = getattr(records, "chunks", (1,))
-    step = max(1, rows_per_part // chunk_length) * chunk_length
-    for start in range(0, len(records), step):
-        stop = min(start + step, len(records))
-        if "face_id" in (records.dtype.names or ()):
-            yield TablePart(rows_of(records, slice(start, stop)))
-        else:
-            yield TablePart(passing_rows(records, start, stop))
+    return map(TablePart, passing_blocks(records, rows_per_part))
 
 
 def require_records(records: object) -> None:

@@ -1,6 +1,7 @@
 """Grid over the bounds of map elements, which finds those around points of the world."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,8 +24,17 @@ Elements of a map are in a few cells each; those that lie on each other over all
 _MOST_CELLS_OF_BOUNDS = 64
 """Cells of each of the bounds, on average, that are many; a road has about ten."""
 
-GridArrays = tuple[Float64Array, float, Float64Array, Float64Array, tuple[int, int], Int64Array, Int64Array]
-"""The fields of a :class:`BoundsGrid` but the last."""
+
+class GridArrays(NamedTuple):
+    """The fields of a :class:`BoundsGrid` but the last, as kernels take them."""
+
+    bounds_m: Float64Array
+    radius_m: float
+    origin_m: Float64Array
+    cell_m: Float64Array
+    num_cells: tuple[int, int]
+    cell_starts: Int64Array
+    cell_rows: Int64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +86,12 @@ class BoundsGrid(ReadOnlyArrays):
             cell_m = 2 * cell_m
         starts, rows = _sort_into_cells(np.flatnonzero(is_finite), low, counts, (num_x, num_y))
         most_in_cell = int(np.diff(starts).max())
-        return cls(bounds_m, radius_m, origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
+        return cls(bounds_m, float(radius_m), origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
 
     @property
     def arrays(self) -> GridArrays:
         """All that finds bounds near a point, as kernels take it."""
-        return (
-            self.bounds_m,
-            float(self.radius_m),
-            self.origin_m,
-            self.cell_m,
-            self.num_cells,
-            self.cell_starts,
-            self.cell_rows,
-        )
+        return GridArrays(**{name: getattr(self, name) for name in GridArrays._fields})
 
     def find_near(self, points_m: Float64Array) -> tuple[Int64Array, Int64Array]:
         """Return the bounds that come closer than the radius to points along both axes.
@@ -164,7 +166,7 @@ def _find_near(
     starts: Int64Array,
 ) -> None:
     """Write what :meth:`BoundsGrid.find_near` returns; ``starts`` holds zeros before."""
-    grid = (bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows)
+    grid = GridArrays(bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows)
     num_rows = 0
     for point in range(len(points_m)):
         num_rows += find_near_point(points_m[point, 0], points_m[point, 1], grid, rows[num_rows:])

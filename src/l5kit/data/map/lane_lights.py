@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -157,19 +157,25 @@ def _find_face(ids: UInt32Array, row: int, face_ids: UInt32Array) -> int:
     return -1
 
 
+class LightArrays(NamedTuple):
+    """The arrays of :class:`LaneLights` that kernels ask for: ranks of faces, and the lanes that each controls."""
+
+    ranks: Int64Array
+    lane_starts: Int64Array
+    lane_rows: Int64Array
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
-def rank_of_lane(
-    lane: int, face_bounds: Int64Array, faces: Int32Array, lights: tuple[Int64Array, Int64Array, Int64Array]
-) -> int:
+def rank_of_lane(lane: int, face_bounds: Int64Array, faces: Int32Array, lights: LightArrays) -> int:
     """Return the highest rank of the active faces that control a lane, 0 for none; for use inside kernels.
 
     Args:
         lane: The lane.
         face_bounds: First and end of the faces of a frame, (2,).
         faces: Faces of a log, as :meth:`LaneLights.number_faces` numbers them.
-        lights: ``ranks``, ``lane_starts`` and ``lane_rows`` of :class:`LaneLights`.
+        lights: What they control.
     """
-    ranks, lane_starts, lane_rows = lights
+    ranks, lane_starts, lane_rows = LightArrays(*lights)
     rank = np.int64(0)
     for row in range(face_bounds[0], face_bounds[1]):
         face = faces[row]

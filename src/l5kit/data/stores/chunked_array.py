@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
-from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
-from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
+from l5kit._types import DType, Int64Array, NumericArray, PickledState
+from l5kit.data.record_sequence import RecordSequence, require_within
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.consolidated import drop_consolidated
@@ -448,22 +448,6 @@ class ChunkedArray(RecordSequence):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes>"
-
-
-def passing_rows(array: Records, start: int, stop: int) -> NumericArray:
-    """Return rows [start, stop) of any array of a dataset for a pass over all of them, which keeps nothing.
-
-    Args:
-        array: NumPy array, or array of an opened dataset.
-        start: First row.
-        stop: End row, at most the length.
-
-    Raises:
-        CorruptedDataError: Rows cannot be read, or have no file.
-    """
-    if isinstance(array, ChunkedArray):
-        return array.passing_rows(start, stop)
-    return rows_of(array, slice(start, stop), strict=True)
 
 
 def _are_tuples(values: object) -> bool:

@@ -31,6 +31,7 @@ from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.errors import CorruptedDataError
+from l5kit.geometry.relative_pose import turn_between
 
 _DENSE_IDS_PER_ROW = 4
 
@@ -356,8 +357,7 @@ def _mark_rows_kernel(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _yaw_change_degree(yaw_a: np.float32, yaw_b: np.float32) -> Any:
     """Return the angle between two headings in degrees, 0 to 180, in float64."""
-    change = (np.float64(yaw_a) - np.float64(yaw_b) + np.pi) % (2 * np.pi) - np.pi
-    return np.degrees(abs(change))
+    return np.degrees(turn_between(np.float64(yaw_a), np.float64(yaw_b)))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -123,16 +123,7 @@ class LanePoints(ReadOnlyArrays):
     @property
     def arrays(self) -> LanePointArrays:
         """The fields but the last, as kernels take them."""
-        return LanePointArrays(
-            self.positions_m,
-            self.directions,
-            self.limits_mps,
-            self.lanes,
-            self.origin_m,
-            float(self.cell_m),
-            self.num_cells,
-            self.cell_starts,
-        )
+        return LanePointArrays(**{name: getattr(self, name) for name in LanePointArrays._fields})
 
 
 def _points_along(

@@ -13,6 +13,7 @@ from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.geometry.relative_pose import turn_between
 
 __all__ = [
     "CollisionKind",
@@ -137,9 +138,7 @@ def no_at_fault_collisions(counts: Int64Array) -> Float64Array:
 @njit(nogil=True, cache=True, error_model="numpy")
 def angle_from_heading(yaw_rad: float, from_m: Float64Array, to_m: Float64Array) -> float:
     """Return the size of the angle between a heading and the line from one point to another, 0 to pi."""
-    bearing = np.arctan2(to_m[1] - from_m[1], to_m[0] - from_m[0])
-    angle: float = abs((bearing - yaw_rad + np.pi) % (2 * np.pi) - np.pi)
-    return angle
+    return turn_between(np.arctan2(to_m[1] - from_m[1], to_m[0] - from_m[0]), yaw_rad)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

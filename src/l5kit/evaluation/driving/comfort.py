@@ -1,15 +1,29 @@
 """Comfort of a drive: smoothed accelerations, jerks and turning of the AV, and whether they stay within bounds."""
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from l5kit._types import BoolArray, Float64Array
-from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.smoothing import smoothing_matrix
 
-__all__ = ["COMFORT_BOUNDS", "ComfortSignals", "comfort", "comfort_of_frames", "find_comfort_signals", "is_comfortable"]
+__all__ = [
+    "COMFORT_BOUNDS",
+    "ComfortBounds",
+    "ComfortFilters",
+    "ComfortSignals",
+    "comfort",
+    "comfort_filters",
+    "comfort_of_frames",
+    "find_comfort_signals",
+    "is_comfortable",
+    "is_drive_comfortable",
+]
 
 LEAST_FRAMES = 17
 """Shorter scenes have no score of comfort."""
@@ -17,15 +31,44 @@ LEAST_FRAMES = 17
 _LEAST_SAMPLES = 4
 """The filters need as many frames."""
 
-COMFORT_BOUNDS = {
-    "accelerations_along_mps2": (-4.05, 2.40),
-    "accelerations_across_mps2": (-4.89, 4.89),
-    "jerks_mps3": (-8.37, 8.37),
-    "jerks_along_mps3": (-4.13, 4.13),
-    "yaw_rates_radps": (-0.95, 0.95),
-    "yaw_accelerations_radps2": (-1.93, 1.93),
-}
-"""Lowest and highest comfortable value of each signal that has bounds."""
+
+class ComfortBounds(NamedTuple):
+    """Lowest and highest comfortable value of each signal that has bounds."""
+
+    accelerations_along_mps2: tuple[float, float] = (-4.05, 2.40)
+    accelerations_across_mps2: tuple[float, float] = (-4.89, 4.89)
+    jerks_mps3: tuple[float, float] = (-8.37, 8.37)
+    jerks_along_mps3: tuple[float, float] = (-4.13, 4.13)
+    yaw_rates_radps: tuple[float, float] = (-0.95, 0.95)
+    yaw_accelerations_radps2: tuple[float, float] = (-1.93, 1.93)
+
+
+COMFORT_BOUNDS: dict[str, tuple[float, float]] = ComfortBounds()._asdict()
+"""The same by name, in this order."""
+
+
+class Filter(NamedTuple):
+    """A matrix (F, F) that filters F samples, and the first column of each of its rows that is not 0, and their end."""
+
+    matrix: Float64Array
+    firsts: Int64Array
+    stops: Int64Array
+
+
+class ComfortFilters(NamedTuple):
+    """Filters of as many samples as a drive has; the rates are per sample.
+
+    Attributes:
+        smooth: Of accelerations: window 8, order 2.
+        slope: From these to jerks: first derivative, window 15, order 2.
+        turn: From unwrapped headings to yaw rates: first derivative, window 5, order 2.
+        bend: From these to yaw accelerations: second derivative, window 5, order 3.
+    """
+
+    smooth: Filter
+    slope: Filter
+    turn: Filter
+    bend: Filter
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +104,25 @@ class ComfortSignals(ReadOnlyArrays):
         require_shapes(self, **{field.name: shape for field in fields(self)})
 
 
-def find_comfort_signals(states: EgoStates) -> ComfortSignals:
-    """Return the signals that comfort is judged by, of Savitzky-Golay filters with windows of frames.
+@lru_cache(maxsize=256)
+def comfort_filters(num_samples: int) -> ComfortFilters:
+    """Return the filters of some samples, at least four."""
+    return ComfortFilters(
+        smooth=_filter_of(smoothing_matrix(num_samples, 8, order=2)),
+        slope=_filter_of(smoothing_matrix(num_samples, 15, order=2, derivative=1)),
+        turn=_filter_of(smoothing_matrix(num_samples, 5, order=2, derivative=1)),
+        bend=_filter_of(smoothing_matrix(num_samples, 5, order=3, derivative=2)),
+    )
 
-    Accelerations: window 8, order 2. Jerks: first derivative, window 15, order 2, of these. Yaw rate: first derivative
-    of the unwrapped heading, window 5, order 2; yaw acceleration: second derivative, window 5, order 3. The step is the
-    mean of the time steps of the scene.
-    """
+
+def _filter_of(matrix: Float64Array) -> Filter:
+    is_used = matrix != 0
+    stops = matrix.shape[1] - is_used[:, ::-1].argmax(axis=1)
+    return Filter(matrix, as_read_only(is_used.argmax(axis=1)), as_read_only(stops))
+
+
+def find_comfort_signals(states: EgoStates) -> ComfortSignals:
+    """Return the signals that comfort is judged by, of :class:`ComfortFilters`; a step is the mean of a scene."""
     shape = states.is_there.shape
     signals = {field.name: np.full(shape, np.nan) for field in fields(ComfortSignals)}
     for num_frames in np.unique(states.num_frames).tolist():
@@ -102,10 +157,7 @@ def _signals_of(states: EgoStates, scenes: list[int], num_frames: int) -> dict[s
     step_s = states.step_times_s[scenes][:, None]
     along, across = np.moveaxis(states.accelerations_mps2[scenes, :num_frames], -1, 0)
     yaws_rad = np.unwrap(states.yaws_rad[scenes, :num_frames], axis=1)
-    smooth = smoothing_matrix(num_frames, 8, order=2).T
-    slope = smoothing_matrix(num_frames, 15, order=2, derivative=1).T
-    turn = smoothing_matrix(num_frames, 5, order=2, derivative=1).T
-    bend = smoothing_matrix(num_frames, 5, order=3, derivative=2).T
+    smooth, slope, turn, bend = (each.matrix.T for each in comfort_filters(num_frames))
     size, along, across = (_filtered(each, smooth) for each in (np.hypot(along, across), along, across))
     return {
         "accelerations_mps2": size,
@@ -123,3 +175,53 @@ def _filtered(values: Float64Array, matrix: Float64Array) -> Float64Array:
     """Return values (S, F) times a matrix (F, F), scene by scene, so that no bit depends on the other scenes."""
     filtered: Float64Array = np.matmul(values[:, None, :], matrix)[:, 0]
     return filtered
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def is_drive_comfortable(
+    along_mps2: Float64Array,
+    across_mps2: Float64Array,
+    yaws_rad: Float64Array,
+    step_s: float,
+    filters: ComfortFilters,
+    bounds: ComfortBounds,
+) -> bool:
+    """Return whether one drive of F frames is comfortable: :func:`comfort` inside kernels, which ends at the first no.
+
+    Args:
+        along_mps2: Accelerations along the heading, (F,).
+        across_mps2: Those to the left of it, (F,).
+        yaws_rad: Unwrapped headings, (F,).
+        step_s: Time between frames.
+        filters: Those of F samples.
+        bounds: What is comfortable.
+    """
+    size_mps2, smoothed = np.empty(len(along_mps2)), np.empty(len(along_mps2))
+    for frame in range(len(size_mps2)):
+        size_mps2[frame] = np.sqrt(along_mps2[frame] ** 2 + across_mps2[frame] ** 2)
+    # Jerks are slopes of smoothed accelerations; the size of the acceleration itself has no bounds.
+    nowhere, anything = size_mps2[:0], (-np.inf, np.inf)
+    is_fine = _keeps(filters.smooth, along_mps2, 1.0, bounds.accelerations_along_mps2, smoothed)
+    is_fine = is_fine and _keeps(filters.slope, smoothed, step_s, bounds.jerks_along_mps3, nowhere)
+    is_fine = is_fine and _keeps(filters.smooth, across_mps2, 1.0, bounds.accelerations_across_mps2, smoothed)
+    is_fine = is_fine and _keeps(filters.smooth, size_mps2, 1.0, anything, smoothed)
+    is_fine = is_fine and _keeps(filters.slope, smoothed, step_s, bounds.jerks_mps3, nowhere)
+    is_fine = is_fine and _keeps(filters.turn, yaws_rad, step_s, bounds.yaw_rates_radps, nowhere)
+    return is_fine and _keeps(filters.bend, yaws_rad, step_s * step_s, bounds.yaw_accelerations_radps2, nowhere)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _keeps(
+    band: Filter, signal: Float64Array, unit: float, bounds: tuple[float, float], filtered: Float64Array
+) -> bool:
+    """Write a filtered signal where there is room for it, and return whether all of it is within bounds."""
+    is_within = True
+    for row in range(len(signal)):
+        value = 0.0
+        for column in range(band.firsts[row], band.stops[row]):
+            value += band.matrix[row, column] * signal[column]
+        value /= unit
+        if row < len(filtered):
+            filtered[row] = value
+        is_within = is_within and bounds[0] <= value <= bounds[1]
+    return is_within

@@ -11,16 +11,16 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box import compute_box_outline
 from l5kit.geometry.line import project_on_line
+from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.road_surface import RoadSurface, write_lanes_at
 
 __all__ = [
     "LanePlaces",
     "find_lane_places",
-    "hold_all_corners",
-    "lanes_of_corners",
-    "reach_all_corners",
+    "is_across_lanes",
+    "room_for_lanes",
     "turn_to_line",
-    "write_lanes_of_corners",
 ]
 
 _ALL_CORNERS = 0b1111
@@ -97,18 +97,20 @@ def _find_across(states: EgoStates, driving_map: DrivingMap) -> BoolArray:
     """Return whether the corners of the AV lie neither in one lane nor in lanes that follow each other, (S, F)."""
     boxes = states.boxes
     corners_m = compute_box_outline(boxes[..., :2], boxes[..., 2], boxes[..., 3:])
-    rows, starts = driving_map.lanes_at(corners_m.reshape(-1, 2))
     is_across = np.zeros(states.is_there.shape, np.bool_)
-    _write_across(rows, starts, driving_map.ahead_starts, driving_map.ahead_rows, is_across.reshape(-1))
+    room = np.empty(room_for_lanes(driving_map, 1), np.int64)[0]
+    _write_across(driving_map.surface, corners_m.reshape(-1, 4, 2), room, is_across.reshape(-1))
     return is_across
 
 
 def _find_in_junction(states: EgoStates, driving_map: DrivingMap) -> BoolArray:
     """Return whether a lane of a junction holds the middle of the rear axle, (S, F)."""
-    rows, starts = driving_map.lanes_at(states.rear_axles_m.reshape(-1, 2))
-    num_before = np.concatenate([[0], np.cumsum(driving_map.is_in_junction[rows])])
-    is_inside: BoolArray = np.diff(num_before[starts]) > 0
-    return is_inside.reshape(states.is_there.shape)
+    return driving_map.are_in_junctions(states.rear_axles_m.reshape(-1, 2)).reshape(states.is_there.shape)
+
+
+def room_for_lanes(driving_map: DrivingMap | None, num_slots: int) -> tuple[int, int, int]:
+    """Return the shape of the room, int64, that :func:`is_across_lanes` needs for boxes that are looked at together."""
+    return num_slots, 5, max(5, 0 if driving_map is None else driving_map.most_lanes_of_corners)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -132,8 +134,7 @@ def turn_to_line(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> f
     """
     edge, _ = project_on_line(line, point_m)
     heading = np.arctan2(line[edge + 1, 1] - line[edge, 1], line[edge + 1, 0] - line[edge, 0])
-    turn: float = abs((heading - yaw_rad + np.pi) % (2 * np.pi) - np.pi)
-    return turn
+    return turn_between(heading, yaw_rad)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -166,38 +167,41 @@ def _write_chosen_lanes(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_across(
-    rows: Int64Array, starts: Int64Array, ahead_starts: Int64Array, ahead_rows: Int64Array, is_across: BoolArray
-) -> None:
-    """Mark frames (N,) whose four corners (4 N,) are not in one lane or in lanes that follow each other."""
-    ahead = (ahead_starts, ahead_rows)
+def _write_across(surface: RoadSurface, corners_m: Float64Array, room: Int64Array, is_across: BoolArray) -> None:
+    """Mark frames (N,) whose four corners (N, 4, 2) are not in one lane or in lanes that follow each other."""
     for frame in range(len(is_across)):
-        lanes, corners = lanes_of_corners(rows, starts[4 * frame : 4 * frame + 5], ahead)
-        is_across[frame] = not hold_all_corners(lanes, corners, ahead)
+        is_across[frame] = is_across_lanes(surface, corners_m[frame], room)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def lanes_of_corners(
-    rows: Int64Array, starts: Int64Array, ahead: tuple[Int64Array, Int64Array]
-) -> tuple[Int64Array, Int64Array]:
-    """Return the lanes that hold corners, with a bit for each, and those that follow them, which may lie in between."""
-    most = starts[4] - starts[0]
-    for slot in range(starts[0], starts[4]):
-        most += ahead[0][rows[slot] + 1] - ahead[0][rows[slot]]
-    lanes, corners = np.empty(most, np.int64), np.empty(most, np.int64)
-    num_lanes = write_lanes_of_corners(rows, starts, ahead, lanes, corners)
-    return lanes[:num_lanes], corners[:num_lanes]
+def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Array) -> bool:
+    """Return whether corners (4, 2) lie neither in one lane nor in lanes that follow each other; never without a map.
+
+    Args:
+        surface: The map.
+        corners_m: World x and y.
+        room: What is found on the way, in one slot of :func:`room_for_lanes`.
+    """
+    surface = RoadSurface(*surface)
+    if len(surface.starts) == 0:
+        return False
+    rows, starts, lanes, corners, reached = room[0], room[1], room[2], room[3], room[4]
+    starts[0] = 0
+    for corner in range(4):
+        starts[corner + 1] = starts[corner] + write_lanes_at(surface, corners_m[corner], rows[starts[corner] :])
+    num_lanes = _write_lanes_of_corners(rows, starts, surface.ahead, lanes, corners)
+    return not _reach_all_corners(lanes[:num_lanes], corners[:num_lanes], surface.ahead, reached)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_lanes_of_corners(
+def _write_lanes_of_corners(
     rows: Int64Array,
     starts: Int64Array,
     ahead: tuple[Int64Array, Int64Array],
     lanes: Int64Array,
     corners: Int64Array,
 ) -> int:
-    """Write what :func:`lanes_of_corners` returns into arrays that have room for it, and return how many they are."""
+    """Write the lanes that hold corners, with a bit for each, and those that follow them, which may lie in between."""
     num_lanes = 0
     for corner in range(4):
         for slot in range(starts[corner], starts[corner + 1]):
@@ -229,16 +233,10 @@ def _place_of(lanes: Int64Array, lane: int) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def hold_all_corners(lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array]) -> bool:
-    """Return whether a chain of lanes that follow each other holds all corners; ``corners`` has a bit for each."""
-    return reach_all_corners(lanes, corners, ahead, np.empty(len(lanes), np.int64))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def reach_all_corners(
+def _reach_all_corners(
     lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array], reached: Int64Array
 ) -> bool:
-    """Do what :func:`hold_all_corners` does.
+    """Return whether a chain of lanes that follow each other holds all corners.
 
     Args:
         lanes: The lanes.

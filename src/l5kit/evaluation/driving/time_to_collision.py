@@ -10,11 +10,12 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, angle_from_heading, count_at_fault
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.lane_places import LanePlaces, is_across_lanes
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.lanes.road_surface import RoadSurface, is_in_junction
 
-__all__ = ["LookAhead", "find_times_to_collision", "meeting_time", "time_to_collision"]
+__all__ = ["LookAhead", "counts_ahead", "find_times_to_collision", "meeting_time", "time_to_collision"]
 
 STOPPED_MPS = 0.005
 """An AV that is as slow meets nobody."""
@@ -53,6 +54,11 @@ class LookAhead:
     def num_steps(self) -> int:
         """Number of looks."""
         return round(self.horizon_s / self.step_s) - 1
+
+    @property
+    def num_least_steps(self) -> int:
+        """Number of looks up to the least time: who is met by none of them is far enough ahead."""
+        return int(self.least_s / self.step_s)
 
 
 def find_times_to_collision(
@@ -144,6 +150,26 @@ def _write_times(
                 if angle_rad <= widest_rad[scene, frame]:
                     time_s = meeting_time(ego, speed_mps, boxes[row], speeds_mps[row], look)
                     times_s[scene, frame] = min(times_s[scene, frame], time_s)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def counts_ahead(
+    angle_rad: float, surface: RoadSurface, corners_m: Float64Array, rear_axle_m: Float64Array, room: Int64Array
+) -> bool:
+    """Return whether somebody counts who is so far off the heading, as :func:`find_times_to_collision` says.
+
+    Args:
+        angle_rad: Seen from the rear axle, 0 to pi.
+        surface: The map.
+        corners_m: Those of the AV, (4, 2).
+        rear_axle_m: Its middle, (2,).
+        room: As :func:`~l5kit.evaluation.driving.lane_places.is_across_lanes` takes it.
+    """
+    if angle_rad <= AHEAD_RAD:
+        return True
+    if angle_rad > BEHIND_RAD:
+        return False
+    return is_across_lanes(surface, corners_m, room) or is_in_junction(surface, rear_axle_m)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

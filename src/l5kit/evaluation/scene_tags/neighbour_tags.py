@@ -10,6 +10,7 @@ from l5kit.evaluation.scene_tags.frame_runs import find_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.geometry.box_gap import box_gap
 from l5kit.geometry.line import project_on_line
+from l5kit.geometry.relative_pose import turn_between
 
 __all__ = ["tag_neighbours"]
 
@@ -153,5 +154,5 @@ def _place_on_way(
         return np.nan, np.nan, np.nan
     place = line[edge] + part * step
     along_m = lengths_m[frame + edge] - lengths_m[frame] + part * np.hypot(step[0], step[1])
-    turn_rad = abs((other[2] - np.arctan2(step[1], step[0]) + np.pi) % (2 * np.pi) - np.pi)
+    turn_rad = turn_between(other[2], np.arctan2(step[1], step[0]))
     return np.hypot(other[0] - place[0], other[1] - place[1]), along_m, turn_rad

@@ -13,6 +13,7 @@ from l5kit.evaluation.scene_tags.frame_runs import find_runs, is_in_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = ["find_lane_changes", "find_stops_at_red", "find_unprotected_crossings"]
@@ -163,7 +164,7 @@ def _mark_crossings(
             for row in range(starts[other_frame], starts[other_frame + 1]):
                 if groups[row] == _OTHER or speeds_mps[row] < moving_mps:
                     continue
-                turn_rad = abs((other_boxes[row, 2] - boxes[frame, 2] + np.pi) % (2 * np.pi) - np.pi)
+                turn_rad = turn_between(other_boxes[row, 2], boxes[frame, 2])
                 if turn_rad >= crossing_rad and boxes_overlap(boxes[frame], other_boxes[row]):
                     is_marked[frame] = True
             other_frame += 1

@@ -8,6 +8,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.asking import ask
@@ -113,7 +114,7 @@ def _reaching(now: Float64Array, plan: Actions, times_s: Float64Array) -> Float6
     # the chord of the last steps, turned on by as much in each step
     num_steps = min(last, _TURN_STEPS)
     begin, end = reaching[:, last - num_steps], reaching[:, last]
-    turn_rad = ((end[:, 2] - begin[:, 2] + np.pi) % (2 * np.pi) - np.pi) / num_steps
+    turn_rad = angular_distance(end[:, 2], begin[:, 2]) / num_steps
     middle_rad = begin[:, 2] + 0.5 * num_steps * turn_rad
     chord_m = (
         (end[:, 0] - begin[:, 0]) * np.cos(middle_rad) + (end[:, 1] - begin[:, 1]) * np.sin(middle_rad)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array
+from l5kit.evaluation.driving.comfort import ComfortBounds, ComfortFilters, is_drive_comfortable
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED
 from l5kit.simulation.drivers import proposal_rollout as rollout
-from l5kit.simulation.drivers.proposal_comfort import ComfortFilters, is_comfortable
-from l5kit.simulation.drivers.proposal_forecasts import Lanes, Others, forecast_others
+from l5kit.simulation.drivers.proposal_forecasts import Agents, Lanes, Others, forecast_others
 from l5kit.simulation.drivers.proposal_places import RoadArrays, first_step_off_road
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
 from l5kit.simulation.drivers.proposal_scores import (
@@ -59,6 +59,8 @@ class Scoring(NamedTuple):
         lanes: Lanes that others follow.
         tracking: Tracker and bicycle that follow a plan.
         filters: Filters of comfort, for as many samples as roll-outs have.
+        bounds: What is comfortable.
+        num_steps: Steps of a roll-out.
         step_s: Time of a step.
     """
 
@@ -66,6 +68,8 @@ class Scoring(NamedTuple):
     lanes: Lanes
     tracking: Tracking
     filters: ComfortFilters
+    bounds: ComfortBounds
+    num_steps: int
     step_s: float
 
 
@@ -106,13 +110,12 @@ def see(
     ego: Float64Array,
     end_m: float,
     lines: Float64Array,
-    agents: tuple[Float64Array, Float64Array, Int64Array],
+    agents: Agents,
     scoring: Scoring,
 ) -> Situation:
-    """Return what an AV sees: arguments as in :class:`Situation`, and boxes, velocities and groups of all agents."""
-    num_steps = scoring.filters[0][0].shape[0] - 1
+    """Return what an AV sees: arguments as in :class:`Situation`, and all agents."""
     reach_m = min(_REACH_M + _REACH_S * max(ego[3], 0.0), _LONGEST_REACH_M)
-    others = forecast_others(ego, agents, (reach_m, _REACH_S), scoring.lanes, num_steps, scoring.step_s)
+    others = forecast_others(ego, agents, (reach_m, _REACH_S), scoring.lanes, scoring.num_steps, scoring.step_s)
     return Situation(way, ego, end_m, lines, reach_m, others)
 
 
@@ -216,7 +219,7 @@ def score_plans(
     """
     tracking = scoring.tracking
     rear_share, base_share, _ = tracking.vehicle
-    states = np.empty((len(plans), scoring.filters[0][0].shape[0], rollout.NUM_COLUMNS))
+    states = np.empty((len(plans), scoring.num_steps + 1, rollout.NUM_COLUMNS))
     states[:, 0, :6] = ego[:6]
     states[:, 0, rollout.ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / (base_share * ego[6])
     roll_out(plans, ego[6], tracking, states)
@@ -226,7 +229,14 @@ def score_plans(
     for number in range(len(plans)):
         mark_collisions(states[number], wide, others, is_met_now.copy(), scoring.road, marks[number])
         marks[number, OFF_STEP] = first_step_off_road(states[number], body, scoring.road)
-        marks[number, IS_COMFORTABLE] = is_comfortable(states[number], scoring.step_s, scoring.filters)
+        marks[number, IS_COMFORTABLE] = is_drive_comfortable(
+            states[number, :, rollout.ACCELERATION],
+            states[number, :, rollout.ACROSS],
+            states[number, :, rollout.YAW],
+            scoring.step_s,
+            scoring.filters,
+            scoring.bounds,
+        )
         marks[number, WAY_M] = scoring.step_s * states[number, 1:, rollout.SPEED].sum()
     return marks
 

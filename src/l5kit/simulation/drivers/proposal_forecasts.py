@@ -9,6 +9,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import (
     LaneArrays,
@@ -17,6 +18,7 @@ from l5kit.lanes.lane_choice import (
     place_on_lane,
     straightest_ahead,
 )
+from l5kit.lanes.road_surface import no_surface
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 
 
@@ -34,6 +36,14 @@ class Others(NamedTuple):
     poses: Float64Array
     groups: Int64Array
     objects: Float64Array
+
+
+class Agents(NamedTuple):
+    """The agents of a scene now: world x, y, yaw, length and width, velocities, and what they are."""
+
+    boxes: Float64Array
+    velocities_mps: Float64Array
+    groups: Int64Array
 
 
 class Lanes(NamedTuple):
@@ -58,16 +68,15 @@ def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
         return Lanes(lane_arrays(driving_map), driving_map.lane_grid.arrays)
     points_m, rows, starts = np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(1, np.int64)
     arrays = LaneArrays(np.zeros((0, 2, 2)), np.zeros((0, 2)), starts, points_m, starts, rows)
-    grid = (np.zeros((0, 2, 2)), np.zeros(2), np.ones(2), starts, rows)
-    for array in (*arrays, *grid):
+    for array in arrays:
         array.setflags(write=False)
-    return Lanes(arrays, (grid[0], 0.5, grid[1], grid[2], (0, 0), grid[3], grid[4]))
+    return Lanes(arrays, no_surface().grid)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def forecast_others(
     ego: Float64Array,
-    agents: tuple[Float64Array, Float64Array, Int64Array],
+    agents: Agents,
     reach: tuple[float, float],
     lanes: Lanes,
     num_steps: int,
@@ -77,7 +86,7 @@ def forecast_others(
 
     Args:
         ego: The state of the AV, its position first.
-        agents: Boxes, velocities and groups of the agents of the scene.
+        agents: The agents of the scene.
         reach: Who is farther away than so many metres and seconds at their own speed is left out.
         lanes: Lanes of the map.
         num_steps: T.
@@ -120,7 +129,7 @@ def _follow_lane(box: Float64Array, item: Float64Array, lanes: Lanes, step_s: fl
     arc_m = place_on_lane(lanes.arrays, lane, box[:2])[0]
     x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
     left_m = (box[1] - y) * along_x - (box[0] - x) * along_y
-    turn = (box[2] - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+    turn = wrap_angle(box[2] - math.atan2(along_y, along_x))
     for step in range(len(poses)):
         length_m = lanes.arrays.arc_lengths_m[lane, -1]
         if arc_m > length_m:

@@ -16,10 +16,11 @@ from l5kit.evaluation.driving.collisions import (
     stands,
 )
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.evaluation.driving.time_to_collision import AHEAD_RAD, BEHIND_RAD, STOPPED_MPS, LookAhead, meeting_time
+from l5kit.evaluation.driving.time_to_collision import STOPPED_MPS, LookAhead, counts_ahead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.lanes.road_surface import write_corners
 from l5kit.simulation.drivers.proposal_forecasts import RADIUS, Others
-from l5kit.simulation.drivers.proposal_places import RoadArrays, is_across, is_across_or_in_junction
+from l5kit.simulation.drivers.proposal_places import RoadArrays, is_across
 from l5kit.simulation.drivers.proposal_rollout import SPEED, YAW, X, Y
 
 NO_FAULT, FAULT_STEP, IS_AHEAD_FREE, OFF_STEP, IS_COMFORTABLE, WAY_M = range(6)
@@ -30,7 +31,7 @@ NUM_COLUMNS = 6
 
 _LATERAL = int(CollisionKind.LATERAL)
 _OTHER_OBJECT = int(RoadUserGroup.OTHER)
-_LOOK = (LookAhead().step_s, 10)
+_LOOK = (LookAhead().step_s, LookAhead().num_least_steps + 1)
 """Step and number of looks ahead for the time to collision, one more than those of the score: forecasts are never
 exact."""
 
@@ -103,7 +104,6 @@ def _mark_fault(marks: Float64Array, step: int, is_first_object: bool) -> None:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _counts(ego: Float64Array, rear_m: Float64Array, other: Float64Array, road: RoadArrays) -> bool:
     """Return whether somebody counts for the time to collision."""
-    angle_rad = angle_from_heading(ego[2], rear_m, other)
-    if angle_rad <= AHEAD_RAD:
-        return True
-    return angle_rad <= BEHIND_RAD and is_across_or_in_junction(road, ego, rear_m)
+    corners_m, room = np.empty((4, 2)), np.empty((5, road.most_lanes), np.int64)
+    write_corners(ego, corners_m)
+    return counts_ahead(angle_from_heading(ego[2], rear_m, other), road.surface, corners_m, rear_m, room)

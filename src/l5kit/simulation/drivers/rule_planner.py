@@ -9,13 +9,13 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.comfort import ComfortBounds, comfort_filters
 from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths
 from l5kit.lanes.path_places import find_place, points_around
 from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
-from l5kit.simulation.drivers.proposal_comfort import comfort_filters
-from l5kit.simulation.drivers.proposal_forecasts import forecast_lanes
+from l5kit.simulation.drivers.proposal_forecasts import Agents, forecast_lanes
 from l5kit.simulation.drivers.proposal_places import road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking
 from l5kit.simulation.drivers.proposal_ways import Way, fade_length_m, write_stop_lines
@@ -151,7 +151,7 @@ class RulePlanner:
         params = self.tracker.params
         fit = speed_fit_matrix(_NUM_PLANNED, _STEP_S, params.jerk_weight)
         tracking = Tracking(fit, int(params.num_steps), *self.tracker.numbers, self.tracker.bicycle.numbers(_STEP_S))
-        return Scoring(*memory.road, tracking, comfort_filters(_NUM_STEPS + 1), _STEP_S)
+        return Scoring(*memory.road, tracking, comfort_filters(_NUM_STEPS + 1), ComfortBounds(), _NUM_STEPS, _STEP_S)
 
 
 class _Known(NamedTuple):
@@ -267,7 +267,7 @@ def _plan_scenes(
             arc_m, offset_m, slope = 0.0, 0.0, 0.0
         way = Way(points_m, speeds_mps, arc_m, offset_m, slope, fade_length_m(ego[3]))
         # the best proposal, or the plan that is given
-        seen = (boxes[agents], velocities_mps[agents], groups[agents])
+        seen = Agents(boxes[agents], velocities_mps[agents], groups[agents])
         situation = see(way, ego, end_m, lines[:count], seen, scoring)
         if len(given) == 0:
             chosen, _ = plan_scene(situation, scoring, driving, place[_SHIFT], plans[row])

@@ -13,6 +13,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import tensors_of
 from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.geometry.angle import angular_distance
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.simulation.drivers.simple import poses_ahead
 from l5kit.simulation.engine.actions import Actions
@@ -217,7 +218,7 @@ class TokenTraffic:
         now = np.column_stack([state.actor_states.positions_m, state.actor_states.yaws_rad])
         is_first: BoolArray = (after == 1) & (num_followed == 0)
         starts = np.where(is_first[:, None], now, poses[rows, np.maximum(after - 2, 0)])
-        turns = (ends[:, 2] - starts[:, 2] + np.pi) % (2 * np.pi) - np.pi
+        turns = angular_distance(ends[:, 2], starts[:, 2])
         between: Float64Array = starts + parts[:, None] * (ends - starts)
         between[:, 2] = starts[:, 2] + parts * turns
         between[parts == 1.0] = ends[parts == 1.0]

@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import PoseModel, VehicleModel, VehicleStates
 
@@ -178,6 +179,5 @@ def _pose_after(states: VehicleStates, plan: Actions, step_time_s: float) -> Flo
     before, before_s = (plan.values[:, after - 1], times_s[after - 1]) if after else (now, 0.0)
     part = (step_time_s - before_s) / (times_s[after] - before_s)
     between: Float64Array = before + part * (poses - before)
-    turn = (poses[:, 2] - before[:, 2] + np.pi) % (2 * np.pi) - np.pi
-    between[:, 2] = before[:, 2] + part * turn
+    between[:, 2] = before[:, 2] + part * angular_distance(poses[:, 2], before[:, 2])
     return between

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import Float64Array, FloatArray, Int64Array
+from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import round_world
 from l5kit.simulation.engine.actions import Actions
 
@@ -90,7 +91,7 @@ def plans_at(times_s: Float64Array, plans: FloatArray, their_times_s: Float64Arr
     parts = (times_s[between] - their_times_s[starts]) / (their_times_s[ends] - their_times_s[starts])
     before = plans[:, starts].astype(np.float64)
     ways = plans[:, ends] - before
-    ways[..., 2] = (ways[..., 2] + np.pi) % (2 * np.pi) - np.pi
+    ways[..., 2] = angular_distance(ways[..., 2], 0.0)
     at[:, between] = before + parts[:, None] * ways
     return at
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
-from l5kit.lanes.routes import FollowedRoutes, SceneRoutes
+from l5kit.lanes.routes import FollowedRoutes
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import AgentsNow
@@ -120,14 +120,11 @@ class TrafficState:
         for followed in known:
             if followed.route_map is dataset.route_map:
                 return followed
-        recorded = self.batch.recorded
-        routes = SceneRoutes(
-            lambda scene: recorded[scene].frames,
-            len(recorded),
-            route_map=dataset.route_map,
-            step_time_s=dataset.route_step_time_s,
+        frames = [scene.frames for scene in self.batch.recorded]
+        step_time_s = dataset.route_step_time_s
+        known.append(
+            FollowedRoutes.of_scenes(frames, first_frame=0, route_map=dataset.route_map, step_time_s=step_time_s)
         )
-        known.append(FollowedRoutes(routes, np.arange(len(recorded)), np.zeros(len(recorded), np.int64)))
         return known[-1]
 
     def only(self, scene: int) -> "TrafficState":

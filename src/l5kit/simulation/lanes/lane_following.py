@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, piece_at
 from l5kit.lanes.path_places import find_place, points_around, pose_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, rank_of_line
 from l5kit.simulation.intelligent_driver import driver_acceleration
@@ -82,10 +82,7 @@ def put_on_path(
 @njit(nogil=True, cache=True, error_model="numpy")
 def limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
     """Return the speed limit at a place of a path."""
-    piece = paths.piece_starts[track]
-    while piece + 1 < paths.piece_starts[track + 1] and paths.piece_arcs_m[piece + 1] <= arc_m:
-        piece += 1
-    limit_mps: float = paths.piece_limits_mps[piece]
+    limit_mps: float = paths.piece_limits_mps[piece_at(paths, track, paths.piece_starts[track], arc_m)]
     return limit_mps
 
 

@@ -9,7 +9,7 @@ from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
-from l5kit.lanes.lane_paths import TrackPoses, find_moving_tracks
+from l5kit.lanes.lane_paths import TrackArrays, TrackPoses, find_moving_tracks
 from l5kit.simulation.engine.scene_batch import SceneBatch
 
 __all__ = ["find_lane_followers", "poses_of_avs", "poses_of_tracks"]
@@ -73,8 +73,7 @@ def _find_lane_followers(batch: SceneBatch) -> BoolArray:
         return is_follower
     poses = poses_of_tracks(batch, batch.tracks.is_of(RoadUserGroup.VEHICLE))
     is_follower |= find_moving_tracks(poses)
-    of_tracks = (poses.starts, poses.positions_m, poses.yaws_rad)
-    _mark_on_lanes(of_tracks, lane_arrays(driving_map), driving_map.lane_grid.arrays, is_follower)
+    _mark_on_lanes(poses.arrays, lane_arrays(driving_map), driving_map.lane_grid.arrays, is_follower)
     return is_follower
 
 
@@ -113,12 +112,9 @@ def _sort_rows(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _mark_on_lanes(
-    poses: tuple[Int64Array, Float64Array, Float64Array], lanes: LaneArrays, grid: GridArrays, is_marked: BoolArray
-) -> None:
+def _mark_on_lanes(poses: TrackArrays, lanes: LaneArrays, grid: GridArrays, is_marked: BoolArray) -> None:
     """Take the marks from tracks whose first row is on no lane."""
-    starts, positions_m, yaws_rad = poses
     for track in range(len(is_marked)):
         if is_marked[track]:
-            row = starts[track]
-            is_marked[track] = choose_lane(lanes, grid, -1, positions_m[row], yaws_rad[row]) >= 0
+            row = poses.starts[track]
+            is_marked[track] = choose_lane(lanes, grid, -1, poses.positions_m[row], poses.yaws_rad[row]) >= 0

@@ -149,7 +149,7 @@ def _viewed(
     predictions: "Predictions | str | os.PathLike[str] | None",
 ) -> "ViewedLog":
     """Return the log or simulation as the viewer reads it."""
-    from l5kit.visualization.simulated.simulation_folder import find_scene_files
+    from l5kit.simulation.folder.simulation_folder import find_scene_files
     from l5kit.visualization.viewer.predictions import Predictions, refuse_predictions
     from l5kit.visualization.viewer.viewed_log import ViewedLog
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation

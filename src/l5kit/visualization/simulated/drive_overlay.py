@@ -10,9 +10,9 @@ from l5kit.data.scene_arrays import read_scene_arrays
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import transform_points
+from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.annotations import draw_box_outlines
 from l5kit.visualization.simulated.scene_drive import DriveReader, SceneDrive
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder
 from l5kit.visualization.utils import draw_trajectory
 
 __all__ = ["AGENT_GHOST_COLOR", "EGO_GHOST_COLOR", "PLAN_COLOR", "DriveOverlay"]

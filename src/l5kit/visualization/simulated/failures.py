@@ -8,7 +8,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array
 from l5kit.evaluation.driving.metric import MetricFacts
-from l5kit.visualization.simulated.frame_table import FrameColumns
+from l5kit.simulation.folder.frame_table import FrameColumns
 
 __all__ = ["Failure", "find_failures"]
 

@@ -7,6 +7,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
 from l5kit.data.scene_arrays import AgentRows, SceneArrays
+from l5kit.geometry.angle import angular_distance
 
 __all__ = ["Ghosts", "find_ghosts"]
 
@@ -121,8 +122,7 @@ def _is_elsewhere(simulated: AgentRows, logged: AgentRows, rows: Int64Array, fra
     match = _match_rows(simulated, logged.track_ids[rows], frame_of_row)
     is_matched = match >= 0
     offsets_m = np.linalg.norm(simulated.centroids_m[match] - logged.centroids_m[rows], axis=1)
-    turns_rad = simulated.yaws_rad[match].astype(np.float64) - logged.yaws_rad[rows]
-    turns_rad = np.abs((turns_rad + np.pi) % (2 * np.pi) - np.pi)
+    turns_rad = np.abs(angular_distance(simulated.yaws_rad[match].astype(np.float64), logged.yaws_rad[rows]))
     has_moved = is_matched & ((offsets_m > _MOVED_M) | (turns_rad > _TURNED_RAD))
     moved_tracks = np.unique(logged.track_ids[rows[has_moved]])
     is_elsewhere: BoolArray = has_moved | (~is_matched & np.isin(logged.track_ids[rows], moved_tracks))

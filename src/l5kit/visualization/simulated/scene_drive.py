@@ -8,10 +8,10 @@ from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.simulation.folder.frame_table import FrameColumns
+from l5kit.simulation.folder.simulation_folder import ScenePlans, SceneResult, SimulationFolder
 from l5kit.visualization.simulated.failures import Failure, find_failures
-from l5kit.visualization.simulated.frame_table import FrameColumns
 from l5kit.visualization.simulated.ghosts import Ghosts, find_ghosts
-from l5kit.visualization.simulated.simulation_folder import ScenePlans, SceneResult, SimulationFolder
 
 __all__ = ["DriveReader", "SceneDrive"]
 

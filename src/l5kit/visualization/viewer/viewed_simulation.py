@@ -8,9 +8,9 @@ from pathlib import Path
 from l5kit._types import JsonObject
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.errors import CorruptedDataError, L5KitError
+from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.scene_content import SceneContent
 from l5kit.visualization.simulated.scene_drive import DriveReader
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder
 from l5kit.visualization.viewer.drive_bytes import drive_bytes
 from l5kit.visualization.viewer.viewed_log import Columns, ViewedLog
 

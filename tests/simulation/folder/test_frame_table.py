@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from l5kit.errors import CorruptedDataError
-from l5kit.visualization.simulated.frame_table import FrameTable
+from l5kit.simulation.folder.frame_table import FrameTable
 
 
 def table(folder, text):

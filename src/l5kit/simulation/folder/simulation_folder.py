@@ -16,12 +16,17 @@ from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import read_facts
-from l5kit.visualization.simulated.frame_table import FrameTable
+from l5kit.simulation.folder.file_names import (
+    DRIVEN_LOG,
+    FRAMES_TABLE,
+    PLANS_FILE,
+    RUN_FILE,
+    SCENES_TABLE,
+    SCORES_FILE,
+)
+from l5kit.simulation.folder.frame_table import FrameTable
 
 __all__ = ["ScenePlans", "SceneResult", "SimulationFolder", "find_scene_files", "find_simulation_folder"]
-
-_SCORES, _RUN, _SCENES, _FRAMES = "scores.json", "run.json", "scenes.csv", "frames.csv"
-_DRIVEN, _PLANS = "simulated.zarr", "plans.npz"
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,8 @@ def find_simulation_folder(path: str | os.PathLike[str]) -> "SimulationFolder | 
         CorruptedDataError: One of its files cannot be read.
     """
     place = Path(path)
-    for folder in (place, Path(os.path.abspath(place)).parent) if place.name == _DRIVEN else (place,):
-        if (folder / _SCORES).is_file() and (folder / _RUN).is_file():
+    for folder in (place, Path(os.path.abspath(place)).parent) if place.name == DRIVEN_LOG else (place,):
+        if (folder / SCORES_FILE).is_file() and (folder / RUN_FILE).is_file():
             return SimulationFolder(folder)
     return None
 
@@ -121,15 +126,15 @@ class SimulationFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.scores = _read_object(path / _SCORES)
-        self.run = _read_object(path / _RUN)
+        self.scores = _read_object(path / SCORES_FILE)
+        self.run = _read_object(path / RUN_FILE)
         self.metrics = read_facts(self.scores)
-        self.frames = FrameTable(path / _FRAMES)
+        self.frames = FrameTable(path / FRAMES_TABLE)
 
     @property
     def driven(self) -> Path:
         """The dataset of driven scenes."""
-        return self.path / _DRIVEN
+        return self.path / DRIVEN_LOG
 
     @cached_property
     def scenes(self) -> list[SceneResult]:
@@ -142,7 +147,7 @@ class SimulationFolder:
         driven = sorted((each for each in results if each.position is not None), key=lambda each: each.position or 0)
         if [each.position for each in driven] != list(range(len(driven))):
             raise CorruptedDataError(
-                f"{self.path / _SCENES}: the column position must count the {len(driven)} driven scenes from 0 on"
+                f"{self.path / SCENES_TABLE}: the column position must count the {len(driven)} driven scenes from 0 on"
             )
         return driven + [each for each in results if each.position is None]
 
@@ -164,7 +169,7 @@ class SimulationFolder:
         Raises:
             CorruptedDataError: The plans cannot be read.
         """
-        path = self.path / _PLANS
+        path = self.path / PLANS_FILE
         if not path.is_file():
             return None
         try:
@@ -214,7 +219,7 @@ class SimulationFolder:
         return Path(path) if isinstance(path, str) else None
 
     def _results(self) -> list[SceneResult]:
-        path = self.path / _SCENES
+        path = self.path / SCENES_TABLE
         try:
             with path.open(encoding="utf-8", newline="") as file:
                 return [_result_of(row, self.metrics) for row in csv.DictReader(file)]

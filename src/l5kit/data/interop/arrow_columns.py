@@ -1,0 +1,128 @@
+"""Columns of Arrow, of which tables and streams of records are made."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from l5kit._types import DType, Int64Array, JsonObject, NumericArray, RecordArray
+from l5kit.data.interop.fields import AXES, FIELDS, axis_names
+from l5kit.data.interop.table_columns import AnyColumn, FieldColumn, NameColumn, choose_columns
+from l5kit.data.texts import shown_texts
+from l5kit.errors import MissingDependencyError, install_command
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ArrowColumns", "require_pyarrow", "stream_of"]
+
+_NUMBER_MEANINGS = {
+    "scene_index": "number of the scene in the dataset, from 0",
+    "frame_index": "number of the frame in its scene, from 0",
+}
+
+
+def stream_of(
+    dtype: DType,
+    blocks: Iterator[NumericArray],
+    *,
+    columns: Sequence[str] | None = None,
+    nested: bool = True,
+    label_names: bool = False,
+) -> "pa.RecordBatchReader":
+    """Return blocks of records as a stream of batches, as :func:`l5kit.data.interop.to_arrow_batches` describes it."""
+    require_pyarrow("to_arrow_batches")
+    import pyarrow as pa
+
+    arrow = ArrowColumns(dtype, choose_columns(dtype, columns, nested=nested, label_names=label_names))
+    return pa.RecordBatchReader.from_batches(arrow.schema, map(arrow.batch_of, blocks))
+
+
+def require_pyarrow(what: str) -> None:
+    """Refuse to go on without pyarrow.
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(f"{what} needs pyarrow: {install_command('arrow')}") from error
+
+
+class ArrowColumns:
+    """Columns of an Arrow table of records.
+
+    Args:
+        dtype: Record type.
+        columns: The columns.
+        numbers: Names of the columns of numbers before them.
+        metadata: What is told of the table.
+    """
+
+    def __init__(
+        self,
+        dtype: DType,
+        columns: Sequence[AnyColumn],
+        *,
+        numbers: Sequence[str] = (),
+        metadata: JsonObject | None = None,
+    ) -> None:
+        import pyarrow as pa
+
+        self._columns = list(columns)
+        fields = [pa.field(name, pa.int64(), metadata={"long_name": _NUMBER_MEANINGS[name]}) for name in numbers]
+        fields += [pa.field(column.name, _type_of(dtype, column), metadata=_metadata_of(column)) for column in columns]
+        self._numbers = tuple(numbers)
+        self.schema = pa.schema(fields, metadata={"l5kit": json.dumps(metadata)} if metadata else None)
+
+    def batch_of(self, rows: RecordArray, numbers: Mapping[str, Int64Array] | None = None) -> "pa.RecordBatch":
+        """Return the batch of some rows, with the columns of numbers that there are to be."""
+        import pyarrow as pa
+
+        before = [pa.array((numbers or {})[name]) for name in self._numbers]
+        values = [_array_of(column, rows) for column in self._columns]
+        return pa.RecordBatch.from_arrays([*before, *values], schema=self.schema)
+
+
+def _type_of(dtype: DType, column: AnyColumn) -> "pa.DataType":
+    import pyarrow as pa
+
+    if isinstance(column, NameColumn):
+        return pa.dictionary(pa.int8(), pa.string())
+    base = dtype[column.field].base.newbyteorder("=")
+    arrow = pa.string() if base.kind == "U" else pa.from_numpy_dtype(base)
+    for size in reversed(column.shape):
+        arrow = pa.list_(arrow, size)
+    return arrow
+
+
+def _metadata_of(column: AnyColumn) -> dict[str, str] | None:
+    """Return meaning, unit, frame of reference and names of the places of a column."""
+    if isinstance(column, NameColumn):
+        return {"long_name": f"name of the highest of {column.field}"}
+    if column.field not in FIELDS:
+        return None
+    axes = axis_names(column.field, column.shape)
+    names = {"axes": json.dumps({axis: AXES[axis] for axis in axes})} if column.shape and set(axes) <= set(AXES) else {}
+    return FIELDS[column.field].as_attributes() | names
+
+
+def _array_of(column: AnyColumn, rows: NumericArray) -> "pa.Array":
+    import pyarrow as pa
+
+    if isinstance(column, NameColumn):
+        codes = column.codes(rows)
+        names = pa.array(column.names, pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), names)
+    return _array_of_values(column, rows)
+
+
+def _array_of_values(column: FieldColumn, rows: NumericArray) -> "pa.Array":
+    import pyarrow as pa
+
+    values = column.values(rows)
+    flat = values.reshape(-1)
+    array = pa.array(shown_texts(flat), pa.string()) if flat.dtype.kind == "U" else pa.array(flat)
+    for size in reversed(column.shape):
+        array = pa.FixedSizeListArray.from_arrays(array, size)
+    return array

@@ -1,0 +1,140 @@
+"""The drivable surface of a map, as kernels take it: how far points and boxes are off it, and which lanes hold them.
+
+These kernels allocate nothing, so that they run on devices too.
+"""
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import as_read_only
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
+from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+
+__all__ = [
+    "REACH_M",
+    "RoadSurface",
+    "distance_to_surface",
+    "farthest_corner",
+    "is_in_junction",
+    "no_surface",
+    "write_corners",
+    "write_lanes_at",
+]
+
+REACH_M = 0.5
+"""Distance from a drivable surface from which on points are only known to be far away, metres."""
+
+
+class RoadSurface(NamedTuple):
+    """Areas that one may drive on, the first of which are those of lanes.
+
+    Attributes:
+        grid: Finds the areas near points; its radius is :data:`REACH_M`.
+        points_m: Corners of all areas, one after the other.
+        starts: First of the corners of each area, and their end; none where there is no map.
+        is_in_junction: Which lanes are part of a junction.
+        ahead: First of the lanes that follow each lane, and these.
+    """
+
+    grid: GridArrays
+    points_m: Float64Array
+    starts: Int64Array
+    is_in_junction: BoolArray
+    ahead: tuple[Int64Array, Int64Array]
+
+
+@cache
+def no_surface() -> RoadSurface:
+    """Return that of no map, where nothing is off the road; on a map without areas everything is."""
+    grid, none = BoundsGrid.build(np.zeros((0, 2, 2)), REACH_M), as_read_only(np.zeros(0, np.int64))
+    points_m, is_in_junction = as_read_only(np.zeros((0, 2))), as_read_only(np.zeros(0, np.bool_))
+    return RoadSurface(grid.arrays, points_m, none, is_in_junction, (as_read_only(np.zeros(1, np.int64)), none))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def distance_to_surface(surface: RoadSurface, point_m: Float64Array, hint: int) -> tuple[float, int]:
+    """Return the distance of a point from the surface, infinite from half a metre on, and its area, -1 for none.
+
+    The hint is looked at first, which changes nothing but the time.
+    """
+    surface = RoadSurface(*surface)
+    grid, points_m, starts = GridArrays(*surface.grid), surface.points_m, surface.starts
+    if 0 <= hint < len(starts) - 1 and is_inside_polygon(points_m[starts[hint] : starts[hint + 1]], point_m):
+        return 0.0, hint
+    x, y = point_m[0], point_m[1]
+    first, end = slots_of_cell(x, y, grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
+    for slot in range(first, end):
+        area = grid.cell_rows[slot]
+        polygon = points_m[starts[area] : starts[area + 1]]
+        if is_near(x, y, grid.bounds_m, area, grid.radius_m) and is_inside_polygon(polygon, point_m):
+            return 0.0, area
+    distance_m = np.inf
+    for slot in range(first, end):
+        area = grid.cell_rows[slot]
+        if is_near(x, y, grid.bounds_m, area, grid.radius_m):
+            distance_m = min(distance_m, distance_to_polygon(points_m[starts[area] : starts[area + 1]], point_m))
+    return (distance_m if distance_m < REACH_M else np.inf), -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def farthest_corner(surface: RoadSurface, corners_m: Float64Array, areas: Int64Array) -> float:
+    """Return how far the farthest of four corners (4, 2) is from the drivable surface.
+
+    It is infinite from half a metre on, and 0 without a map.
+
+    Args:
+        surface: The map.
+        corners_m: World x and y.
+        areas: The area that held each corner last, -1 for none, (4,), changed; only a hint.
+    """
+    surface = RoadSurface(*surface)
+    farthest_m = 0.0
+    for corner in range(4 if len(surface.starts) else 0):
+        far_m, area = distance_to_surface(surface, corners_m[corner], areas[corner])
+        areas[corner] = area if area >= 0 else areas[corner]
+        farthest_m = max(farthest_m, far_m)
+    return farthest_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_corners(box: Float64Array, corners_m: Float64Array) -> None:
+    """Write front left, front right, rear right and rear left corner of a box: x, y, yaw, length and width."""
+    cos, sin = math.cos(box[2]), math.sin(box[2])
+    for corner in range(4):
+        along = 0.5 * box[3] if corner < 2 else -0.5 * box[3]
+        across = 0.5 * box[4] if corner == 0 or corner == 3 else -0.5 * box[4]
+        corners_m[corner, 0] = box[0] + along * cos - across * sin
+        corners_m[corner, 1] = box[1] + along * sin + across * cos
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_lanes_at(surface: RoadSurface, point_m: Float64Array, lanes: Int64Array) -> int:
+    """Write the lanes that hold a point, ascending, and return their number; there must be room for all."""
+    surface = RoadSurface(*surface)
+    grid, starts, count = GridArrays(*surface.grid), surface.starts, 0
+    first, end = slots_of_cell(point_m[0], point_m[1], grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
+    for slot in range(first, end):
+        area = grid.cell_rows[slot]
+        is_lane = area < len(surface.is_in_junction)
+        if is_lane and is_inside_polygon(surface.points_m[starts[area] : starts[area + 1]], point_m):
+            lanes[count] = area
+            count += 1
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def is_in_junction(surface: RoadSurface, point_m: Float64Array) -> bool:
+    """Return whether a lane of a junction holds a point."""
+    surface = RoadSurface(*surface)
+    grid, starts, is_held = GridArrays(*surface.grid), surface.starts, False
+    first, end = slots_of_cell(point_m[0], point_m[1], grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
+    for slot in range(first, end):
+        area = grid.cell_rows[slot]
+        if area < len(surface.is_in_junction) and surface.is_in_junction[area]:
+            is_held = is_held or is_inside_polygon(surface.points_m[starts[area] : starts[area + 1]], point_m)
+    return is_held

@@ -1,0 +1,1 @@
+"""Folder of a simulation: the names of its files, and what reads them."""
