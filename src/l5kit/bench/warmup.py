@@ -35,7 +35,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.observations.compact_state import write_compact_states
+from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_reward import DrivenStep
@@ -200,9 +200,9 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     write_compact_states(
         layout,
         LanePoints.of_map(road.driving),
-        (boxes, motions, one, one - 1),
+        VehicleRows(boxes, motions, one, one - 1),
         seen=(traffic.rows(one).scene_rows, (boxes, velocities_mps), LightRows(frames, one, bank.lights)),
-        routes=(bank.paths, one, places),
+        routes=RouteRows(bank.paths, one, places),
         out=np.zeros((1, layout.size), np.float32),
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import Float32Array
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.observations.compact_state import write_compact_states
+from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_scenes, read_lane_colors
 from l5kit.lanes.route_places import FollowedPlaces, follow_tracks
@@ -70,13 +70,13 @@ class CompactSight:
         write_compact_states(
             self._layout,
             self._lane_points,
-            (boxes, motions, np.arange(size), np.full(size, -1)),
+            VehicleRows(boxes, motions, np.arange(size), np.full(size, -1)),
             seen=(
                 agents.scene_rows,
                 (boxes, velocities_mps),
                 LightRows(self._scene_starts[scenes] + state.frame_indices, scenes, self._lights),
             ),
-            routes=(self._paths, scenes, places),
+            routes=RouteRows(self._paths, scenes, places),
             out=seen,
         )
         return seen

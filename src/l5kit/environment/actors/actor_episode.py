@@ -10,7 +10,13 @@ from l5kit.environment.action_kinds import ModelActions
 from l5kit.environment.actors.action_seat import ActionDriver, ControlsOrPoses
 from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.actors.vehicle_choice import ActingVehicles
-from l5kit.environment.observations.compact_state import CompactLayout, LanePoints, write_compact_states
+from l5kit.environment.observations.compact_state import (
+    CompactLayout,
+    LanePoints,
+    RouteRows,
+    VehicleRows,
+    write_compact_states,
+)
 from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWorth
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.evaluation.driving.road_users import RoadUserGroup
@@ -158,14 +164,14 @@ class ActorEpisode:
         write_compact_states(
             rules.layout,
             rules.lane_points,
-            (
+            VehicleRows(
                 self._boxes[actors],
                 self._motions[actors][:, _SEEN_MOTIONS],
                 np.zeros(size, np.int64),
                 self._own_rows[actors],
             ),
             seen=(state.agents.scene_rows, state.ego_rows, self._lights(self.frame_index, 1)),
-            routes=(rules.bank.paths, self._routes[actors], self._places[actors]),
+            routes=RouteRows(rules.bank.paths, self._routes[actors], self._places[actors]),
             out=out,
         )
         return out

@@ -9,7 +9,7 @@ from numba import njit
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.device.device_simulation import DeviceSimulation
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.observations.compact_state import sizes_of, write_compact_state
+from l5kit.environment.observations.compact_state import LookRoom, sizes_of, write_compact_state
 from l5kit.environment.observations.lane_points import LanePointArrays, LanePoints
 from l5kit.environment.traffic.traffic_slots import RowMemory
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
@@ -48,7 +48,7 @@ class DeviceCompactView:
         self._points = _upload_points(LanePoints.none() if road is None else LanePoints.of_map(road.driving), backend)
         starts, places = backend.zeros(size, np.int64), backend.zeros((size, 3), np.float64)
         self._followed = (starts, places, simulation.traffic.arrays.ego.arcs_m)
-        self._room = (
+        self._room = LookRoom(
             backend.empty((size, most), np.int64),
             backend.empty((size, most), np.float64),
             backend.empty((size, most), np.int64),
@@ -78,7 +78,7 @@ class DeviceCompactView:
             bank.paths,
             bank.lights,
             memory.rows.scene_rows,
-            simulation.arrays,
+            simulation.avs,
             self._followed,
             (sizes_of(self.layout), self._points),
             self._room,
@@ -106,7 +106,7 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
     places, scenes, paths, lights = SlotPlaces(*places), SceneStarts(*scenes), PathArrays(*paths), SceneLights(*lights)
     boxes, velocities_mps, motions, num_starts = avs
     seen_starts, route_places, expert_arcs_m = followed
-    near, far_m2, point_ranks = room
+    room = LookRoom(*room)
     row = out[item]
     if places.frames[item] < 0:
         for column in range(len(row)):
@@ -130,5 +130,5 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
         (route, place),
         lights,
         (frame, scene),
-        (near[item], far_m2[item], point_ranks[item]),
+        LookRoom(room.near[item], room.far_m2[item], room.point_ranks[item]),
     )

@@ -8,7 +8,7 @@ import torch
 from l5kit._types import Int64Array
 from l5kit.device.backend import DeviceArray
 from l5kit.environment.device.device_compact_view import DeviceCompactView
-from l5kit.environment.device.device_env_kernels import judge_steps
+from l5kit.environment.device.device_env_kernels import JudgedSteps, judge_steps
 from l5kit.environment.device.device_simulation import DeviceSimulation
 from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward
 from l5kit.environment.rewards.step_faults import room_for_lanes
@@ -62,16 +62,16 @@ class DeviceDrivingReward:
             backend.zeros((size, 2), np.float64),
         )
         num_terms = len(reward.terms)
-        self._out = (
-            backend.zeros(size, np.float64),
-            backend.zeros((size, num_terms), np.float64),
-            backend.zeros((size, 1 + num_terms), np.float64),
-            backend.zeros((size, len(FAILURES)), np.bool_),
-            backend.zeros(size, np.bool_),
-            backend.zeros(size, np.bool_),
-            backend.zeros(size, np.int8),
+        self._judged = JudgedSteps(
+            totals=backend.zeros(size, np.float64),
+            terms=backend.zeros((size, num_terms), np.float64),
+            sums=backend.zeros((size, 1 + num_terms), np.float64),
+            failures=backend.zeros((size, len(FAILURES)), np.bool_),
+            is_terminated=backend.zeros(size, np.bool_),
+            is_truncated=backend.zeros(size, np.bool_),
+            states=backend.zeros(size, np.int8),
         )
-        self.totals, self.terms, self.sums, self.failures, *ends_of, self.states = map(backend.tensor, self._out)
+        self.totals, self.terms, self.sums, self.failures, *ends_of, self.states = map(backend.tensor, self._judged)
         self.is_terminated: torch.Tensor
         self.is_truncated: torch.Tensor
         self.is_terminated, self.is_truncated = ends_of
@@ -90,14 +90,14 @@ class DeviceDrivingReward:
             len(simulation),
             simulation.traffic.places,
             self._bank,
-            simulation.arrays,
+            simulation.avs,
             ((rows.sizes, rows.starts, rows.found), view.places),
             simulation.map_checks,
             self._remembered,
             self._room,
             self._rules,
             (last_frames, is_bad),
-            self._out,
+            self._judged,
         )
 
     def _make_memory(self, most_tracks: int) -> tuple[DeviceArray | tuple[DeviceArray, ...], ...]:

@@ -1,24 +1,48 @@
 """Kernels of environments on a device: what actions stand for, and what a step is worth; one item a slot."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, NumericArray
 from l5kit.environment.actions import control_of
-from l5kit.environment.rewards.step_faults import find_faults, write_rear_axle
+from l5kit.environment.rewards.step_faults import AvPlace, OtherRows, find_faults, write_rear_axle
 from l5kit.environment.rewards.step_terms import write_amounts_of
 from l5kit.environment.rewards.step_worth import StepRules, write_worth
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
+from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.road_surface import RoadSurface
 
-__all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "choose_controls", "judge_steps", "scale_actions"]
+__all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "JudgedSteps", "choose_controls", "judge_steps", "scale_actions"]
 
 GOES_ON, IS_OVER, IS_BAD = range(3)
 """States of an environment after a step: the last one has been given an action that is none."""
 
 _SPEED, _ACCELERATION, _YAW_RATE = range(3)
+
+
+class JudgedSteps(NamedTuple):
+    """What became of the steps of N slots, with T terms and K failures.
+
+    Attributes:
+        totals: What the last step was worth, float64 (N,).
+        terms: Its parts, float64 (N, T).
+        sums: Totals and terms of the episodes so far, float64 (N, 1 + T).
+        failures: What went wrong in it, bool (N, K).
+        is_terminated: Whether it has ended the task, bool (N,).
+        is_truncated: Whether it has reached the last frame of an episode without that, bool (N,).
+        states: ``GOES_ON``, ``IS_OVER`` or ``IS_BAD``, int8 (N,).
+    """
+
+    totals: Float64Array
+    terms: Float64Array
+    sums: Float64Array
+    failures: BoolArray
+    is_terminated: BoolArray
+    is_truncated: BoolArray
+    states: NumericArray
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -77,11 +101,13 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
     DeviceSimulation; what is remembered; room; rules; last frames of episodes, counted in their scenes, and which
     actions were none, (N,) each; what is written.
     """
-    slot_places, bank, avs, (rows, places), map_checks, remembered, room, rules, (last_frames, is_bad), out = arguments
+    slot_places, bank, avs, (rows, places), map_checks, remembered, room, rules, ends, out = arguments
+    (sizes, row_starts, found), (last_frames, is_bad), judged = rows, ends, JudgedSteps(*out)
     scenes, paths, (light_starts, light_ranks), expert_arcs_m, ego_poses = bank
     slot_places, scenes, paths = SlotPlaces(*slot_places), SceneStarts(*scenes), PathArrays(*paths)
     boxes, _, motions, num_starts = avs
-    seen_starts, memory, before, now = remembered
+    surface, corners_m, off_road_m = map_checks
+    seen_starts, (collided, num_collided), before, now = remembered
     motions_before, places_before, arcs_before_m, rows_before, yaws_before_rad = before
     motions_now, arcs_now_m = now
     numbers, bounds, worth_rules = rules
@@ -90,14 +116,23 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
     frame_of_scene, is_new = slot_places.frames[item], seen_starts[item] != num_starts[item]
     frame = scenes.frames[scene] + frame_of_scene
     if is_new:
-        seen_starts[item], memory[1][item] = num_starts[item], 0
+        seen_starts[item], num_collided[item] = num_starts[item], 0
         yaws_before_rad[item] = ego_poses[frame - 1, 2]
     motions_now[item, _SPEED], motions_now[item, _ACCELERATION] = motions[item, 0], motions[item, 1]
-    motions_now[item, _YAW_RATE] = _turn(box[2], yaws_before_rad[item]) / numbers[0]
+    motions_now[item, _YAW_RATE] = wrap_angle(box[2] - yaws_before_rad[item]) / numbers[0]
     arcs_now_m[item] = expert_arcs_m[frame]
-    is_close = _find_faults_of(item, avs, rows, memory, map_checks, (lanes, rear_axles_m), counts[item])
+    write_rear_axle(box, rear_axles_m[item])
+    is_close = find_faults(
+        AvPlace(box, abs(motions[item, 0]), corners_m[item], rear_axles_m[item]),
+        item,
+        (row_starts[item], row_starts[item] + sizes[item]),
+        OtherRows(*found),
+        (collided, num_collided),
+        (RoadSurface(*surface), lanes[item]),
+        counts[item],
+    )
     if is_new:
-        _begin(item, out)
+        _begin(item, judged)
     else:
         before_row = rows_before[item]
         write_amounts_of(
@@ -113,56 +148,24 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
             bounds,
             amounts[item],
         )
-        totals, terms, sums, failures = out[0], out[1][item], out[2][item], out[3][item]
-        off_road_m = map_checks[2][item]
-        totals[item], is_failed = write_worth(
-            counts[item], off_road_m, is_close, amounts[item], StepRules(*worth_rules), terms, failures
+        terms, sums, worth_rules = judged.terms[item], judged.sums[item], StepRules(*worth_rules)
+        total, is_failed = write_worth(
+            counts[item], off_road_m[item], is_close, amounts[item], worth_rules, terms, judged.failures[item]
         )
-        sums[0] += totals[item]
+        judged.totals[item] = total
+        sums[0] += total
         for column in range(len(terms)):
             sums[1 + column] += terms[column]
-        _write_ends(item, is_failed, frame_of_scene >= last_frames[item], is_bad[item], out)
-    for column in range(3):
-        motions_before[item, column] = motions_now[item, column]
-        places_before[item, column] = places[item, column]
+        _write_ends(item, is_failed, frame_of_scene >= last_frames[item], is_bad[item], judged)
     arcs_before_m[item], rows_before[item], yaws_before_rad[item] = arcs_now_m[item], frame, box[2]
+    for column in range(3):
+        motions_before[item, column], places_before[item, column] = motions_now[item, column], places[item, column]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _turn(after_rad: float, before_rad: float) -> float:
-    """Return a turn in [-pi, pi), as ``angular_distance`` does."""
-    return (after_rad - before_rad + math.pi) % (2 * math.pi) - math.pi
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_faults_of(
-    slot: int,
-    avs: tuple[Any, ...],
-    rows: tuple[Any, ...],
-    memory: tuple[Int64Array, Int64Array],
-    map_checks: tuple[Any, ...],
-    room: tuple[Int64Array, Float64Array],
-    counts: Int64Array,
-) -> bool:
-    """Write the collisions of a slot, and return whether its AV is close to somebody."""
-    sizes, starts, (groups, others, velocities_mps, track_rows) = rows
-    box, rear_axle_m = avs[0][slot], room[1][slot]
-    write_rear_axle(box, rear_axle_m)
-    return find_faults(
-        (box, abs(avs[2][slot, 0]), map_checks[1][slot], rear_axle_m),
-        slot,
-        (starts[slot], starts[slot] + sizes[slot]),
-        (groups, others, velocities_mps, track_rows),
-        memory,
-        (map_checks[0], room[0][slot]),
-        counts,
-    )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _begin(slot: int, out: tuple[Any, ...]) -> None:
+def _begin(slot: int, judged: JudgedSteps) -> None:
     """Write that nothing has happened yet in an episode."""
-    totals, terms, sums, failures, is_terminated, is_truncated, states = out
+    totals, terms, sums, failures, is_terminated, is_truncated, states = judged
     totals[slot], sums[slot, 0] = 0.0, 0.0
     for column in range(terms.shape[1]):
         terms[slot, column], sums[slot, 1 + column] = 0.0, 0.0
@@ -172,11 +175,11 @@ def _begin(slot: int, out: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_ends(slot: int, is_failed: bool, is_at_end: bool, is_bad: bool, out: tuple[Any, ...]) -> None:
+def _write_ends(slot: int, is_failed: bool, is_at_end: bool, is_bad: bool, judged: JudgedSteps) -> None:
     """Write whether an episode is over, and how the environment stands."""
-    out[4][slot], out[5][slot] = is_failed, is_at_end and not is_failed
-    out[6][slot] = GOES_ON
+    judged.is_terminated[slot], judged.is_truncated[slot] = is_failed, is_at_end and not is_failed
+    judged.states[slot] = GOES_ON
     if is_bad:
-        out[6][slot] = IS_BAD
+        judged.states[slot] = IS_BAD
     elif is_failed or is_at_end:
-        out[6][slot] = IS_OVER
+        judged.states[slot] = IS_OVER

@@ -17,6 +17,7 @@ from l5kit.environment.device.device_simulation_kernels import (
     NUM_NUMBERS,
     REPLAY,
     UNICYCLE,
+    AvArrays,
     check_avs,
     move_avs,
     start_avs,
@@ -33,10 +34,6 @@ __all__ = ["AvArrays", "DeviceModel", "DeviceSimulation", "StepResult"]
 
 DeviceModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
 """A vehicle model that moves AVs on a device."""
-
-AvArrays = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
-"""Of each AV its box, (N, 5), its velocity, (N, 2), its speed, acceleration and steering, (N, 3), and how often its
-slot has started, (N,)."""
 
 _KINDS = {Unicycle: UNICYCLE, InvertibleBicycle: CURVATURE, KinematicBicycle: BICYCLE}
 
@@ -87,6 +84,7 @@ class DeviceSimulation:
         model: As above.
         backend: As above.
         traffic: The road users.
+        avs: The AVs, as kernels take them.
 
     Raises:
         InvalidArgumentError: The bank has no scenes, no paths for the driver, or was made with another speed limit,
@@ -112,10 +110,11 @@ class DeviceSimulation:
         self._every = backend.upload_one(np.arange(num_slots))
         length_m, width_m, _ = bank.log.facts.ego_extent_m
         self._size_m = (float(length_m), float(width_m))
-        self._avs = (
-            backend.upload_one(np.tile([0.0, 0.0, 0.0, *self._size_m], (num_slots, 1))),
-            backend.zeros((num_slots, 2), np.float64),
-            backend.zeros((num_slots, 3), np.float64),
+        self.avs = AvArrays(
+            boxes=backend.upload_one(np.tile([0.0, 0.0, 0.0, *self._size_m], (num_slots, 1))),
+            velocities_mps=backend.zeros((num_slots, 2), np.float64),
+            motions=backend.zeros((num_slots, 3), np.float64),
+            num_starts=backend.zeros(num_slots, np.int64),
         )
         self._no_actions = backend.zeros((num_slots, 2), np.float64)
         self._surface = _upload_surface(None if bank.road is None else bank.road.driving, backend)
@@ -123,13 +122,12 @@ class DeviceSimulation:
             backend.zeros((num_slots, 4, 2), np.float64),
             backend.full((num_slots, 4), -1, np.int64),
         )
-        self._num_starts = backend.zeros(num_slots, np.int64)
         self._found = (
             backend.zeros(num_slots, np.bool_),
             backend.zeros(num_slots, np.float64),
             backend.full(num_slots, True, np.bool_),
         )
-        boxes, motions = backend.tensor(self._avs[0]), backend.tensor(self._avs[2])
+        boxes, motions = backend.tensor(self.avs.boxes), backend.tensor(self.avs.motions)
         is_collided, off_road_m, is_over = (backend.tensor(array) for array in self._found)
         num_driven = backend.tensor(self.traffic.places.num_driven)
         self._result = StepResult(boxes[:, :3], motions[:, 0], is_collided, off_road_m, is_over, num_driven)
@@ -141,17 +139,12 @@ class DeviceSimulation:
     @property
     def boxes(self) -> torch.Tensor:
         """The AVs: world x, y, yaw, length and width, metres and radians, float64 (N, 5); not a copy."""
-        return self.backend.tensor(self._avs[0])
+        return self.backend.tensor(self.avs.boxes)
 
     @property
     def motions(self) -> torch.Tensor:
         """Their speeds in m/s, accelerations in m/s2 and steering in rad, float64 (N, 3); not a copy."""
-        return self.backend.tensor(self._avs[2])
-
-    @property
-    def arrays(self) -> AvArrays:
-        """Boxes, velocities and motions of the AVs, and how often each slot has started, as kernels take them."""
-        return *self._avs, self._num_starts
+        return self.backend.tensor(self.avs.motions)
 
     @property
     def map_checks(self) -> tuple[tuple[Any, ...], DeviceArray, DeviceArray]:
@@ -208,11 +201,11 @@ class DeviceSimulation:
             InvalidArgumentError: Actions are missing, or not wanted, or of another shape or type, or on another device.
         """
         given, traffic, bank = self._actions_of(actions), self.traffic, self.traffic.arrays
-        boxes, velocities_mps, _ = self._avs
-        traffic.move(self._every, (boxes, velocities_mps))
+        avs = self.avs
+        traffic.move(self._every, (avs.boxes, avs.velocities_mps))
         places, is_over = traffic.places, self._found[2]
-        self.backend.run(move_avs, len(self), places, bank.scenes, bank.ego, is_over, self._avs, given, self._mover)
-        traffic.let_in(self._every, boxes)
+        self.backend.run(move_avs, len(self), places, bank.scenes, bank.ego, is_over, avs, given, self._mover)
+        traffic.let_in(self._every, avs.boxes)
         self._check(self._every)
         return self._result
 
@@ -220,13 +213,13 @@ class DeviceSimulation:
         """Put AVs of slots (B,) where they start, let others in, and check them."""
         boxes = np.column_stack([states[:, :3], np.tile(self._size_m, (len(slots), 1))])
         of_slots, of_states, of_boxes = self.backend.upload([slots, states, boxes])
-        self.backend.run(start_avs, len(slots), of_slots, of_states, self._avs, self._corners[1], self._num_starts)
+        self.backend.run(start_avs, len(slots), of_slots, of_states, self.avs, self._corners[1])
         self.traffic.let_in(of_slots, of_boxes)
         self._check(of_slots)
 
     def _check(self, slots: DeviceArray) -> None:
         """Write how AVs of slots (B,) stand."""
-        traffic, boxes = self.traffic, self._avs[0]
+        traffic, boxes = self.traffic, self.avs.boxes
         bank, places, seats, room = traffic.arrays, traffic.places, traffic.seats, traffic.room
         arguments = (slots, places, bank.scenes, bank.rows, seats, room, self._surface, boxes)
         self.backend.run(check_avs, len(slots), *arguments, self._corners, self._found)

@@ -1,7 +1,7 @@
 """Kernels of AVs on a device: where they start, how they move, and what they meet there; one item a slot."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
 
@@ -12,7 +12,17 @@ from l5kit.environment.traffic.traffic_steps import MET, SceneStarts, SlotPlaces
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.simulation.vehicle_steps import Moved, step_bicycle, step_by_curvature, step_unicycle
 
-__all__ = ["BICYCLE", "CURVATURE", "NUM_NUMBERS", "REPLAY", "UNICYCLE", "check_avs", "move_avs", "start_avs"]
+__all__ = [
+    "BICYCLE",
+    "CURVATURE",
+    "NUM_NUMBERS",
+    "REPLAY",
+    "UNICYCLE",
+    "AvArrays",
+    "check_avs",
+    "move_avs",
+    "start_avs",
+]
 
 REPLAY, UNICYCLE, CURVATURE, BICYCLE = range(4)
 """What moves AVs: the log, or a model."""
@@ -24,39 +34,56 @@ _SPEED, _ACCELERATION, _STEERING = range(3)
 """Columns of motions."""
 
 
+class AvArrays(NamedTuple):
+    """The AVs of N slots.
+
+    Attributes:
+        boxes: World x, y, yaw, length and width, metres and radians, float64 (N, 5).
+        velocities_mps: World x and y, float64 (N, 2).
+        motions: Speeds in m/s, accelerations in m/s2 and steering in rad, float64 (N, 3).
+        num_starts: How often each slot has started, int64 (N,).
+    """
+
+    boxes: Float64Array
+    velocities_mps: Float64Array
+    motions: Float64Array
+    num_starts: Int64Array
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def start_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Put an AV where it starts.
 
-    Arguments: slots (B,); x, y, yaw, speed, acceleration and steering, (B, 6); boxes, velocities and motions of all
-    AVs; areas that held their corners; how often each slot has started.
+    Arguments: slots (B,); x, y, yaw, speed, acceleration and steering, (B, 6); all AVs; areas that held their corners.
     """
-    slots, states, avs, areas, num_starts = arguments
+    slots, states, avs, areas = arguments
+    avs = AvArrays(*avs)
     slot = slots[item]
     now = (states[item, 0], states[item, 1], states[item, 2], states[item, 3], states[item, 4], states[item, 5])
     _write_av(avs, slot, now)
     for corner in range(4):
         areas[slot, corner] = -1
-    num_starts[slot] += 1
+    avs.num_starts[slot] += 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Move the AV of a slot into the frame that the traffic has reached, unless its scene was over before.
 
-    Arguments: places of all slots; ``scenes`` and ``ego`` of BankArrays; which slots are over; boxes, velocities and
-    motions of all AVs; actions (N, 2); what moves them, the numbers of the model, and seconds.
+    Arguments: places of all slots; ``scenes`` and ``ego`` of BankArrays; which slots are over; all AVs;
+    actions (N, 2); what moves them, the numbers of the model, and seconds.
     """
     places, scenes, log, is_over, avs, actions, (kind, numbers, step_s) = arguments
     if is_over[item]:
         return
+    avs = AvArrays(*avs)
     if kind == REPLAY:
         places, (log_poses, log_motion, _) = SlotPlaces(*places), log
         row = SceneStarts(*scenes).frames[places.bank_rows[item]] + places.frames[item]
         pose, motion = log_poses[row], log_motion[row]
         _write_av(avs, item, (pose[0], pose[1], pose[2], motion[0], motion[1], motion[3]))
         return
-    box, motion = avs[0][item], avs[2][item]
+    box, motion = avs.boxes[item], avs.motions[item]
     now = (box[0], box[1], box[2], motion[_SPEED], motion[_ACCELERATION], motion[_STEERING], box[3])
     action = (actions[item, 0], actions[item, 1])
     if kind == UNICYCLE:
@@ -91,9 +118,9 @@ def check_avs(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_av(avs: tuple[Float64Array, Float64Array, Float64Array], slot: int, now: Moved) -> None:
+def _write_av(avs: AvArrays, slot: int, now: Moved) -> None:
     """Write the state of an AV."""
-    boxes, velocities_mps, motions = avs
+    boxes, velocities_mps, motions, _ = avs
     x, y, yaw, speed_mps, acceleration, steering = now
     boxes[slot, 0], boxes[slot, 1], boxes[slot, 2] = x, y, yaw
     velocities_mps[slot, 0], velocities_mps[slot, 1] = speed_mps * math.cos(yaw), speed_mps * math.sin(yaw)

@@ -1,6 +1,7 @@
 """Compact observations: what vehicles see of their route, of road users and of lanes, as one row of numbers each."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -34,17 +35,10 @@ from l5kit.lanes.red_lights import (
 )
 from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
 
-__all__ = ["CompactLayout", "LanePoints", "RouteRows", "SeenRows", "VehicleRows", "write_compact_states"]
-
-VehicleRows = tuple[Float64Array, Float64Array, Int64Array, Int64Array]
-"""Boxes of K vehicles, x, y, yaw, length and width, (K, 5), speed, acceleration and steering (K, 3), slots and own rows
-(K,)."""
+__all__ = ["CompactLayout", "LanePoints", "LookRoom", "RouteRows", "SeenRows", "VehicleRows", "write_compact_states"]
 
 SeenRows = tuple[SceneRows, EgoRows, LightRows]
 """Road users, AVs and lights of B slots."""
-
-RouteRows = tuple[PathArrays, Int64Array, Float64Array]
-"""All paths, the path of each vehicle, -1 for none, (K,), and the places on them, (K, 3)."""
 
 Sizes = tuple[int, int, int, float, float]
 """Road users, points of the route and of lanes, metres between those of the route, and the reach, of a layout."""
@@ -54,6 +48,44 @@ _Frame = tuple[float, float, float, float]
 _EGO, _ROUTE, _AGENT, _LANE = len(EGO_COLUMNS), len(ROUTE_COLUMNS), len(AGENT_COLUMNS), len(LANE_COLUMNS)
 _NUM_GROUPS = 3
 _GROUP = AGENT_COLUMNS.index("is_vehicle")
+
+
+class VehicleRows(NamedTuple):
+    """K vehicles that see.
+
+    Attributes:
+        boxes: World x, y, yaw, length and width, float64 (K, 5).
+        motions: Speed, acceleration and steering, m/s, m/s2 and rad, float64 (K, 3).
+        slots: The slot of each, int64 (K,).
+        own_rows: Its own row of the road users, which it does not see, -1 for the AV of its slot, int64 (K,).
+    """
+
+    boxes: Float64Array
+    motions: Float64Array
+    slots: Int64Array
+    own_rows: Int64Array
+
+
+class RouteRows(NamedTuple):
+    """The routes of K vehicles.
+
+    Attributes:
+        paths: All paths, whose lines have lights of their scenes.
+        routes: The path of each, -1 for none, int64 (K,).
+        places: Where each is on it, as :func:`l5kit.lanes.route_places.follow_routes` writes it, float64 (K, 3).
+    """
+
+    paths: PathArrays
+    routes: Int64Array
+    places: Float64Array
+
+
+class LookRoom(NamedTuple):
+    """Room for what one vehicle sees: numbers and distances of road users and points, and lights of points."""
+
+    near: Int64Array
+    far_m2: Float64Array
+    point_ranks: Int64Array
 
 
 def write_compact_states(
@@ -73,12 +105,9 @@ def write_compact_states(
     Args:
         layout: What is written, and where.
         lane_points: The lanes; :meth:`LanePoints.none` without a map, where there are no lights either.
-        vehicles: World boxes (K, 5) and speed, acceleration and steering (m/s, m/s2, rad), float64 (K, 3); the slot of
-            each, int64 (K,); and its own row of the road users, which it does not see, int64 (K,). -1 there is the AV
-            of its slot; all others see that AV too.
+        vehicles: Who sees; all but AVs see the AV of their slot, too.
         seen: Road users (see ``SceneRows``), AVs (``EgoRows``) and lights (``LightRows``) of the slots.
-        routes: All paths, the path of each vehicle, -1 for none, and its place there as
-            :func:`l5kit.lanes.route_places.follow_routes` writes it.
+        routes: The routes of the vehicles.
         out: Takes the observations, float32 (K, ``layout.size``).
 
     Raises:
@@ -86,18 +115,16 @@ def write_compact_states(
     """
     _check(layout, vehicles, seen, routes, out)
     sizes = sizes_of(layout)
-    boxes, motions, slots, own_rows = vehicles
     rows, egos, lights = seen
     paths, of_vehicles, places = routes
     _write_states(
         sizes,
         lane_points.arrays,
-        (_kernel(boxes), _kernel(motions), _kernel(slots), _kernel(own_rows)),
+        VehicleRows(*map(_kernel, vehicles)),
         SceneRows(*map(_kernel, rows)),
         (_kernel(egos[0]), _kernel(egos[1])),
         LightRows(_kernel(lights.frames), _kernel(lights.scenes), SceneLights(*map(_kernel, lights.lights))),
-        PathArrays(*map(_kernel, paths)),
-        (_kernel(of_vehicles), _kernel(places)),
+        RouteRows(PathArrays(*map(_kernel, paths)), _kernel(of_vehicles), _kernel(places)),
         out,
     )
 
@@ -152,15 +179,14 @@ def _write_states(
     rows: SceneRows,
     egos: EgoRows,
     lights: LightRows,
-    paths: PathArrays,
-    routes: tuple[Int64Array, Float64Array],
+    routes: RouteRows,
     out: Float32Array,
 ) -> None:
     """Write what :func:`write_compact_states` says."""
     boxes, motions, slots, own_rows = vehicles
-    of_vehicles, places = routes
+    paths, of_vehicles, places = routes
     most = max(sizes[0], sizes[2])
-    room = (np.empty(most, np.int64), np.empty(most), np.empty(sizes[2], np.int64))
+    room = LookRoom(np.empty(most, np.int64), np.empty(most), np.empty(sizes[2], np.int64))
     for number in range(len(boxes)):
         slot, vehicle = slots[number], (boxes[number], motions[number])
         own, at = (slot, own_rows[number]), (lights.frames[slot], lights.scenes[slot])
@@ -181,7 +207,7 @@ def write_compact_state(
     route: tuple[int, Float64Array],
     lights: SceneLights,
     at: tuple[int, int],
-    room: tuple[Int64Array, Float64Array, Int64Array],
+    room: LookRoom,
 ) -> None:
     """Write the observation of one vehicle.
 
@@ -197,7 +223,7 @@ def write_compact_state(
         route: The path of the vehicle, -1 for none, and where it is on it, (3,).
         lights: Of all scenes.
         at: Frame and scene of the slot, counted in the lights.
-        room: Room for numbers and distances of road users and points, and for lights of points.
+        room: Room for what it sees.
     """
     near, far_m2, point_ranks = room
     (path, place), (frame, scene) = route, at

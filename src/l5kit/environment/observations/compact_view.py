@@ -6,7 +6,7 @@ from gymnasium import spaces
 from l5kit._types import Float32Array, Float64Array, Int64Array
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
-from l5kit.environment.observations.compact_state import write_compact_states
+from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
 
 __all__ = ["CompactView", "compact_space"]
@@ -49,9 +49,9 @@ class CompactView:
         write_compact_states(
             self.layout,
             self._lane_points,
-            (boxes, motions, np.arange(size), np.full(size, -1)),
+            VehicleRows(boxes, motions, np.arange(size), np.full(size, -1)),
             seen=(rows.scene_rows, (boxes, motions[:, :1] * headings), routes.lights),
-            routes=(roads.paths, routes.routes, routes.places),
+            routes=RouteRows(roads.paths, routes.routes, routes.places),
             out=out,
         )
         if out is not self.memory:

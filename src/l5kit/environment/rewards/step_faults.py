@@ -1,6 +1,6 @@
 """Faults of AVs in a step: new collisions with road users, meetings ahead, and corners off the drivable surface."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -187,10 +187,10 @@ def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_faults(
-    av: tuple[Any, ...],
+    av: AvPlace,
     slot: int,
     bounds: tuple[int, int],
-    rows: tuple[Any, ...],
+    rows: OtherRows,
     memory: CollidedTracks,
     map_parts: tuple[RoadSurface, Int64Array],
     counts: Int64Array,
@@ -198,24 +198,23 @@ def find_faults(
     """Write with how many road users one AV collides for the first time, and return whether it is close to somebody.
 
     Args:
-        av: The AV, an :class:`AvPlace`.
+        av: The AV.
         slot: Its slot.
         bounds: First of its road users, and their end.
-        rows: All road users, :class:`OtherRows`.
+        rows: All road users.
         memory: Of all slots; it has room for all rows.
         map_parts: The map, and room for what is looked up there, as :func:`room_for_lanes` makes it.
         counts: Takes the collisions at fault and the others, (2,).
     """
-    place = AvPlace(*av)
-    box, speed_mps, corners_m, rear_axle_m = place
-    groups, others, velocities_mps, track_rows = OtherRows(*rows)
+    box, speed_mps, corners_m, rear_axle_m = av
+    groups, others, velocities_mps, track_rows = rows
     counts[0], counts[1], is_close = 0, 0, False
     for row in range(bounds[0], bounds[1]):
         if groups[row] < 0 or _is_far(box, speed_mps, others, velocities_mps, row):
             continue
         other, velocity_mps = others[row], velocities_mps[row]
         if not boxes_overlap(box, other):
-            if not is_close and _meets(place, other, velocity_mps, map_parts):
+            if not is_close and _meets(av, other, velocity_mps, map_parts):
                 is_close = not _has_collided(memory, slot, track_rows[row])
             continue
         if not _remember(memory, slot, track_rows[row]):

@@ -210,7 +210,9 @@ def write_objects(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def move_seat(
-    seat: tuple[Float64Array, Float64Array, Float64Array],
+    motion: Float64Array,
+    box: Float64Array,
+    velocity_mps: Float64Array,
     path: int,
     paths: PathArrays,
     objects: Float64Array,
@@ -220,7 +222,6 @@ def move_seat(
     pose: Float64Array,
 ) -> None:
     """Move a seat to the next frame, whose numbers are as exact as those of records."""
-    motion, box, velocity_mps = seat
     size = (0.5 * box[3], 0.5 * box[4])
     drive_on(paths, path, motion, size, objects, own_row, ranks, drive, pose)
     way_x, way_y = pose[0, 0] - box[0], pose[0, 1] - box[1]

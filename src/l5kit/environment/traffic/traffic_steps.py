@@ -180,7 +180,7 @@ def _move_one(
     motion, box, velocity_mps = seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat]
     ranks = lights.ranks[lights.starts[step[_FRAME]] : lights.starts[step[_FRAME] + 1]]
     seen, own_row, pose = room.objects[own, : step[_OBJECTS]], room.numbers[own, seat], room.poses[own, seat]
-    move_seat((motion, box, velocity_mps), step[_FIRST] + seat, paths, seen, own_row, ranks, drive, pose)
+    move_seat(motion, box, velocity_mps, step[_FIRST] + seat, paths, seen, own_row, ranks, drive, pose)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
