@@ -10,7 +10,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point
 from l5kit.data.map.centre_lines import CentreLines, project_on_lanes
 from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
 from l5kit.data.proto.road_network_pb2 import TrafficControlElement
@@ -123,10 +123,23 @@ class DrivingMap(ReadOnlyArrays):
 
     def distances_to_surface_m(self, points_m: Float64Array) -> Float64Array:
         """Return how far points (B, 2) are from the drivable surface, 0 on it, infinite from half a metre on, (B,)."""
-        points_m = _as_points(points_m)
-        rows, starts = self.grid.find_near(points_m)
-        distances_m = np.full(len(points_m), np.inf)
-        _measure_distances(points_m, rows, starts, self.area_points_m, self.area_starts, distances_m)
+        return self.distances_of_tracks_m(points_m[:, None])[:, 0]
+
+    def distances_of_tracks_m(self, tracks_m: Float64Array) -> Float64Array:
+        """Return how far points that follow each other are from the drivable surface.
+
+        The area that holds the point before is tried first, which is the right one for most steps of vehicles.
+
+        Args:
+            tracks_m: World x and y of K points in T steps, (K, T, 2).
+
+        Returns:
+            Metres, 0 on the surface and infinite from half a metre on, (K, T).
+        """
+        points_m = _as_points(tracks_m)
+        distances_m = np.zeros(points_m.shape[:2])
+        rows = np.empty(self.grid.most_in_cell, np.int64)
+        _measure_tracks(points_m, self.grid.arrays, rows, (self.area_points_m, self.area_starts), distances_m)
         distances_m[distances_m >= REACH_M] = np.inf
         return distances_m
 
@@ -301,19 +314,26 @@ def _mark_held(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _measure_distances(
-    points_m: Float64Array,
+def _measure_tracks(
+    tracks_m: Float64Array,
+    grid: GridArrays,
     rows: Int64Array,
-    starts: Int64Array,
-    area_points_m: Float64Array,
-    area_starts: Int64Array,
+    areas: tuple[Float64Array, Int64Array],
     distances_m: Float64Array,
 ) -> None:
-    """Lower the distance of each point to that of the nearest of the areas near it."""
-    for point in range(len(points_m)):
-        for slot in range(starts[point], starts[point + 1]):
-            area = rows[slot]
-            polygon = area_points_m[area_starts[area] : area_starts[area + 1]]
-            distances_m[point] = min(distances_m[point], distance_to_polygon(polygon, points_m[point]))
-            if distances_m[point] == 0.0:
-                break
+    """Write the distance of each point of tracks (K, T, 2) to the nearest area; ``rows`` has room for a cell."""
+    points_m, starts = areas
+    for track in range(len(tracks_m)):
+        last = -1
+        for step in range(tracks_m.shape[1]):
+            point_m = tracks_m[track, step]
+            if last >= 0 and is_inside_polygon(points_m[starts[last] : starts[last + 1]], point_m):
+                continue  # the distance is 0 already
+            last, distance_m = -1, np.inf
+            for slot in range(find_near_point(point_m[0], point_m[1], grid, rows)):
+                area = rows[slot]
+                distance_m = min(distance_m, distance_to_polygon(points_m[starts[area] : starts[area + 1]], point_m))
+                if distance_m == 0.0:
+                    last = area
+                    break
+            distances_m[track, step] = distance_m
