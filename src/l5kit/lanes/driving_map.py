@@ -143,6 +143,23 @@ class DrivingMap(ReadOnlyArrays):
         distances_m[distances_m >= REACH_M] = np.inf
         return distances_m
 
+    def hold_tracks(self, tracks_m: Float64Array, is_wanted: BoolArray, kinds: Int64Array) -> BoolArray:
+        """Return whether some lanes hold points that follow each other.
+
+        Args:
+            tracks_m: World x and y of K points in T steps, (K, T, 2).
+            is_wanted: Which lanes count, for N kinds of points, (N, L).
+            kinds: The kind of each point, (K,).
+
+        Returns:
+            (K, T).
+        """
+        points_m = _as_points(tracks_m)
+        is_held = np.zeros(points_m.shape[:2], np.bool_)
+        rows, areas = np.empty(self.grid.most_in_cell, np.int64), (self.area_points_m, self.area_starts)
+        _mark_in_lanes(points_m, self.grid.arrays, rows, areas, is_wanted, kinds, is_held)
+        return is_held
+
     def places_on_lanes_m(self, points_m: Float64Array, lanes: Int64Array) -> Float64Array:
         """Return the length of the centre lines of lanes up to the place nearest to points.
 
@@ -337,3 +354,32 @@ def _measure_tracks(
                     last = area
                     break
             distances_m[track, step] = distance_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_in_lanes(
+    tracks_m: Float64Array,
+    grid: GridArrays,
+    rows: Int64Array,
+    areas: tuple[Float64Array, Int64Array],
+    is_wanted: BoolArray,
+    kinds: Int64Array,
+    is_held: BoolArray,
+) -> None:
+    """Mark the points of tracks (K, T, 2) that a wanted lane holds; ``rows`` has room for a cell."""
+    points_m, starts = areas
+    for track in range(len(tracks_m)):
+        last, wanted = -1, is_wanted[kinds[track]]
+        for step in range(tracks_m.shape[1]):
+            point_m = tracks_m[track, step]
+            if last >= 0 and is_inside_polygon(points_m[starts[last] : starts[last + 1]], point_m):
+                is_held[track, step] = True
+                continue
+            last = -1
+            for slot in range(find_near_point(point_m[0], point_m[1], grid, rows)):
+                lane = rows[slot]
+                is_one = lane < len(wanted) and wanted[lane]
+                if is_one and is_inside_polygon(points_m[starts[lane] : starts[lane + 1]], point_m):
+                    last = lane
+                    break
+            is_held[track, step] = last >= 0
