@@ -13,7 +13,13 @@ from l5kit.evaluation.driving.scene_score import SceneDetails
 from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.evaluation.epdms.terms import EPDMS, TERMS, WindowTerm
 
-__all__ = ["EPDMS", "EPDMS_METRICS"]
+__all__ = ["EPDMS", "EPDMS_METRICS", "NUM_WINDOWS", "SHARE_PLANNED"]
+
+NUM_WINDOWS: Final = "epdms_windows"
+"""Name of the metric that counts windows."""
+
+SHARE_PLANNED: Final = "epdms_planned"
+"""Name of the metric that says which part of them are plans."""
 
 
 def _in_frames(find: Callable[[WindowScores], Float64Array]) -> OfFrames:
@@ -52,7 +58,7 @@ EPDMS_METRICS: Final = (
     ),
     *map(_metric_of, TERMS),
     Metric(
-        name="epdms_windows",
+        name=NUM_WINDOWS,
         label="Windows",
         sentence="windows that EPDMS is the mean of",
         digits=0,
@@ -63,7 +69,7 @@ EPDMS_METRICS: Final = (
         over_scenes="sum",
     ),
     Metric(
-        name="epdms_planned",
+        name=SHARE_PLANNED,
         label="Windows of plans",
         sentence="part of the windows that are plans; the others are what was driven",
         of_score=EPDMS,

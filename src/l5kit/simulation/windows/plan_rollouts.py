@@ -38,8 +38,8 @@ def kept_plans_of(
     if driven.plans is None or driven.plan_times_s is None:
         return plans, has_plan
     kept = driven.plans[places.scenes, places.frames].astype(np.float64)
-    is_known = np.isfinite(kept).all(axis=-1)
-    has_plan = is_known.any(axis=1)
+    is_known: BoolArray = np.all(np.isfinite(kept), axis=-1)
+    has_plan = np.any(is_known, axis=1)
     # plans of one kind have the same times, which most often all have
     kinds, kind_of = np.unique(is_known, axis=0, return_inverse=True)
     for number, kind in enumerate(kinds):
