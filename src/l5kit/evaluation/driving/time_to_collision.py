@@ -149,7 +149,7 @@ def find_meeting_times(
     Args:
         states: The AV in S scenes.
         road_users: The others in the same frames.
-        is_left_out: Rows of N road users from which on their track does not count any more, (N,).
+        is_left_out: Rows of N road users behind whose frame their track does not count any more, (N,).
         looks: How many frames later boxes are looked at, ascending from 0, (L,).
         step_time_s: Time from one frame to the next.
 
@@ -169,7 +169,7 @@ def find_meeting_times(
         (road_users.starts, road_users.tracks, is_left_out),
         road_users.boxes,
         (looks, float(step_time_s)),
-        np.zeros(road_users.num_tracks, np.bool_),
+        np.zeros(road_users.num_tracks, np.int64),
         (ahead_s, around_s),
     )
     return MeetingTimes(ahead_s, around_s)
@@ -240,21 +240,27 @@ def _write_meetings(
     rows_of_frames: tuple[Int64Array, Int64Array, BoolArray],
     others: Float64Array,
     look: tuple[Int64Array, float],
-    has_left: BoolArray,
+    ends: Int64Array,
     times_s: tuple[Float64Array, Float64Array],
 ) -> None:
-    """Lower the times of the frames to the first look at which the moved AV meets somebody who counts."""
+    """Lower the times of the frames to the first look at which the moved AV meets somebody who counts.
+
+    ``ends`` has room for the frames behind which the tracks of a scene do not count any more.
+    """
     boxes, speeds_mps, num_frames = egos
     starts, tracks, is_left_out = rows_of_frames
     looks, step_s = look
     ahead_s, around_s = times_s
     moved, rear_m = np.empty(5), np.empty(2)
     for scene in range(len(num_frames)):
-        has_left[:] = False
-        for frame in range(num_frames[scene] - looks[-1]):
+        ends[:] = num_frames[scene]
+        for frame in range(num_frames[scene]):
             place = scene * boxes.shape[1] + frame
             for row in range(starts[place], starts[place + 1]):
-                has_left[tracks[row]] |= is_left_out[row]
+                if is_left_out[row]:
+                    ends[tracks[row]] = min(ends[tracks[row]], frame)
+        for frame in range(num_frames[scene] - looks[-1]):
+            place = scene * boxes.shape[1] + frame
             if speeds_mps[scene, frame] < STOPPED_MPS:
                 continue
             moved[:] = boxes[scene, frame]
@@ -265,7 +271,7 @@ def _write_meetings(
                 moved[0], moved[1] = boxes[scene, frame, 0] + way_m * cos, boxes[scene, frame, 1] + way_m * sin
                 rear_m[0], rear_m[1] = moved[0] - rear_axle_to_centre_m * cos, moved[1] - rear_axle_to_centre_m * sin
                 for row in range(starts[place + later], starts[place + later + 1]):
-                    if has_left[tracks[row]] or not boxes_overlap(moved, others[row]):
+                    if frame + later > ends[tracks[row]] or not boxes_overlap(moved, others[row]):
                         continue
                     angle_rad = angle_from_heading(moved[2], rear_m, others[row])
                     if angle_rad <= AHEAD_RAD:
