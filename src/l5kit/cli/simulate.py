@@ -297,10 +297,10 @@ def _print_scores(result: "ClosedLoopResult") -> None:
 
 
 def _share_of_plans(share: float) -> str:
-    """Return in words how many of the windows are plans."""
+    """Return in words which part of the windows was planned."""
     if share == 1:
-        return "all of them plans"
-    return "none of them a plan: 4 s as driven" if share == 0 else f"{share:.0%} of them plans, else as driven"
+        return "all of it planned"
+    return "as driven, as there are no plans" if share == 0 else f"{share:.0%}".replace("%", " % planned")
 
 
 def _rate(scenes_per_s: float) -> str:

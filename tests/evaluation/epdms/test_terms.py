@@ -305,7 +305,7 @@ def test_the_next_plan_is_compared_at_the_same_times():
 
 def scores_of(plan, *, rules=None, human=None):
     rows = np.zeros(len(plan.windows), np.int64)
-    return score_windows(plan, rules=rules, human=human, scenes=rows, frames=rows, is_planned=rows == 0)
+    return score_windows(plan, rules=rules, human=human, scenes=rows, frames=rows, planned=np.ones(len(rows)))
 
 
 def test_jerks_of_plans_are_compared_by_the_size_of_the_acceleration():

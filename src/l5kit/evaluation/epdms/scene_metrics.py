@@ -19,7 +19,7 @@ NUM_WINDOWS: Final = "epdms_windows"
 """Name of the metric that counts windows."""
 
 SHARE_PLANNED: Final = "epdms_planned"
-"""Name of the metric that says which part of them are plans."""
+"""Name of the metric that says which part of them was planned."""
 
 
 def _in_frames(find: Callable[[WindowScores], Float64Array]) -> OfFrames:
@@ -70,10 +70,10 @@ EPDMS_METRICS: Final = (
     ),
     Metric(
         name=SHARE_PLANNED,
-        label="Windows of plans",
-        sentence="part of the windows that are plans; the others are what was driven",
+        label="Planned",
+        sentence="part of the windows that was planned: 0 for what was driven; plans that end before go on as they end",
         of_score=EPDMS,
-        of_frames=_in_frames(lambda windows: windows.is_planned.astype(np.float64)),
+        of_frames=_in_frames(lambda windows: windows.planned),
         of_scenes="mean",
     ),
 )

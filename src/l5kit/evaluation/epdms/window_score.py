@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.metric import combine
 from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.evaluation.epdms.details import WindowDetails
@@ -18,7 +18,7 @@ def score_windows(
     human: WindowDetails | None,
     scenes: Int64Array,
     frames: Int64Array,
-    is_planned: BoolArray,
+    planned: Float64Array,
 ) -> WindowScores:
     """Return how well W windows were planned.
 
@@ -31,14 +31,14 @@ def score_windows(
         human: The logged drives of the same seconds, followed by the same tracker; None for no filter.
         scenes: The scene of each window, as the result has it, (W,).
         frames: Its first frame, likewise, (W,).
-        is_planned: Whether it is a plan, and not what was driven, (W,).
+        planned: Which part of it was planned, likewise, (W,).
     """
     terms = {term.name: term.of_windows(ComparedWindows(plan, rules)) for term in TERMS}
     if human is not None:
         terms = {
             term.name: _forgiven(terms[term.name], term.of_windows(ComparedWindows(human, rules))) for term in TERMS
         }
-    return WindowScores(scenes, frames, is_planned, combine(terms, TERMS), terms)
+    return WindowScores(scenes, frames, planned, combine(terms, TERMS), terms)
 
 
 def _forgiven(values: Float64Array, of_human: Float64Array) -> Float64Array:

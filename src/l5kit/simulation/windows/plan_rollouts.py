@@ -22,10 +22,11 @@ __all__ = ["follow_plans", "kept_plans_of", "plans_from_now"]
 
 def kept_plans_of(
     driven: DrivenScenes, places: WindowPlaces, present: VehicleStates, num_steps: int
-) -> tuple[Float64Array, BoolArray]:
-    """Return the plans of windows in steps from now on, (W, num_steps + 1, 3), and which have one, (W,).
+) -> tuple[Float64Array, Float64Array]:
+    """Return the plans of windows in steps from now on, (W, num_steps + 1, 3), and which part is planned, (W,).
 
-    One that ends before goes on with the speed and turn of its end. Where there is none, the AV stays where it is.
+    One that ends before goes on with the speed and turn of its end. Where there is none, the AV stays where it is and
+    the part is 0.
 
     Args:
         driven: The scenes.
@@ -34,20 +35,20 @@ def kept_plans_of(
         num_steps: Steps of a window.
     """
     plans = np.repeat(_poses_of(present)[:, None], num_steps + 1, axis=1)
-    has_plan: BoolArray = np.zeros(len(places), np.bool_)
+    planned = np.zeros(len(places))
     if driven.plans is None or driven.plan_times_s is None:
-        return plans, has_plan
+        return plans, planned
     kept = driven.plans[places.scenes, places.frames].astype(np.float64)
     is_known: BoolArray = np.all(np.isfinite(kept), axis=-1)
-    has_plan = np.any(is_known, axis=1)
     # plans of one kind have the same times, which most often all have
     kinds, kind_of = np.unique(is_known, axis=0, return_inverse=True)
     for number, kind in enumerate(kinds):
-        of_kind = np.flatnonzero((kind_of.reshape(-1) == number) & has_plan)
-        if len(of_kind):
-            actions = Actions(np.ascontiguousarray(kept[of_kind][:, kind]), driven.plan_times_s[kind])
+        if kind.any():
+            of_kind, times_s = np.flatnonzero(kind_of.reshape(-1) == number), driven.plan_times_s[kind]
+            actions = Actions(np.ascontiguousarray(kept[of_kind][:, kind]), times_s)
             plans[of_kind] = plans_from_now(present.taken(of_kind), actions, num_steps)
-    return plans, has_plan
+            planned[of_kind] = min(float(times_s[-1]) / (STEP_S * num_steps), 1.0)
+    return plans, planned
 
 
 def plans_from_now(present: VehicleStates, actions: Actions, num_steps: int) -> Float64Array:

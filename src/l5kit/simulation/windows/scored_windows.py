@@ -59,7 +59,7 @@ def score_windows_of(
     places = find_window_places(driven, drives, params)
     if len(places) == 0:
         none, rows = np.zeros(0), np.zeros(0, np.int64)
-        return WindowScores(rows, rows, none > 0, none, {term.name: none for term in TERMS})
+        return WindowScores(rows, rows, none, none, {term.name: none for term in TERMS})
     body, num_steps = driven.batch.body, params.num_steps
     whole = driven_in_all_frames(driven, drives)
     present = present_states(driven, whole, places)
@@ -72,9 +72,9 @@ def score_windows_of(
         scenes=drives.scenes,
         routes=driven.batch.once(_routes_of),
     )
-    plans, has_plan = kept_plans_of(driven, places, present, num_steps)
+    plans, planned = kept_plans_of(driven, places, present, num_steps)
     as_driven = with_even_times(whole.windows(places.rows, places.scene_frames, num_steps + 1), 0)
-    states = _chosen(has_plan, follow_plans(plans, present, body), as_driven)
+    states = _chosen(planned > 0, follow_plans(plans, present, body), as_driven)
     compared = None
     if rules is not None:
         of_rules = plan_by_rules(driven, places, present, rules=rules, num_steps=num_steps)
@@ -85,7 +85,7 @@ def score_windows_of(
         human=_details_of_log(driven, drives, around),
         scenes=places.rows,
         frames=places.frames,
-        is_planned=has_plan,
+        planned=planned,
     )
 
 
