@@ -1,6 +1,7 @@
 """Windows: plans that were rolled out from frames of scenes on, with the others and the lights of the same seconds."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import LanePaths
 from l5kit.lanes.red_lights import LaneColors
+from l5kit.lanes.route_lanes import lanes_closed_by_red
 
 __all__ = ["PlanWindows", "WindowRoutes"]
 
@@ -38,6 +40,11 @@ class WindowRoutes(ReadOnlyArrays):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_shapes(self, is_of_route=(len(self.paths), self.driving_map.num_lanes))
+
+    @cached_property
+    def closed_by_red(self) -> tuple[Int64Array, Int64Array]:
+        """The lanes that the red light of each lane closes; see :func:`l5kit.lanes.route_lanes.lanes_closed_by_red`."""
+        return lanes_closed_by_red(self.driving_map)
 
 
 @dataclass(frozen=True, eq=False)

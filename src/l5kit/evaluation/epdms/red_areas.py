@@ -7,7 +7,6 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes
 from l5kit.geometry.box_polygon import box_meets_polygon
 from l5kit.lanes.red_lights import RED
-from l5kit.lanes.route_lanes import lanes_closed_by_red
 
 __all__ = ["find_red_areas"]
 
@@ -27,7 +26,7 @@ def find_red_areas(windows: PlanWindows, routes: WindowRoutes) -> BoolArray:
         windows.states.boxes,
         (windows.scenes, colors.scene_starts[windows.scenes] + windows.frames),
         (colors.starts, colors.lanes, colors.ranks),
-        lanes_closed_by_red(driving_map),
+        routes.closed_by_red,
         routes.is_of_route,
         (driving_map.grid.bounds_m, driving_map.area_points_m, driving_map.area_starts),
         is_met,

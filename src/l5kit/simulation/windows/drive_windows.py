@@ -82,7 +82,7 @@ def present_states(driven: DrivenScenes, whole: EgoStates, places: WindowPlaces)
         return states
     return replace(
         states,
-        speeds_mps=driven.motion.speeds_mps[places.scenes, places.frames],
+        speeds_mps=np.copysign(driven.motion.speeds_mps[places.scenes, places.frames], states.speeds_mps),
         accelerations_mps2=driven.motion.accelerations_mps2[places.scenes, places.frames, 0],
         steering_rad=driven.motion.steering_rad[places.scenes, places.frames],
     )
