@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes, require_starts
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point
 from l5kit.data.map.centre_lines import CentreLines, project_on_lanes
@@ -157,7 +157,8 @@ class DrivingMap(ReadOnlyArrays):
         points_m = _as_points(tracks_m)
         is_held = np.zeros(points_m.shape[:2], np.bool_)
         rows, areas = np.empty(self.grid.most_in_cell, np.int64), (self.area_points_m, self.area_starts)
-        _mark_in_lanes(points_m, self.grid.arrays, rows, areas, is_wanted, kinds, is_held)
+        wanted, of_points = as_read_only(is_wanted), as_read_only(kinds)
+        _mark_in_lanes(points_m, self.grid.arrays, rows, areas, wanted, of_points, is_held)
         return is_held
 
     def places_on_lanes_m(self, points_m: Float64Array, lanes: Int64Array) -> Float64Array:

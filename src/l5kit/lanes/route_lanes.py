@@ -22,6 +22,7 @@ def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:
     is_of_route = np.zeros((len(paths), driving_map.num_lanes), np.bool_)
     before, after = _pairs(driving_map)
     for path in np.flatnonzero(paths.has_path).tolist():
+        # segments first, then what leads through junctions from one of them to another, and all of the path at last
         is_of_route[path] = _beside(np.unique(paths.lanes_of(path)), driving_map)
         is_between = driving_map.is_in_junction & _reached(is_of_route[path], before, after, driving_map)
         is_between &= _reached(is_of_route[path], after, before, driving_map)
@@ -38,6 +39,7 @@ def lanes_closed_by_red(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array
     Returns:
         First of the closed lanes of each lane and the end of the last one, (L + 1,), and these.
     """
+    # a row for each lane with its own number, or with those of the lanes ahead
     counts = np.where(driving_map.has_line_at_start, 1, np.diff(driving_map.ahead_starts))
     starts = np.concatenate([[0], np.cumsum(counts)])
     is_own = np.repeat(driving_map.has_line_at_start, counts)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -164,13 +165,13 @@ def find_meeting_times(
     shape = states.is_there.shape
     ahead_s, around_s = np.full(shape, np.inf), np.full(shape, np.inf)
     _write_meetings(
-        (states.boxes, states.speeds_mps, states.num_frames),
-        float(states.body.rear_axle_to_centre_m),
-        (road_users.starts, road_users.tracks, is_left_out),
-        road_users.boxes,
-        (looks, float(step_time_s)),
+        _Egos(states.boxes, states.speeds_mps, states.num_frames, float(states.body.rear_axle_to_centre_m)),
+        _Others(road_users.starts, road_users.tracks, is_left_out, road_users.boxes),
+        looks,
+        float(step_time_s),
         np.zeros(road_users.num_tracks, np.int64),
-        (ahead_s, around_s),
+        ahead_s,
+        around_s,
     )
     return MeetingTimes(ahead_s, around_s)
 
@@ -233,47 +234,65 @@ def meeting_time(
     return np.inf
 
 
+class _Egos(NamedTuple):
+    """AVs in S scenes of up to F frames, as kernels take them; fields as in :class:`EgoStates`."""
+
+    boxes: Float64Array
+    speeds_mps: Float64Array
+    num_frames: Int64Array
+    rear_axle_to_centre_m: float
+
+
+class _Others(NamedTuple):
+    """Rows of others, as kernels take them: fields as in :class:`RoadUsers`, and which end their track."""
+
+    starts: Int64Array
+    tracks: Int64Array
+    is_left_out: BoolArray
+    boxes: Float64Array
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_meetings(
-    egos: tuple[Float64Array, Float64Array, Int64Array],
-    rear_axle_to_centre_m: float,
-    rows_of_frames: tuple[Int64Array, Int64Array, BoolArray],
-    others: Float64Array,
-    look: tuple[Int64Array, float],
+    egos: _Egos,
+    others: _Others,
+    looks: Int64Array,
+    step_s: float,
     ends: Int64Array,
-    times_s: tuple[Float64Array, Float64Array],
+    ahead_s: Float64Array,
+    around_s: Float64Array,
 ) -> None:
     """Lower the times of the frames to the first look at which the moved AV meets somebody who counts.
 
     ``ends`` has room for the frames behind which the tracks of a scene do not count any more.
     """
-    boxes, speeds_mps, num_frames = egos
-    starts, tracks, is_left_out = rows_of_frames
-    looks, step_s = look
-    ahead_s, around_s = times_s
+    starts, tracks = others.starts, others.tracks
     moved, rear_m = np.empty(5), np.empty(2)
-    for scene in range(len(num_frames)):
-        ends[:] = num_frames[scene]
-        for frame in range(num_frames[scene]):
-            place = scene * boxes.shape[1] + frame
-            for row in range(starts[place], starts[place + 1]):
-                if is_left_out[row]:
+    for scene in range(len(egos.num_frames)):
+        # the frame of each track behind which it is left out
+        ends[:] = egos.num_frames[scene]
+        first = scene * egos.boxes.shape[1]
+        for frame in range(egos.num_frames[scene]):
+            for row in range(starts[first + frame], starts[first + frame + 1]):
+                if others.is_left_out[row]:
                     ends[tracks[row]] = min(ends[tracks[row]], frame)
-        for frame in range(num_frames[scene] - looks[-1]):
-            place = scene * boxes.shape[1] + frame
-            if speeds_mps[scene, frame] < STOPPED_MPS:
+        for frame in range(egos.num_frames[scene] - looks[-1]):
+            speed_mps = egos.speeds_mps[scene, frame]
+            if speed_mps < STOPPED_MPS:
                 continue
-            moved[:] = boxes[scene, frame]
+            moved[:] = egos.boxes[scene, frame]
             cos, sin = np.cos(moved[2]), np.sin(moved[2])
             for later in looks:
+                # the AV straight on, and the others where the later frame has them
                 time_s = later * step_s
-                way_m = time_s * speeds_mps[scene, frame]
-                moved[0], moved[1] = boxes[scene, frame, 0] + way_m * cos, boxes[scene, frame, 1] + way_m * sin
-                rear_m[0], rear_m[1] = moved[0] - rear_axle_to_centre_m * cos, moved[1] - rear_axle_to_centre_m * sin
-                for row in range(starts[place + later], starts[place + later + 1]):
-                    if frame + later > ends[tracks[row]] or not boxes_overlap(moved, others[row]):
+                moved[0] = egos.boxes[scene, frame, 0] + time_s * speed_mps * cos
+                moved[1] = egos.boxes[scene, frame, 1] + time_s * speed_mps * sin
+                rear_m[0] = moved[0] - egos.rear_axle_to_centre_m * cos
+                rear_m[1] = moved[1] - egos.rear_axle_to_centre_m * sin
+                for row in range(starts[first + frame + later], starts[first + frame + later + 1]):
+                    if frame + later > ends[tracks[row]] or not boxes_overlap(moved, others.boxes[row]):
                         continue
-                    angle_rad = angle_from_heading(moved[2], rear_m, others[row])
+                    angle_rad = angle_from_heading(moved[2], rear_m, others.boxes[row])
                     if angle_rad <= AHEAD_RAD:
                         ahead_s[scene, frame] = min(ahead_s[scene, frame], time_s)
                     if angle_rad <= BEHIND_RAD:

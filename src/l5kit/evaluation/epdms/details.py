@@ -61,6 +61,7 @@ class WindowDetails(ReadOnlyArrays):
         The AV is to blame for those to its side where it is in several lanes or off the road.
         """
         kinds = find_kinds(self.states, self.windows.road_users)
+        # who is hit from the side is rare, and so are the frames of which it is asked where the AV is
         rows = np.flatnonzero(kinds == CollisionKind.LATERAL)
         is_aside = np.zeros(len(kinds), np.bool_)
         is_aside[rows] = self._are_aside(self.windows.road_users.frames_of_rows[rows])
@@ -77,6 +78,7 @@ class WindowDetails(ReadOnlyArrays):
         times = find_meeting_times(
             self.states, self.windows.road_users, is_left_out=is_left_out, looks=looks, step_time_s=STEP_S
         )
+        # those to its sides matter only where they are met sooner, and so only there it is asked where the AV is
         times_s = times.ahead_s.copy()
         frames = np.flatnonzero(times.around_s < times.ahead_s)
         looks_aside = self._are_aside(frames) | self._are_in_junction(frames)

@@ -108,6 +108,7 @@ def bounds_of_meetings(states: EgoStates, ahead_s: float) -> Float64Array:
         states: The AV, all frames there, (W, T).
         ahead_s: For how long it is moved on.
     """
+    # half the sum of length and width is more than half the diagonal
     body = states.body
     moved_m = states.positions_m + ahead_s * states.speeds_mps[..., None] * states.directions
     places_m = np.concatenate([states.positions_m, moved_m], axis=1)

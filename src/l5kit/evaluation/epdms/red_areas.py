@@ -1,5 +1,7 @@
 """Lanes that are closed by red lights: where the AV's box meets the area of one on its route."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -11,6 +13,38 @@ from l5kit.lanes.red_lights import RED
 __all__ = ["find_red_areas"]
 
 
+class _Lights(NamedTuple):
+    """The lanes that are yellow or red in frames, and which lanes each closes when it is red.
+
+    Attributes:
+        starts: First row of each frame and the end of the last one.
+        lanes: Lane of each row.
+        ranks: Its light.
+        closed_starts: First of the closed lanes of each lane and the end of the last one.
+        closed_lanes: These.
+    """
+
+    starts: Int64Array
+    lanes: Int64Array
+    ranks: Int64Array
+    closed_starts: Int64Array
+    closed_lanes: Int64Array
+
+
+class _Areas(NamedTuple):
+    """The areas of lanes.
+
+    Attributes:
+        bounds_m: Lowest and highest x and y of each, (L, 2, 2).
+        points_m: Corners of all, (any, 2).
+        starts: First corner of each and the end of the last one.
+    """
+
+    bounds_m: Float64Array
+    points_m: Float64Array
+    starts: Int64Array
+
+
 def find_red_areas(windows: PlanWindows, routes: WindowRoutes) -> BoolArray:
     """Return in which states the box of the AV meets a lane of its route that a red light closes, (W, T).
 
@@ -20,15 +54,14 @@ def find_red_areas(windows: PlanWindows, routes: WindowRoutes) -> BoolArray:
     """
     is_met = np.zeros(windows.states.is_there.shape, np.bool_)
     colors, driving_map = routes.colors, routes.driving_map
-    if colors is None or len(colors.lanes) == 0:
+    if colors is None:
         return is_met
     _mark_red(
         windows.states.boxes,
-        (windows.scenes, colors.scene_starts[windows.scenes] + windows.frames),
-        (colors.starts, colors.lanes, colors.ranks),
-        routes.closed_by_red,
-        routes.is_of_route,
-        (driving_map.grid.bounds_m, driving_map.area_points_m, driving_map.area_starts),
+        colors.scene_starts[windows.scenes] + windows.frames,
+        _Lights(colors.starts, colors.lanes, colors.ranks, *routes.closed_by_red),
+        routes.is_of_route[windows.scenes],
+        _Areas(driving_map.grid.bounds_m, driving_map.area_points_m, driving_map.area_starts),
         is_met,
     )
     return is_met
@@ -37,32 +70,31 @@ def find_red_areas(windows: PlanWindows, routes: WindowRoutes) -> BoolArray:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _mark_red(
     boxes: Float64Array,
-    places: tuple[Int64Array, Int64Array],
-    colors: tuple[Int64Array, Int64Array, Int64Array],
-    closed: tuple[Int64Array, Int64Array],
+    first_frames: Int64Array,
+    lights: _Lights,
     is_of_route: BoolArray,
-    areas: tuple[Float64Array, Float64Array, Int64Array],
+    areas: _Areas,
     is_met: BoolArray,
 ) -> None:
-    """Mark the states whose boxes meet closed lanes of their routes."""
-    scenes, first_frames = places
-    color_starts, color_lanes, ranks = colors
-    closed_starts, closed_lanes = closed
-    bounds_m, points_m, starts = areas
+    """Mark the states (W, T) whose boxes meet closed lanes of their routes, (W, L)."""
     for window in range(len(boxes)):
-        on_route = is_of_route[scenes[window]]
         for step in range(boxes.shape[1]):
-            box = boxes[window, step]
-            reach_m = 0.5 * (box[3] + box[4])
-            frame = first_frames[window] + step
-            for row in range(color_starts[frame], color_starts[frame + 1]):
-                if ranks[row] < RED or is_met[window, step]:
+            frame, box = first_frames[window] + step, boxes[window, step]
+            for row in range(lights.starts[frame], lights.starts[frame + 1]):
+                if lights.ranks[row] < RED:
                     continue
-                for slot in range(closed_starts[color_lanes[row]], closed_starts[color_lanes[row] + 1]):
-                    lane = closed_lanes[slot]
-                    is_far = not on_route[lane]
-                    for axis in range(2):
-                        is_far = is_far or box[axis] + reach_m < bounds_m[lane, 0, axis]
-                        is_far = is_far or box[axis] - reach_m > bounds_m[lane, 1, axis]
-                    if not is_far and box_meets_polygon(box, points_m[starts[lane] : starts[lane + 1]]):
+                lane = lights.lanes[row]
+                for slot in range(lights.closed_starts[lane], lights.closed_starts[lane + 1]):
+                    closed = lights.closed_lanes[slot]
+                    if is_of_route[window, closed] and _is_on(box, closed, areas):
                         is_met[window, step] = True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_on(box: Float64Array, lane: int, areas: _Areas) -> bool:
+    """Return whether a box meets the area of a lane."""
+    reach_m = 0.5 * (box[3] + box[4])
+    for axis in range(2):
+        if box[axis] + reach_m < areas.bounds_m[lane, 0, axis] or box[axis] - reach_m > areas.bounds_m[lane, 1, axis]:
+            return False
+    return box_meets_polygon(box, areas.points_m[areas.starts[lane] : areas.starts[lane + 1]])

@@ -77,6 +77,7 @@ def drives_in_direction(compared: ComparedWindows) -> Float64Array:
     ways_m = np.zeros(details.states.is_there.shape)
     steps_m = np.diff(details.states.positions_m, axis=1)
     ways_m[:, 1:] = np.hypot(steps_m[..., 0], steps_m[..., 1])
+    # as progress against a lane, of which the farthest way back within a second decides
     sums_m = sum_over_last_second(np.where(details.is_centre_astray, -ways_m, 0.0), details.states)
     return _where(details.has_route, driving_direction_compliance(sums_m))
 
@@ -101,6 +102,7 @@ def progress(compared: ComparedWindows) -> Float64Array:
     longest_m = own_m * product_of_multipliers(details)
     if compared.rules is not None:
         longest_m = np.maximum(longest_m, _way_along_route(compared.rules) * product_of_multipliers(compared.rules))
+    # where nobody gets far, as behind a queue, progress says nothing
     is_free = longest_m > details.params.free_way_m
     ratios = np.divide(own_m, longest_m, out=np.ones(len(own_m)), where=is_free)
     return _where(details.has_route, np.minimum(ratios, 1.0))
@@ -144,6 +146,7 @@ def extended_comfort(compared: ComparedWindows) -> Float64Array:
         (signals.yaw_rates_radps, params.yaw_rate_radps),
         (signals.yaw_accelerations_radps2, params.yaw_acceleration_radps2),
     ):
+        # the states of both, which the second one has a stride earlier
         differences = values[firsts, num_between:] - values[seconds, : values.shape[1] - num_between]
         is_alike &= np.sqrt((differences**2).mean(axis=1)) <= most
     found = np.full(len(windows), np.nan)

@@ -41,6 +41,7 @@ class WindowPlaces:
 def find_window_places(driven: DrivenScenes, drives: ScoredDrives, params: EpdmsParams) -> WindowPlaces:
     """Return all windows of scenes that have their past and their future, one every stride from the start on."""
     num_frames = drives.details.states.is_there.shape[1]
+    # the last window ends with the last frame; before the first one there may be frames that were not simulated
     grid = np.arange(0, max(num_frames - params.num_steps, 0), params.num_between)
     starts = driven.batch.starts[drives.scenes]
     rows, columns = np.nonzero(starts[:, None] + grid >= params.num_past)

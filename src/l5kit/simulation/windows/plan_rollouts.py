@@ -64,6 +64,7 @@ def follow_plans(plans: Float64Array, present: VehicleStates, body: EgoBody) -> 
         present: The AVs now.
         body: Their box.
     """
+    # the first states, whose sideways acceleration follows from the steering, as that of all others does
     tracking = _tracking(plans.shape[1] - 1)
     states = np.empty((*plans.shape[:2], rollout.NUM_COLUMNS))
     wheel_base_m = tracking.vehicle[1] * body.length_m
@@ -75,10 +76,10 @@ def follow_plans(plans: Float64Array, present: VehicleStates, body: EgoBody) -> 
     return EgoStates(
         timestamps_s=times_s.copy(),
         is_there=np.ones(states.shape[:2], np.bool_),
-        positions_m=states[..., [rollout.X, rollout.Y]],
+        positions_m=np.stack([states[..., rollout.X], states[..., rollout.Y]], axis=-1),
         yaws_rad=states[..., rollout.YAW].copy(),
         speeds_mps=np.abs(states[..., rollout.SPEED]),
-        accelerations_mps2=states[..., [rollout.ACCELERATION, rollout.ACROSS]],
+        accelerations_mps2=np.stack([states[..., rollout.ACCELERATION], states[..., rollout.ACROSS]], axis=-1),
         body=body,
     )
 

@@ -35,6 +35,7 @@ def plan_by_rules(
     plans = np.empty((len(places), num_steps + 1, 3))
     memory: dict[str, object] = {}
     for frame in np.unique(places.frames).tolist():
+        # the drivers of simulations see one frame of each scene at a time
         windows = np.flatnonzero(places.frames == frame)
         scenes, now = places.scenes[windows], places.scene_frames[windows]
         egos, buffer, batch = present.taken(windows), driven.buffer, driven.batch
@@ -51,6 +52,7 @@ def plan_by_rules(
             memory=memory,
             buffer=buffer,
         )
-        actions = Actions(rules.plan_anew(state), rules.times_s[1 : num_steps + 1])
+        planned = rules.plan_anew(state)
+        actions = Actions(planned, rules.times_s[1 : planned.shape[1] + 1])
         plans[windows] = plans_from_now(egos, actions, num_steps)
     return plans

@@ -60,6 +60,7 @@ def score_windows_of(
     if len(places) == 0:
         none, rows = np.zeros(0), np.zeros(0, np.int64)
         return WindowScores(rows, rows, none, none, {term.name: none for term in TERMS})
+    # what is the same whatever the AVs do: the others, the past, the route
     body, num_steps = driven.batch.body, params.num_steps
     whole = driven_in_all_frames(driven, drives)
     present = present_states(driven, whole, places)
@@ -72,9 +73,11 @@ def score_windows_of(
         scenes=drives.scenes,
         routes=driven.batch.once(_routes_of),
     )
+    # what the planner wants, or where it gave no plan, what became of its controls
     plans, planned = kept_plans_of(driven, places, present, num_steps)
     as_driven = with_even_times(whole.windows(places.rows, places.scene_frames, num_steps + 1), 0)
     states = _chosen(planned > 0, follow_plans(plans, present, body), as_driven)
+    # what the rule planner would do from the same states
     compared = None
     if rules is not None:
         of_rules = plan_by_rules(driven, places, present, rules=rules, num_steps=num_steps)
@@ -142,20 +145,29 @@ def _details_of_log(driven: DrivenScenes, drives: ScoredDrives, around: _Surroun
     planned = logged.windows(scenes, frames, num_steps + 1)
     plans = np.concatenate([planned.positions_m, planned.yaws_rad[..., None]], axis=-1)
     present, _ = logged_states(batch, scenes, frames)
-    road_users = drives.details.road_users
-    if driven.was_driven.any():
-        arrays = [batch.arrays[scene] for scene in drives.scenes.tolist()]
-        road_users = read_road_users(arrays, threshold=batch.threshold)
     around_log = _Surroundings(
         params,
         places,
-        road_users,
+        _logged_users(driven, drives),
         past=logged.windows(scenes, frames - params.num_past, params.num_past),
         driven=drives.details.expert,
         scenes=drives.scenes,
         routes=around.routes,
     )
     return around_log.details_of(follow_plans(plans, present, batch.body))
+
+
+def _logged_users(driven: DrivenScenes, drives: ScoredDrives) -> RoadUsers:
+    """Return the others where the log has them, which is where the simulation does if nobody drove any of them."""
+    batch = driven.batch
+    was_driven = np.isin(drives.scenes, batch.tracks.scenes_of_tracks[driven.was_driven])
+    if not was_driven.any():
+        return drives.details.road_users
+    arrays = [
+        batch.arrays[scene] if is_elsewhere else seen
+        for scene, is_elsewhere, seen in zip(drives.scenes.tolist(), was_driven.tolist(), drives.arrays, strict=True)
+    ]
+    return read_road_users(arrays, threshold=batch.threshold)
 
 
 def _routes_of(batch: SceneBatch) -> WindowRoutes | None:
