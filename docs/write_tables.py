@@ -4,11 +4,12 @@
 Usage: python docs/write_tables.py
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from l5kit.evaluation.driving import METRICS
-from l5kit.evaluation.driving.metric import MULTIPLIER
+from l5kit.evaluation.driving.metric import MULTIPLIER, MetricFacts
+from l5kit.evaluation.epdms import TERMS
 from l5kit.sampling.sample_keys import KEYS_BY_DATASET, ROWS_OF_AV, SIZES, SampleKey
 
 FOLDER = Path(__file__).parent
@@ -85,18 +86,27 @@ _TABLE_OF_METRICS = ("<!-- metrics: printed by docs/write_tables.py -->", "<!-- 
 
 def scores_page() -> str:
     """Return ``closed_loop_scores.md`` with the table of the metrics of the score."""
-    page = (FOLDER / "closed_loop_scores.md").read_text(encoding="utf-8")
+    return _with_table("closed_loop_scores.md", METRICS)
+
+
+def closed_loop_page() -> str:
+    """Return ``closed_loop.md`` with the table of the terms of EPDMS."""
+    return _with_table("closed_loop.md", TERMS)
+
+
+def _with_table(name: str, metrics: Sequence[MetricFacts]) -> str:
+    page = (FOLDER / name).read_text(encoding="utf-8")
     start, end = _TABLE_OF_METRICS
     before, _, rest = page.partition(start)
     lines = ["| metric | role | it is | told as |", "| --- | --- | --- | --- |"]
-    for metric in METRICS:
+    for metric in metrics:
         role = metric.role if metric.role == MULTIPLIER else f"weight {metric.role:g}"
         needs_map = "; needs a map" if metric.needs_map else ""
         lines.append(f"| `{metric.name}` | {role} | {metric.sentence}{needs_map} | {metric.label} |")
     return "\n".join([before + start, "", *lines, "", end + rest.partition(end)[2]])
 
 
-PAGES = {"samples.md": samples_page, "closed_loop_scores.md": scores_page}
+PAGES = {"samples.md": samples_page, "closed_loop_scores.md": scores_page, "closed_loop.md": closed_loop_page}
 """What prints each document, by its name."""
 
 if __name__ == "__main__":

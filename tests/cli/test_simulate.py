@@ -239,3 +239,20 @@ def test_a_true_log_is_taken_to_score_against(l5kit, city, tmp_path):
     refused = l5kit("simulate", city, "--out", tmp_path / "other", *FEW, "--truth", log, "--agents", "idm")
     assert refused.exit_code == 1
     assert "--agents is 'idm', who drives them elsewhere" in " ".join(refused.stderr.split())
+
+
+def test_plans_can_be_scored_by_epdms(l5kit, city, tmp_path):
+    asked = ("--out", tmp_path / "out", "--frames", 60, "--planner", "constant-velocity", "--score", "nuplan")
+    done = l5kit("simulate", city, *asked, "--score", "epdms", "--scenes", "0:2")
+    assert done.exit_code == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    for each in ("Means over the scenes", "Means over the windows", "epdms lane keeping", "windows", "2, 75 % planned"):
+        assert each in text
+    alone = l5kit("simulate", city, "--out", tmp_path / "alone", *asked[2:6], "--score", "epdms", "--json")
+    assert json.loads(alone.stdout)["score"] == json.loads(alone.stdout)["metrics"]["epdms"]
+
+
+def test_a_score_that_is_not_there_is_an_error(l5kit, city, tmp_path):
+    done = l5kit("simulate", city, "--out", tmp_path / "out", "--score", "epdm")
+    assert done.exit_code != 0
+    assert "--score is 'epdm' (did you mean 'epdms'?); allowed are nuplan, epdms" in " ".join(done.stderr.split())

@@ -54,7 +54,8 @@ from l5kit.closedloop import ClosedLoopOptions, simulate
 for planner, agents in (("idm", "idm"), ("rules", "idm"), ("constant-velocity", "constant-velocity")):
     with TemporaryDirectory() as folder:
         options = ClosedLoopOptions(show_bar=False)
-        done = simulate(sys.argv[1], Path(folder) / "out", planner=planner, agents=agents, options=options)
+        asked = {"planner": planner, "agents": agents, "score": "nuplan,epdms"}
+        done = simulate(sys.argv[1], Path(folder) / "out", **asked, options=options)
         assert not done.failed, done.failed
 print(",".join(compiled))
 """

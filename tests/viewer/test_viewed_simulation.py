@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("tornado")
 
+from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.data import ChunkedDataset
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.simulation.folder.simulation_folder import SimulationFolder
@@ -71,6 +72,21 @@ def test_a_drive_has_its_log_plans_and_values_from_the_origin_of_its_scene(drive
     np.testing.assert_allclose(drive.arrays["log_distance"], gaps_m, atol=2e-3)
     assert drive.arrays["off_road"].max() == 0.5
     assert np.isnan(drive.arrays["time_to_collision"]).any()
+
+
+def test_epdms_is_a_curve_that_holds_for_its_windows_and_its_terms_are_values_and_failures(city, tmp_path, unpack):
+    options = ClosedLoopOptions(show_bar=False, scenes=slice(0, 1))
+    simulate(city, tmp_path / "out", planner="constant-velocity", score="epdms", options=options)
+    drive = unpack(ViewedSimulation(SimulationFolder(tmp_path / "out")).drive_bytes(0))
+    assert [curve["key"] for curve in drive.facts["curves"] if curve["key"].startswith("epdms")] == ["epdms"]
+    values = drive.arrays["epdms"]
+    assert np.flatnonzero(np.isfinite(values)).tolist() == list(range(15, 56))  # the last window begins in frame 55
+    for first in range(15, 55, 5):
+        assert len(set(values[first : first + 5].tolist())) == 1
+    names = [metric["name"] for metric in drive.facts["metrics"]]
+    assert names[:2] == ["epdms", "epdms_no_at_fault_collisions"]
+    kinds = {failure["kind"] for failure in drive.facts["failures"]}
+    assert "epdms_drivable_area_compliance" in kinds
 
 
 def test_failures_name_their_track_as_a_text(driven_view, unpack):

@@ -42,8 +42,10 @@ from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.lane_places import are_in_several_lanes
 from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_states import read_road_users
+from l5kit.evaluation.epdms.params import EpdmsParams
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.lanes.lane_paths import TrackPoses
 from l5kit.lanes.red_lights import LightRows, SceneLights
@@ -62,6 +64,7 @@ from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSi
 from l5kit.simulation.engine.scored_drives import score_drives
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_following import SceneRows
+from l5kit.simulation.windows.scored_windows import score_windows_of
 
 _BATCH_SIZE = 4
 
@@ -174,6 +177,9 @@ def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
         paths, users = paths_of_avs(batch), details.road_users
         find_gaps_at_appearance(details.states, users, paths, path_of_scene=drives.scenes)
         _ = details.gaps_m  # which metrics of users ask for
+        score_windows_of(driven, drives, params=EpdmsParams(horizon_s=1.0, past_s=0.5), rules=RulePlanner())
+        # what windows rarely ask for
+        are_in_several_lanes(details.states.boxes[:, 0], road.driving)
     read_road_users([driven.arrays(0)])
     tag_scenes(log, open_map(files), scenes=[0])
 

@@ -21,10 +21,13 @@ from l5kit.cli.options import (
 from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut, require_writable_folder
 from l5kit.engines.opening import open_workers
 from l5kit.errors import install_command
+from l5kit.evaluation.driving.metric import NUPLAN
+from l5kit.evaluation.epdms.scene_metrics import EPDMS, NUM_WINDOWS, SHARE_PLANNED
 
 if TYPE_CHECKING:
     from l5kit.closedloop.result import ClosedLoopResult
 
+_COUNTS_OF_WINDOWS = (NUM_WINDOWS, SHARE_PLANNED)
 _MOST_LISTED = 5
 """Failed scenes, and scenes in which somebody appears close, that are told of; all are in scores.json."""
 
@@ -129,6 +132,15 @@ def simulate(
             help="A metric of your own beside those of the score, whose code runs; may be given several times.",
         ),
     ] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="nuplan|epdms",
+            show_default=False,
+            help="How drives are scored: nuplan (the default), a score of each scene; epdms, that of NAVSIM v2 for the "
+            "plans of its windows of 4 s; nuplan,epdms for both.",
+        ),
+    ] = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     as_json: JsonOption = False,
@@ -174,6 +186,7 @@ def simulate(
             truth=truth,
             fallback=fallback,
             metrics=metrics or (),
+            score=score or NUPLAN,
             options=replace(options, workers=carriers),
         )
     num_driven = result.num_scenes + len(result.unscored)
@@ -252,25 +265,42 @@ def _print_scores(result: "ClosedLoopResult") -> None:
             firsts = [f"track {each['track']} in frame {each['frame']} of scene {each['scene']}" for each in appeared]
             more = ", ..." if len(firsts) > _MOST_LISTED else ""
             facts["appeared close"] = f"{totals['appeared_close']:,}: {', '.join(firsts[:_MOST_LISTED])}{more}"
+        if (windows := result.metrics.get(NUM_WINDOWS)) is not None:
+            facts["windows"] = f"{windows:,.0f}, {_share_of_plans(result.metrics[SHARE_PLANNED] or 0.0)}"
         facts["driven"] = f"{totals['way_m']:,.0f} m, the log {totals['expert_way_m']:,.0f} m"
     print_facts(f"Simulated {scores['planner']}", facts | {"written to": str(result.folder)})
     if not result.num_scenes:
         return
+    # a table for each score, and one for what the user adds
     name = "score without a map" if result.is_without_map else "score"
-    rows = [[name, _number(result.score), ""]]
-    added = []
+    rows, of_windows, added = [[name, _number(result.score), ""]], [], []
     for metric in result.about_metrics:
         value, failing = result.metrics[metric.name], str(scores["scenes_failing"][metric.name])
+        lacks_map = result.is_without_map and metric.needs_map
+        row = [metric.name.replace("_", " "), _number(value), "needs a map" if lacks_map else failing]
+        if metric.of_score == EPDMS:
+            if metric.name not in _COUNTS_OF_WINDOWS:
+                of_windows.append(row if metric.role is not None else [*row[:2], ""])
+            continue
         if metric.role is None:
             text = "-" if value is None else f"{value:.{metric.digits}f} {metric.unit}".rstrip()
             fold = metric.over_scenes if isinstance(metric.over_scenes, str) else f"percentile {metric.over_scenes:g}"
             added.append([metric.label, fold, text, "" if metric.passes_from is None else failing])
             continue
-        lacks_map = result.is_without_map and metric.needs_map
-        rows.append([metric.name.replace("_", " "), _number(value), "needs a map" if lacks_map else failing])
-    print_table("Means over the scenes, 0 to 1", ("metric", "mean", "scenes below 1"), rows)
+        rows.append(row)
+    if len(rows) > 1:
+        print_table("Means over the scenes, 0 to 1", ("metric", "mean", "scenes below 1"), rows)
+    if of_windows:
+        print_table("Means over the windows of scenes, 0 to 1", ("metric", "mean", "scenes below 1"), of_windows)
     if added:
         print_table("Metrics of your own", ("metric", "of scenes", "value", "scenes that fail"), added)
+
+
+def _share_of_plans(share: float) -> str:
+    """Return in words which part of the windows was planned."""
+    if share == 1:
+        return "all of it planned"
+    return "as driven, as there are no plans" if share == 0 else f"{share:.0%}".replace("%", " % planned")
 
 
 def _rate(scenes_per_s: float) -> str:

@@ -122,7 +122,7 @@ class SimulateBlock:
             batch,
             ego=setup.planner.seat,
             agents=setup.agents.seat,
-            keeps_plans=options.keeps_plans,
+            keeps_plans=options.keeps_plans or setup.measured.needs_windows,
             strict=options.strict,
         )
         return simulation.run()
@@ -131,13 +131,18 @@ class SimulateBlock:
         """Return the scenes of a batch."""
         finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
         with np.errstate(over="ignore"):  # found by find_overflow
-            scored = score_driven(driven, self.setup.measured.metrics, self._by_place(driven, truth))
+            scored = score_driven(
+                driven,
+                self.setup.measured,
+                self._by_place(driven, truth),
+                is_by_rules=self.setup.planner.is_rule_planner,
+            )
         for place, (row, frames) in scored.items():
             overflow = find_overflow(row, frames)
             if overflow is not None:
                 finished.append(self._row_of(self._as_failed(overflow)))
                 continue
-            plans, times_s = _plans_of(driven, place, len(frames))
+            plans, times_s = _plans_of(driven, place, len(frames)) if self.setup.options.keeps_plans else (None, ())
             finished.append(FinishedScene(self._whole_row(row), frames, driven.records(place), plans, times_s))
         return finished
 

@@ -46,7 +46,7 @@ _FINISHED: Final = (
 _FILES: Final = (RECEIPT_FILE, *_FINISHED, RUN_FILE)
 """What a simulation writes, in the order in which it is removed."""
 
-_COMPARED: Final = ("l5kit", "planner", "fallback", "agents", "options", "digests")
+_COMPARED: Final = ("l5kit", "planner", "fallback", "agents", "scored_by", "options", "digests")
 _NOT_COMPARED: Final = "configuration"
 """A digest that others contain."""
 

@@ -1,19 +1,27 @@
-"""Metrics of a simulation: those of the score, and those that the user adds."""
+"""Metrics of a simulation: those of the scores that are asked for, and those that the user adds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from l5kit._types import Float64Array
 from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
 from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.metric import Metric
+from l5kit.evaluation.driving.metric import NUPLAN, Metric, combine
 from l5kit.evaluation.driving.scene_score import METRICS
+from l5kit.evaluation.epdms.scene_metrics import EPDMS, EPDMS_METRICS
 
-__all__ = ["AskedMetric", "Measured", "open_metrics", "with_whole_files"]
+__all__ = ["SCORES", "AskedMetric", "Measured", "find_scores", "open_metrics", "with_whole_files"]
 
 AskedMetric = str | Metric
 """``FILE.py:NAME``, or a metric."""
+
+
+SCORES: Final[Mapping[str, tuple[Metric, ...]]] = {NUPLAN: METRICS, EPDMS: EPDMS_METRICS}
+"""The scores that there are, and their metrics."""
 
 
 @dataclass(frozen=True)
@@ -21,24 +29,58 @@ class Measured:
     """What is measured in a simulation.
 
     Attributes:
-        metrics: All metrics, those of the score first.
+        metrics: All metrics, those of the scores first.
         added: Names of those that the user adds.
         digest: Digest of what they are made of; None where there are none.
+        scores: Names of :data:`SCORES`; the first one is what tables call the score.
     """
 
     metrics: tuple[Metric, ...] = METRICS
     added: tuple[str, ...] = ()
     digest: str | None = None
+    scores: tuple[str, ...] = (NUPLAN,)
+
+    @property
+    def needs_windows(self) -> bool:
+        """Whether windows of scenes are scored, for which plans are kept."""
+        return EPDMS in self.scores
+
+    def score_of(self, values: Mapping[str, Float64Array]) -> Float64Array:
+        """Return the score of scenes, of the values of their metrics, (S,)."""
+        if self.scores[0] == NUPLAN:
+            return combine(values, [metric for metric in self.metrics if metric.of_score == NUPLAN])
+        return values[self.scores[0]]
 
 
-def open_metrics(asked: Sequence[AskedMetric]) -> Measured:
-    """Return what is measured where a user adds metrics.
+def find_scores(asked: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the scores that are asked for, in the order of :data:`SCORES`.
+
+    Args:
+        asked: Names, one or several; a text may have several with commas between them.
+
+    Raises:
+        InvalidArgumentError: There is no such score, or none is named.
+    """
+    named = [name for text in ([asked] if isinstance(asked, str) else asked) for name in text.split(",")]
+    for name in named or [""]:
+        if name not in SCORES:
+            raise InvalidArgumentError(
+                f"score (--score) is {name!r}{did_you_mean(name, tuple(SCORES))}; allowed are {', '.join(SCORES)}, or "
+                f"both: {','.join(SCORES)}"
+            )
+    return tuple(name for name in SCORES if name in named)
+
+
+def open_metrics(asked: Sequence[AskedMetric], scores: tuple[str, ...] = (NUPLAN,)) -> Measured:
+    """Return what is measured: the metrics of scores, and those that a user adds.
 
     Args:
         asked: ``FILE.py:NAME`` for a metric, several of them, or what makes them; or metrics.
+        scores: As :func:`find_scores` returns them.
 
     Raises:
-        InvalidArgumentError: Something named is no metric, or has the name of a column that is there already.
+        InvalidArgumentError: Something named is no metric, has the name of a column that is there already, or a role
+            in a score that is not asked for.
         FileNotFoundError: There is no such file.
     """
     added: list[Metric] = []
@@ -47,10 +89,16 @@ def open_metrics(asked: Sequence[AskedMetric]) -> Measured:
         found, source = _open(each)
         added += found
         sources.append(source)
+    of_scores = tuple(metric for name in scores for metric in SCORES[name])
     if not added:
-        return Measured()
-    taken = {*SCENE_COLUMNS, *FRAME_COLUMNS}
+        return Measured(of_scores, scores=scores)
+    taken = {*SCENE_COLUMNS, *FRAME_COLUMNS, *(metric.name for metric in of_scores)}
     for metric in added:
+        if metric.role is not None and NUPLAN not in scores:
+            raise InvalidArgumentError(
+                f"metrics (--metrics) has {metric.name!r} with the role {metric.role!r} in the score {NUPLAN!r}, but "
+                f"score (--score) is {', '.join(scores)}; add {NUPLAN}, or give it no role"
+            )
         columns = {
             metric.name,
             f"first_{metric.name}_frame",
@@ -64,7 +112,7 @@ def open_metrics(asked: Sequence[AskedMetric]) -> Measured:
             )
         taken |= columns
     facts = {"metrics": [metric.as_json() for metric in added], "sources": sources}
-    return Measured((*METRICS, *added), tuple(metric.name for metric in added), digest_of_json(facts))
+    return Measured((*of_scores, *added), tuple(metric.name for metric in added), digest_of_json(facts), scores)
 
 
 def with_whole_files(asked: Sequence[AskedMetric]) -> tuple[AskedMetric, ...]:

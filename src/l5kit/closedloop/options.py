@@ -26,6 +26,7 @@ _OF_COMMAND: Final = {
     "num_frames": "--frames",
     "moves": "--moves",
     "keeps_plans": "--plans",
+    "scored_by": "--score",
 }
 """Arguments and options that decide what a simulation gives, and what they are called in ``l5kit simulate``."""
 

@@ -41,6 +41,11 @@ class Planner:
     digest: str
     fallback: str | None = None
 
+    @property
+    def is_rule_planner(self) -> bool:
+        """Whether it is the rule planner as it is, with whose plans EPDMS compares others."""
+        return self.name == "rules" and self.fallback is None
+
 
 @dataclass(frozen=True)
 class Traffic:

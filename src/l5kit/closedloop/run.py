@@ -35,6 +35,7 @@ from l5kit.data.receipts import RECEIPT_FILE
 from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import EngineError
+from l5kit.evaluation.driving.metric import NUPLAN
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
 
@@ -56,6 +57,7 @@ def simulate(
     truth: str | os.PathLike[str] | None = None,
     fallback: str | None = None,
     metrics: Sequence[AskedMetric] = (),
+    score: str | Sequence[str] = NUPLAN,
     options: ClosedLoopOptions = _DEFAULTS,
 ) -> ClosedLoopResult:
     """Let a planner drive the scenes of a log, and score how well it does.
@@ -86,6 +88,8 @@ def simulate(
             say how many steps who drove (``driven_by``).
         metrics: What is measured beside the metrics of the score: a :class:`~l5kit.evaluation.driving.Metric`, or
             ``FILE.py:NAME`` for one of a file, whose code runs.
+        score: ``nuplan``, the score of the drive of a scene; ``epdms``, that of the plans of its windows (NAVSIM v2),
+            for which frames must be 0.1 s apart; or both, which gives EPDMS beside the score.
         options: Which scenes and frames, and how.
 
     Raises:
@@ -110,6 +114,7 @@ def simulate(
             truth=truth,
             fallback=fallback,
             metrics=metrics,
+            score=score,
             options=options,
             progress=progress,
         )

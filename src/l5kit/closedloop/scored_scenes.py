@@ -2,17 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, JsonObject, RecordArray
 from l5kit.closedloop.columns import frame_columns_of, frame_dtype_of
 from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.measured import Measured
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.collisions import CollisionKind
-from l5kit.evaluation.driving.metric import Metric, combine
+from l5kit.evaluation.driving.metric import Metric
 from l5kit.evaluation.driving.road_users import RoadUsers
-from l5kit.evaluation.driving.scene_score import SceneDetails
+from l5kit.evaluation.driving.scene_score import METRICS, SceneDetails
 from l5kit.simulation.engine.appearances import find_gaps_at_appearance
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scored_drives import ScoredDrives, score_drives
@@ -25,20 +27,37 @@ ScoredScene = tuple[JsonObject, RecordArray]
 
 
 def score_driven(
-    driven: DrivenScenes, metrics: Sequence[Metric], truth: Mapping[int, SceneArrays] | None = None
+    driven: DrivenScenes,
+    measured: Measured,
+    truth: Mapping[int, SceneArrays] | None = None,
+    *,
+    is_by_rules: bool = False,
 ) -> dict[int, ScoredScene]:
     """Return the rows of all scenes that were driven to their end, by scene of the batch.
 
     Args:
         driven: The scenes.
-        metrics: What is measured.
+        measured: What is measured.
         truth: By scene of the batch, where others truly were in the frames that were driven; None for where they were
             in the simulation.
+        is_by_rules: Whether the rule planner has driven, with which windows need not be compared then.
     """
     scored: dict[int, ScoredScene] = {}
     for drives in score_drives(driven, truth):
-        scored |= _rows_of(driven, drives, metrics)
+        if measured.needs_windows:
+            drives = _with_windows(driven, drives, is_by_rules=is_by_rules)
+        scored |= _rows_of(driven, drives, measured)
     return scored
+
+
+def _with_windows(driven: DrivenScenes, drives: ScoredDrives, *, is_by_rules: bool) -> ScoredDrives:
+    """Return drives with the scores of their windows."""
+    # here, as only windows need the rule planner
+    from l5kit.simulation.drivers.rule_planner import RulePlanner
+    from l5kit.simulation.windows.scored_windows import score_windows_of
+
+    windows = score_windows_of(driven, drives, rules=None if is_by_rules else RulePlanner())
+    return replace(drives, details=replace(drives.details, windows=windows))
 
 
 def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
@@ -61,12 +80,15 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
     return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
 
 
-def _rows_of(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric]) -> dict[int, ScoredScene]:
+def _rows_of(driven: DrivenScenes, drives: ScoredDrives, measured: Measured) -> dict[int, ScoredScene]:
+    metrics = measured.metrics
     judged = {metric.name: metric.judge(drives.details) for metric in metrics}
     frames = _frame_rows(driven, drives, metrics)
-    for metric in metrics:
+    # the table of frames always says how the AV drove
+    for metric in dict.fromkeys((*METRICS, *metrics)):
         if metric.column is not None:
-            frames[metric.column] = judged[metric.name][0]
+            in_frames, _, _ = judged.get(metric.name) or metric.judge(drives.details)
+            frames[metric.column] = in_frames
     track_ids = [np.unique(each.agents.track_ids) for each in drives.arrays]
     _write_collisions(frames, drives.details, track_ids)
     paths = driven.batch.once(paths_of_avs)
@@ -75,7 +97,7 @@ def _rows_of(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metri
     _write_appearances(frames, gaps_m, users, track_ids)
     values = {name: scenes for name, (_, scenes, _) in judged.items()}
     failing = {metric: judged[metric.name][2] for metric in metrics if metric.fault is not None}
-    scores = {"score": combine(values, metrics)} | values
+    scores = {"score": measured.score_of(values)} | values
     rows = _scene_rows(driven, drives, frames, scores, failing)
     return {scene: (rows[place], frames[place]) for place, scene in enumerate(drives.scenes.tolist())}
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from l5kit._types import JsonObject
 from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.epdms.params import EpdmsParams
+from l5kit.simulation.engine.scored_drives import LEAST_WAY_M
 
 __all__ = ["scores_of"]
 
@@ -50,16 +52,7 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
             for row in driven
             if row["appeared_close"]
         ],
-        "unscored": [
-            {
-                "scene": row["scene"],
-                "message": "one frame, in which nothing is driven"
-                if row["frames"] < 2
-                else f"neither the planner ({row['way_m']:.2f} m) nor the log ({row['expert_way_m']:.2f} m) moves",
-            }
-            for row in driven
-            if row["score"] is None
-        ],
+        "unscored": [{"scene": row["scene"], "message": _why_unscored(row)} for row in driven if row["score"] is None],
         "without_map": bool(scored) and all(row[name] is None for row in scored for name in need_map),
         "failed": [
             {
@@ -73,6 +66,19 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
         **_driven_by(driven),
         **run,
     }
+
+
+def _why_unscored(row: JsonObject) -> str:
+    """Return why a scene that was driven has no score."""
+    if row["frames"] < 2:
+        return "one frame, in which nothing is driven"
+    if max(row["way_m"], row["expert_way_m"]) < LEAST_WAY_M:
+        return f"neither the planner ({row['way_m']:.2f} m) nor the log ({row['expert_way_m']:.2f} m) moves"
+    params = EpdmsParams()
+    return (
+        f"{row['frames']} frames are too few for a window: it needs {params.past_s} s before and {params.horizon_s} s "
+        "behind its first frame"
+    )
 
 
 def _driven_by(rows: Sequence[JsonObject]) -> JsonObject:

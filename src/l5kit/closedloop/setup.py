@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import math
 import os
 import sys
 import warnings
@@ -14,7 +15,7 @@ from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
 from l5kit.closedloop.checkpoints import NetworkPlace
 from l5kit.closedloop.failed_scene import as_unicode
-from l5kit.closedloop.measured import AskedMetric, Measured, open_metrics, with_whole_files
+from l5kit.closedloop.measured import AskedMetric, Measured, find_scores, open_metrics, with_whole_files
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic, with_whole_path
 from l5kit.closedloop.scene_checks import require_start
@@ -27,6 +28,8 @@ from l5kit.data.progress import Progress
 from l5kit.data.stores.store import file_name_of, path_of, whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, without_secrets
+from l5kit.evaluation.driving.metric import NUPLAN
+from l5kit.evaluation.epdms.params import STEP_S
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
@@ -101,6 +104,7 @@ class ClosedLoopSetup:
             "planner": self.planner.name,
             **({} if self.planner.fallback is None else {"fallback": self.planner.fallback}),
             "agents": self.agents.name,
+            **({} if self.measured.scores == (NUPLAN,) else {"scored_by": list(self.measured.scores)}),
             **({"added_metrics": list(self.measured.added)} if self.measured.added else {}),
             "options": self.options.as_facts(self.scenes),
             "digests": dict(self.digests),
@@ -119,6 +123,7 @@ def set_up(
     truth: str | os.PathLike[str] | None = None,
     fallback: str | None = None,
     metrics: Sequence[AskedMetric] = (),
+    score: str | Sequence[str] = NUPLAN,
     options: ClosedLoopOptions,
     progress: Progress | None = None,
 ) -> ClosedLoopSetup:
@@ -135,6 +140,7 @@ def set_up(
         truth: The log with the true boxes; None for the log itself.
         fallback: Who drives where the plans of the planner have a fault; None for nobody.
         metrics: What is measured beside the metrics of the score.
+        score: The scores, names of :data:`l5kit.closedloop.measured.SCORES`.
         options: How it is simulated.
         progress: Called with the bytes of the log that are read for its digest, and their total.
     """
@@ -149,6 +155,7 @@ def set_up(
         truth=None if truth is None else _whole(truth),
         fallback=fallback,
         metrics=with_whole_files(metrics),
+        scores=find_scores(score),
         options=replace(options, workers=1, show_bar=False),
     )
     opened = _open(asked)
@@ -181,6 +188,7 @@ class Asked:
     truth: Path | None
     fallback: str | None
     metrics: tuple[AskedMetric, ...]
+    scores: tuple[str, ...]
     options: ClosedLoopOptions
 
     def elsewhere(self) -> "Asked":
@@ -209,7 +217,13 @@ def _open(asked: Asked) -> ClosedLoopSetup:
     if road is not None:
         _ = road.driving  # read once, before threads ask for it
     unknown = DataRecord(without_secrets(whole_path_of(files.dataset)), None, len(log.scenes))
-    measured = open_metrics(asked.metrics)
+    measured = open_metrics(asked.metrics, asked.scores)
+    if measured.needs_windows and not math.isclose(log.facts.step_time_s, STEP_S):
+        raise InvalidArgumentError(
+            f"score (--score) is {', '.join(measured.scores)}, whose windows have a frame every {STEP_S} s, but the "
+            f"frames of {path_of(files.dataset)} are {log.facts.step_time_s} s apart; make a log of that rate "
+            f"(l5kit resample), or score by {NUPLAN} alone"
+        )
     return ClosedLoopSetup(files, log, road, scenes, ego, others, options, unknown, {}, true_log, measured)
 
 

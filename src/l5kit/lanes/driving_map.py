@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes, require_starts
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.data.map.centre_lines import CentreLines, project_on_lanes
@@ -16,7 +16,14 @@ from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
 from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.line import project_on_line
-from l5kit.lanes.road_surface import REACH_M, RoadSurface, distance_to_surface, is_in_junction, write_lanes_at
+from l5kit.lanes.road_surface import (
+    REACH_M,
+    RoadSurface,
+    distance_to_surface,
+    find_lane_at,
+    is_in_junction,
+    write_lanes_at,
+)
 
 __all__ = ["DrivingMap", "build_driving_map", "project_onward"]
 
@@ -125,8 +132,7 @@ class DrivingMap(ReadOnlyArrays):
 
     def distances_to_surface_m(self, points_m: Float64Array) -> Float64Array:
         """Return how far points (B, 2) are from the drivable surface, 0 on it, infinite from half a metre on, (B,)."""
-        distances_m = np.empty(len(points_m))
-        _measure_distances(self.surface, _as_points(points_m), distances_m)
+        distances_m: Float64Array = self.distances_of_tracks_m(points_m[None])[0]
         return distances_m
 
     def are_in_junctions(self, points_m: Float64Array) -> BoolArray:
@@ -134,6 +140,37 @@ class DrivingMap(ReadOnlyArrays):
         is_inside = np.zeros(len(points_m), np.bool_)
         _mark_in_junctions(self.surface, _as_points(points_m), is_inside)
         return is_inside
+
+    def distances_of_tracks_m(self, tracks_m: Float64Array) -> Float64Array:
+        """Return how far points that follow each other are from the drivable surface.
+
+        The area that holds the point before is tried first, which is the right one for most steps of vehicles.
+
+        Args:
+            tracks_m: World x and y of K points in T steps, (K, T, 2).
+
+        Returns:
+            Metres, 0 on the surface and infinite from half a metre on, (K, T).
+        """
+        distances_m = np.empty(tracks_m.shape[:2])
+        _measure_tracks(self.surface, _as_points(tracks_m), distances_m)
+        return distances_m
+
+    def hold_tracks(self, tracks_m: Float64Array, is_wanted: BoolArray, kinds: Int64Array) -> BoolArray:
+        """Return whether some lanes hold points that follow each other.
+
+        Args:
+            tracks_m: World x and y of K points in T steps, (K, T, 2).
+            is_wanted: Which lanes count, for N kinds of points, (N, L).
+            kinds: The kind of each point, (K,).
+
+        Returns:
+            (K, T).
+        """
+        is_held = np.zeros(tracks_m.shape[:2], np.bool_)
+        wanted, of_points = as_read_only(is_wanted), as_read_only(kinds)
+        _mark_in_lanes(self.surface, _as_points(tracks_m), wanted, of_points, is_held)
+        return is_held
 
     def places_on_lanes_m(self, points_m: Float64Array, lanes: Int64Array) -> Float64Array:
         """Return the length of the centre lines of lanes up to the place nearest to points.
@@ -296,11 +333,12 @@ def _find_lanes(surface: RoadSurface, points_m: Float64Array, rows: Int64Array, 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _measure_distances(surface: RoadSurface, points_m: Float64Array, distances_m: Float64Array) -> None:
-    """Write how far points are from the surface; one point is rarely far from the one before."""
-    area = -1
-    for point in range(len(points_m)):
-        distances_m[point], area = distance_to_surface(surface, points_m[point], area)
+def _measure_tracks(surface: RoadSurface, tracks_m: Float64Array, distances_m: Float64Array) -> None:
+    """Write how far points of tracks (K, T, 2) are from the surface; one is rarely far from the one before."""
+    for track in range(len(tracks_m)):
+        area = -1
+        for step in range(tracks_m.shape[1]):
+            distances_m[track, step], area = distance_to_surface(surface, tracks_m[track, step], area)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -308,3 +346,15 @@ def _mark_in_junctions(surface: RoadSurface, points_m: Float64Array, is_inside: 
     """Mark the points that lanes of junctions hold."""
     for point in range(len(points_m)):
         is_inside[point] = is_in_junction(surface, points_m[point])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_in_lanes(
+    surface: RoadSurface, tracks_m: Float64Array, is_wanted: BoolArray, kinds: Int64Array, is_held: BoolArray
+) -> None:
+    """Mark the points of tracks (K, T, 2) that a wanted lane holds."""
+    for track in range(len(tracks_m)):
+        lane = -1
+        for step in range(tracks_m.shape[1]):
+            lane = find_lane_at(surface, tracks_m[track, step], is_wanted[kinds[track]], lane)
+            is_held[track, step] = lane >= 0

@@ -20,6 +20,7 @@ __all__ = [
     "RoadSurface",
     "distance_to_surface",
     "farthest_corner",
+    "find_lane_at",
     "is_in_junction",
     "no_surface",
     "write_corners",
@@ -125,6 +126,29 @@ def write_lanes_at(surface: RoadSurface, point_m: Float64Array, lanes: Int64Arra
             lanes[count] = area
             count += 1
     return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def find_lane_at(surface: RoadSurface, point_m: Float64Array, is_wanted: BoolArray, hint: int) -> int:
+    """Return a wanted lane that holds a point, -1 for none.
+
+    Args:
+        surface: The map.
+        point_m: World x and y.
+        is_wanted: Which lanes are wanted, (L,).
+        hint: A wanted lane that is looked at first, -1 for none.
+    """
+    surface = RoadSurface(*surface)
+    grid, starts = GridArrays(*surface.grid), surface.starts
+    if hint >= 0 and is_inside_polygon(surface.points_m[starts[hint] : starts[hint + 1]], point_m):
+        return hint
+    first, end = slots_of_cell(point_m[0], point_m[1], grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
+    for slot in range(first, end):
+        lane = grid.cell_rows[slot]
+        is_one = lane < len(is_wanted) and is_wanted[lane]
+        if is_one and is_inside_polygon(surface.points_m[starts[lane] : starts[lane + 1]], point_m):
+            return int(lane)
+    return -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -90,6 +90,15 @@ def test_score_of_counts(counts, score):
     assert no_at_fault_collisions(np.array([[[0, 0, 0], counts]])) == score
 
 
+@pytest.mark.parametrize(
+    ("counts", "score"),
+    [([0, 0, 0], 1.0), ([0, 0, 1], 0.5), ([0, 0, 3], 0.5), ([2, 0, 0], 0.0), ([0, 1, 1], 0.0)],
+)
+def test_score_of_counts_without_their_numbers(counts, score):
+    frames = np.array([[[0, 0, 0], counts, [0, 0, 0], [0, 0, counts[2]]]])
+    assert no_at_fault_collisions(frames, by_number=False) == score
+
+
 def test_a_track_collides_once():
     states = straight_drive(3)
     car = {"at": (3.5, 0), "v": MOVES}

@@ -157,3 +157,19 @@ def test_arguments_are_not_changed_and_states_cannot_be():
 def test_rates_of_other_shapes_are_refused():
     with pytest.raises(InvalidArgumentError, match=r"\(S, F, D\)"):
         rates_of_frames(np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, 2), bool))
+
+
+def test_windows_are_parts_of_scenes():
+    drives = stacked(straight_drive(8), straight_drive(5, speed_mps=3.0))
+    found = drives.windows(np.array([0, 0, 1]), np.array([0, 4, 1]), 4)
+    assert found.is_there.all()
+    assert_array_equal(found.positions_m[1], drives.positions_m[0, 4:8])
+    assert_array_equal(found.speeds_mps[2], drives.speeds_mps[1, 1:5])
+    assert found.body == drives.body
+
+
+@pytest.mark.parametrize(("scene", "first"), [(0, -1), (0, 5), (1, 2)])
+def test_windows_that_reach_beyond_their_scene(scene, first):
+    drives = stacked(straight_drive(8), straight_drive(5))
+    with pytest.raises(InvalidArgumentError, match=rf"window 1 begins in frame {first} of a scene of {(8, 5)[scene]}"):
+        drives.windows(np.array([0, scene]), np.array([0, first]), 4)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_places import are_in_several_lanes, find_lane_places
 from l5kit.lanes.driving_map import build_driving_map
 from support.driving import ROAD_LANES, drive_along, stacked, straight_drive
 from support.maps import WORLD_TO_ECEF
@@ -167,3 +167,19 @@ def test_what_a_map_refuses(road_map, changes, message):
 def test_lanes_of_another_map_are_refused(road_map):
     with pytest.raises(InvalidArgumentError, match=r"rows below 6, .* up to 9"):
         road_map.places_on_lanes_m(np.zeros((1, 2)), np.array([9]))
+
+
+@pytest.mark.parametrize(
+    ("box", "several", "across"),
+    [
+        pytest.param((50, 0, 0, 4, 2), False, False, id="in a lane"),
+        pytest.param((50, 2, 0, 4, 2), True, True, id="in two beside each other"),
+        pytest.param((100, 0, 0, 4, 2), True, False, id="in two that follow each other"),
+        pytest.param((50, -2, 0, 4, 2), False, True, id="half off the road"),
+        pytest.param((50, -30, 0, 4, 2), False, True, id="off it"),
+    ],
+)
+def test_several_lanes_as_navsim_counts_them(road_map, box, several, across):
+    states = drive_along([box[:2]], [box[2]])
+    assert are_in_several_lanes(np.array(box, float), road_map) == several
+    assert find_lane_places(states, road_map).is_across == across

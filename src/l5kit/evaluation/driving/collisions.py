@@ -18,8 +18,10 @@ from l5kit.geometry.relative_pose import turn_between
 __all__ = [
     "CollisionKind",
     "Collisions",
+    "blame",
     "count_at_fault",
     "find_collisions",
+    "find_kinds",
     "is_fault_of_ego",
     "kind_of",
     "no_at_fault_collisions",
@@ -89,8 +91,22 @@ def find_collisions(states: EgoStates, road_users: RoadUsers, places: LanePlaces
     Raises:
         InvalidArgumentError: The road users or places are those of another number of frames.
     """
-    road_users.require_frames_of(states.is_there.shape)
+    kinds = find_kinds(states, road_users)
     places.require_shape(states.is_there.shape)
+    return blame(kinds, places.is_across.reshape(-1)[road_users.frames_of_rows])
+
+
+def find_kinds(states: EgoStates, road_users: RoadUsers) -> Int64Array:
+    """Return how each row of road users collides with the AV, a :class:`CollisionKind`, int64 (N,).
+
+    Args:
+        states: The AV in S scenes.
+        road_users: The others in the same frames.
+
+    Raises:
+        InvalidArgumentError: The road users are those of another number of frames.
+    """
+    road_users.require_frames_of(states.is_there.shape)
     kinds = np.zeros(len(road_users), np.int64)
     _write_kinds(
         states.boxes,
@@ -104,7 +120,16 @@ def find_collisions(states: EgoStates, road_users: RoadUsers, places: LanePlaces
         np.zeros(road_users.num_tracks, np.bool_),
         kinds,
     )
-    is_across = places.is_across.reshape(-1)[road_users.frames_of_rows]
+    return kinds
+
+
+def blame(kinds: Int64Array, is_across: BoolArray) -> Collisions:
+    """Return collisions of some kinds with who is at fault, by the rule of :func:`find_collisions`.
+
+    Args:
+        kinds: Of N rows, as :func:`find_kinds` returns them, (N,).
+        is_across: Whether the AV is where it has to look to its sides, in the frame of each row, (N,).
+    """
     is_at_fault = (kinds == CollisionKind.FRONT) | (kinds == CollisionKind.OTHER_STOPPED)
     return Collisions(kinds, is_at_fault | ((kinds == CollisionKind.LATERAL) & is_across))
 
@@ -121,17 +146,21 @@ def count_at_fault(states: EgoStates, road_users: RoadUsers, collisions: Collisi
     return counts.reshape(*states.is_there.shape, len(_TOLERATED))
 
 
-def no_at_fault_collisions(counts: Int64Array) -> Float64Array:
+def no_at_fault_collisions(counts: Int64Array, *, by_number: bool = True) -> Float64Array:
     """Return the score of scenes: the product over the groups of max(0, 1 - n / (tolerated + 1)).
 
     Args:
         counts: As :func:`count_at_fault` returns them, (S, F, 3).
+        by_number: Whether n is the number of collisions with a group. If not, several count as one and the least value
+            of a group is taken, as NAVSIM does: 0 with a vehicle or vulnerable road user, else 0.5 with another object.
 
     Returns:
         0, 0.5 or 1, (S,).
     """
     tolerated = np.array([_TOLERATED[RoadUserGroup(group)] for group in range(len(_TOLERATED))])
-    scores: Float64Array = np.maximum(0.0, 1.0 - counts.sum(axis=1) / (tolerated + 1)).prod(axis=1)
+    numbers = counts.sum(axis=1) if by_number else counts.any(axis=1)
+    of_groups = np.maximum(0.0, 1.0 - numbers / (tolerated + 1))
+    scores: Float64Array = of_groups.prod(axis=1) if by_number else of_groups.min(axis=1)
     return scores
 
 

@@ -125,6 +125,29 @@ class EgoStates(ReadOnlyArrays):
         arrays = {each.name: getattr(self, each.name)[scenes, :num_frames] for each in fields(self)[:-1]}
         return replace(self, **arrays)
 
+    def windows(self, scenes: Int64Array, firsts: Int64Array, num_frames: int) -> "EgoStates":
+        """Return parts of scenes as scenes, all of one length; they may overlap.
+
+        Args:
+            scenes: The scene of each of W windows, (W,).
+            firsts: Its first frame, (W,).
+            num_frames: Frames of each.
+
+        Raises:
+            InvalidArgumentError: A window reaches beyond the frames of its scene.
+        """
+        lengths = self.num_frames[scenes]
+        is_outside = (firsts < 0) | (firsts + num_frames > lengths)
+        if is_outside.any():
+            window = int(np.argmax(is_outside))
+            raise InvalidArgumentError(
+                f"windows of {num_frames} frames must lie within their scenes, but window {window} begins in frame "
+                f"{int(firsts[window])} of a scene of {int(lengths[window])} frames"
+            )
+        frames = firsts[:, None] + np.arange(num_frames)
+        arrays = {each.name: getattr(self, each.name)[scenes[:, None], frames] for each in fields(self)[:-1]}
+        return replace(self, **arrays)
+
     @property
     def boxes(self) -> Float64Array:
         """World x and y, yaw, length and width of its box, (S, F, 5)."""

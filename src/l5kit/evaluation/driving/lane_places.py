@@ -17,6 +17,8 @@ from l5kit.lanes.road_surface import RoadSurface, write_lanes_at
 
 __all__ = [
     "LanePlaces",
+    "are_in_junction",
+    "are_in_several_lanes",
     "find_lane_places",
     "is_across_lanes",
     "room_for_lanes",
@@ -72,8 +74,8 @@ def find_lane_places(states: EgoStates, driving_map: DrivingMap | None) -> LaneP
         return LanePlaces.unknown(shape)
     return LanePlaces(
         lanes=_choose_lanes(states, driving_map),
-        is_across=_find_across(states, driving_map) & states.is_there,
-        is_in_junction=_find_in_junction(states, driving_map) & states.is_there,
+        is_across=_are_across(states.boxes, driving_map) & states.is_there,
+        is_in_junction=are_in_junction(states.rear_axles_m, driving_map) & states.is_there,
     )
 
 
@@ -93,19 +95,41 @@ def _choose_lanes(states: EgoStates, driving_map: DrivingMap) -> Int64Array:
     return lanes
 
 
-def _find_across(states: EgoStates, driving_map: DrivingMap) -> BoolArray:
-    """Return whether the corners of the AV lie neither in one lane nor in lanes that follow each other, (S, F)."""
-    boxes = states.boxes
-    corners_m = compute_box_outline(boxes[..., :2], boxes[..., 2], boxes[..., 3:])
-    is_across = np.zeros(states.is_there.shape, np.bool_)
+def are_in_several_lanes(boxes: Float64Array, driving_map: DrivingMap) -> BoolArray:
+    """Return whether boxes are in several lanes by the rule of NAVSIM: two lanes hold a corner, and none all four.
+
+    Here lanes that follow each other are several, other than for :attr:`LanePlaces.is_across`, and a box with all
+    corners that any lane holds in one lane is in a single one, though others may be off the road.
+
+    Args:
+        boxes: World x and y, yaw, length and width, (..., 5).
+        driving_map: The map.
+
+    Returns:
+        (...,).
+    """
+    rows, starts = driving_map.lanes_at(_corners_of(boxes).reshape(-1, 2))
+    is_in_several = np.zeros(boxes.shape[:-1], np.bool_)
+    _write_several(rows, starts, is_in_several.reshape(-1))
+    return is_in_several
+
+
+def are_in_junction(points_m: Float64Array, driving_map: DrivingMap) -> BoolArray:
+    """Return whether a lane of a junction holds points, world x and y (..., 2), (...,)."""
+    return driving_map.are_in_junctions(points_m.reshape(-1, 2)).reshape(points_m.shape[:-1])
+
+
+def _are_across(boxes: Float64Array, driving_map: DrivingMap) -> BoolArray:
+    """Return whether the corners of boxes (..., 5) lie neither in one lane nor in lanes that follow each other."""
+    is_across = np.zeros(boxes.shape[:-1], np.bool_)
     room = np.empty(room_for_lanes(driving_map, 1), np.int64)[0]
-    _write_across(driving_map.surface, corners_m.reshape(-1, 4, 2), room, is_across.reshape(-1))
+    _write_across(driving_map.surface, _corners_of(boxes).reshape(-1, 4, 2), room, is_across.reshape(-1))
     return is_across
 
 
-def _find_in_junction(states: EgoStates, driving_map: DrivingMap) -> BoolArray:
-    """Return whether a lane of a junction holds the middle of the rear axle, (S, F)."""
-    return driving_map.are_in_junctions(states.rear_axles_m.reshape(-1, 2)).reshape(states.is_there.shape)
+def _corners_of(boxes: Float64Array) -> Float64Array:
+    """Return the corners of boxes (..., 5), (..., 4, 2)."""
+    return compute_box_outline(boxes[..., :2], boxes[..., 2], boxes[..., 3:])
 
 
 def room_for_lanes(driving_map: DrivingMap | None, num_slots: int) -> tuple[int, int, int]:
@@ -191,6 +215,21 @@ def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Ar
         starts[corner + 1] = starts[corner] + write_lanes_at(surface, corners_m[corner], rows[starts[corner] :])
     num_lanes = _write_lanes_of_corners(rows, starts, surface.ahead, lanes, corners)
     return not _reach_all_corners(lanes[:num_lanes], corners[:num_lanes], surface.ahead, reached)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_several(rows: Int64Array, starts: Int64Array, is_in_several: BoolArray) -> None:
+    """Mark boxes (N,) of whose four corners (4 N,) two lanes hold some, and none holds all."""
+    for box in range(len(is_in_several)):
+        first, end = starts[4 * box], starts[4 * box + 4]
+        are_several, one_holds_all = False, False
+        for slot in range(first, end):
+            are_several = are_several or rows[slot] != rows[first]
+            num_held = 0
+            for other in range(first, end):
+                num_held += rows[other] == rows[slot]
+            one_holds_all = one_holds_all or num_held == 4
+        is_in_several[box] = are_several and not one_holds_all
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -40,18 +40,21 @@ def find_distances_off_road(states: EgoStates, driving_map: DrivingMap) -> Float
     """
     boxes = states.boxes
     corners_m = compute_box_outline(boxes[..., :2], boxes[..., 2], boxes[..., 3:])
-    distances_m = driving_map.distances_to_surface_m(corners_m.reshape(-1, 2)).reshape(*states.is_there.shape, 4)
-    farthest_m: Float64Array = np.where(states.is_there, distances_m.max(axis=-1), 0.0)
+    tracks_m = np.moveaxis(corners_m, 2, 1)  # (S, 4, F, 2): each corner through the frames
+    distances_m = driving_map.distances_of_tracks_m(tracks_m.reshape(-1, states.is_there.shape[1], 2))
+    of_corners_m = distances_m.reshape(states.num_scenes, 4, states.is_there.shape[1])
+    farthest_m: Float64Array = np.where(states.is_there, of_corners_m.max(axis=1), 0.0)
     return farthest_m
 
 
-def drivable_area_compliance(distances_m: Float64Array) -> Float64Array:
+def drivable_area_compliance(distances_m: Float64Array, *, most_m: float = MOST_OFF_ROAD_M) -> Float64Array:
     """Return the score of scenes: 0 where a corner was 0.3 m or more off the drivable surface, else 1, (S,).
 
     Args:
         distances_m: As :func:`find_distances_off_road` returns them, (S, F).
+        most_m: A corner that is as far from the drivable surface has left it, metres above 0.
     """
-    is_on_road = np.all(distances_m < MOST_OFF_ROAD_M, axis=1)
+    is_on_road = np.all(distances_m < most_m, axis=1)
     return np.asarray(is_on_road, np.float64)
 
 

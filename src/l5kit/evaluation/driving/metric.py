@@ -14,10 +14,13 @@ from l5kit.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from l5kit.evaluation.driving.scene_score import SceneDetails
 
-__all__ = ["MULTIPLIER", "Fault", "Metric", "MetricError", "MetricFacts", "combine", "fold_known"]
+__all__ = ["MULTIPLIER", "NUPLAN", "Fault", "Metric", "MetricError", "MetricFacts", "combine", "fold_known"]
 
 MULTIPLIER: Final = "multiplier"
 """The role of a metric that the score of a scene is multiplied by."""
+
+NUPLAN: Final = "nuplan"
+"""The score that metrics are part of where they do not say otherwise."""
 
 Fold: TypeAlias = Literal["mean", "least", "most", "sum"]
 OfFrames: TypeAlias = Callable[["SceneDetails"], Float64Array]
@@ -84,6 +87,7 @@ class MetricFacts:
             known, or q for the q-th percentile, 0 to 100.
         role: :data:`MULTIPLIER`, a weight above 0 in the mean of the score, or None: not in the score. With a role,
             values are from 0 to 1.
+        of_score: The score that it is a part of by its role, or is told of with.
         needs_map: Whether there is no value without a map.
         column: Column of the table of frames with its values; None where it has none.
         fault: Which values of frames are failures; None for none.
@@ -104,6 +108,7 @@ class MetricFacts:
     better: str = "high"
     over_scenes: str | float = "mean"
     role: str | float | None = None
+    of_score: str = NUPLAN
     needs_map: bool = False
     column: str | None = None
     fault: Fault | None = None
@@ -150,7 +155,10 @@ class MetricFacts:
 
     def as_json(self) -> JsonObject:
         """Return the facts as JSON holds them; :meth:`of_json` reads them again."""
-        return {name: value for name, value in asdict(self).items() if name in _NAMES}
+        facts = {name: value for name, value in asdict(self).items() if name in _NAMES}
+        if self.of_score == NUPLAN:  # what was written before there were several scores stays as it was
+            del facts["of_score"]
+        return facts
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> "MetricFacts":

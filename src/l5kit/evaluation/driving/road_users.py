@@ -107,6 +107,26 @@ class RoadUsers(ReadOnlyArrays):
         """Return which rows have one of some labels, such as ``PERCEPTION_LABEL_PEDESTRIAN``, (N,)."""
         return np.isin(self.labels, [PERCEPTION_LABEL_TO_INDEX[label] for label in labels])
 
+    def windows(self, firsts: Int64Array, num_frames: int, bounds_m: Float64Array) -> "RoadUsers":
+        """Return the rows of parts of scenes as those of scenes, without those that lie outside of some bounds.
+
+        Args:
+            firsts: Number s * F + f of the first frame of each of W windows, (W,).
+            num_frames: T, frames of each; they lie in one scene.
+            bounds_m: Lowest and highest world x and y around each window, (W, 2, 2); who has no part within is left
+                out.
+
+        Returns:
+            W scenes of T frames, whose tracks are numbered as here.
+        """
+        rows, starts = np.empty(0, np.int64), np.zeros(len(firsts) * num_frames + 1, np.int64)
+        for is_counted in (True, False):
+            _find_rows_within(self.starts, self.boxes, firsts, num_frames, bounds_m, is_counted, rows, starts)
+            if is_counted:
+                rows = np.empty(int(starts[-1]), np.int64)
+        names = ("tracks", "groups", "labels", "boxes", "velocities_mps")
+        return RoadUsers(starts, *(getattr(self, name).take(rows, axis=0) for name in names))
+
     def require_frames_of(self, shape: tuple[int, ...]) -> None:
         """Refuse rows of other frames than those of states of a shape (S, F).
 
@@ -213,3 +233,30 @@ def _write_groups(
     for row in range(len(groups)):
         group, is_hidden = group_of_row(row, probabilities, extents_m, group_of_label, threshold)
         groups[row] = _OTHER if include_unknown and group == _NONE and not is_hidden else group
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_rows_within(
+    starts: Int64Array,
+    boxes: Float64Array,
+    firsts: Int64Array,
+    num_frames: int,
+    bounds_m: Float64Array,
+    is_counted: bool,
+    rows: Int64Array,
+    window_starts: Int64Array,
+) -> None:
+    """Write where the rows of each frame of windows start, (W * T + 1,), where they are counted, else the rows."""
+    count = 0
+    for window in range(len(firsts)):
+        low_x, low_y = bounds_m[window, 0]
+        high_x, high_y = bounds_m[window, 1]
+        for frame in range(num_frames):
+            for row in range(starts[firsts[window] + frame], starts[firsts[window] + frame + 1]):
+                x, y = boxes[row, 0], boxes[row, 1]
+                reach_m = 0.5 * (boxes[row, 3] + boxes[row, 4])  # at least half the diagonal
+                if low_x - reach_m <= x <= high_x + reach_m and low_y - reach_m <= y <= high_y + reach_m:
+                    if not is_counted:
+                        rows[count] = row
+                    count += 1
+            window_starts[window * num_frames + frame + 1] = count

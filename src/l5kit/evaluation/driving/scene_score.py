@@ -35,6 +35,7 @@ from l5kit.evaluation.driving.route_progress import (
     making_progress,
 )
 from l5kit.evaluation.driving.time_to_collision import LookAhead, find_times_to_collision, time_to_collision
+from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.geometry.box_gap import box_gap
 from l5kit.lanes.driving_map import DrivingMap
 
@@ -102,6 +103,7 @@ class SceneDetails(ReadOnlyArrays):
         speed_excess_mps: How much faster than that it is, (S, F).
         progress_m: Along the route of the expert since the frame before, (S, F).
         expert_progress_m: The same of the expert in its own frames, (S, any).
+        windows: The windows of the scenes, scored by EPDMS; None where nobody asked for it.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -122,6 +124,7 @@ class SceneDetails(ReadOnlyArrays):
     speed_excess_mps: Float64Array
     progress_m: Float64Array
     expert_progress_m: Float64Array
+    windows: WindowScores | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -200,7 +203,9 @@ def detail_scenes(
         comfort=comfort_of_frames(is_fine, states),
         **_scores_of_map(of_map, states, has_map=driving_map is not None),
     )
-    return SceneDetails(states, road_users, expert, driving_map, scores, collisions, counts, times_s, is_fine, **of_map)
+    return SceneDetails(
+        states, road_users, expert, driving_map, scores, collisions, counts, times_s, is_fine, windows=None, **of_map
+    )
 
 
 def _values_of_map(

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, angle_from_heading, count_at_fault
 from l5kit.evaluation.driving.ego_states import EgoStates
@@ -15,7 +17,15 @@ from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.road_surface import RoadSurface, is_in_junction
 
-__all__ = ["LookAhead", "counts_ahead", "find_times_to_collision", "meeting_time", "time_to_collision"]
+__all__ = [
+    "LookAhead",
+    "MeetingTimes",
+    "counts_ahead",
+    "find_meeting_times",
+    "find_times_to_collision",
+    "meeting_time",
+    "time_to_collision",
+]
 
 STOPPED_MPS = 0.005
 """An AV that is as slow meets nobody."""
@@ -115,6 +125,64 @@ def find_times_to_collision(
     return times_s
 
 
+@dataclass(frozen=True, eq=False)
+class MeetingTimes(ReadOnlyArrays):
+    """When the AV of S scenes, moved on from each of F frames, meets others, seconds, infinite for never.
+
+    Attributes:
+        ahead_s: Those at most 30 degrees off its heading, (S, F).
+        around_s: Those at most 150 degrees off, not later, (S, F).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    ahead_s: Float64Array
+    around_s: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_shapes(self, around_s=self.ahead_s.shape)
+
+
+def find_meeting_times(
+    states: EgoStates, road_users: RoadUsers, *, is_left_out: BoolArray, looks: Int64Array, step_time_s: float
+) -> MeetingTimes:
+    """Return after what time the AV, moved on along its heading with its speed, meets the box that another has then.
+
+    Others are not forecast, as :func:`find_times_to_collision` does: they are where later frames have them. Angles are
+    those from the rear axle of the moved AV. Frames after which the last look would lie behind the end of the scene
+    meet nobody, nor does an AV slower than 0.005 m/s.
+
+    Args:
+        states: The AV in S scenes.
+        road_users: The others in the same frames.
+        is_left_out: Rows of N road users behind whose frame their track does not count any more, (N,).
+        looks: How many frames later boxes are looked at, ascending from 0, (L,).
+        step_time_s: Time from one frame to the next.
+
+    Raises:
+        InvalidArgumentError: Road users or rows are those of another number of frames or rows.
+    """
+    road_users.require_frames_of(states.is_there.shape)
+    if is_left_out.shape != (len(road_users),):
+        raise InvalidArgumentError(
+            f"is_left_out must be of the {len(road_users)} rows of road_users, got {is_left_out.shape}"
+        )
+    shape = states.is_there.shape
+    ahead_s, around_s = np.full(shape, np.inf), np.full(shape, np.inf)
+    _write_meetings(
+        _Egos(states.boxes, states.speeds_mps, states.num_frames, float(states.body.rear_axle_to_centre_m)),
+        _Others(road_users.starts, road_users.tracks, is_left_out, road_users.boxes),
+        looks,
+        float(step_time_s),
+        np.zeros(road_users.num_tracks, np.int64),
+        ahead_s,
+        around_s,
+    )
+    return MeetingTimes(ahead_s, around_s)
+
+
 def time_to_collision(times_s: Float64Array, *, look: LookAhead | None = None) -> Float64Array:
     """Return the score of scenes: 1 where every time (S, F) is above 0.95 s, else 0, (S,)."""
     least_s = (LookAhead() if look is None else look).least_s
@@ -191,3 +259,70 @@ def meeting_time(
         if boxes_overlap(moved, (other_x, other_y, other[2], other[3], other[4])):
             return time_s
     return np.inf
+
+
+class _Egos(NamedTuple):
+    """AVs in S scenes of up to F frames, as kernels take them; fields as in :class:`EgoStates`."""
+
+    boxes: Float64Array
+    speeds_mps: Float64Array
+    num_frames: Int64Array
+    rear_axle_to_centre_m: float
+
+
+class _Others(NamedTuple):
+    """Rows of others, as kernels take them: fields as in :class:`RoadUsers`, and which end their track."""
+
+    starts: Int64Array
+    tracks: Int64Array
+    is_left_out: BoolArray
+    boxes: Float64Array
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_meetings(
+    egos: _Egos,
+    others: _Others,
+    looks: Int64Array,
+    step_s: float,
+    ends: Int64Array,
+    ahead_s: Float64Array,
+    around_s: Float64Array,
+) -> None:
+    """Lower the times of the frames to the first look at which the moved AV meets somebody who counts.
+
+    ``ends`` has room for the frames behind which the tracks of a scene do not count any more.
+    """
+    starts, tracks = others.starts, others.tracks
+    moved, rear_m = np.empty(5), np.empty(2)
+    for scene in range(len(egos.num_frames)):
+        # the frame of each track behind which it is left out
+        ends[:] = egos.num_frames[scene]
+        first = scene * egos.boxes.shape[1]
+        for frame in range(egos.num_frames[scene]):
+            for row in range(starts[first + frame], starts[first + frame + 1]):
+                if others.is_left_out[row]:
+                    ends[tracks[row]] = min(ends[tracks[row]], frame)
+        for frame in range(egos.num_frames[scene] - looks[-1]):
+            speed_mps = egos.speeds_mps[scene, frame]
+            if speed_mps < STOPPED_MPS:
+                continue
+            moved[:] = egos.boxes[scene, frame]
+            cos, sin = np.cos(moved[2]), np.sin(moved[2])
+            for later in looks:
+                # the AV straight on, and the others where the later frame has them
+                time_s = later * step_s
+                moved[0] = egos.boxes[scene, frame, 0] + time_s * speed_mps * cos
+                moved[1] = egos.boxes[scene, frame, 1] + time_s * speed_mps * sin
+                rear_m[0] = moved[0] - egos.rear_axle_to_centre_m * cos
+                rear_m[1] = moved[1] - egos.rear_axle_to_centre_m * sin
+                for row in range(starts[first + frame + later], starts[first + frame + later + 1]):
+                    if frame + later > ends[tracks[row]] or not boxes_overlap(moved, others.boxes[row]):
+                        continue
+                    angle_rad = angle_from_heading(moved[2], rear_m, others.boxes[row])
+                    if angle_rad <= AHEAD_RAD:
+                        ahead_s[scene, frame] = min(ahead_s[scene, frame], time_s)
+                    if angle_rad <= BEHIND_RAD:
+                        around_s[scene, frame] = min(around_s[scene, frame], time_s)
+                if ahead_s[scene, frame] < np.inf:
+                    break

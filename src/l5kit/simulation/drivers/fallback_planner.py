@@ -5,14 +5,13 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import BoolArray
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
-from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.asking import ask
-from l5kit.simulation.engine.kept_plans import plans_at
+from l5kit.simulation.engine.reaching_plans import reaching_plans
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 
 __all__ = ["FallbackPlanner"]
@@ -20,9 +19,6 @@ __all__ = ["FallbackPlanner"]
 _MEMORY: Final = "planner with a fallback"
 _HELD_STEPS: Final = 15
 """Steps for which controls are held in the plan that they stand for, more than the tracker looks ahead."""
-
-_TURN_STEPS: Final = 5
-"""Steps at the end of a plan whose mean speed and turn it goes on with."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class FallbackPlanner:
         now = np.concatenate([state.ego.positions_m, state.ego.yaws_rad[:, None]], axis=1)[:, None]
         values = np.where(is_broken[:, None, None], now, actions.values)
         times_s = self.rules.times_s
-        given = _reaching(now, Actions(values, actions.times_of(state.step_time_s)), times_s)
+        given = reaching_plans(now, Actions(values, actions.times_of(state.step_time_s)), times_s)
         plans, is_fallback = self.rules.overrule(state, given)
         plans[is_broken], is_fallback[is_broken] = np.nan, False
         return Actions(plans, times_s[1 : plans.shape[1] + 1], is_fallback)
@@ -88,41 +84,3 @@ class FallbackPlanner:
             poses[:, step, :2], poses[:, step, 2] = states.positions_m, states.yaws_rad
         poses[is_broken] = np.nan
         return Actions(poses)
-
-
-def _reaching(now: Float64Array, plan: Actions, times_s: Float64Array) -> Float64Array:
-    """Return plans at times in even steps from 0 on, (R, N + 1, 3), which go on behind their end as they ended.
-
-    Args:
-        now: Poses of now, (R, 1, 3).
-        plan: The plans.
-        times_s: The times, (N + 1,).
-
-    Raises:
-        InvalidArgumentError: The plans end before the first step.
-    """
-    own_s, poses = plan.times_of(float(times_s[1])), plan.values
-    if own_s[0] > 0:
-        own_s, poses = np.concatenate([[0.0], own_s]), np.concatenate([now, poses], axis=1)
-    last = int(np.searchsorted(times_s, own_s[-1] * (1 + 1e-9), side="right")) - 1
-    if last < 1:
-        raise InvalidArgumentError(
-            f"times_s of plans end at {own_s[-1]} s; they must reach {times_s[1]} s from now or later"
-        )
-    reaching = np.empty((len(poses), len(times_s), 3))
-    reaching[:, : last + 1] = plans_at(times_s[: last + 1], poses, own_s)
-    # the chord of the last steps, turned on by as much in each step
-    num_steps = min(last, _TURN_STEPS)
-    begin, end = reaching[:, last - num_steps], reaching[:, last]
-    turn_rad = angular_distance(end[:, 2], begin[:, 2]) / num_steps
-    middle_rad = begin[:, 2] + 0.5 * num_steps * turn_rad
-    chord_m = (
-        (end[:, 0] - begin[:, 0]) * np.cos(middle_rad) + (end[:, 1] - begin[:, 1]) * np.sin(middle_rad)
-    ) / num_steps
-    steps = np.arange(1, len(times_s) - last)
-    headings_rad = end[:, 2, None] + turn_rad[:, None] * steps
-    between_rad = headings_rad - 0.5 * turn_rad[:, None]
-    reaching[:, last + 1 :, 0] = end[:, 0, None] + np.cumsum(chord_m[:, None] * np.cos(between_rad), axis=1)
-    reaching[:, last + 1 :, 1] = end[:, 1, None] + np.cumsum(chord_m[:, None] * np.sin(between_rad), axis=1)
-    reaching[:, last + 1 :, 2] = headings_rad
-    return reaching

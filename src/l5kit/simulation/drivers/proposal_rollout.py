@@ -6,7 +6,14 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.simulation.trajectory_tracker import best_steering_rate, fit_curvatures, fit_speeds, move_to_rear_axle
+from l5kit.simulation.trajectory_tracker import (
+    TrajectoryTracker,
+    best_steering_rate,
+    fit_curvatures,
+    fit_speeds,
+    move_to_rear_axle,
+    speed_fit_matrix,
+)
 from l5kit.simulation.vehicle_models import move_bicycles
 
 X, Y, YAW, SPEED, ACCELERATION, STEERING, ACROSS = range(7)
@@ -33,6 +40,13 @@ class Tracking(NamedTuple):
     longitudinal: tuple[float, ...]
     lateral: tuple[float, ...]
     bicycle: tuple[float, ...]
+
+
+def tracking_of(tracker: TrajectoryTracker, num_steps: int) -> Tracking:
+    """Return a tracker and its bicycle as kernels take them, for plans of some of its steps."""
+    params = tracker.params
+    fit = speed_fit_matrix(num_steps, params.step_time_s, params.jerk_weight)
+    return Tracking(fit, int(params.num_steps), *tracker.numbers, tracker.bicycle.numbers(params.step_time_s))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

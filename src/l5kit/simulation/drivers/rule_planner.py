@@ -17,7 +17,7 @@ from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
 from l5kit.simulation.drivers.proposal_forecasts import Agents, forecast_lanes
 from l5kit.simulation.drivers.proposal_places import road_arrays
-from l5kit.simulation.drivers.proposal_rollout import Tracking
+from l5kit.simulation.drivers.proposal_rollout import tracking_of
 from l5kit.simulation.drivers.proposal_ways import Way, fade_length_m, write_stop_lines
 from l5kit.simulation.drivers.vanished_agents import rows_with_vanished
 from l5kit.simulation.engine.actions import Actions
@@ -26,7 +26,7 @@ from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
 from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows, mark_lights
 from l5kit.simulation.lanes.track_poses import poses_of_avs
-from l5kit.simulation.trajectory_tracker import TrajectoryTracker, speed_fit_matrix
+from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 
 __all__ = ["RulePlanner"]
 
@@ -36,6 +36,8 @@ _NUM_STEPS = 40
 _NUM_PLANNED = 50
 _MOST_LINES = 16
 _STRAIGHT_POINTS = 100
+_NEVER = -2
+"""Before all frames, and not right before the first one."""
 _LENGTH, _SHIFT, _WAITS = range(3)
 """Columns of places: where on its path an AV was, which line it drove, and for how long it waits."""
 
@@ -105,6 +107,18 @@ class RulePlanner:
         plans, _ = self._plan(state, np.empty((0, 0, 3)))
         return Actions(plans, self.times_s[1 : _NUM_STEPS + 1])
 
+    def plan_anew(self, state: TrafficState) -> Float64Array:
+        """Return the plans of :meth:`drive`, (R, 40, 3), as if the AVs were seen for the first time.
+
+        So they do not depend on which frames were planned before, as those of windows of scenes must not. Paths and
+        lights that the memory has of the batch are used again.
+
+        Args:
+            state: The AVs now.
+        """
+        self._memory_of(state).forget(state.scenes)
+        return self._plan(behind_view(state), np.empty((0, 0, 3)))[0]
+
     @property
     def times_s(self) -> Float64Array:
         """Times of the poses of plans that are given, seconds from now: 0 to 5 s in steps of 0.1 s, (51,)."""
@@ -127,9 +141,7 @@ class RulePlanner:
 
     def _plan(self, state: TrafficState, given: Float64Array) -> tuple[Float64Array, Int64Array]:
         """Return plans of AVs, and which proposals they are; ``given`` has R plans to keep where possible, or none."""
-        memory = state.memory.get(_MEMORY)
-        if memory is None:
-            memory = state.memory[_MEMORY] = _Memory(state.batch, self.unknown_limit_mps)
+        memory = self._memory_of(state)
         plans, chosen = np.empty((len(state), _NUM_STEPS, 3)), np.empty(len(state), np.int64)
         now = _Now(
             state.scenes,
@@ -141,6 +153,13 @@ class RulePlanner:
         _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.places, plans, chosen)
         return plans, chosen
 
+    def _memory_of(self, state: TrafficState) -> "_Memory":
+        """Return what is remembered of the batch, made at the first call."""
+        memory: _Memory | None = state.memory.get(_MEMORY)
+        if memory is None:
+            memory = state.memory[_MEMORY] = _Memory(state.batch, self.unknown_limit_mps)
+        return memory
+
     @property
     def _driving(self) -> Driving:
         return Driving(
@@ -148,9 +167,7 @@ class RulePlanner:
         )
 
     def _scoring(self, memory: "_Memory") -> Scoring:
-        params = self.tracker.params
-        fit = speed_fit_matrix(_NUM_PLANNED, _STEP_S, params.jerk_weight)
-        tracking = Tracking(fit, int(params.num_steps), *self.tracker.numbers, self.tracker.bicycle.numbers(_STEP_S))
+        tracking = tracking_of(self.tracker, _NUM_PLANNED)
         return Scoring(*memory.road, tracking, comfort_filters(_NUM_STEPS + 1), ComfortBounds(), _NUM_STEPS, _STEP_S)
 
 
@@ -191,7 +208,7 @@ class _Memory:
         self.places: Float64Array = np.zeros((len(batch), 3))
         self._before: Float64Array = self.places.copy()
         self._is_before_new: BoolArray = np.zeros(len(batch), np.bool_)
-        self._frames: Int64Array = np.full(len(batch), -2, np.int64)
+        self._frames: Int64Array = np.full(len(batch), _NEVER, np.int64)
         self._colors: LaneColors = read_lane_colors(batch.recorded, lights)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "_Memory":
@@ -210,6 +227,10 @@ class _Memory:
         self._before[scenes] = self.places[scenes]
         self._is_before_new[scenes], self._frames[scenes] = is_new, frames
         return is_new
+
+    def forget(self, scenes: Int64Array) -> None:
+        """Forget where the AVs of scenes were, and which lines they drove."""
+        self.places[scenes], self._frames[scenes] = 0.0, _NEVER
 
     def colors_of(self, state: TrafficState) -> ColorRows:
         """Return the lights of the current frames, as kernels take them."""

@@ -44,10 +44,12 @@ class EgoMotion:
     Attributes:
         speeds_mps: At least 0, (S, F).
         accelerations_mps2: Along the heading and to the left of it, (S, F, 2).
+        steering_rad: Angles of the front wheels, left positive, (S, F).
     """
 
     speeds_mps: Float64Array
     accelerations_mps2: Float64Array
+    steering_rad: Float64Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,7 +127,7 @@ class SceneSimulation:
         shape = (len(batch), int((batch.stops - batch.starts).max()))
         self._motion: EgoMotion | None = None
         if ego is not None and ego.model.has_motion:
-            self._motion = EgoMotion(np.zeros(shape), np.zeros((*shape, 2)))
+            self._motion = EgoMotion(np.zeros(shape), np.zeros((*shape, 2)), np.zeros(shape))
             self._note_motion(np.arange(len(batch)), self._ego_states, yaw_rates_radps)
         self._plans = KeptPlans(shape) if keeps_plans else None
         self._by_fallback: Int64Array = np.full(shape, -1, np.int64)
@@ -363,6 +363,7 @@ class SceneSimulation:
             self._motion.speeds_mps[scenes, frames] = np.abs(states.speeds_mps)
             self._motion.accelerations_mps2[scenes, frames, 0] = states.accelerations_mps2
             self._motion.accelerations_mps2[scenes, frames, 1] = states.speeds_mps * yaw_rates_radps
+            self._motion.steering_rad[scenes, frames] = states.steering_rad
 
     def _withhold_agents(self, scenes: Int64Array, before: AgentsNow, control: AgentControl) -> None:
         """Take agents that would appear where a box stands out of the frames that are current now."""

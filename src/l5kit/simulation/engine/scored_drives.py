@@ -15,7 +15,7 @@ from l5kit.simulation.engine.driven_scenes import DrivenScenes
 
 __all__ = ["ScoredDrives", "score_drives"]
 
-_LEAST_WAY_M: Final = 0.1
+LEAST_WAY_M: Final = 0.1
 """A scene in which neither the planner nor the log comes so far has no score."""
 
 
@@ -40,7 +40,7 @@ class ScoredDrives:
     @property
     def has_score(self) -> BoolArray:
         """Where somebody drives, (S,): where nobody does, whoever stands would get all points."""
-        return (self.details.states.num_frames > 1) & (np.maximum(self.ways_m, self.expert_ways_m) >= _LEAST_WAY_M)
+        return (self.details.states.num_frames > 1) & (np.maximum(self.ways_m, self.expert_ways_m) >= LEAST_WAY_M)
 
 
 def score_drives(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None = None) -> Iterator[ScoredDrives]:

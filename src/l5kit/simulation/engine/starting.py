@@ -10,12 +10,12 @@ from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.motion import velocities_of_rows
 from l5kit.geometry.angle import angular_distance
-from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.scene_batch import EgoLog, SceneBatch
 from l5kit.simulation.engine.track_table import TrackTable
 from l5kit.simulation.utils import hide_records
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
-__all__ = ["fill_velocities", "hide_tracks", "logged_states", "start_of_ego"]
+__all__ = ["fill_velocities", "hide_tracks", "logged_states", "start_of_ego", "states_of_poses"]
 
 _LEAST_WAY_M = 1.0
 
@@ -33,11 +33,7 @@ def start_of_ego(batch: SceneBatch, geometry: VehicleGeometry | None = None) -> 
 def logged_states(
     batch: SceneBatch, rows: Int64Array, now: Int64Array, geometry: VehicleGeometry | None = None
 ) -> tuple[VehicleStates, Float64Array]:
-    """Return the states of the AV in K frames of the log, and its yaw rates, rad/s, (K,).
-
-    Speeds and yaw rates are differences over the frames before and after, of one side where there is no other;
-    accelerations those of the speeds of the two steps around the frame, 0 at the ends of a scene. The steering is
-    that of the yaw rate, 0 below 0.6 m/s.
+    """Return the states of the AV in K frames of the log, and its yaw rates, rad/s, (K,); see :func:`states_of_poses`.
 
     Args:
         batch: Scenes.
@@ -45,7 +41,25 @@ def logged_states(
         now: The frames, counted in their scenes, (K,).
         geometry: Where the axles are; that of l5kit by default.
     """
-    log = batch.ego_log
+    return states_of_poses(batch.ego_log, rows, now, length_m=float(batch.facts.ego_extent_m[0]), geometry=geometry)
+
+
+def states_of_poses(
+    log: EgoLog, rows: Int64Array, now: Int64Array, *, length_m: float, geometry: VehicleGeometry | None = None
+) -> tuple[VehicleStates, Float64Array]:
+    """Return the states of AVs of which only poses are known, and their yaw rates, rad/s, (K,).
+
+    Speeds and yaw rates are differences over the frames before and after, of one side where there is no other;
+    accelerations those of the speeds of the two steps around the frame, 0 at the ends of a scene. The steering is
+    that of the yaw rate, 0 below 0.6 m/s.
+
+    Args:
+        log: The poses.
+        rows: The scenes of the frames, (K,).
+        now: The frames, counted in their scenes, (K,).
+        length_m: Length of the AV.
+        geometry: Where the axles are; that of l5kit by default.
+    """
     lengths = log.is_there.sum(axis=1)[rows]
     before, after = np.maximum(now - 1, 0), np.minimum(now + 1, lengths - 1)
     yaws_rad = log.yaws_rad[rows, now]
@@ -63,7 +77,7 @@ def logged_states(
     yaw_rates = _over(angular_distance(log.yaws_rad[rows, after], log.yaws_rad[rows, before]), seconds)
     has_both = (before < now) & (now < after)
     changes = np.where(has_both, speeds_between(now, after) - speeds_between(before, now), 0.0)
-    geometry, length_m = geometry or VehicleGeometry(), float(batch.facts.ego_extent_m[0])
+    geometry = geometry or VehicleGeometry()
     states = VehicleStates(
         positions_m=log.positions_m[rows, now],
         yaws_rad=yaws_rad,

@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import Float32Array, NumericArray
+from l5kit._types import Float32Array, Float64Array, NumericArray
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import METRICS
+from l5kit.evaluation.epdms.scene_metrics import EPDMS
 from l5kit.visualization.simulated.scene_drive import SceneDrive
 from l5kit.visualization.viewer.content_bytes import places_from, scene_origin_m
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
@@ -63,10 +64,11 @@ _CURVES: Final = (
 
 
 def _curves_of(metrics: Sequence[MetricFacts]) -> list[_Curve]:
-    """Return the curves of a drive: the usual ones, and those of metrics that the user has added."""
+    """Return the curves of a drive: the usual ones, those of metrics that the user has added, and that of EPDMS."""
     curves, usual = list(_CURVES), {metric.name for metric in METRICS}
     for metric in metrics:
-        if metric.column is not None and metric.name not in usual:
+        is_term = metric.of_score == EPDMS and metric.name != EPDMS
+        if metric.column is not None and metric.name not in usual and not is_term:
             kinds = () if metric.fault is None else (metric.fault.kind,)
             key, name, digits = metric.name, metric.label, min(metric.digits, 2)
             curves.append(_Curve(key, metric.column, name, name, metric.unit, digits, "values", kinds))
@@ -118,7 +120,19 @@ def _without_column(curve: _Curve) -> dict[str, object]:
 def _values(drive: SceneDrive, curve: _Curve, num_frames: int) -> Float32Array:
     """Return the values of a curve, NaN where there is none."""
     values = drive.columns.get(curve.column, np.full(num_frames, np.nan))
+    if curve.column == EPDMS:
+        values = _held(values)
     return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
+
+
+def _held(values: Float64Array) -> Float64Array:
+    """Return values of windows, which are known where these begin, in all frames up to the begin of the next one."""
+    known = np.flatnonzero(np.isfinite(values))
+    held = values.copy()
+    if len(known):
+        frames = np.arange(known[0], known[-1] + 1)
+        held[frames] = values[known[np.searchsorted(known, frames, side="right") - 1]]
+    return held
 
 
 def _as_fact(failure: dict[str, object]) -> dict[str, object]:

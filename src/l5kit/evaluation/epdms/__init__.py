@@ -1,0 +1,18 @@
+"""EPDMS, the score of NAVSIM v2: plans of four seconds, rolled out, one score for each window."""
+
+from l5kit.evaluation.epdms.params import EpdmsParams
+from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes
+from l5kit.evaluation.epdms.scene_metrics import EPDMS, EPDMS_METRICS
+from l5kit.evaluation.epdms.terms import TERMS, WindowTerm
+from l5kit.evaluation.epdms.window_score import score_windows
+
+__all__ = [
+    "EPDMS",
+    "EPDMS_METRICS",
+    "TERMS",
+    "EpdmsParams",
+    "PlanWindows",
+    "WindowRoutes",
+    "WindowTerm",
+    "score_windows",
+]

@@ -1,0 +1,80 @@
+"""EPDMS as metrics of scenes: values of windows in the frames in which they begin, and their means."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.metric import Fault, Metric, MetricFacts, OfFrames
+from l5kit.evaluation.driving.scene_score import SceneDetails
+from l5kit.evaluation.driving.window_scores import WindowScores
+from l5kit.evaluation.epdms.terms import EPDMS, TERMS, WindowTerm
+
+__all__ = ["EPDMS", "EPDMS_METRICS", "NUM_WINDOWS", "SHARE_PLANNED"]
+
+NUM_WINDOWS: Final = "epdms_windows"
+"""Name of the metric that counts windows."""
+
+SHARE_PLANNED: Final = "epdms_planned"
+"""Name of the metric that says which part of them was planned."""
+
+
+def _in_frames(find: Callable[[WindowScores], Float64Array]) -> OfFrames:
+    """Return what puts values of windows into the frames in which they begin, NaN in all others."""
+
+    def of_frames(details: SceneDetails) -> Float64Array:
+        windows = details.windows
+        if windows is None:
+            raise InvalidArgumentError(
+                f"windows of the scenes are None, but metrics of {EPDMS} are asked for; score the windows first, as "
+                "l5kit.closedloop.simulate does with score='epdms'"
+            )
+        values = np.full(details.states.is_there.shape, np.nan)
+        values[windows.scenes, windows.frames] = find(windows)
+        return values
+
+    return of_frames
+
+
+def _metric_of(term: WindowTerm) -> Metric:
+    """Return the mean of a term over the windows of a scene; frames in which a window fails are faults."""
+    facts = {field.name: getattr(term, field.name) for field in fields(MetricFacts)}
+    if term.failure:
+        facts |= {"fault": Fault("<", 1.0), "passes_from": 1.0}
+    return Metric(**facts, of_frames=_in_frames(lambda windows: windows.terms[term.name]), of_scenes="mean")
+
+
+EPDMS_METRICS: Final = (
+    Metric(
+        name=EPDMS,
+        label="EPDMS",
+        sentence="score of NAVSIM v2 of the plans of a scene, one every 0.5 s, each rolled out for 4 s",
+        of_score=EPDMS,
+        of_frames=_in_frames(lambda windows: windows.scores),
+        of_scenes="mean",
+    ),
+    *map(_metric_of, TERMS),
+    Metric(
+        name=NUM_WINDOWS,
+        label="Windows",
+        sentence="windows that EPDMS is the mean of",
+        digits=0,
+        range=(0.0, None),
+        of_score=EPDMS,
+        of_frames=_in_frames(lambda windows: np.ones(len(windows.scenes))),
+        of_scenes="sum",
+        over_scenes="sum",
+    ),
+    Metric(
+        name=SHARE_PLANNED,
+        label="Planned",
+        sentence="part of the windows that was planned: 0 for what was driven; plans that end before go on as they end",
+        of_score=EPDMS,
+        of_frames=_in_frames(lambda windows: windows.planned),
+        of_scenes="mean",
+    ),
+)
+"""EPDMS, its terms and how many windows there are, in the order in which tables have them."""

@@ -1,0 +1,278 @@
+"""Terms of EPDMS: one function for each, and the table of their weights.
+
+Source: docs/metrics.md of NAVSIM (Apache-2.0), as docs/closed_loop.md repeats it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.evaluation.driving.collisions import count_at_fault, no_at_fault_collisions
+from l5kit.evaluation.driving.comfort import comfort_of_frames, is_comfortable
+from l5kit.evaluation.driving.map_scores import (
+    drivable_area_compliance,
+    driving_direction_compliance,
+    sum_over_last_second,
+)
+from l5kit.evaluation.driving.metric import MULTIPLIER, MetricFacts
+from l5kit.evaluation.driving.time_to_collision import time_to_collision
+from l5kit.evaluation.epdms.details import WindowDetails
+from l5kit.evaluation.epdms.params import steps_of
+from l5kit.evaluation.epdms.red_areas import find_red_areas
+
+__all__ = ["EPDMS", "TERMS", "ComparedWindows", "WindowTerm", "product_of_multipliers"]
+
+EPDMS: Final = "epdms"
+"""Name of the score, and begin of the names of its terms."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedWindows:
+    """Plans that are scored, and those of the rule planner from the same states.
+
+    Attributes:
+        plan: The plans.
+        rules: Those of the rule planner; None where the plans themselves are these.
+    """
+
+    plan: WindowDetails
+    rules: WindowDetails | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowTerm(MetricFacts):
+    """A term: what is found of windows, and what is told of it.
+
+    Attributes:
+        of_windows: Returns the values of W windows, 0 to 1, NaN where the term does not apply, float64 (W,).
+    """
+
+    of_windows: Callable[[ComparedWindows], Float64Array]
+
+
+def no_collision(compared: ComparedWindows) -> Float64Array:
+    """Return NC: 0 with a collision at fault with a vehicle or vulnerable road user, 0.5 with another object, else 1.
+
+    The AV is at fault where it hits with its front or hits who stands, and to its side where it is in several lanes or
+    off the road.
+    """
+    details = compared.plan
+    counts = count_at_fault(details.states, details.windows.road_users, details.collisions)
+    return no_at_fault_collisions(counts, by_number=False)
+
+
+def stays_on_road(compared: ComparedWindows) -> Float64Array:
+    """Return DAC: 0 where any corner is ever off the drivable surface, else 1."""
+    details = compared.plan
+    values = drivable_area_compliance(details.distances_off_road_m, most_m=details.params.seam_m)
+    return _where(details.routes is not None, values)
+
+
+def drives_in_direction(compared: ComparedWindows) -> Float64Array:
+    """Return DDC: 1 below 2 m within a second on no lane of the route and in no junction, 0.5 below 6 m, else 0."""
+    details = compared.plan
+    ways_m = np.zeros(details.states.is_there.shape)
+    steps_m = np.diff(details.states.positions_m, axis=1)
+    ways_m[:, 1:] = np.hypot(steps_m[..., 0], steps_m[..., 1])
+    # as progress against a lane, of which the farthest way back within a second decides
+    sums_m = sum_over_last_second(np.where(details.is_centre_astray, -ways_m, 0.0), details.states)
+    return _where(details.has_route, driving_direction_compliance(sums_m))
+
+
+def obeys_lights(compared: ComparedWindows) -> Float64Array:
+    """Return TLC: 0 where the box meets a lane of the route while its light is red, else 1."""
+    details = compared.plan
+    if details.routes is None:
+        return np.full(len(details.windows), np.nan)
+    is_in_red: BoolArray = np.any(find_red_areas(details.windows, details.routes), axis=1)
+    values = np.where(is_in_red, 0.0, 1.0)
+    return _where(details.has_route, values)
+
+
+def progress(compared: ComparedWindows) -> Float64Array:
+    """Return EP: the way along the route over the longest of the way x product of multipliers of plan and rules.
+
+    Ways back count as none; where the longest is at most 5 m it is 1.
+    """
+    details = compared.plan
+    own_m = _way_along_route(details)
+    longest_m = own_m * product_of_multipliers(details)
+    if compared.rules is not None:
+        longest_m = np.maximum(longest_m, _way_along_route(compared.rules) * product_of_multipliers(compared.rules))
+    # where nobody gets far, as behind a queue, progress says nothing
+    is_free = longest_m > details.params.free_way_m
+    ratios = np.divide(own_m, longest_m, out=np.ones(len(own_m)), where=is_free)
+    return _where(details.has_route, np.minimum(ratios, 1.0))
+
+
+def leaves_time(compared: ComparedWindows) -> Float64Array:
+    """Return TTC: 0 where the AV, moved straight on by up to 0.9 s, meets somebody where that one then is, else 1."""
+    return time_to_collision(compared.plan.meeting_times_s)
+
+
+def keeps_lane(compared: ComparedWindows) -> Float64Array:
+    """Return LK: 0 where the centre is more than 0.5 m beside the route for 2 s of states on end, else 1.
+
+    States in junctions neither count nor break it.
+    """
+    details = compared.plan
+    lengths = _lengths_of_runs(np.abs(details.offsets_m) > details.params.most_offset_m, details.is_centre_in_junction)
+    is_kept = lengths.max(axis=1, initial=0) < steps_of(details.params.offset_s)
+    return _where(details.has_route, is_kept.astype(np.float64))
+
+
+def history_comfort(compared: ComparedWindows) -> Float64Array:
+    """Return HC: 1 where all signals of the past and the window are within the bounds of comfort, else 0."""
+    details = compared.plan
+    return comfort_of_frames(is_comfortable(details.signals_with_past), details.windows.with_past)
+
+
+def extended_comfort(compared: ComparedWindows) -> Float64Array:
+    """Return EC: 1 where a plan and the one a stride later accelerate and turn alike in the time of both, else 0.
+
+    NaN where there is no later one.
+    """
+    details = compared.plan
+    params, signals, windows = details.params, details.signals, details.windows
+    firsts = np.flatnonzero(windows.following >= 0)
+    seconds, num_between = windows.following[firsts], params.num_between
+    is_alike = np.ones(len(firsts), np.bool_)
+    for values, most in (
+        (signals.accelerations_mps2, params.acceleration_mps2),
+        (signals.jerks_mps3, params.jerk_mps3),
+        (signals.yaw_rates_radps, params.yaw_rate_radps),
+        (signals.yaw_accelerations_radps2, params.yaw_acceleration_radps2),
+    ):
+        # the states of both, which the second one has a stride earlier
+        differences = values[firsts, num_between:] - values[seconds, : values.shape[1] - num_between]
+        is_alike &= np.sqrt((differences**2).mean(axis=1)) <= most
+    found = np.full(len(windows), np.nan)
+    found[firsts] = is_alike
+    return found
+
+
+def product_of_multipliers(details: WindowDetails) -> Float64Array:
+    """Return the product of the terms that are multipliers, those that do not apply being 1, (W,)."""
+    compared, product = ComparedWindows(details), np.ones(len(details.windows))
+    for term in TERMS:
+        if term.role == MULTIPLIER:
+            values = term.of_windows(compared)
+            product *= np.where(np.isnan(values), 1.0, values)
+    return product
+
+
+def _way_along_route(details: WindowDetails) -> Float64Array:
+    """Return how far plans come along their routes, at least 0, metres, (W,)."""
+    return np.maximum(details.arcs_m[:, -1] - details.arcs_m[:, 0], 0.0)
+
+
+def _lengths_of_runs(is_counted: BoolArray, is_passed_over: BoolArray) -> Int64Array:
+    """Return how many counted steps lie on end up to each, other than those that are passed over, (W, T)."""
+    lengths = np.zeros(is_counted.shape, np.int64)
+    length = np.zeros(len(is_counted), np.int64)
+    for step in range(is_counted.shape[1]):
+        length = np.where(is_passed_over[:, step], length, np.where(is_counted[:, step], length + 1, 0))
+        lengths[:, step] = length
+    return lengths
+
+
+def _where(applies: BoolArray | bool, values: Float64Array) -> Float64Array:
+    """Return values, NaN where a term does not apply."""
+    return np.where(applies, values, np.nan)
+
+
+TERMS: Final = (
+    WindowTerm(
+        name="epdms_no_at_fault_collisions",
+        label="Plan: no collision at fault",
+        sentence="NC: 1 without a collision that the plan is to blame for; 0.5 with one with an object that is no "
+        "road user",
+        role=MULTIPLIER,
+        of_score=EPDMS,
+        of_windows=no_collision,
+        failure="plan collides",
+    ),
+    WindowTerm(
+        name="epdms_drivable_area_compliance",
+        label="Plan: stays on the road",
+        sentence="DAC: 1 where no corner of the AV is off the drivable surface, else 0",
+        role=MULTIPLIER,
+        of_score=EPDMS,
+        needs_map=True,
+        of_windows=stays_on_road,
+        failure="plan off road",
+    ),
+    WindowTerm(
+        name="epdms_driving_direction_compliance",
+        label="Plan: drives in direction",
+        sentence="DDC: 1 where the AV drives less than 2 m within a second off its route and outside of junctions, "
+        "0.5 below 6 m, else 0",
+        role=MULTIPLIER,
+        of_score=EPDMS,
+        needs_map=True,
+        of_windows=drives_in_direction,
+        failure="plan off its route",
+    ),
+    WindowTerm(
+        name="epdms_traffic_light_compliance",
+        label="Plan: obeys lights",
+        sentence="TLC: 0 where the AV is on a lane of its route that is closed by a red light, else 1",
+        role=MULTIPLIER,
+        of_score=EPDMS,
+        needs_map=True,
+        of_windows=obeys_lights,
+        failure="plan passes red",
+    ),
+    WindowTerm(
+        name="epdms_progress",
+        label="Plan: progress",
+        sentence="EP: how far the plan comes along the route, as a part of how far it and that of the rule planner "
+        "come without a fault",
+        role=5.0,
+        of_score=EPDMS,
+        needs_map=True,
+        of_windows=progress,
+    ),
+    WindowTerm(
+        name="epdms_time_to_collision",
+        label="Plan: time to collision",
+        sentence="TTC: 0 where the AV, moved straight on by up to 0.9 s, meets others where they then are, else 1",
+        role=5.0,
+        of_score=EPDMS,
+        of_windows=leaves_time,
+        failure="plan too close",
+    ),
+    WindowTerm(
+        name="epdms_lane_keeping",
+        label="Plan: keeps its lane",
+        sentence="LK: 0 where the AV is more than 0.5 m beside the centre line of the route for 2 s outside of "
+        "junctions, else 1",
+        role=2.0,
+        of_score=EPDMS,
+        needs_map=True,
+        of_windows=keeps_lane,
+        failure="plan leaves its lane",
+    ),
+    WindowTerm(
+        name="epdms_history_comfort",
+        label="Plan: comfort after the past",
+        sentence="HC: 1 where the plan behind the last 1.5 s is within the bounds of comfort, else 0",
+        role=2.0,
+        of_score=EPDMS,
+        of_windows=history_comfort,
+        failure="plan uncomfortable",
+    ),
+    WindowTerm(
+        name="epdms_extended_comfort",
+        label="Plan: comfort beside the next plan",
+        sentence="EC: 1 where the plan and that of 0.5 s later accelerate and turn alike, else 0",
+        role=2.0,
+        of_score=EPDMS,
+        of_windows=extended_comfort,
+        failure="plans differ",
+    ),
+)
+"""The terms of EPDMS, in the order in which tables have them; weights and multipliers are their roles."""

@@ -1,0 +1,207 @@
+"""Scores of the windows of driven scenes: plans of all of them rolled out and scored at once."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.driving.scene_states import read_road_users
+from l5kit.evaluation.driving.window_scores import WindowScores
+from l5kit.evaluation.epdms.details import WindowDetails
+from l5kit.evaluation.epdms.params import EpdmsParams
+from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes, bounds_of_meetings
+from l5kit.evaluation.epdms.terms import TERMS
+from l5kit.evaluation.epdms.window_score import score_windows
+from l5kit.lanes.lane_paths import make_lane_paths
+from l5kit.lanes.red_lights import read_lane_colors
+from l5kit.lanes.route_lanes import mark_route_lanes
+from l5kit.lanes.route_places import follow_tracks
+from l5kit.simulation.drivers.rule_planner import RulePlanner
+from l5kit.simulation.engine.driven_scenes import DrivenScenes
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.scored_drives import ScoredDrives
+from l5kit.simulation.engine.starting import logged_states
+from l5kit.simulation.lanes.track_poses import poses_of_avs
+from l5kit.simulation.windows.drive_windows import (
+    WindowPlaces,
+    driven_in_all_frames,
+    find_window_places,
+    present_states,
+    with_even_times,
+)
+from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of
+from l5kit.simulation.windows.rule_plans import plan_by_rules
+
+__all__ = ["score_windows_of"]
+
+
+def score_windows_of(
+    driven: DrivenScenes,
+    drives: ScoredDrives,
+    *,
+    params: EpdmsParams | None = None,
+    rules: RulePlanner | None = None,
+) -> WindowScores:
+    """Return the scores of the windows of scenes that were driven to their end.
+
+    A window is the plan of a frame, followed by tracker and bicycle, among others as they were in the simulation; where
+    the driver gave no plan it is what was driven.
+
+    Args:
+        driven: The scenes, with plans. Their frames are 0.1 s apart.
+        drives: Those that are scored, all of one length, with where others truly were.
+        params: Which windows, and the thresholds; those of NAVSIM v2 by default.
+        rules: With whose progress plans are compared; None where it is what has planned.
+    """
+    params = EpdmsParams() if params is None else params
+    places = find_window_places(driven, drives, params)
+    if len(places) == 0:
+        none, rows = np.zeros(0), np.zeros(0, np.int64)
+        return WindowScores(rows, rows, none, none, {term.name: none for term in TERMS})
+    # what is the same whatever the AVs do: the others, the past, the route
+    body, num_steps = driven.batch.body, params.num_steps
+    whole = driven_in_all_frames(driven, drives)
+    present = present_states(driven, whole, places)
+    around = _Surroundings(
+        params,
+        places,
+        drives.details.road_users,
+        past=whole.windows(places.rows, places.scene_frames - params.num_past, params.num_past),
+        driven=drives.details.states,
+        scenes=drives.scenes,
+        routes=driven.batch.once(_routes_of),
+    )
+    # what the planner wants, or where it gave no plan, what became of its controls
+    plans, planned = kept_plans_of(driven, places, present, num_steps)
+    as_driven = with_even_times(whole.windows(places.rows, places.scene_frames, num_steps + 1), 0)
+    states = _chosen(planned > 0, follow_plans(plans, present, body), as_driven)
+    # what the rule planner would do from the same states
+    compared = None
+    if rules is not None:
+        of_rules = plan_by_rules(driven, places, present, rules=rules, num_steps=num_steps)
+        compared = around.details_of(follow_plans(of_rules, present, body))
+    return score_windows(
+        around.details_of(states),
+        rules=compared,
+        human=_details_of_log(driven, drives, around),
+        scenes=places.rows,
+        frames=places.frames,
+        planned=planned,
+    )
+
+
+class _Surroundings:
+    """What is around the AVs of W windows, whatever they do in them.
+
+    Args:
+        params: The thresholds.
+        places: The windows.
+        road_users: The others in all frames of the scenes.
+        past: The AVs in the frames before the windows, (W, P).
+        driven: The AVs in all frames of the S scenes, (S, F).
+        scenes: The scenes, counted in the batch, (S,).
+        routes: Map and routes; None without a map.
+    """
+
+    def __init__(
+        self,
+        params: EpdmsParams,
+        places: WindowPlaces,
+        road_users: RoadUsers,
+        *,
+        past: EgoStates,
+        driven: EgoStates,
+        scenes: Int64Array,
+        routes: WindowRoutes | None,
+    ) -> None:
+        self.params, self.places, self.road_users, self.routes = params, places, road_users, routes
+        self._past = with_even_times(past, -params.num_past)
+        self._first_frames = places.rows * driven.is_there.shape[1] + places.frames
+        self._arcs_m = _arcs_of(driven, scenes, routes)[places.rows, places.frames]
+
+    def details_of(self, states: EgoStates) -> WindowDetails:
+        """Return the windows in which AVs are in some states, (W, T)."""
+        places, ahead_s = self.places, max(self.params.looks_s)
+        bounds_m = bounds_of_meetings(states, ahead_s)
+        windows = PlanWindows(
+            states=states,
+            past=self._past,
+            road_users=self.road_users.windows(self._first_frames, states.is_there.shape[1], bounds_m),
+            scenes=places.scenes,
+            frames=places.scene_frames,
+            arcs_m=self._arcs_m,
+            following=places.following,
+        )
+        return WindowDetails(windows, self.routes, self.params)
+
+
+def _details_of_log(driven: DrivenScenes, drives: ScoredDrives, around: _Surroundings) -> WindowDetails:
+    """Return the windows in which the AVs follow the log, among the others as logged, behind the same tracker."""
+    batch, places, params = driven.batch, around.places, around.params
+    logged, num_steps = batch.logged_motion, params.num_steps
+    scenes, frames = places.scenes, places.scene_frames
+    planned = logged.windows(scenes, frames, num_steps + 1)
+    plans = np.concatenate([planned.positions_m, planned.yaws_rad[..., None]], axis=-1)
+    present, _ = logged_states(batch, scenes, frames)
+    around_log = _Surroundings(
+        params,
+        places,
+        _logged_users(driven, drives),
+        past=logged.windows(scenes, frames - params.num_past, params.num_past),
+        driven=drives.details.expert,
+        scenes=drives.scenes,
+        routes=around.routes,
+    )
+    return around_log.details_of(follow_plans(plans, present, batch.body))
+
+
+def _logged_users(driven: DrivenScenes, drives: ScoredDrives) -> RoadUsers:
+    """Return the others where the log has them, which is where the simulation does if nobody drove any of them."""
+    batch = driven.batch
+    was_driven = np.isin(drives.scenes, batch.tracks.scenes_of_tracks[driven.was_driven])
+    if not was_driven.any():
+        return drives.details.road_users
+    arrays = [
+        batch.arrays[scene] if is_elsewhere else seen
+        for scene, is_elsewhere, seen in zip(drives.scenes.tolist(), was_driven.tolist(), drives.arrays, strict=True)
+    ]
+    return read_road_users(arrays, threshold=batch.threshold)
+
+
+def _routes_of(batch: SceneBatch) -> WindowRoutes | None:
+    """Return the routes of the AVs of a batch, the lanes that they take in the log; None without a map."""
+    driving_map = batch.driving_map
+    if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
+        return None
+    paths = make_lane_paths(poses_of_avs(batch), driving_map)
+    colors = read_lane_colors(batch.recorded, batch.road.api.arrays.lights)
+    return WindowRoutes(driving_map, paths, mark_route_lanes(paths, driving_map), colors)
+
+
+def _arcs_of(states: EgoStates, scenes: Int64Array, routes: WindowRoutes | None) -> Float64Array:
+    """Return where on their routes AVs are in all frames of S scenes, metres, (S, F).
+
+    Args:
+        states: The AVs, all frames there, (S, F).
+        scenes: The scenes, ascending, counted in the batch, (S,).
+        routes: Those of the batch; None without a map.
+    """
+    shape = states.is_there.shape
+    if routes is None:
+        return np.zeros(shape)
+    counts = np.zeros(len(routes.paths), np.int64)
+    counts[scenes] = shape[1]
+    poses = np.concatenate([states.positions_m, states.yaws_rad[..., None]], axis=-1).reshape(-1, 3)
+    paths, starts = routes.paths, np.concatenate([[0], np.cumsum(counts)])
+    return follow_tracks(paths.starts, paths.points_m, starts, poses).reshape(shape)
+
+
+def _chosen(is_first: BoolArray, first: EgoStates, second: EgoStates) -> EgoStates:
+    """Return the states of the first for some windows (W,), and those of the second for the others."""
+    arrays = {}
+    for name in ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2"):
+        values = getattr(first, name)
+        arrays[name] = np.where(is_first.reshape(-1, *[1] * (values.ndim - 1)), values, getattr(second, name))
+    return replace(first, **arrays)
