@@ -5,7 +5,7 @@ These kernels allocate nothing, so that they run on devices too.
 
 import math
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,6 +22,7 @@ __all__ = [
     "farthest_corner",
     "find_lane_at",
     "is_in_junction",
+    "named_surface",
     "no_surface",
     "write_corners",
     "write_lanes_at",
@@ -58,13 +59,19 @@ def no_surface() -> RoadSurface:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def named_surface(parts: tuple[Any, ...]) -> RoadSurface:
+    """Return a surface that came as a plain tuple, as devices hand it over, with the names of its parts."""
+    grid, points_m, starts, is_in_junction, ahead = parts
+    return RoadSurface(GridArrays(*grid), points_m, starts, is_in_junction, ahead)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def distance_to_surface(surface: RoadSurface, point_m: Float64Array, hint: int) -> tuple[float, int]:
     """Return the distance of a point from the surface, infinite from half a metre on, and its area, -1 for none.
 
     The hint is looked at first, which changes nothing but the time.
     """
-    surface = RoadSurface(*surface)
-    grid, points_m, starts = GridArrays(*surface.grid), surface.points_m, surface.starts
+    grid, points_m, starts = surface.grid, surface.points_m, surface.starts
     if 0 <= hint < len(starts) - 1 and is_inside_polygon(points_m[starts[hint] : starts[hint + 1]], point_m):
         return 0.0, hint
     x, y = point_m[0], point_m[1]
@@ -83,17 +90,17 @@ def distance_to_surface(surface: RoadSurface, point_m: Float64Array, hint: int) 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def farthest_corner(surface: RoadSurface, corners_m: Float64Array, areas: Int64Array) -> float:
+def farthest_corner(parts: tuple[Any, ...], corners_m: Float64Array, areas: Int64Array) -> float:
     """Return how far the farthest of four corners (4, 2) is from the drivable surface.
 
     It is infinite from half a metre on, and 0 without a map.
 
     Args:
-        surface: The map.
+        parts: The map, as :func:`named_surface` takes it.
         corners_m: World x and y.
         areas: The area that held each corner last, -1 for none, (4,), changed; only a hint.
     """
-    surface = RoadSurface(*surface)
+    surface = named_surface(parts)
     farthest_m = 0.0
     for corner in range(4 if len(surface.starts) else 0):
         far_m, area = distance_to_surface(surface, corners_m[corner], areas[corner])
@@ -113,16 +120,17 @@ def write_corners(box: Float64Array, corners_m: Float64Array) -> None:
         corners_m[corner, 1] = box[1] + along * sin + across * cos
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def write_lanes_at(surface: RoadSurface, point_m: Float64Array, lanes: Int64Array) -> int:
     """Write the lanes that hold a point, ascending, and return their number; there must be room for all."""
-    surface = RoadSurface(*surface)
-    grid, starts, count = GridArrays(*surface.grid), surface.starts, 0
-    first, end = slots_of_cell(point_m[0], point_m[1], grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
+    grid, starts, count = surface.grid, surface.starts, 0
+    x, y = point_m[0], point_m[1]
+    first, end = slots_of_cell(x, y, grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
     for slot in range(first, end):
         area = grid.cell_rows[slot]
-        is_lane = area < len(surface.is_in_junction)
-        if is_lane and is_inside_polygon(surface.points_m[starts[area] : starts[area + 1]], point_m):
+        if area >= len(surface.is_in_junction) or not is_near(x, y, grid.bounds_m, area, grid.radius_m):
+            continue
+        if is_inside_polygon(surface.points_m[starts[area] : starts[area + 1]], point_m):
             lanes[count] = area
             count += 1
     return count
@@ -138,8 +146,7 @@ def find_lane_at(surface: RoadSurface, point_m: Float64Array, is_wanted: BoolArr
         is_wanted: Which lanes are wanted, (L,).
         hint: A wanted lane that is looked at first, -1 for none.
     """
-    surface = RoadSurface(*surface)
-    grid, starts = GridArrays(*surface.grid), surface.starts
+    grid, starts = surface.grid, surface.starts
     if hint >= 0 and is_inside_polygon(surface.points_m[starts[hint] : starts[hint + 1]], point_m):
         return hint
     first, end = slots_of_cell(point_m[0], point_m[1], grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
@@ -151,14 +158,15 @@ def find_lane_at(surface: RoadSurface, point_m: Float64Array, is_wanted: BoolArr
     return -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def is_in_junction(surface: RoadSurface, point_m: Float64Array) -> bool:
     """Return whether a lane of a junction holds a point."""
-    surface = RoadSurface(*surface)
-    grid, starts, is_held = GridArrays(*surface.grid), surface.starts, False
-    first, end = slots_of_cell(point_m[0], point_m[1], grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
+    grid, starts, is_held = surface.grid, surface.starts, False
+    x, y = point_m[0], point_m[1]
+    first, end = slots_of_cell(x, y, grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
     for slot in range(first, end):
         area = grid.cell_rows[slot]
-        if area < len(surface.is_in_junction) and surface.is_in_junction[area]:
-            is_held = is_held or is_inside_polygon(surface.points_m[starts[area] : starts[area + 1]], point_m)
+        if area < len(surface.is_in_junction) and surface.is_in_junction[area] and not is_held:
+            polygon = surface.points_m[starts[area] : starts[area + 1]]
+            is_held = is_near(x, y, grid.bounds_m, area, grid.radius_m) and is_inside_polygon(polygon, point_m)
     return is_held

@@ -13,7 +13,7 @@ from l5kit.environment.rewards.step_worth import StepRules, write_worth
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.road_surface import RoadSurface
+from l5kit.lanes.road_surface import named_surface
 
 __all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "JudgedSteps", "choose_controls", "judge_steps", "scale_actions"]
 
@@ -128,7 +128,7 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
         (row_starts[item], row_starts[item] + sizes[item]),
         OtherRows(*found),
         (collided, num_collided),
-        (RoadSurface(*surface), lanes[item]),
+        (named_surface(surface), lanes[item]),
         counts[item],
     )
     if is_new:

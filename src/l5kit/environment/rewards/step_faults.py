@@ -12,7 +12,7 @@ from l5kit.evaluation.driving.lane_places import is_across_lanes, room_for_lanes
 from l5kit.evaluation.driving.time_to_collision import BEHIND_RAD, STOPPED_MPS, LookAhead, counts_ahead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.driving_map import DrivingMap
-from l5kit.lanes.road_surface import RoadSurface, farthest_corner, no_surface, write_corners
+from l5kit.lanes.road_surface import RoadSurface, farthest_corner, named_surface, no_surface, write_corners
 from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = [
@@ -154,7 +154,7 @@ def _meets(
     if not meeting_time(box, speed_mps, other, other_mps, (_LOOK_S, _NUM_LOOKS)) < np.inf:
         return False
     surface, room = map_parts
-    return counts_ahead(angle_rad, surface, corners_m, rear_axle_m, room)
+    return counts_ahead(angle_rad, named_surface(surface), corners_m, rear_axle_m, room)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -221,7 +221,8 @@ def find_faults(
             continue
         other_stands = stands(groups[row], np.hypot(velocity_mps[0], velocity_mps[1]))
         kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
-        counts[0 if is_fault_of_ego(kind, is_across_lanes(map_parts[0], corners_m, map_parts[1])) else 1] += 1
+        is_across = is_across_lanes(named_surface(map_parts[0]), corners_m, map_parts[1])
+        counts[0 if is_fault_of_ego(kind, is_across) else 1] += 1
     return is_close or counts[0] > 0
 
 

@@ -206,7 +206,6 @@ def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Ar
         corners_m: World x and y.
         room: What is found on the way, in one slot of :func:`room_for_lanes`.
     """
-    surface = RoadSurface(*surface)
     if len(surface.starts) == 0:
         return False
     rows, starts, lanes, corners, reached = room[0], room[1], room[2], room[3], room[4]
