@@ -56,14 +56,14 @@ class Town:
 
 TOWNS = (
     Town("train", 101, 30, "d5c14b10564e5e2de7b9e00cc99164795e07ad983e35353307401acef6bf8d96"),
-    Town("train", 102, 30, "697ee4c803ac2d0d97661b9bfce4fde00d9b8b417ee644fd0c4883af3c7f1337"),
+    Town("train", 102, 30, "0365a942f2a075c05b244e46fb7f96eecc6f50f702083006c87b9edba5cd4c92"),
     Town("train", 103, 30, "4ce0aef915af3bc9523d34ac778b22bddaf6119a1c9fe7e311e617b44e146f16"),
     Town("train", 104, 30, "072e6a3bf0bf92079a514faeb7304058f19cd9f4cef67662dbe6ec6f32828697"),
     Town("selection", 201, 12, "7836ccd2ee15b888919ac0a47465645ee39f6b68e1495f8d6d0bf773b9712ca6"),
     Town("selection", 202, 12, "da1e2280c968733cb837add4e926beaaae6ed83554721123c55460527cc3d007"),
     Town("test", 301, 15, "30a5d49480a375ced1d6a7329fc16c3d3e3c5a1d7657491ef755bd8397cac6e7"),
     Town("test", 302, 15, "bebb32976c80d38e0099e2da9291f773b3d2868b046980f87643884fee90d185"),
-    Town("test", 303, 15, "368f269c95eec74d44c537564d43113b37a27a5819277088be69a990d2fbf904"),
+    Town("test", 303, 15, "36a17ed5c5061f0b5ed06f77c74370c0e635de4d3aed6e7b69d56b3877757d69"),
     Town("test", 304, 15, "a03f48d9a4564e0e45faeea436f35d8115c078cac178e931a0a0b63acb2691da"),
 )
 SIZE: dict[str, float] = {}

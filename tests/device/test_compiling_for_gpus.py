@@ -120,7 +120,7 @@ def test_kernels_of_simulations_and_environments_compile(
         env = device_env.DeviceVectorEnv(2, config, data_of(city))
         env.reset(seed=1)
         env.step(given)
-    of_traffic = {"start_slots", "begin_step", "move_seats", "enter_frame", "write_all_rows"}
+    of_traffic = {"start_slots", "begin_step", "move_seats", "enter_frame", "write_rows"}
     of_avs = {"start_avs", "move_avs", "check_avs", "scale_actions", "choose_controls", "_look", "judge_steps"}
     assert set(backend.assembly) == of_traffic | of_avs
     assert_compiled(backend, has_angles=True)

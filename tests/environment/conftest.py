@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from l5kit.device.processor import ProcessorBackend
+
 
 @pytest.fixture(scope="session")
 def city_log(city):
@@ -46,12 +48,20 @@ def make_env(city, tmp_path):
     return make
 
 
-@pytest.fixture(params=["cpu", "cuda"])
+class ItemsApart(ProcessorBackend):
+    """Runs kernels on the processor as a GPU does."""
+
+    is_serial = False
+
+
+@pytest.fixture(params=["cpu", "items", "cuda"])
 def backend(request):
-    """Each device that this machine has."""
+    """Each device that this machine has, and the processor with items that know nothing of each other, as on a GPU."""
     torch = pytest.importorskip("torch")
     from l5kit.device.opening import open_backend
 
+    if request.param == "items":
+        return ItemsApart()
     if request.param == "cuda":
         pytest.importorskip("numba.cuda")
         if not torch.cuda.is_available():

@@ -29,12 +29,16 @@ def bank_of(city, *, has_map=True):
     return bank
 
 
+def _host(simulation, array):
+    return simulation.backend.tensor(array).cpu().numpy()
+
+
 def seen_by_processor(simulation, view, frames, is_new):
     """Return what a view of the processor sees of the AVs of a simulation, whose road users are as they were logged."""
     roads, every = view._roads, np.arange(len(simulation))
     boxes, motions = simulation.boxes.cpu().numpy().copy(), simulation.motions.cpu().numpy().copy()
     if is_new.any():
-        scenes = simulation.bank.scenes[simulation.traffic.bank_rows.cpu().numpy()[is_new]]
+        scenes = simulation.bank.scenes[_host(simulation, simulation.traffic.bank_rows)[is_new]]
         roads.begin(every[is_new], scenes, frames[is_new] - 1)  # an episode begins at its second frame
     roads.enter(every, boxes, is_new=is_new)
     view.look(every, boxes, motions)
@@ -57,7 +61,7 @@ def test_what_is_seen_is_what_the_processor_sees(city, backend, has_map):
             simulation.reset([1], [30], [2])
             is_new[2] = True
         seen = device_view.look().cpu().numpy()
-        expected = seen_by_processor(simulation, view, simulation.traffic.frames.cpu().numpy(), is_new)
+        expected = seen_by_processor(simulation, view, _host(simulation, simulation.traffic.frames), is_new)
         np.testing.assert_allclose(seen, expected, rtol=0, atol=1e-6 if backend.device == "cpu" else 1e-4)
         lanes = LAYOUT.split(seen)["lanes"]
         num_lit += (lanes[..., 5:7] > 0).sum()

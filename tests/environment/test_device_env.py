@@ -6,14 +6,15 @@ import pytest
 torch = pytest.importorskip("torch")
 gymnasium = pytest.importorskip("gymnasium")
 from l5kit.environment.action_kinds import ModelActions  # noqa: E402
+from l5kit.environment.device import device_env  # noqa: E402
 from l5kit.environment.device.device_compact_view import DeviceCompactView  # noqa: E402
 from l5kit.environment.device.device_driving_reward import DeviceDrivingReward  # noqa: E402
 from l5kit.environment.device.device_env import DeviceVectorEnv  # noqa: E402
 from l5kit.environment.device.device_simulation import DeviceSimulation  # noqa: E402
-from l5kit.environment.device.device_traffic import DeviceTraffic  # noqa: E402
 from l5kit.environment.envs.l5_env import SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights  # noqa: E402
+from l5kit.environment.traffic.traffic_slots import TrafficSlots  # noqa: E402
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError  # noqa: E402
 from l5kit.simulation.vehicle_models import PoseChange, Unicycle  # noqa: E402
 from support.environments import data_of, write_config  # noqa: E402
@@ -32,8 +33,9 @@ def arguments_of(city, folder, args, num_frames=25):
 
 
 @pytest.fixture
-def make_both(city, tmp_path, backend):
+def make_both(city, tmp_path, backend, monkeypatch):
     """Function that makes an environment on a device, and the same on the processor."""
+    monkeypatch.setattr(device_env, "open_backend", lambda _: backend)
 
     def make(num_frames=25, **args):
         args = arguments_of(city, tmp_path, args, num_frames)
@@ -243,7 +245,7 @@ def test_a_number_in_the_step_that_begins_an_episode_is_not_looked_at(make):
     env.step(torch.full((2,), 31, device=env.device))
 
 
-@pytest.mark.parametrize("part", [DeviceTraffic, DeviceSimulation, DeviceCompactView, DeviceDrivingReward])
+@pytest.mark.parametrize("part", [TrafficSlots, DeviceSimulation, DeviceCompactView, DeviceDrivingReward])
 def test_what_is_made_on_a_device_is_there_before_others_read_it(make, monkeypatch, part):
     """Whatever is asked for last in a constructor, somebody waits for it."""
     asked, backend = [], type(make().simulation.backend)

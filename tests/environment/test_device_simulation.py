@@ -1,6 +1,7 @@
 """Simulations on a device: AVs, traffic and checks of the processor, resets, ends, and what is refused."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -102,10 +103,20 @@ def test_steps_are_those_of_the_processor(bank, backend, model, driver):
 
 
 def _check_agents(processor, simulation, tolerance):
-    expected, found = processor.traffic.rows(processor.every), simulation.traffic.rows(simulation.traffic.every)
-    is_there = np.arange(found.groups.shape[1]) < found.counts.cpu().numpy()[:, None]
-    np.testing.assert_allclose(found.boxes.cpu().numpy()[is_there], expected.boxes, rtol=0, atol=tolerance)
-    np.testing.assert_array_equal(found.track_rows.cpu().numpy()[is_there], expected.track_rows)
+    expected, found = processor.traffic.rows(processor.every), rows_of(simulation)
+    np.testing.assert_allclose(found.boxes, expected.boxes, rtol=0, atol=tolerance)
+    np.testing.assert_array_equal(found.track_rows, expected.track_rows)
+
+
+def rows_of(simulation):
+    """Return the agents of all slots, without the rows that are empty, in memory of the processor."""
+    backend = simulation.backend
+    rows = simulation.traffic.rows(backend.tensor(simulation.slots))
+    columns = {each.name: backend.tensor(getattr(rows, each.name)).cpu().numpy().copy() for each in fields(rows)}
+    chosen = [np.arange(first, first + size) for first, size in zip(columns["starts"], columns["sizes"], strict=False)]
+    kept = np.concatenate(chosen)
+    of_rows = {name: columns[name][kept] for name in ("groups", "boxes", "track_rows")}
+    return SimpleNamespace(sizes=columns["sizes"], **of_rows)
 
 
 def drive_with_noise(bank, backend, noise_m):
@@ -113,7 +124,7 @@ def drive_with_noise(bank, backend, noise_m):
     simulation = DeviceSimulation(bank, 3, model=MODELS["bicycle"], drives=DRIVERS["idm"], backend=backend)
     generator, places = torch.Generator(backend.device).manual_seed(7), []
     simulation.reset([0, 1, 2], [1, 1, 1])
-    traffic, seats = simulation.traffic, simulation.traffic.seats
+    traffic, boxes = simulation.traffic, backend.tensor(simulation.traffic.seats.boxes)
 
     def push(*shape):
         return torch.rand(shape, generator=generator, device=backend.device, dtype=torch.float64) * 2 - 1
@@ -121,9 +132,9 @@ def drive_with_noise(bank, backend, noise_m):
     for _ in range(98):
         simulation.step(0.1 * push(3, 2))
         simulation.boxes[:, :3] += noise_m * push(3, 3)
-        seats.boxes[..., :3] += noise_m * push(*seats.boxes.shape[:2], 3)
-        places.append((simulation.boxes.clone(), traffic.rows(traffic.every)))
-    assert traffic.num_driven.sum() > 10
+        boxes[..., :3] += noise_m * push(*boxes.shape[:2], 3)
+        places.append((simulation.boxes.clone(), rows_of(simulation)))
+    assert traffic.num_driven(np.arange(3)).sum() > 10
     return places
 
 
@@ -132,9 +143,8 @@ def test_what_is_rounded_otherwise_hardly_moves_anybody(bank, backend):
     exact, moved = (drive_with_noise(bank, backend, noise_m) for noise_m in (0.0, 1e-9))
     for (boxes, rows), (moved_boxes, moved_rows) in zip(exact, moved, strict=True):
         torch.testing.assert_close(moved_boxes, boxes, rtol=0, atol=1e-5)
-        assert torch.equal(moved_rows.counts, rows.counts)
-        is_there = torch.arange(rows.groups.shape[1], device=backend.device) < rows.counts[:, None]
-        torch.testing.assert_close(moved_rows.boxes[is_there], rows.boxes[is_there], rtol=0, atol=1e-5)
+        np.testing.assert_array_equal(moved_rows.sizes, rows.sizes)
+        np.testing.assert_allclose(moved_rows.boxes, rows.boxes, rtol=0, atol=1e-5)
 
 
 def test_replayed_avs_are_those_of_the_log(bank, backend):
@@ -145,7 +155,7 @@ def test_replayed_avs_are_those_of_the_log(bank, backend):
         rows = bank.frame_starts[[1, 2]] + frames
         np.testing.assert_array_equal(result.poses.cpu().numpy(), bank.ego_poses[rows])
         np.testing.assert_array_equal(simulation.motions.cpu().numpy(), bank.ego_motion[rows][:, [0, 1, 3]])
-        assert simulation.traffic.frames.tolist() == frames.tolist()
+        assert backend.tensor(simulation.traffic.frames).tolist() == frames.tolist()
         assert result.is_over.tolist() == [False, step >= 2]
         result = simulation.step()
 
@@ -161,14 +171,14 @@ def test_slots_start_again_while_others_go_on(bank, backend):
             actions = torch.from_numpy(actions_of(step, 3)).to(backend.device)
             actions[:] = actions[0]
             result = simulation.step(actions)
-        return result.clone(), simulation.traffic.rows(simulation.traffic.every)
+        return result.clone(), rows_of(simulation)
 
     again, rows = drive([(0, [0, 1, 2], [0, 1, 2], [1, 2, 3]), (12, [1], [2], [9])])
     alone, own_rows = drive([(0, [0], [0], [1]), (0, [2], [2], [3]), (12, [1], [2], [9])])
     assert torch.equal(again.poses, alone.poses)
     assert torch.equal(again.off_road_m, alone.off_road_m)
-    for slot, count in enumerate(rows.counts.tolist()):
-        assert torch.equal(rows.boxes[slot, :count], own_rows.boxes[slot, :count])
+    np.testing.assert_array_equal(rows.sizes, own_rows.sizes)
+    np.testing.assert_array_equal(rows.boxes, own_rows.boxes)
 
 
 def test_actions_of_32_bits_are_taken(bank, backend):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from numba import typeof, types
 
-from l5kit.device.backend import Kernel
+from l5kit.device.backend import Kernel, plain_tuples
 from l5kit.device.processor import ProcessorBackend
 
 COMPUTE_CAPABILITY = (9, 0)
@@ -16,13 +16,16 @@ COMPUTE_CAPABILITY = (9, 0)
 
 
 class CompilingBackend(ProcessorBackend):
-    """Runs kernels on the processor, and keeps the assembly of each for a GPU, by its name."""
+    """Runs kernels on the processor as on a GPU, and keeps the assembly of each for one, by its name."""
+
+    is_serial = False
 
     def __init__(self) -> None:
         self.assembly: dict[str, str] = {}
         self._known: set[tuple[Any, Any]] = set()
 
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
+        arguments = plain_tuples(arguments)
         kinds = _of_device(typeof(arguments))
         if num_items > 0 and (kernel, kinds) not in self._known:
             self._known.add((kernel, kinds))

@@ -88,12 +88,13 @@ class TrafficBench:
         """Return what makes a step of road users alone."""
         simulation = self._simulation(None, backend, num_slots)
         traffic, boxes = simulation.traffic, simulation.boxes
-        slots, velocities = traffic.every, torch.zeros((num_slots, 2), dtype=torch.float64, device=backend.device)
+        slots = torch.arange(num_slots, device=backend.device)
+        velocities = torch.zeros((num_slots, 2), dtype=torch.float64, device=backend.device)
 
         def step() -> torch.Tensor:
             traffic.step(slots, boxes, velocities)
             traffic.enter(slots, boxes)
-            return traffic.num_driven
+            return backend.tensor(traffic.places.num_driven)
 
         return step
 

@@ -46,6 +46,7 @@ from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.lanes.lane_paths import TrackPoses
+from l5kit.lanes.red_lights import LightRows, SceneLights
 from l5kit.lanes.route_places import follow_routes
 from l5kit.lanes.straight_paths import straight_paths
 from l5kit.rasterization.antialiased import draw_shapes
@@ -200,7 +201,7 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
         layout,
         LanePoints.of_map(road.driving),
         (boxes, motions, one, one - 1),
-        seen=(traffic.rows(one).scene_rows, (boxes, velocities_mps), (frames, *bank.colors)),
+        seen=(traffic.rows(one).scene_rows, (boxes, velocities_mps), LightRows(frames, one, bank.lights)),
         routes=(bank.paths, one, places),
         out=np.zeros((1, layout.size), np.float32),
     )
@@ -217,7 +218,7 @@ def _reward(files: DatasetFiles) -> None:
         track_rows=one,
         paths=straight_paths(track).arrays,
         routes=one,
-        colors=(one, np.zeros(2, np.int64), one[:0], one[:0]),
+        lights=LightRows(one, one, SceneLights(np.zeros(2, np.int64), one[:0].astype(np.int8), one[:0], one[:0])),
         step_time_s=0.1,
         driving_map=read_road(files).driving,
     )

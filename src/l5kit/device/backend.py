@@ -34,9 +34,12 @@ class Backend(ABC):
 
     Attributes:
         device: Its name, as torch says it: ``cpu`` or ``cuda:0``.
+        is_serial: Whether items run one after the other in memory of the processor. Who asks for this runs several
+            kernels for one item before the next, in room that all items share.
     """
 
     device: str
+    is_serial: bool
 
     @abstractmethod
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
@@ -110,3 +113,8 @@ class Backend(ABC):
 def as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     """Return a shape as a tuple."""
     return (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+
+
+def plain_tuples(argument: Any) -> Any:
+    """Return an argument of a kernel with plain tuples in place of named ones, which no GPU need know."""
+    return tuple(map(plain_tuples, argument)) if isinstance(argument, tuple) else argument

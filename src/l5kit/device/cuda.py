@@ -19,7 +19,7 @@ from numba.cuda.cudadrv import nvvm
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray, RecordArray
-from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape
+from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape, plain_tuples
 
 __all__ = ["CudaBackend", "exact_arithmetic", "launcher_of"]
 
@@ -40,6 +40,8 @@ class CudaBackend(Backend):
     Args:
         device: ``cuda``, or that one with its number; it is the current one of torch.
     """
+
+    is_serial = False
 
     def __init__(self, device: str) -> None:
         place = torch.device(device)
@@ -104,7 +106,7 @@ class CudaBackend(Backend):
         num_blocks = -(-num_items // _THREADS_PER_BLOCK)
         with torch.cuda.device(self._index), exact_arithmetic():
             stream = _stream_of(torch.cuda.current_stream().cuda_stream)
-            launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, arguments)
+            launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, plain_tuples(arguments))
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors in a stream that nothing else is made in meanwhile."""

@@ -27,6 +27,7 @@ class ProcessorBackend(Backend):
     """Runs kernels on the processor, one item after the other."""
 
     device = "cpu"
+    is_serial = True
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NumericArray:
         """Return an array with undefined content."""

@@ -8,7 +8,7 @@ from l5kit._types import Float32Array
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
-from l5kit.lanes.red_lights import read_lane_colors
+from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_scenes, read_lane_colors
 from l5kit.lanes.route_places import FollowedPlaces, follow_tracks
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -35,11 +35,15 @@ class CompactSight:
         driving_map, road = batch.driving_map, batch.road
         self._lane_points = LanePoints.none() if driving_map is None else LanePoints.of_map(driving_map)
         whole = _with_all_frames(batch)
-        self._paths, logged = paths_of_avs(whole).arrays, poses_of_avs(whole)
+        paths, logged = paths_of_avs(whole), poses_of_avs(whole)
         poses = np.column_stack([logged.positions_m, logged.yaws_rad])
         self._frame_starts = logged.starts
-        self._frame_arcs_m = follow_tracks(self._paths[0], self._paths[1], logged.starts, poses)
-        self._colors = read_lane_colors(batch.recorded, None if road is None else road.api.arrays.lights)
+        self._frame_arcs_m = follow_tracks(paths.starts, paths.points_m, logged.starts, poses)
+        colors = read_lane_colors(batch.recorded, None if road is None else road.api.arrays.lights)
+        self._lights, self._scene_starts = lights_of_scenes(colors), colors.scene_starts
+        scenes_of_pieces = np.repeat(np.arange(len(batch)), np.diff(paths.piece_starts))
+        line_lights = lights_of_lines(self._lights, scenes_of_pieces, paths.line_lanes)
+        self._paths = paths.arrays._replace(line_lanes=line_lights)
         self._followed = FollowedPlaces(len(batch))
 
     def __deepcopy__(self, memo: dict[int, object]) -> "CompactSight":
@@ -54,8 +58,6 @@ class CompactSight:
         egos, size = state.ego, len(scenes)
         motions = np.stack([egos.speeds_mps, egos.accelerations_mps2, egos.steering_rad], axis=-1)
         boxes, velocities_mps = state.ego_rows
-        colors = self._colors
-        frames = colors.scene_starts[scenes] + state.frame_indices
         places = self._followed.follow(
             self._paths,
             scenes,
@@ -72,7 +74,7 @@ class CompactSight:
             seen=(
                 agents.scene_rows,
                 (boxes, velocities_mps),
-                (frames, colors.starts, colors.lanes, colors.ranks),
+                LightRows(self._scene_starts[scenes] + state.frame_indices, scenes, self._lights),
             ),
             routes=(self._paths, scenes, places),
             out=seen,

@@ -10,9 +10,9 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficRows, TrafficSlots
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.red_lights import LightRows
 from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.lanes.lane_following import ColorRows
 
 __all__ = ["EpisodeRoads", "RouteStates"]
 
@@ -25,13 +25,13 @@ class RouteStates:
         routes: The paths of the AVs, (B,).
         places: Where they are on these, (B, 3); see :func:`~l5kit.lanes.route_places.follow_routes`.
         expert_arcs_m: How far the AVs of the log are, (B,).
-        colors: The lights.
+        lights: The lights.
     """
 
     routes: Int64Array
     places: Float64Array
     expert_arcs_m: Float64Array
-    colors: ColorRows
+    lights: LightRows
 
 
 class EpisodeRoads:
@@ -116,7 +116,7 @@ class EpisodeRoads:
             self.bank.routes[self._bank_rows[slots]],
             self._places[slots],
             self.bank.expert_arcs_m[rows],
-            (rows, *self.bank.colors),
+            LightRows(rows, self._bank_rows[slots], self.bank.lights),
         )
 
     def _rows_of(self, slots: Int64Array) -> Int64Array:

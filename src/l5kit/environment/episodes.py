@@ -18,6 +18,7 @@ from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.environment.traffic.traffic_slots import TrafficRows
 from l5kit.geometry.angle import angular_distance
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.red_lights import LightRows, SceneLights
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.vehicle_models import VehicleStates
 
@@ -224,7 +225,7 @@ class Episodes:
             track_rows=rows.track_rows,
             paths=_NO_PATHS if roads is None else roads.paths,
             routes=after.routes.routes,
-            colors=before.routes.colors,
+            lights=before.routes.lights,
             step_time_s=self.parts.step_time_s,
             driving_map=None if roads is None else roads.driving_map,
         )
@@ -232,13 +233,15 @@ class Episodes:
 
 def _no_routes(size: int) -> RouteStates:
     none = np.zeros(0, np.int64)
-    colors = (np.zeros(size, np.int64), np.zeros(size + 1, np.int64), none, none)
-    return RouteStates(np.full(size, -1), np.zeros((size, 3)), np.zeros(size), colors)
+    scenes, starts = np.zeros(size, np.int64), np.zeros(2, np.int64)
+    lights = LightRows(scenes, scenes, SceneLights(starts, none.astype(np.int8), starts, none))
+    return RouteStates(np.full(size, -1), np.zeros((size, 3)), np.zeros(size), lights)
 
 
 def _no_rows(size: int) -> TrafficRows:
     none = np.zeros(0, np.int64)
-    return TrafficRows(np.zeros(size + 1, np.int64), none, np.zeros((0, 5)), np.zeros((0, 2)), none)
+    starts = np.zeros(size + 1, np.int64)
+    return TrafficRows(starts[:size], starts, none, np.zeros((0, 5)), np.zeros((0, 2)), none)
 
 
 def _no_paths() -> PathArrays:

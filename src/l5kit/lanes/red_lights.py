@@ -2,18 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import Int64Array, RecordArray
+from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.window_rows import WindowRows
 
-__all__ = ["LINE_SLACK_M", "RED", "YELLOW", "LaneColors", "rank_of_line", "read_lane_colors"]
+__all__ = [
+    "LINE_SLACK_M",
+    "RED",
+    "YELLOW",
+    "LaneColors",
+    "LightRows",
+    "SceneLights",
+    "lights_of_lines",
+    "lights_of_scenes",
+    "rank_of_lane",
+    "rank_of_line",
+    "read_lane_colors",
+]
 
 YELLOW = LIGHT_COLORS.index("YELLOW") + 1
 """Rank of a yellow light."""
@@ -92,14 +105,96 @@ def _colors_of(
     return per_frame, lights.lane_rows[slots], np.repeat(lights.ranks[active], sizes)
 
 
+class SceneLights(NamedTuple):
+    """The lights of S scenes with F frames: of each scene the lanes that are yellow or red in one of its frames.
+
+    A frame has as many ranks as its scene has lights, not as the map has lanes.
+
+    Attributes:
+        starts: First rank of each frame and the end of the last one, int64 (F + 1,).
+        ranks: Of all lights of the scene of a frame, 0 for one that is neither yellow nor red, int8.
+        lane_starts: First light of each scene and the end of the last one, int64 (S + 1,).
+        lanes: The lane of each light, ascending in a scene, int64.
+    """
+
+    starts: Int64Array
+    ranks: NumericArray
+    lane_starts: Int64Array
+    lanes: Int64Array
+
+
+class LightRows(NamedTuple):
+    """The lights of B slots.
+
+    Attributes:
+        frames: Frame of each, counted in those of ``lights``, (B,).
+        scenes: Its scene there, (B,).
+        lights: The lights of all scenes.
+    """
+
+    frames: Int64Array
+    scenes: Int64Array
+    lights: SceneLights
+
+
+def lights_of_scenes(colors: LaneColors) -> SceneLights:
+    """Return which lanes of scenes have lights, and these in all frames."""
+    num_frames = np.diff(colors.scene_starts)
+    num_scenes, width = len(num_frames), int(colors.lanes.max(initial=-1)) + 1
+    frames = np.repeat(np.arange(len(colors.starts) - 1), np.diff(colors.starts))
+    keys = np.repeat(np.arange(num_scenes), num_frames)[frames] * width + colors.lanes
+    lights, of_rows = np.unique(keys, return_inverse=True)
+    firsts = np.searchsorted(lights, np.arange(num_scenes + 1) * width).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(np.repeat(np.diff(firsts), num_frames))]).astype(np.int64)
+    ranks = np.zeros(int(starts[-1]), np.int8)
+    scenes = keys // max(width, 1)
+    np.maximum.at(ranks, starts[frames] + of_rows - firsts[scenes], colors.ranks.astype(np.int8))
+    return SceneLights(starts, ranks, firsts, lights % max(width, 1))
+
+
+def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Array) -> Int64Array:
+    """Return the light of each line, counted in its scene, -1 for none, (Q, 2).
+
+    Args:
+        lights: Of S scenes.
+        scenes: The scene of each line, (Q,).
+        line_lanes: Its lanes, -1 for none, (Q, 2).
+    """
+    width = 1 + max(int(lights.lanes.max(initial=-1)), int(line_lanes.max(initial=-1)))
+    of_lights = np.repeat(np.arange(len(lights.lane_starts) - 1), np.diff(lights.lane_starts))
+    known, keys = of_lights * width + lights.lanes, scenes[:, None] * width + line_lanes
+    places = np.searchsorted(known, keys)
+    is_light = (line_lanes >= 0) & (np.append(known, -1)[places] == keys)
+    return np.where(is_light, places - lights.lane_starts[scenes][:, None], -1).astype(np.int64)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
-def rank_of_line(line_lanes: Int64Array, piece: int, ranks: Int64Array) -> int:
+def rank_of_lane(lanes: Int64Array, ranks: NumericArray, lane: int) -> int:
+    """Return the light of a lane, 0 for none.
+
+    Args:
+        lanes: Lanes of the lights of a scene, ascending.
+        ranks: These lights in a frame.
+        lane: The lane.
+    """
+    first, stop = 0, len(lanes)
+    while first < stop:
+        middle = (first + stop) // 2
+        if lanes[middle] < lane:
+            first = middle + 1
+        else:
+            stop = middle
+    return int(ranks[first]) if first < len(lanes) and lanes[first] == lane else 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def rank_of_line(line_lanes: Int64Array, piece: int, ranks: NumericArray) -> int:
     """Return the light before a piece of a path, 0 for none; of two the one that counts more.
 
     Args:
-        line_lanes: Lanes whose red light stops before each piece, -1 for none, (Q, 2).
+        line_lanes: Lanes, or lights of a scene, whose red light stops before each piece, -1 for none, (Q, 2).
         piece: The piece.
-        ranks: Light of each lane.
+        ranks: Light of each of these.
     """
     rank = 0
     for column in range(line_lanes.shape[1]):

@@ -10,7 +10,7 @@ from l5kit.environment.observations.compact_layout import AGENT_COLUMNS, BOUND, 
 from l5kit.environment.observations.compact_state import LanePoints, write_compact_states
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
-from l5kit.lanes.red_lights import RED, YELLOW
+from l5kit.lanes.red_lights import RED, YELLOW, LaneColors, LightRows, lights_of_lines, lights_of_scenes
 from support.driving import ROAD_LANES, find_places, make_road_map
 
 LAYOUT = CompactLayout()
@@ -55,6 +55,15 @@ def lit(*colors, frame=0):
     return np.array([frame]), np.array([0] + [frame] * frame + [len(lanes)]), lanes, ranks
 
 
+def seen_lights(colors, paths):
+    """Lights of slots that are those of one scene, and paths whose lines have them."""
+    frames, starts, lanes, ranks = colors
+    lights = lights_of_scenes(LaneColors(np.array([0, len(starts) - 1]), starts, lanes, ranks))
+    scenes = np.zeros(len(paths.line_lanes), np.int64)
+    of_lines = lights_of_lines(lights, scenes, paths.line_lanes)
+    return LightRows(frames, np.zeros(len(frames), np.int64), lights), paths._replace(line_lanes=of_lines)
+
+
 def observe(box, *, motion=(0.0, 0.0, 0.0), users=(), own=AV, av=None, colors=NO_COLORS, **others):
     """The parts of what one vehicle sees."""
     layout, lane_points = others.get("layout", LAYOUT), others.get("lane_points", LanePoints.none())
@@ -65,12 +74,13 @@ def observe(box, *, motion=(0.0, 0.0, 0.0), users=(), own=AV, av=None, colors=NO
     places = find_places(paths.arrays, np.array([route]), boxes)
     av_box, av_velocity = av or ((0, 0, 0, 4, 2), (0, 0))
     out = np.full((1, layout.size), np.nan, np.float32)
+    lights, lit_paths = seen_lights(colors, paths.arrays)
     write_compact_states(
         layout,
         lane_points,
         (boxes, np.array([motion], float), np.zeros(1, np.int64), np.array([own])),
-        seen=(rows_of(users), (np.array([av_box], float), np.array([av_velocity], float)), colors),
-        routes=(paths.arrays, np.array([route]), places),
+        seen=(rows_of(users), (np.array([av_box], float), np.array([av_velocity], float)), lights),
+        routes=(lit_paths, np.array([route]), places),
         out=out,
     )
     return layout.split(out[0])
@@ -283,12 +293,13 @@ class World:
         routes = self.routes[chosen]
         places = find_places(self.paths, routes, vehicles[0])
         out = np.full((size, layout.size), np.nan, np.float32)
+        lights, paths = seen_lights(self.colors, self.paths)
         write_compact_states(
             layout,
             lane_points,
             vehicles,
-            seen=(self.rows, self.egos, self.colors),
-            routes=(self.paths, routes, places),
+            seen=(self.rows, self.egos, lights),
+            routes=(paths, routes, places),
             out=out,
         )
         return out
@@ -412,7 +423,6 @@ def test_no_vehicles_and_no_map(world):
     assert world.observe(LanePoints.none(), chosen=slice(0, 0)).shape == (0, LAYOUT.size)
     parts = LAYOUT.split(world.observe(LanePoints.none()))
     assert not parts["lanes"].any()
-    assert not parts["ego"][:, EGO_COLUMNS.index("line_is_red") : EGO_COLUMNS.index("end_distance")].any()
     assert parts["agents"].any()
 
 
@@ -474,7 +484,7 @@ def test_layouts_that_cannot_be(values, message):
 
 def test_arrays_that_do_not_fit(world, lane_points):
     arguments = {
-        "seen": (world.rows, world.egos, world.colors),
+        "seen": (world.rows, world.egos, seen_lights(world.colors, world.paths)[0]),
         "routes": (world.paths, world.routes, np.zeros((30, 3))),
     }
     shape = (30, LAYOUT.size)

@@ -26,7 +26,7 @@ from l5kit.evaluation.driving.route_progress import find_progress, find_routes
 from l5kit.evaluation.driving.time_to_collision import find_times_to_collision
 from l5kit.lanes.lane_paths import TrackPoses, make_lane_paths
 from l5kit.lanes.path_places import find_place, line_at
-from l5kit.lanes.red_lights import RED, YELLOW
+from l5kit.lanes.red_lights import RED, YELLOW, LightRows, SceneLights
 from l5kit.simulation.lanes.lane_following import SceneRows
 from support.driving import make_road_map, road_users_at
 
@@ -36,6 +36,8 @@ LINE_M = 20.0
 LIMIT_MPS = 10.0
 MOVES = (3.0, 0.0)
 CALM = (10.0, 0.0, 0.0, 0.0)
+_NONE = np.zeros(0, np.int64)
+NO_LIGHTS = SceneLights(np.zeros(2, np.int64), _NONE.astype(np.int8), np.zeros(2, np.int64), _NONE)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,9 @@ def make_step(
     """A step of one slot; ``lights`` are lanes and colours."""
     rows, tracks = rows_of(list(others))
     box = np.array([[*pose, 4.0, 2.0]])
-    lanes, ranks = (np.array([light[part] for light in lights], np.int64) for part in (0, 1))
+    ranks = np.zeros(8, np.int8)
+    for lane, rank in lights:
+        ranks[lane] = max(ranks[lane], rank)
     return DrivenStep(
         boxes=box,
         boxes_before=box,
@@ -89,7 +93,7 @@ def make_step(
         track_rows=tracks,
         paths=straight_path(),
         routes=np.zeros(1, np.int64),
-        colors=(np.zeros(1, np.int64), np.array([0, len(lights)]), lanes, ranks),
+        lights=LightRows(SLOT, SLOT, SceneLights(np.array([0, 8]), ranks, np.array([0, 8]), np.arange(8))),
         step_time_s=STEP_S,
         driving_map=driving_map,
     )
@@ -368,7 +372,7 @@ def steps_of(states, road_users: RoadUsers, driving_map, expert):
             track_rows=road_users.tracks[chosen],
             paths=paths.arrays,
             routes=np.arange(size),
-            colors=(np.zeros(size, np.int64), np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)),
+            lights=LightRows(*np.zeros((2, size), np.int64), NO_LIGHTS),
             step_time_s=STEP_S,
             driving_map=driving_map,
         )
@@ -464,7 +468,7 @@ def taken(step, slots):
         **chosen,
         rows=SceneRows(np.cumsum([0, *counts]), *(column[rows] for column in step.rows[1:])),
         track_rows=step.track_rows[rows],
-        colors=(step.colors[0][slots], *step.colors[1:]),
+        lights=LightRows(step.lights.frames[slots], step.lights.scenes[slots], step.lights.lights),
     )
 
 

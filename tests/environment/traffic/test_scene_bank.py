@@ -9,10 +9,11 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.lanes.red_lights import read_lane_colors
+from l5kit.lanes.red_lights import rank_of_line, read_lane_colors
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import start_of_ego
+from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.track_poses import find_lane_followers
 from support.logs import make_log
 
@@ -42,7 +43,6 @@ def test_scenes_without_a_map_have_straight_routes():
     np.testing.assert_allclose(bank.expert_arcs_m[3:15], 0.3 * np.arange(12), atol=1e-9)
     np.testing.assert_allclose(bank.ego_poses[3:15], [(0.3 * k, 1, 0) for k in range(12)], atol=1e-9)
     np.testing.assert_allclose(bank.ego_motion, np.broadcast_to([3.0, 0, 0, 0], (25, 4)), atol=1e-6)
-    assert bank.num_lanes == 1
 
 
 def test_rows_and_tracks_are_counted_over_all_scenes():
@@ -86,8 +86,13 @@ def test_a_city_scene_has_the_parts_of_a_simulation(city_log, road):
         np.testing.assert_array_equal(last_frames, batch.tracks.last_frames[find_lane_followers(batch)])
         np.testing.assert_array_equal(bank.ego_poses[first:stop, :2], batch.ego_log.positions_m[0])
         colors = read_lane_colors(batch.recorded, road.api.arrays.lights)
-        of_scene = slice(*bank.colors[0][[first, stop]])
-        np.testing.assert_array_equal(bank.colors[1][of_scene], colors.lanes)
+        lanes = bank.lights.lanes[slice(*bank.lights.lane_starts[bank_row : bank_row + 2])]
+        np.testing.assert_array_equal(lanes, np.unique(colors.lanes))
+        for frame in range(0, stop - first, 9):
+            ranks = bank.lights.ranks[slice(*bank.lights.starts[first + frame : first + frame + 2])]
+            rows = slice(*colors.starts[frame : frame + 2])
+            expected = [colors.ranks[rows][colors.lanes[rows] == lane].max(initial=0) for lane in lanes]
+            np.testing.assert_array_equal(ranks, expected)
         for frame in (0, 17, 99):
             later = SceneBatch.of_scenes(batch.recorded, facts=city_log.facts, road=road, start=frame)
             states, yaw_rates_radps = start_of_ego(later)
@@ -96,7 +101,6 @@ def test_a_city_scene_has_the_parts_of_a_simulation(city_log, road):
         ways_m = np.linalg.norm(np.diff(batch.ego_log.positions_m[0], axis=0), axis=1)
         np.testing.assert_allclose(np.diff(bank.expert_arcs_m[first:stop]), ways_m, atol=0.05)
         assert ways_m.sum() > 5
-    assert bank.num_lanes == road.driving.num_lanes
 
 
 def test_a_damaged_scene_is_named_and_the_bank_stays_as_it_was():
@@ -153,3 +157,26 @@ def test_other_arguments_are_refused():
     for scene in (-1, 4):
         with pytest.raises(IndexOutOfRangeError, match=rf"scenes has {scene}; the log has scenes 0 to 3"):
             bank.prepare(np.array([scene]))
+
+
+def test_lights_of_lines_are_those_of_the_map(city_log, road):
+    bank = SceneBank(city_log, road=road, drives_agents=True)
+    bank.prepare(np.array([2, 0, 1]))
+    assert len(bank.lights.ranks) < road.driving.num_lanes * len(bank.ego_poses) / 10
+    num_lit, of_map = 0, np.zeros(road.driving.num_lanes, np.int64)
+    for bank_row, scene in enumerate((2, 0, 1)):
+        batch = SceneBatch.of_scenes([SceneRecords.read(city_log, scene)], facts=city_log.facts, road=road)
+        colors, paths = read_lane_colors(batch.recorded, road.api.arrays.lights), paths_of_avs(batch)
+        first = bank.paths.piece_starts[bank.routes[bank_row]]
+        np.testing.assert_array_equal(bank.paths.piece_lanes[first : first + len(paths.piece_lanes)], paths.piece_lanes)
+        for frame in range(0, len(colors.starts) - 1, 9):
+            rows = slice(*colors.starts[frame : frame + 2])
+            of_map[:] = 0
+            np.maximum.at(of_map, colors.lanes[rows], colors.ranks[rows])
+            row = bank.frame_starts[bank_row] + frame
+            ranks = bank.lights.ranks[slice(*bank.lights.starts[row : row + 2])]
+            for piece in range(len(paths.piece_lanes)):
+                expected = rank_of_line(paths.line_lanes, piece, of_map)
+                assert rank_of_line(bank.paths.line_lanes, first + piece, ranks) == expected
+                num_lit += expected > 0
+    assert num_lit > 0

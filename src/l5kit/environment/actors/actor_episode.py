@@ -15,6 +15,7 @@ from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWo
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.geometry.angle import angular_distance
+from l5kit.lanes.red_lights import LightRows
 from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
@@ -90,7 +91,7 @@ class ActorEpisode:
     def __init__(self, rules: ActorRules, bank_row: int, batch: SceneBatch, vehicles: ActingVehicles) -> None:
         self.vehicles, self._rules = vehicles, rules
         size = len(vehicles) + 1
-        self._first_row = int(rules.bank.frame_starts[bank_row])
+        self._bank_row, self._first_row = bank_row, int(rules.bank.frame_starts[bank_row])
         self._first_frame = int(batch.starts[0])
         num_controls = len(rules.actions.lows)
         self._driver = ActionDriver(vehicles.tracks, len(batch.tracks), num_controls, rules.others)
@@ -154,7 +155,6 @@ class ActorEpisode:
         """Return what actors (K,) see, float32 (K, D)."""
         state, rules, size = self._state, self._rules, len(actors)
         out = np.empty((size, rules.layout.size), np.float32)
-        colors = (np.array([self._first_row + self.frame_index]), *rules.bank.colors)
         write_compact_states(
             rules.layout,
             rules.lane_points,
@@ -164,7 +164,7 @@ class ActorEpisode:
                 np.zeros(size, np.int64),
                 self._own_rows[actors],
             ),
-            seen=(state.agents.scene_rows, state.ego_rows, colors),
+            seen=(state.agents.scene_rows, state.ego_rows, self._lights(self.frame_index, 1)),
             routes=(rules.bank.paths, self._routes[actors], self._places[actors]),
             out=out,
         )
@@ -260,10 +260,14 @@ class ActorEpisode:
             track_rows=track_rows,
             paths=bank.paths,
             routes=self._routes[actors],
-            colors=(np.full(len(actors), self._first_row + before.frame), *bank.colors),
+            lights=self._lights(before.frame, len(actors)),
             step_time_s=batch.facts.step_time_s,
             driving_map=batch.driving_map,
         )
+
+    def _lights(self, frame: int, size: int) -> LightRows:
+        """Return the lights of a frame of the scene, as seen in some slots."""
+        return LightRows(np.full(size, self._first_row + frame), np.full(size, self._bank_row), self._rules.bank.lights)
 
     def _rows_around(self, actors: Int64Array) -> tuple[SceneRows, Int64Array]:
         """Return who is around each of K actors, and numbers of them: all agents and the AV, the actor being nobody."""

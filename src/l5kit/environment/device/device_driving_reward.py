@@ -45,15 +45,15 @@ class DeviceDrivingReward:
         self._simulation, self._view = simulation, view
         backend, bank, size = simulation.backend, simulation.bank, len(simulation)
         bounds = np.array(list(COMFORT_BOUNDS.values()), np.float64)
-        line_lanes, *colors, bounds, factors = backend.upload(
-            [bank.paths.line_lanes, *bank.colors, bounds, np.array(reward.factors, np.float64)]
-        )
-        on_device = simulation.traffic.on_device
-        _, _, _, pieces, piece_arcs_m, _, _, limits_mps = on_device.paths
-        paths = (0, 0, 0, pieces, piece_arcs_m, 0, line_lanes, limits_mps)  # a GPU takes 4 kB of arguments at most
-        self._bank = (on_device.scenes, paths, tuple(colors), on_device.expert_arcs_m, on_device.ego[0])
-        ends = tuple(name in reward.ends_at for name in FAILURES)
-        self._rules = (reward.numbers(step_time_s), bounds, factors, ends)
+        rules = reward.rules(step_time_s)
+        bounds, factors, ends = backend.upload([bounds, rules.factors, rules.ends])
+        arrays = simulation.traffic.arrays
+        of = arrays.paths
+        # a GPU takes 4 kB of arguments at most
+        paths = (0, 0, 0, of.piece_starts, of.piece_arcs_m, 0, of.line_lanes, of.piece_limits_mps)
+        lights = (arrays.lights.starts, arrays.lights.ranks)
+        self._bank = (arrays.scenes, paths, lights, arrays.ego.arcs_m, arrays.ego.poses)
+        self._rules = (reward.numbers(step_time_s), bounds, rules._replace(factors=factors, ends=ends))
         self._remembered = self._make_memory(_most_tracks(bank))
         self._room = (
             backend.zeros((size, 2), np.int64),
@@ -84,14 +84,14 @@ class DeviceDrivingReward:
             last_frames: The last frame of each episode, counted in its scene, int64 (N,) on the device.
             is_bad: Whose action was not finite, bool (N,) on the device.
         """
-        simulation, view = self._simulation, self._view
+        simulation, view, rows = self._simulation, self._view, self._view.rows
         simulation.backend.run(
             judge_steps,
             len(simulation),
-            simulation.traffic.arrays[0],
+            simulation.traffic.places,
             self._bank,
             simulation.arrays,
-            (view.rows, view.places),
+            ((rows.sizes, rows.starts, rows.found), view.places),
             simulation.map_checks,
             self._remembered,
             self._room,

@@ -9,7 +9,8 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.environment.actions import control_of
 from l5kit.environment.rewards.step_faults import find_faults, write_rear_axle
 from l5kit.environment.rewards.step_terms import write_amounts_of
-from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
+from l5kit.environment.rewards.step_worth import StepRules, write_worth
+from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.lanes.lane_paths import PathArrays
 
 __all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "choose_controls", "judge_steps", "scale_actions"]
@@ -17,9 +18,7 @@ __all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "choose_controls", "judge_steps", "sc
 GOES_ON, IS_OVER, IS_BAD = range(3)
 """States of an environment after a step: the last one has been given an action that is none."""
 
-_OFF_ROAD = MOST_OFF_ROAD_M
 _SPEED, _ACCELERATION, _YAW_RATE = range(3)
-_COLLISION, _CONTACT, _OFF, _RED = range(4)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -73,23 +72,23 @@ def _write_controls(
 def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
     """Write what a step of a slot is worth and whether its episode is over, or begin to judge where one begins.
 
-    Arguments: ``arrays[0]`` of a DeviceTraffic; what a bank has: ``scenes``, ``paths`` with lanes as lines, ``colors``,
+    Arguments: places of all slots; what a bank has: ``scenes``, ``paths``, starts and ranks of ``lights``,
     ``expert_arcs_m`` and ``ego_poses``; the AVs; ``rows`` and ``places`` of a DeviceCompactView; ``map_checks`` of a
     DeviceSimulation; what is remembered; room; rules; last frames of episodes, counted in their scenes, and which
     actions were none, (N,) each; what is written.
     """
-    traffic, bank, avs, (rows, places), map_checks, remembered, room, rules, (last_frames, is_bad), out = arguments
-    frames, bank_rows, _ = traffic
-    scenes, paths, colors, expert_arcs_m, ego_poses = bank
-    paths = PathArrays(*paths)
+    slot_places, bank, avs, (rows, places), map_checks, remembered, room, rules, (last_frames, is_bad), out = arguments
+    scenes, paths, (light_starts, light_ranks), expert_arcs_m, ego_poses = bank
+    slot_places, scenes, paths = SlotPlaces(*slot_places), SceneStarts(*scenes), PathArrays(*paths)
     boxes, _, motions, num_starts = avs
     seen_starts, memory, before, now = remembered
     motions_before, places_before, arcs_before_m, rows_before, yaws_before_rad = before
     motions_now, arcs_now_m = now
-    numbers, bounds, factors, ends = rules
+    numbers, bounds, worth_rules = rules
     counts, amounts, lanes, rear_axles_m = room
-    scene, box = bank_rows[item], boxes[item]
-    frame, is_new = scenes[0][scene] + frames[item], seen_starts[item] != num_starts[item]
+    scene, box = slot_places.bank_rows[item], boxes[item]
+    frame_of_scene, is_new = slot_places.frames[item], seen_starts[item] != num_starts[item]
+    frame = scenes.frames[scene] + frame_of_scene
     if is_new:
         seen_starts[item], memory[1][item] = num_starts[item], 0
         yaws_before_rad[item] = ego_poses[frame - 1, 2]
@@ -100,6 +99,7 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
     if is_new:
         _begin(item, out)
     else:
+        before_row = rows_before[item]
         write_amounts_of(
             item,
             boxes,
@@ -107,16 +107,21 @@ def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
             (places_before, places),
             (arcs_before_m, arcs_now_m),
             paths,
-            scenes[1][scene],
-            (rows_before, colors[0], colors[1], colors[2]),
+            scenes.routes[scene],
+            light_ranks[light_starts[before_row] : light_starts[before_row + 1]],
             numbers,
             bounds,
             amounts[item],
         )
-        is_off = map_checks[2][item] >= _OFF_ROAD
-        is_failed = _note_failures(counts[item], is_off, amounts[item], ends, out[3][item])
-        _write_worth(item, (counts[item], is_off, is_close, amounts[item], is_failed), numbers[0], factors, out)
-        _write_ends(item, is_failed, frames[item] >= last_frames[item], is_bad[item], out)
+        totals, terms, sums, failures = out[0], out[1][item], out[2][item], out[3][item]
+        off_road_m = map_checks[2][item]
+        totals[item], is_failed = write_worth(
+            counts[item], off_road_m, is_close, amounts[item], StepRules(*worth_rules), terms, failures
+        )
+        sums[0] += totals[item]
+        for column in range(len(terms)):
+            sums[1 + column] += terms[column]
+        _write_ends(item, is_failed, frame_of_scene >= last_frames[item], is_bad[item], out)
     for column in range(3):
         motions_before[item, column] = motions_now[item, column]
         places_before[item, column] = places[item, column]
@@ -164,36 +169,6 @@ def _begin(slot: int, out: tuple[Any, ...]) -> None:
     for column in range(failures.shape[1]):
         failures[slot, column] = False
     is_terminated[slot], is_truncated[slot], states[slot] = False, False, GOES_ON
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _note_failures(
-    counts: Int64Array, is_off: bool, amounts: Float64Array, ends: tuple[bool, ...], failures: BoolArray
-) -> bool:
-    """Write what went wrong, in the order of ``FAILURES``, and return whether one of it ends the episode."""
-    failures[_COLLISION], failures[_CONTACT] = counts[0] > 0, counts[1] > 0
-    failures[_OFF], failures[_RED] = is_off, amounts[4] > 0
-    is_failed = (failures[_COLLISION] and ends[_COLLISION]) or (failures[_CONTACT] and ends[_CONTACT])
-    return bool(is_failed or (failures[_OFF] and ends[_OFF]) or (failures[_RED] and ends[_RED]))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_worth(slot: int, parts: tuple[Any, ...], step_s: float, factors: Float64Array, out: tuple[Any, ...]) -> None:
-    """Write the terms of a step, in the order of those of the reward, their sum, and sums of the episode."""
-    counts, is_off, is_close, amounts, is_failed = parts
-    totals, terms, sums = out[0], out[1][slot], out[2][slot]
-    terms[0], terms[1], terms[2] = amounts[0], float(counts[0]), float(counts[1])
-    terms[3], terms[4] = step_s if is_off else 0.0, step_s if is_close else 0.0
-    for column in range(1, 5):
-        terms[4 + column] = amounts[column]
-    terms[9] = 1.0 if is_failed else 0.0
-    total = 0.0
-    for column in range(len(terms)):
-        terms[column] *= factors[column]
-        total = terms[column] if column == 0 else total + terms[column]
-        sums[1 + column] += terms[column]
-    totals[slot] = total
-    sums[0] += total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -21,9 +21,9 @@ from l5kit.environment.device.device_simulation_kernels import (
     move_avs,
     start_avs,
 )
-from l5kit.environment.device.device_traffic import DeviceTraffic
 from l5kit.environment.rewards.step_faults import surface_arrays
 from l5kit.environment.traffic.scene_bank import SceneBank
+from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
@@ -72,7 +72,7 @@ class DeviceSimulation:
     """N scenes on a device, all of which make each step at the same time.
 
     The AV is where the log has it, or is driven by actions through a vehicle model. Road users are those of
-    :class:`~l5kit.environment.device.device_traffic.DeviceTraffic`. Nothing comes back to the processor unless somebody
+    :class:`~l5kit.environment.traffic.traffic_slots.TrafficSlots`. Nothing comes back to the processor unless somebody
     looks at a result. All calls belong in one stream of torch.
 
     Args:
@@ -102,12 +102,14 @@ class DeviceSimulation:
         drives: IntelligentDriver | None,
         backend: Backend,
     ) -> None:
+        if len(bank) == 0:
+            raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
         self._step_s = float(bank.log.facts.step_time_s)
         self._mover = _mover_of(model, self._step_s)
-        self.traffic = DeviceTraffic(bank, num_slots, drives=drives, backend=backend)
+        self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend)
         self.bank, self.model, self.backend = bank, model, backend
         self._bank_rows = {scene: row for row, scene in enumerate(bank.scenes.tolist())}
-        self._every = backend.array(self.traffic.every)
+        self._every = backend.upload_one(np.arange(num_slots))
         length_m, width_m, _ = bank.log.facts.ego_extent_m
         self._size_m = (float(length_m), float(width_m))
         self._avs = (
@@ -129,7 +131,7 @@ class DeviceSimulation:
         )
         boxes, motions = backend.tensor(self._avs[0]), backend.tensor(self._avs[2])
         is_collided, off_road_m, is_over = (backend.tensor(array) for array in self._found)
-        num_driven = self.traffic.num_driven
+        num_driven = backend.tensor(self.traffic.places.num_driven)
         self._result = StepResult(boxes[:, :3], motions[:, 0], is_collided, off_road_m, is_over, num_driven)
         backend.wait()  # for what other streams may read
 
@@ -181,6 +183,7 @@ class DeviceSimulation:
             IndexOutOfRangeError: There is no such slot or frame, or a scene is not prepared.
             InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was uploaded.
         """
+        self.traffic.arrays.require_same(self.bank, self.backend)
         chosen = np.arange(len(self)) if slots is None else np.asarray(slots, np.int64)
         frames, scenes = np.asarray(frame_indices, np.int64), np.asarray(scene_indices, np.int64)
         if not chosen.shape == frames.shape == scenes.shape == (chosen.size,):
@@ -204,10 +207,10 @@ class DeviceSimulation:
         Raises:
             InvalidArgumentError: Actions are missing, or not wanted, or of another shape or type, or on another device.
         """
-        given, traffic, bank = self._actions_of(actions), self.traffic, self.traffic.on_device
+        given, traffic, bank = self._actions_of(actions), self.traffic, self.traffic.arrays
         boxes, velocities_mps, _ = self._avs
         traffic.move(self._every, (boxes, velocities_mps))
-        places, is_over = traffic.arrays[0], self._found[2]
+        places, is_over = traffic.places, self._found[2]
         self.backend.run(move_avs, len(self), places, bank.scenes, bank.ego, is_over, self._avs, given, self._mover)
         traffic.let_in(self._every, boxes)
         self._check(self._every)
@@ -223,19 +226,10 @@ class DeviceSimulation:
 
     def _check(self, slots: DeviceArray) -> None:
         """Write how AVs of slots (B,) stand."""
-        bank, boxes = self.traffic.on_device, self._avs[0]
-        self.backend.run(
-            check_avs,
-            len(slots),
-            slots,
-            bank.scenes,
-            bank.rows,
-            self.traffic.arrays,
-            self._surface,
-            boxes,
-            self._corners,
-            self._found,
-        )
+        traffic, boxes = self.traffic, self._avs[0]
+        bank, places, seats, room = traffic.arrays, traffic.places, traffic.seats, traffic.room
+        arguments = (slots, places, bank.scenes, bank.rows, seats, room, self._surface, boxes)
+        self.backend.run(check_avs, len(slots), *arguments, self._corners, self._found)
 
     def _rows_of(self, scenes: Int64Array) -> Int64Array:
         """Return where scenes of the log are in the bank."""

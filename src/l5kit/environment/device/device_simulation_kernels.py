@@ -6,9 +6,9 @@ from typing import Any
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
-from l5kit.environment.device.device_traffic_kernels import MET
 from l5kit.environment.rewards.step_faults import farthest_corner, write_corners
 from l5kit.environment.traffic.traffic_kernels import LogRows, Seats, list_present
+from l5kit.environment.traffic.traffic_steps import MET, SceneStarts, SlotPlaces, TrafficRoom
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.simulation.vehicle_steps import Moved, step_bicycle, step_by_curvature, step_unicycle
 
@@ -44,14 +44,15 @@ def start_avs(item: int, arguments: tuple[Any, ...]) -> None:
 def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Move the AV of a slot into the frame that the traffic has reached, unless its scene was over before.
 
-    Arguments: frames, scenes and counts of all slots; ``scenes`` and ``ego`` of a DeviceBank; which slots are over;
-    boxes, velocities and motions of all AVs; actions (N, 2); what moves them, the numbers of the model, and seconds.
+    Arguments: places of all slots; ``scenes`` and ``ego`` of BankArrays; which slots are over; boxes, velocities and
+    motions of all AVs; actions (N, 2); what moves them, the numbers of the model, and seconds.
     """
-    (frames, bank_rows, _), scenes, (log_poses, log_motion), is_over, avs, actions, (kind, numbers, step_s) = arguments
+    places, scenes, log, is_over, avs, actions, (kind, numbers, step_s) = arguments
     if is_over[item]:
         return
     if kind == REPLAY:
-        row = scenes[0][bank_rows[item]] + frames[item]
+        places, (log_poses, log_motion, _) = SlotPlaces(*places), log
+        row = SceneStarts(*scenes).frames[places.bank_rows[item]] + places.frames[item]
         pose, motion = log_poses[row], log_motion[row]
         _write_av(avs, item, (pose[0], pose[1], pose[2], motion[0], motion[1], motion[3]))
         return
@@ -70,23 +71,23 @@ def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
 def check_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Write whether the AV of a slot overlaps a road user, how far off the road it is, and whether its scene is over.
 
-    Arguments: slots (B,); ``scenes`` and ``rows`` of a DeviceBank; the arrays of a DeviceTraffic; the map; boxes of all
-    AVs; room for corners (N, 4, 2) and the areas that held them, (N, 4); what is written, (N,) each.
+    Arguments: slots (B,); places of all slots; ``scenes`` and ``rows`` of BankArrays; seats; room of the traffic; the
+    map; boxes of all AVs; room for corners (N, 4, 2) and the areas that held them, (N, 4); what is written, (N,) each.
     """
-    slots, scenes, rows, traffic, surface, boxes, (corners_m, areas), found = arguments
-    (frames, bank_rows, _), seats, (present, marks) = traffic
-    rows, seats = LogRows(*rows), Seats(*seats)
+    slots, places, scenes, rows, seats, room, surface, boxes, (corners_m, areas), found = arguments
+    places, scenes, room = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room)
     is_collided, off_road_m, is_over = found
     slot = slots[item]
-    if frames[slot] < 0:
+    if places.frames[slot] < 0:
         return
-    scene = bank_rows[slot]
-    frame = scenes[0][scene] + frames[slot]
-    num_own = scenes[1][scene + 1] - scenes[1][scene] - 1
-    is_collided[slot] = _overlaps(slot, frame, num_own, rows, seats, boxes[slot], present[slot], marks[slot, MET])
+    scene, own = places.bank_rows[slot], slot % len(room.steps)
+    frame = scenes.frames[scene] + places.frames[slot]
+    num_own = scenes.routes[scene + 1] - scenes.routes[scene] - 1
+    present, is_met = room.present[own], room.marks[own, MET]
+    is_collided[slot] = _overlaps(slot, frame, num_own, LogRows(*rows), Seats(*seats), boxes[slot], present, is_met)
     write_corners(boxes[slot], corners_m[slot])
     off_road_m[slot] = farthest_corner(surface, corners_m[slot], areas[slot])
-    is_over[slot] = frame + 1 >= scenes[0][scene + 1]
+    is_over[slot] = frame + 1 >= scenes.frames[scene + 1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -23,8 +23,16 @@ from l5kit.environment.observations.lane_points import LanePointArrays, LanePoin
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_places import line_at
-from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, rank_of_line
-from l5kit.simulation.lanes.lane_following import ColorRows, EgoRows, SceneRows
+from l5kit.lanes.red_lights import (
+    LINE_SLACK_M,
+    RED,
+    YELLOW,
+    LightRows,
+    SceneLights,
+    rank_of_lane,
+    rank_of_line,
+)
+from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
 
 __all__ = ["CompactLayout", "LanePoints", "RouteRows", "SeenRows", "VehicleRows", "write_compact_states"]
 
@@ -32,7 +40,7 @@ VehicleRows = tuple[Float64Array, Float64Array, Int64Array, Int64Array]
 """Boxes of K vehicles, x, y, yaw, length and width, (K, 5), speed, acceleration and steering (K, 3), slots and own rows
 (K,)."""
 
-SeenRows = tuple[SceneRows, EgoRows, ColorRows]
+SeenRows = tuple[SceneRows, EgoRows, LightRows]
 """Road users, AVs and lights of B slots."""
 
 RouteRows = tuple[PathArrays, Int64Array, Float64Array]
@@ -60,7 +68,7 @@ def write_compact_states(
     """Write the compact observations of K vehicles in B slots.
 
     A row depends on its vehicle and its slot alone, and has the same bits whoever else is observed. What is not finite
-    becomes 0. All lanes (of points, paths and lights) are rows of one map.
+    becomes 0. Lanes of points and lights are rows of one map, ``line_lanes`` of paths lights of the scene of the slot.
 
     Args:
         layout: What is written, and where.
@@ -68,7 +76,7 @@ def write_compact_states(
         vehicles: World boxes (K, 5) and speed, acceleration and steering (m/s, m/s2, rad), float64 (K, 3); the slot of
             each, int64 (K,); and its own row of the road users, which it does not see, int64 (K,). -1 there is the AV
             of its slot; all others see that AV too.
-        seen: Road users (see ``SceneRows``), AVs (``EgoRows``) and lights (``ColorRows``) of the slots.
+        seen: Road users (see ``SceneRows``), AVs (``EgoRows``) and lights (``LightRows``) of the slots.
         routes: All paths, the path of each vehicle, -1 for none, and its place there as
             :func:`l5kit.lanes.route_places.follow_routes` writes it.
         out: Takes the observations, float32 (K, ``layout.size``).
@@ -79,16 +87,15 @@ def write_compact_states(
     _check(layout, vehicles, seen, routes, out)
     sizes = sizes_of(layout)
     boxes, motions, slots, own_rows = vehicles
-    rows, egos, colors = seen
+    rows, egos, lights = seen
     paths, of_vehicles, places = routes
     _write_states(
         sizes,
         lane_points.arrays,
-        lane_points.num_lanes,
         (_kernel(boxes), _kernel(motions), _kernel(slots), _kernel(own_rows)),
         SceneRows(*map(_kernel, rows)),
         (_kernel(egos[0]), _kernel(egos[1])),
-        (_kernel(colors[0]), _kernel(colors[1]), _kernel(colors[2]), _kernel(colors[3])),
+        LightRows(_kernel(lights.frames), _kernel(lights.scenes), SceneLights(*map(_kernel, lights.lights))),
         PathArrays(*map(_kernel, paths)),
         (_kernel(of_vehicles), _kernel(places)),
         out,
@@ -109,7 +116,7 @@ def _kernel(array: NumericArray) -> NumericArray:
 def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes: RouteRows, out: Float32Array) -> None:
     """Refuse arrays whose shapes do not fit together."""
     boxes, motions, slots, own_rows = vehicles
-    (starts, groups, users, velocities_mps), (av_boxes, av_velocities_mps), colors = seen
+    (starts, groups, users, velocities_mps), (av_boxes, av_velocities_mps), lights = seen
     _, of_vehicles, places = routes
     size, num_slots = len(boxes), len(starts) - 1
     found = {
@@ -122,7 +129,8 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
         "velocities of road users": (velocities_mps.shape, (len(users), 2)),
         "boxes of AVs": (av_boxes.shape, (num_slots, 5)),
         "velocities of AVs": (av_velocities_mps.shape, (num_slots, 2)),
-        "frames of lights": (colors[0].shape, (num_slots,)),
+        "frames of lights": (lights.frames.shape, (num_slots,)),
+        "scenes of lights": (lights.scenes.shape, (num_slots,)),
         "routes": (of_vehicles.shape, (size,)),
         "places": (places.shape, (size, 3)),
         "out": (out.shape, (size, layout.size)),
@@ -140,40 +148,71 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
 def _write_states(
     sizes: Sizes,
     points: LanePointArrays,
-    num_lanes: int,
     vehicles: VehicleRows,
     rows: SceneRows,
     egos: EgoRows,
-    colors: ColorRows,
+    lights: LightRows,
     paths: PathArrays,
     routes: tuple[Int64Array, Float64Array],
     out: Float32Array,
 ) -> None:
-    """Write what :func:`write_compact_states` says; the lights of a slot are marked while its vehicles follow."""
+    """Write what :func:`write_compact_states` says."""
     boxes, motions, slots, own_rows = vehicles
+    of_vehicles, places = routes
     most = max(sizes[0], sizes[2])
-    near, far_m2, ranks = np.empty(most, np.int64), np.empty(most), np.zeros(num_lanes, np.int64)
-    point_ranks = np.empty(sizes[2], np.int64)
-    marked = -1
-    for vehicle in range(len(boxes)):
-        slot, row = slots[vehicle], out[vehicle]
-        if slot != marked:
-            _mark_lights(colors, marked, False, ranks)
-            _mark_lights(colors, slot, True, ranks)
-            marked = slot
-        own = (slot, own_rows[vehicle])
-        route, place = routes[0][vehicle], routes[1][vehicle]
-        write_surroundings(
-            row, sizes, (boxes[vehicle], motions[vehicle]), own, rows, egos, paths, route, place, ranks, (near, far_m2)
-        )
-        count = find_nearest_points(points, (boxes[vehicle, 0], boxes[vehicle, 1], sizes[4]), near, far_m2, sizes[2])
-        for number in range(count):
-            point_ranks[number] = ranks[points.lanes[near[number]]]
-        write_lanes(row, sizes, boxes[vehicle], points, point_ranks, near, count)
+    room = (np.empty(most, np.int64), np.empty(most), np.empty(sizes[2], np.int64))
+    for number in range(len(boxes)):
+        slot, vehicle = slots[number], (boxes[number], motions[number])
+        own, at = (slot, own_rows[number]), (lights.frames[slot], lights.scenes[slot])
+        path = (of_vehicles[number], places[number])
+        write_compact_state(out[number], sizes, points, vehicle, own, rows, egos, paths, path, lights.lights, at, room)
+
+
+@njit(nogil=True, inline="always")
+def write_compact_state(
+    row: Float32Array,
+    sizes: Sizes,
+    points: LanePointArrays,
+    vehicle: tuple[Float64Array, Float64Array],
+    own: tuple[int, int],
+    rows: SceneRows,
+    egos: EgoRows,
+    paths: PathArrays,
+    route: tuple[int, Float64Array],
+    lights: SceneLights,
+    at: tuple[int, int],
+    room: tuple[Int64Array, Float64Array, Int64Array],
+) -> None:
+    """Write the observation of one vehicle.
+
+    Args:
+        row: The observation, (D,).
+        sizes: The layout.
+        points: The lanes.
+        vehicle: Box of the vehicle, (5,), and its speed, acceleration and steering, (3,).
+        own: Its slot, and its own row of the road users, -1 for an AV.
+        rows: Road users of all slots.
+        egos: AVs of all slots.
+        paths: All paths, whose lines have lights of their scenes.
+        route: The path of the vehicle, -1 for none, and where it is on it, (3,).
+        lights: Of all scenes.
+        at: Frame and scene of the slot, counted in the lights.
+        room: Room for numbers and distances of road users and points, and for lights of points.
+    """
+    near, far_m2, point_ranks = room
+    (path, place), (frame, scene) = route, at
+    ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
+    _write_surroundings(row, sizes, vehicle, own, rows, egos, paths, path, place, ranks, (near, far_m2))
+    box = vehicle[0]
+    count = find_nearest_points(points, (box[0], box[1], sizes[4]), near, far_m2, sizes[2])
+    lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
+    for number in range(count):
+        point_ranks[number] = rank_of_lane(lanes, ranks, points.lanes[near[number]])
+    write_lanes(row, sizes, box, points, point_ranks, near, count)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_surroundings(
+def _write_surroundings(
     row: Float32Array,
     sizes: Sizes,
     vehicle: tuple[Float64Array, Float64Array],
@@ -223,18 +262,6 @@ def _clip(value: float) -> float:
     if value >= -BOUND:
         return min(value, BOUND)
     return -BOUND if value < -BOUND else 0.0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _mark_lights(colors: ColorRows, slot: int, is_on: bool, ranks: Int64Array) -> None:
-    """Write the lights of the lanes of a slot, or put them out; -1 is no slot."""
-    if slot < 0:
-        return
-    frames, starts, lanes, values = colors
-    for row in range(starts[frames[slot]], starts[frames[slot] + 1]):
-        lane = lanes[row]
-        if lane < len(ranks):
-            ranks[lane] = max(ranks[lane], values[row]) if is_on else 0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -50,7 +50,7 @@ class CompactView:
             self.layout,
             self._lane_points,
             (boxes, motions, np.arange(size), np.full(size, -1)),
-            seen=(rows.scene_rows, (boxes, motions[:, :1] * headings), routes.colors),
+            seen=(rows.scene_rows, (boxes, motions[:, :1] * headings), routes.lights),
             routes=(roads.paths, routes.routes, routes.places),
             out=out,
         )

@@ -11,22 +11,16 @@ from l5kit.data.array_shapes import as_read_only
 from l5kit.environment.rewards.step_faults import FaultMemory, room_for_lanes, surface_arrays, write_faults
 from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
 from l5kit.environment.rewards.step_terms import Numbers, write_amounts
+from l5kit.environment.rewards.step_worth import FAILURES, TERMS, StepRules, write_worths
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
-from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.red_lights import LightRows, SceneLights
 from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
 
-FAILURES = ("collision", "contact", "off_road", "red_light")
-"""What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed."""
-
-_TERMS = (
-    *("progress", "collision", "contact", "off_road", "time_to_collision"),
-    *("off_route", "speed", "comfort", "red_light", "end"),
-)
-_SIGNS = np.array([1.0, *[-1.0] * 9])
+_SIGNS = np.array([1.0, *[-1.0] * (len(TERMS) - 1)])
 
 
 @dataclass(frozen=True)
@@ -107,7 +101,7 @@ class DrivingReward:
         InvalidArgumentError: ``ends_at`` has another name.
     """
 
-    terms = _TERMS
+    terms = TERMS
     failures = FAILURES
 
     def __init__(self, weights: DrivingWeights | None = None, *, ends_at: Iterable[str] = ()) -> None:
@@ -117,7 +111,7 @@ class DrivingReward:
         if unknown:
             raise InvalidArgumentError(f"ends_at has {unknown[0]!r}; names are {', '.join(FAILURES)}")
         self._memory = FaultMemory()
-        self.factors: Float64Array = _SIGNS * [getattr(self.weights, name) for name in _TERMS]
+        self.factors: Float64Array = _SIGNS * [getattr(self.weights, name) for name in TERMS]
         self._bounds = as_read_only(np.array(list(COMFORT_BOUNDS.values())))
 
     def numbers(self, step_time_s: float) -> Numbers:
@@ -125,6 +119,11 @@ class DrivingReward:
         weights = self.weights
         by_expert = weights.progress_reference == "expert"
         return float(step_time_s), float(weights.most_offset_m), float(weights.least_reference_mps), by_expert
+
+    def rules(self, step_time_s: float) -> StepRules:
+        """Return what the worth of a step is computed with."""
+        ends = np.array([name in self.ends_at for name in FAILURES])
+        return StepRules(float(step_time_s), as_read_only(self.factors), as_read_only(ends))
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
         """Begin episodes in slots (B,); who overlaps the AV there is remembered as having collided."""
@@ -134,19 +133,12 @@ class DrivingReward:
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
         """Return what a step of slots (B,) is worth, each slot once."""
         counts, off_road_m, is_close = self._find_faults(slots, step)
-        amounts = self._amounts_of(step)
-        is_off = off_road_m >= MOST_OFF_ROAD_M
-        seconds = step.step_time_s * np.stack([is_off, is_close], axis=1)
-        failures = {
-            "collision": counts[:, 0] > 0,
-            "contact": counts[:, 1] > 0,
-            "off_road": is_off,
-            "red_light": amounts[:, -1] > 0,
-        }
-        is_failed = self._ends(failures, len(slots))
-        terms = np.concatenate([amounts[:, :1], counts, seconds, amounts[:, 1:], is_failed[:, None]], axis=1)
-        terms *= self.factors
-        return StepWorth(_sum_of_columns(terms), terms, is_failed, failures)
+        size, num_terms, num_failures = len(slots), len(TERMS), len(FAILURES)
+        totals, terms, is_failed = np.empty(size), np.empty((size, num_terms)), np.empty(size, np.bool_)
+        failures = np.empty((size, num_failures), np.bool_)
+        rules, amounts = self.rules(step.step_time_s), self._amounts_of(step)
+        write_worths(counts, off_road_m, is_close, amounts, rules, totals, terms, is_failed, failures)
+        return StepWorth(totals, terms, is_failed, dict(zip(FAILURES, failures.T, strict=True)))
 
     def _find_faults(self, slots: Int64Array, step: DrivenStep) -> tuple[Int64Array, Float64Array, BoolArray]:
         """Return collisions (B, 2), distances off the road (B,) and who is close (B,), and remember collisions."""
@@ -170,7 +162,7 @@ class DrivingReward:
     def _amounts_of(self, step: DrivenStep) -> Float64Array:
         """Return how much of the other terms a step has, (B, 5)."""
         amounts = np.empty((len(step.routes), 5))
-        frames, color_starts, color_lanes, ranks = map(as_read_only, step.colors)
+        frames, scenes, lights = step.lights
         write_amounts(
             as_read_only(step.boxes),
             (as_read_only(step.motions_before), as_read_only(step.motions)),
@@ -178,24 +170,9 @@ class DrivingReward:
             (as_read_only(step.expert_arcs_before_m), as_read_only(step.expert_arcs_m)),
             PathArrays(*map(as_read_only, step.paths)),
             as_read_only(step.routes),
-            (frames, color_starts, color_lanes, ranks),
+            LightRows(as_read_only(frames), as_read_only(scenes), SceneLights(*map(as_read_only, lights))),
             self.numbers(step.step_time_s),
             self._bounds,
             amounts,
         )
         return amounts
-
-    def _ends(self, failures: dict[str, BoolArray], size: int) -> BoolArray:
-        """Return which of the failures end the task, (B,)."""
-        is_failed = np.zeros(size, np.bool_)
-        for name in self.ends_at:
-            is_failed |= failures[name]
-        return is_failed
-
-
-def _sum_of_columns(terms: Float64Array) -> Float64Array:
-    """Return the sum of the columns of (B, T), added from left to right for any B."""
-    total: Float64Array = terms[:, 0].copy()
-    for column in range(1, terms.shape[1]):
-        total += terms[:, column]
-    return total

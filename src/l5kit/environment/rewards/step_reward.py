@@ -11,7 +11,8 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import rotations33_as_yaws, round_world, yaws_as_rotations33
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
-from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
+from l5kit.lanes.red_lights import LightRows
+from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = ["DisplacementReward", "DrivenStep", "StepReward", "StepWorth"]
 
@@ -37,9 +38,9 @@ class DrivenStep:
         log_poses: x, y and yaw of the logged AV, float64 (B, 3).
         rows: The road users of each slot.
         track_rows: A number of each row of ``rows`` that tells road users of a slot apart in all frames, int64 (M,).
-        paths: All paths.
+        paths: All paths; ``line_lanes`` holds numbers of the lights of the scene, -1 for none.
         routes: The path of each AV, int64 (B,).
-        colors: The lights of each slot in the frame in which the step began, as the AV saw them.
+        lights: The lights of each slot in the frame in which the step began, as the AV saw them.
         step_time_s: Seconds of a step.
         driving_map: The map; None for none.
     """
@@ -57,7 +58,7 @@ class DrivenStep:
     track_rows: Int64Array
     paths: PathArrays
     routes: Int64Array
-    colors: ColorRows
+    lights: LightRows
     step_time_s: float
     driving_map: DrivingMap | None
 

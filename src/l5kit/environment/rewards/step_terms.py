@@ -4,10 +4,10 @@ import math
 
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
-from l5kit.lanes.red_lights import RED
-from l5kit.simulation.lanes.lane_following import ColorRows, limit_at
+from l5kit.lanes.red_lights import RED, LightRows, rank_of_line
+from l5kit.simulation.lanes.lane_following import limit_at
 
 __all__ = ["EXCESS_MPS", "MOST_EXCESS", "write_amounts", "write_amounts_of"]
 
@@ -57,28 +57,12 @@ def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _is_red(colors: ColorRows, frame: int, lane: int) -> bool:
-    """Return whether the light of a lane is red in a frame."""
-    _, starts, lanes, ranks = colors
-    is_red = False
-    for row in range(starts[frame], starts[frame + 1]):
-        is_red = is_red or (lanes[row] == lane and ranks[row] >= RED)
-    return is_red
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _num_red_lines(
-    paths: PathArrays, route: int, front_before_m: float, front_m: float, colors: ColorRows, frame: int
-) -> int:
+def _num_red_lines(paths: PathArrays, route: int, front_before_m: float, front_m: float, ranks: NumericArray) -> int:
     """Return how many lines with a red light the front of an AV has passed in a step."""
     count = 0
     for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):
         if front_before_m <= paths.piece_arcs_m[piece] < front_m:
-            is_red = False
-            for column in range(paths.line_lanes.shape[1]):
-                lane = paths.line_lanes[piece, column]
-                is_red = is_red or (lane >= 0 and _is_red(colors, frame, lane))
-            count += is_red
+            count += rank_of_line(paths.line_lanes, piece, ranks) >= RED
     return count
 
 
@@ -90,7 +74,7 @@ def write_amounts(
     expert_arcs_m: Pair,
     paths: PathArrays,
     routes: Int64Array,
-    colors: ColorRows,
+    lights: LightRows,
     numbers: Numbers,
     bounds: Float64Array,
     amounts: Float64Array,
@@ -104,14 +88,16 @@ def write_amounts(
         expert_arcs_m: Where the logged AVs are, (B,).
         paths: All paths.
         routes: The path of each AV.
-        colors: The lights of the slots.
+        lights: The lights of the slots.
         numbers: See :data:`Numbers`.
         bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
         amounts: Takes seconds times a share for all columns but the last, and red lines that were passed, (B, 5).
     """
+    starts = lights.lights.starts
     for index in range(len(routes)):
+        ranks = lights.lights.ranks[starts[lights.frames[index]] : starts[lights.frames[index] + 1]]
         write_amounts_of(
-            index, boxes, motions, places, expert_arcs_m, paths, routes[index], colors, numbers, bounds, amounts[index]
+            index, boxes, motions, places, expert_arcs_m, paths, routes[index], ranks, numbers, bounds, amounts[index]
         )
 
 
@@ -124,12 +110,12 @@ def write_amounts_of(
     expert_arcs_m: Pair,
     paths: PathArrays,
     route: int,
-    colors: ColorRows,
+    ranks: NumericArray,
     numbers: Numbers,
     bounds: Float64Array,
     amounts: Float64Array,
 ) -> None:
-    """Write the amounts of one slot, (5,); the arguments are those of :func:`write_amounts`."""
+    """Write the amounts of one slot, (5,), with the lights of its scene; else as :func:`write_amounts`."""
     step_s, tolerated_m, least_mps, by_expert = numbers
     place, before = places[1][index], places[0][index]
     has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
@@ -150,4 +136,4 @@ def write_amounts_of(
     if is_on:
         half_m = 0.5 * boxes[index, 3]
         fronts = before[0] + half_m, place[0] + half_m
-        amounts[RED_LIGHT] = _num_red_lines(paths, route, fronts[0], fronts[1], colors, colors[0][index])
+        amounts[RED_LIGHT] = _num_red_lines(paths, route, fronts[0], fronts[1], ranks)

@@ -25,9 +25,15 @@ class DriverNumbers:
         self._bends_mps: Float64Array = np.empty(0)
         self._num_bent = 0
 
+    @property
+    def fixed(self) -> tuple[tuple[float, float, float, float, float], float, float]:
+        """How it drives, but for what the paths say."""
+        params = self._driver.params or AGENT_DRIVER
+        return params.numbers, float(self._driver.limit_part), self._step_s
+
     def on(self, paths: PathArrays) -> Drive:
         """Return how it drives on paths, the first of which are those of the last call."""
-        params, lateral_mps2 = self._driver.params or AGENT_DRIVER, self._driver.max_lateral_mps2
+        lateral_mps2 = self._driver.max_lateral_mps2
         num_paths = len(paths.lengths_m)
         if lateral_mps2 is not None and self._num_bent < num_paths:
             known, self._bends_mps = self._bends_mps, np.empty(len(paths.points_m))
@@ -36,7 +42,7 @@ class DriverNumbers:
             of_new = paths._replace(
                 starts=paths.starts[new], lengths_m=paths.lengths_m[new], piece_starts=paths.piece_starts[new]
             )
-            braking_mps2 = float(params.max_braking_mps2)
+            braking_mps2 = float((self._driver.params or AGENT_DRIVER).max_braking_mps2)
             write_highest_speeds(of_new, float(lateral_mps2), braking_mps2, False, self._bends_mps)
             self._num_bent = num_paths
-        return params.numbers, float(self._driver.limit_part), self._step_s, self._bends_mps
+        return *self.fixed, self._bends_mps

@@ -11,7 +11,7 @@ from l5kit.data.record_buffer import RecordBuffer
 from l5kit.errors import CorruptedDataError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
-from l5kit.lanes.red_lights import read_lane_colors
+from l5kit.lanes.red_lights import SceneLights, lights_of_lines, lights_of_scenes, read_lane_colors
 from l5kit.lanes.route_places import follow_tracks
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -44,10 +44,9 @@ class PreparedScene(ReadOnlyArrays):
         ego_poses: World x, y and yaw of the logged AV, (F, 3).
         ego_motion: Its speed, acceleration along, yaw rate and steering, (F, 4).
         expert_arcs_m: How far it is on its path, (F,).
-        color_counts: Number of lanes that are yellow or red in each frame, (F,).
-        color_lanes: These lanes, (C,).
-        color_ranks: Their lights, (C,).
-        paths: The paths.
+        light_lanes: The lanes that are yellow or red in some frame, (L,).
+        light_ranks: Their lights in all frames, one frame after the other, int8 (F L,).
+        paths: The paths; ``line_lanes`` holds numbers of the lights, -1 for none.
     """
 
     row_counts: Int64Array
@@ -65,9 +64,8 @@ class PreparedScene(ReadOnlyArrays):
     ego_poses: Float64Array
     ego_motion: Float64Array
     expert_arcs_m: Float64Array
-    color_counts: Int64Array
-    color_lanes: Int64Array
-    color_ranks: Int64Array
+    light_lanes: Int64Array
+    light_ranks: NumericArray
     paths: tuple[LanePaths, LanePaths]
 
 
@@ -100,7 +98,8 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     _write_directions(boxes, directions)
     ego_poses, ego_motion = _ego_of(batch)
     expert_arcs_m = follow_tracks(av_paths.starts, av_paths.points_m, np.array([0, num_frames]), ego_poses)
-    colors = read_lane_colors(batch.recorded, None if batch.road is None else batch.road.api.arrays.lights)
+    faces = None if batch.road is None else batch.road.api.arrays.lights
+    lights = lights_of_scenes(read_lane_colors(batch.recorded, faces))
     return PreparedScene(
         row_counts=np.bincount(of_frames[kept], minlength=num_frames),
         groups=rows.groups[kept],
@@ -117,10 +116,9 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
         ego_poses=ego_poses,
         ego_motion=ego_motion,
         expert_arcs_m=expert_arcs_m,
-        color_counts=np.diff(colors.starts),
-        color_lanes=colors.lanes,
-        color_ranks=colors.ranks,
-        paths=(av_paths, vehicle_paths),
+        light_lanes=lights.lanes,
+        light_ranks=lights.ranks,
+        paths=(_with_lights(av_paths, lights), _with_lights(vehicle_paths, lights)),
     )
 
 
@@ -137,6 +135,12 @@ def _paths_of(
     paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
     is_follower &= paths.has_path
     return av_paths, _taken(paths, is_follower), np.flatnonzero(is_follower)
+
+
+def _with_lights(paths: LanePaths, lights: SceneLights) -> LanePaths:
+    """Return the paths of a scene with its lights in place of the lanes of lines."""
+    scenes = np.zeros(len(paths.line_lanes), np.int64)
+    return replace(paths, line_lanes=lights_of_lines(lights, scenes, paths.line_lanes))
 
 
 def _taken(paths: LanePaths, is_wanted: BoolArray) -> LanePaths:

@@ -12,11 +12,12 @@ from l5kit.environment.traffic.prepared_scene import PreparedScene, prepare_scen
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, PathArrays
+from l5kit.lanes.red_lights import SceneLights
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 
 __all__ = ["SceneBank"]
 
-_STARTS = ("frame_starts", "row_starts", "routes", "color_starts", "path_starts", "piece_starts")
+_STARTS = ("frame_starts", "row_starts", "routes", "light_starts", "light_lane_starts", "path_starts", "piece_starts")
 _OF_PATHS = ("points_m", "lengths_m", "piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
 
 
@@ -45,14 +46,14 @@ class SceneBank:
         ego_poses: World x, y and yaw of the logged AV in all frames, (F, 3).
         ego_motion: Its speed in m/s, acceleration along in m/s2, yaw rate in rad/s and steering in rad, (F, 4).
         expert_arcs_m: How far it is along its own route, (F,).
-        paths: All paths, in each scene that of the AV, then those of the vehicles that may be driven.
+        paths: All paths, in each scene that of the AV, then those of the vehicles that may be driven; ``line_lanes``
+            holds numbers of the lights of the scene, -1 for none.
         routes: Path of the AV of each scene and the end of all paths, int64 (S + 1,).
         path_tracks: Track of each path, a row of ``track_ids``, -1 for an AV, int64 (P,).
         path_last_frames: Last frame of this track, counted in its scene, int64 (P,).
         track_ids: The tracks of all scenes, as in the log, uint64 (T,).
         rows: The agent rows of all frames, as kernels take them.
-        colors: First row of each frame, (F + 1,), lanes, and ranks of the lanes that are yellow or red.
-        num_lanes: Lanes of the map, at least 1.
+        lights: The lights of all scenes.
 
     Raises:
         InvalidArgumentError: The limit is not above 0.
@@ -69,7 +70,7 @@ class SceneBank:
     path_last_frames: Int64Array
     track_ids: NumericArray
     rows: LogRows
-    colors: tuple[Int64Array, Int64Array, Int64Array]
+    lights: SceneLights
 
     def __init__(
         self,
@@ -84,7 +85,6 @@ class SceneBank:
             raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
         self.log, self.road, self.threshold = log, road, threshold
         self.drives_agents, self.unknown_limit_mps = drives_agents, unknown_limit_mps
-        self.num_lanes = 1 if road is None else max(road.driving.num_lanes, 1)
         self._bank_rows: dict[int, int] = {}
         self._columns = _empty_columns()
         self._refresh()
@@ -145,7 +145,9 @@ class SceneBank:
         self._extend_starts("frame_starts", [len(prepared.row_counts)])
         self._extend_starts("routes", [len(path_tracks)])
         self._extend_starts("row_starts", prepared.row_counts)
-        self._extend_starts("color_starts", prepared.color_counts)
+        num_lights = len(prepared.light_lanes)
+        self._extend_starts("light_starts", np.full(len(prepared.row_counts), num_lights))
+        self._extend_starts("light_lane_starts", [num_lights])
         columns["scenes"].extend(np.array([scene]))
         columns["tracks"].extend(prepared.tracks + first_track)
         columns["path_tracks"].extend(path_tracks)
@@ -185,7 +187,12 @@ class SceneBank:
             tracks=of["tracks"],
             arcs_m=of["arcs_m"],
         )
-        self.colors = (of["color_starts"], of["color_lanes"], of["color_ranks"])
+        self.lights = SceneLights(
+            starts=of["light_starts"],
+            ranks=of["light_ranks"],
+            lane_starts=of["light_lane_starts"],
+            lanes=of["light_lanes"],
+        )
         self.paths = PathArrays(
             of["path_starts"],
             of["points_m"],
@@ -201,7 +208,7 @@ class SceneBank:
 def _empty_columns() -> dict[str, GrowingArray]:
     """Return the arrays of a bank without scenes."""
     columns = {name: GrowingArray(np.int64, first=0) for name in _STARTS}
-    for name in ("scenes", "groups", "tracks", "path_tracks", "path_last_frames", "color_lanes", "color_ranks"):
+    for name in ("scenes", "groups", "tracks", "path_tracks", "path_last_frames", "light_lanes"):
         columns[name] = GrowingArray(np.int64)
     for name, width in {"boxes": 5, "velocities_mps": 2, "directions": 2, "ego_poses": 3, "ego_motion": 4}.items():
         columns[name] = GrowingArray(np.float64, (width,))
@@ -209,4 +216,5 @@ def _empty_columns() -> dict[str, GrowingArray]:
         columns[name] = GrowingArray(np.float64)
     columns |= {"piece_lanes": GrowingArray(np.int64), "line_lanes": GrowingArray(np.int64, (2,))}
     columns |= {"points_m": GrowingArray(np.float64, (2,)), "seats": GrowingArray(np.int32)}
+    columns["light_ranks"] = GrowingArray(np.int8)
     return columns | {"is_entering": GrowingArray(np.bool_), "track_ids": GrowingArray(np.uint64)}

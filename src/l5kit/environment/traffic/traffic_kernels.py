@@ -1,4 +1,4 @@
-"""Kernels of traffic: who is there in a frame of an environment, who is driven, and where drivers get.
+"""Traffic of one environment: who is there in a frame, who is driven, and where drivers get.
 
 A *seat* is a vehicle of a scene that has a path, counted in the scene. In each environment it is in one of three
 states: where the log has it, driven, or waiting for room, with which the frame does not have it.
@@ -11,12 +11,11 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
-from l5kit.environment.traffic.uncounted import uncounted
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_places import points_around
 from l5kit.simulation.engine.entering import mark_blocked_rows
-from l5kit.simulation.lanes.lane_following import ColorRows, Drive, EgoRows, drive_on, mark_lights, put_on_path
-from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
+from l5kit.simulation.lanes.lane_following import Drive, drive_on, put_on_path
+from l5kit.simulation.lanes.leaders import write_object
 
 LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
 """States of seats; the last one is for those of which it is not known yet whether they find room."""
@@ -66,24 +65,6 @@ class Seats(NamedTuple):
     groups: Int64Array
 
 
-class Places(NamedTuple):
-    """Where B environments are.
-
-    Attributes:
-        slots: Their numbers.
-        scene_frames: Their current frames, counted in their scenes.
-        frames: The same, counted in all frames.
-        firsts: The path of the first seat of each.
-        stops: The end of these paths.
-    """
-
-    slots: Int64Array
-    scene_frames: Int64Array
-    frames: Int64Array
-    firsts: Int64Array
-    stops: Int64Array
-
-
 class FoundRows(NamedTuple):
     """Takes agents of current frames: group, box, velocity and track of each row."""
 
@@ -111,26 +92,6 @@ class EnteringRoom(NamedTuple):
     is_there: BoolArray
     is_new: BoolArray
     is_blocked: BoolArray
-
-
-class _MovingRoom(NamedTuple):
-    """Room for those of one frame; lights are zero between calls.
-
-    Attributes:
-        present: Who is there, (M,).
-        is_met: Marks of seats, (T,).
-        objects: What drivers see of who is there, and the AV, (M + 1, OBJECT_FIELDS).
-        numbers: Which of these each seat is, (T,).
-        ranks: Lights of all lanes, (L,).
-        pose: Of the vehicle that is moved, (1, 3).
-    """
-
-    present: Int64Array
-    is_met: BoolArray
-    objects: Float64Array
-    numbers: Int64Array
-    ranks: Int64Array
-    pose: Float64Array
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -167,98 +128,6 @@ def list_present(
             present[count] = -1 - seat
             count += 1
     return count
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def most_present(places: Places, rows: LogRows, num_seats: int) -> int:
-    """Return how many may be there in one of the current frames, at most."""
-    most = 0
-    for frame in places.frames:
-        most = max(most, rows.starts[frame + 1] - rows.starts[frame])
-    return most + num_seats
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def move_agents(
-    places: Places,
-    rows: LogRows,
-    seats: Seats,
-    paths: PathArrays,
-    last_frames: Int64Array,
-    ego: EgoRows,
-    colors: ColorRows,
-    num_lanes: int,
-    drive: tuple[Drive, float],
-    counts: Int64Array,
-) -> None:
-    """Move those who are driven to the next frame, seats that have come near enough among them.
-
-    Args:
-        places: B environments.
-        rows: The log.
-        seats: The seats, changed.
-        paths: All paths.
-        last_frames: Last frame of the track of each path.
-        ego: The AVs in the current frames.
-        colors: Lights of the current frames.
-        num_lanes: Lanes of the map.
-        drive: As :func:`~l5kit.simulation.lanes.lane_following.drive_on` takes it, and how near is near, metres.
-        counts: Takes how many are moved in each environment, (B,).
-    """
-    num_seats = seats.states.shape[1]
-    most = most_present(places, rows, num_seats)
-    present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
-    objects, numbers = np.empty((most + 1, OBJECT_FIELDS)), np.empty(num_seats, np.int64)
-    ranks, pose = np.zeros(num_lanes, np.int64), np.empty((1, 3))
-    room = _MovingRoom(present, is_met, objects, numbers, ranks, pose)
-    _move_all(places, rows, seats, paths, last_frames, (ego, colors), room, drive, counts)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _move_all(
-    places: Places,
-    rows: LogRows,
-    seats: Seats,
-    paths: PathArrays,
-    last_frames: Int64Array,
-    seen_rows: tuple[EgoRows, ColorRows],
-    room: _MovingRoom,
-    drive: tuple[Drive, float],
-    counts: Int64Array,
-) -> None:
-    """Do so, with room for what is there in a frame."""
-    places, rows, seats, paths, drive = (
-        uncounted(places),
-        uncounted(rows),
-        uncounted(seats),
-        uncounted(paths),
-        uncounted(drive),
-    )
-    ego, colors = uncounted(seen_rows)
-    present, is_met, objects, numbers, ranks, pose = uncounted(room)
-    for place in range(len(places.slots)):
-        slot, frame, first = places.slots[place], places.scene_frames[place], places.firsts[place]
-        num_own, states, seen = places.stops[place] - first, seats.states[slot], objects[:0]
-        begin_seats(slot, places.frames[place], first, rows, seats, paths, ego[0][place], drive[1])
-        count = 0
-        for seat in range(num_own):
-            count += states[seat] == DRIVEN and last_frames[first + seat] > frame
-        counts[place] = count
-        if count > 0:
-            num_present = list_present(places.frames[place], rows, states, num_own, present, is_met)
-            num_objects = write_objects(slot, rows, seats, present[:num_present], objects, numbers)
-            write_object(objects, num_objects, ego[0][place], ego[1][place])
-            seen = objects[: num_objects + 1]
-            mark_lights(colors, place, True, ranks)
-        for seat in range(num_own):
-            if states[seat] == DRIVEN:
-                if last_frames[first + seat] > frame:
-                    own = (seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat])
-                    move_seat(own, first + seat, paths, seen, numbers[seat], ranks, drive[0], pose)
-                else:
-                    states[seat] = LOGGED
-        if count > 0:
-            mark_lights(colors, place, False, ranks)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -346,7 +215,7 @@ def move_seat(
     paths: PathArrays,
     objects: Float64Array,
     own_row: int,
-    ranks: Int64Array,
+    ranks: NumericArray,
     drive: Drive,
     pose: Float64Array,
 ) -> None:
@@ -359,29 +228,6 @@ def move_seat(
     velocity_mps[0] = np.float32(speed_mps * math.cos(pose[0, 2]))
     velocity_mps[1] = np.float32(speed_mps * math.sin(pose[0, 2]))
     box[0], box[1], box[2] = pose[0, 0], pose[0, 1], np.float32(pose[0, 2])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def withhold_agents(places: Places, rows: LogRows, seats: Seats, ego_boxes: Float64Array, near_m: float) -> None:
-    """Let seats wait that would appear where a box stands.
-
-    Args:
-        places: B environments, in the frames in which they would appear.
-        rows: The log.
-        seats: The seats, changed.
-        ego_boxes: The AVs in these frames, (B, 5).
-        near_m: Distance of the AV up to which seats are driven.
-    """
-    places, rows, seats = uncounted(places), uncounted(rows), uncounted(seats)
-    num_seats = seats.states.shape[1]
-    most = most_present(places, rows, num_seats)
-    present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
-    boxes, is_there = np.empty((most, 5)), np.empty(most, np.bool_)
-    is_new, is_blocked = np.empty(most, np.bool_), np.empty(most, np.bool_)
-    room = EnteringRoom(present, is_met, boxes, is_there, is_new, is_blocked)
-    for place in range(len(places.slots)):
-        num_own = places.stops[place] - places.firsts[place]
-        withhold_seats(places.slots[place], places.frames[place], num_own, rows, seats, ego_boxes[place], near_m, room)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -445,38 +291,6 @@ def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Arr
         states[seat] = _ENTERING if is_entering else LOGGED
         is_any |= is_entering
     return is_any
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def write_rows(
-    places: Places,
-    rows: LogRows,
-    seats: Seats,
-    path_tracks: Int64Array,
-    starts: Int64Array,
-    found: FoundRows,
-) -> None:
-    """Write the agents of the current frames of B environments.
-
-    Args:
-        places: The environments.
-        rows: The log.
-        seats: The seats.
-        path_tracks: Track of each path.
-        starts: Takes the first row of each and the end of the last one, (B + 1,).
-        found: Take group, box, velocity and track of each row; there must be room.
-    """
-    places, rows, seats, found = uncounted(places), uncounted(rows), uncounted(seats), uncounted(found)
-    num_seats = seats.states.shape[1]
-    present = np.empty(most_present(places, rows, num_seats), np.int64)
-    is_met = np.empty(num_seats, np.bool_)
-    end = 0
-    for place in range(len(places.slots)):
-        slot, frame, first = places.slots[place], places.frames[place], places.firsts[place]
-        starts[place] = end
-        num_own = min(places.stops[place] - first, num_seats)
-        end += write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, (present, is_met), found, end)
-    starts[len(places.slots)] = end
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -1,52 +1,84 @@
 """Traffic slots: the road users of many environments, replayed from the log or driven, all moved in one call."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.device.backend import Backend, DeviceArray
+from l5kit.device.opening import open_backend
+from l5kit.environment.traffic.bank_arrays import BankArrays
 from l5kit.environment.traffic.driver_numbers import DriverNumbers
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_kernels import (
-    LOGGED,
-    WAITING,
-    FoundRows,
-    Places,
-    Seats,
-    move_agents,
-    withhold_agents,
+from l5kit.environment.traffic.traffic_kernels import LOGGED, WAITING, FoundRows, Seats
+from l5kit.environment.traffic.traffic_steps import (
+    NUM_MARKS,
+    NUM_STEP_COLUMNS,
+    SlotPlaces,
+    TrafficRoom,
+    begin_step,
+    enter_frame,
+    enter_in_turn,
+    move_seats,
+    start_slots,
+    step_in_turn,
     write_rows,
+    write_rows_in_turn,
 )
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
-from l5kit.simulation.lanes.lane_following import NUM_COLUMNS, SceneRows
+from l5kit.simulation.lanes.lane_following import NUM_COLUMNS, Drive, EgoRows, SceneRows
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
 
-__all__ = ["DrivenRows", "TrafficRows", "TrafficSlots"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["DrivenRows", "RowMemory", "TrafficRows", "TrafficSlots"]
 
 
 @dataclass(frozen=True, eq=False)
 class TrafficRows:
     """The M agents of the current frames of B slots, one slot after the other.
 
+    On a device all slots have as many rows, of which the last ones may be empty.
+
     Attributes:
+        sizes: Number of agents of each slot, int64 (B,).
         starts: First row of each slot and the end of the last one, int64 (B + 1,).
-        groups: A ``RoadUserGroup`` of each, NONE for what is no road user, int64 (M,).
-        boxes: World x and y of the centre, yaw, length and width, metres and radians, (M, 5).
-        velocities_mps: World x and y, (M, 2).
+        groups: A ``RoadUserGroup`` of each, NONE for what is no road user and in empty rows, int64 (M,).
+        boxes: World x and y of the centre, yaw, length and width, metres and radians, float64 (M, 5).
+        velocities_mps: World x and y, float64 (M, 2).
         track_rows: Rows of ``track_ids`` of the bank, int64 (M,).
     """
 
-    starts: Int64Array
-    groups: Int64Array
-    boxes: Float64Array
-    velocities_mps: Float64Array
-    track_rows: Int64Array
+    sizes: DeviceArray
+    starts: DeviceArray
+    groups: DeviceArray
+    boxes: DeviceArray
+    velocities_mps: DeviceArray
+    track_rows: DeviceArray
 
     @property
     def scene_rows(self) -> SceneRows:
         """Starts, groups, boxes and velocities, as kernels take them."""
         return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
+
+
+@dataclass(frozen=True, eq=False)
+class RowMemory:
+    """Room for agents of B slots: their numbers, (B,), first rows and the end of the last one, (B + 1,), and rows."""
+
+    sizes: DeviceArray
+    starts: DeviceArray
+    found: FoundRows
+
+    @property
+    def rows(self) -> TrafficRows:
+        """All rows that there is room for."""
+        groups, boxes, velocities_mps, tracks = self.found
+        return TrafficRows(self.sizes, self.starts, groups, boxes, velocities_mps, tracks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,130 +106,218 @@ class TrafficSlots:
     Drivers move vehicles by the rules of ``AgentControl.of_traffic(tracks=driver.tracks)``: a vehicle that follows
     lanes is driven from when it is within 100 m of the AV, and leaves with its log; one that would appear where a box
     stands waits for room. Numbers are those of ``SceneSimulation`` with all frames of the scenes, and do not depend on
-    what else is asked for in a call. One step is :meth:`step`, then :meth:`enter` with the AVs where they have come to.
+    what else is asked for in a call; on a GPU sines, cosines and the like are rounded otherwise. One step is
+    :meth:`step`, then :meth:`enter` with the AVs where they have come to.
+
+    On the processor arrays are of NumPy, and what is not there is refused. On a device they are tensors of torch, and
+    kernels go on: a slot in the last frame of its scene stays as it is, and numbers of slots that are none are passed
+    over.
 
     Args:
-        bank: The scenes.
-        num_slots: Number of environments, N.
+        bank: The scenes. On a device all that are to be driven must be prepared, as they are copied there.
+        num_slots: Number of environments, N, at least 1.
         drives: Who drives vehicles; None to replay all agents.
+        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it; None for the processor.
 
     Attributes:
         bank: As above.
         drives: As above.
-        frames: Current frame of each slot, counted in its scene, -1 where nothing has started, int64 (N,).
-        bank_rows: Its scene, counted in the bank, int64 (N,).
+        backend: As above.
+        arrays: The scenes as kernels read them.
+        places: Frames and scenes of the slots.
+        seats: The vehicles that may be driven.
+        room: Room for what is looked up in a step.
 
     Raises:
-        InvalidArgumentError: The bank has no paths for the driver, or was made with another speed limit.
+        InvalidArgumentError: The bank has no paths for the driver, or was made with another speed limit, or no scenes
+            for a device, or there are no slots.
     """
 
-    def __init__(self, bank: SceneBank, num_slots: int, *, drives: IntelligentDriver | None) -> None:
+    def __init__(
+        self,
+        bank: SceneBank,
+        num_slots: int,
+        *,
+        drives: IntelligentDriver | None,
+        backend: Backend | None = None,
+    ) -> None:
+        if num_slots < 1:
+            raise InvalidArgumentError(f"num_slots is {num_slots}; pass at least 1")
         if drives is not None:
             require_paths(bank, drives)
+        self.backend = backend = open_backend("cpu") if backend is None else backend
+        if len(bank) == 0 and not backend.is_serial:
+            raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
         self.bank, self.drives = bank, drives
-        self.frames: Int64Array = np.full(num_slots, -1, np.int64)
-        self.bank_rows: Int64Array = np.zeros(num_slots, np.int64)
-        self._near_m = float(AgentControl.of_traffic().near_m)
-        self._counts = np.zeros(num_slots, np.int64)
-        self._seats = _make_seats(num_slots, 0)
-        self._numbers = None if drives is None else DriverNumbers(drives, bank.log.facts.step_time_s)
-        self._memory = _make_rows(0)
+        self.arrays = BankArrays.of(bank, backend)
+        self._near_m = -1.0 if drives is None else float(AgentControl.of_traffic().near_m)
+        self._numbers = DriverNumbers(drives or IntelligentDriver(), bank.log.facts.step_time_s)
+        self._drive = self._drive_on_paths()
+        self.places = SlotPlaces(
+            frames=backend.full(num_slots, -1, np.int64),
+            bank_rows=backend.zeros(num_slots, np.int64),
+            num_driven=backend.zeros(num_slots, np.int64),
+        )
+        self.seats = self._make_seats()
+        self.room = self._make_room()
+        self._memory = self.make_row_memory(0)
+        backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
-        return len(self.frames)
+        return int(self.places.frames.shape[0])
+
+    @property
+    def frames(self) -> DeviceArray:
+        """Current frame of each slot, counted in its scene, -1 where nothing has started, int64 (N,)."""
+        return self.places.frames
+
+    @property
+    def bank_rows(self) -> DeviceArray:
+        """The scene of each slot, counted in the bank, int64 (N,)."""
+        return self.places.bank_rows
+
+    @property
+    def most(self) -> int:
+        """How many agents a slot may have."""
+        return self.arrays.most_rows + self.arrays.most_seats
 
     def start(self, slots: Int64Array, bank_rows: Int64Array, frames: Int64Array) -> None:
-        """Put slots (B,) at frames (B,) of scenes (B,), with all agents where the log has them.
+        """Put slots (B,), none of them twice, at frames (B,) of scenes (B,), with all agents where the log has them.
 
         Args:
-            slots: The slots.
+            slots: The slots, in memory of the processor, like the others.
             bank_rows: Their scenes, as :meth:`SceneBank.prepare` returns them.
             frames: Their frames, counted in the scenes.
 
         Raises:
             IndexOutOfRangeError: There is no such slot, scene or frame.
+            InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was copied.
         """
-        require_range("slots", slots, np.int64(len(self)))
-        require_range("bank_rows", bank_rows, np.int64(len(self.bank)))
+        self._follow_bank()
+        orders = [np.asarray(each, np.int64) for each in (slots, bank_rows, frames)]
+        if any(each.shape != (len(orders[0]),) for each in orders):
+            raise InvalidArgumentError(
+                f"slots, bank_rows and frames have shapes {[each.shape for each in orders]}; pass one number each for "
+                "every slot"
+            )
+        require_range("slots", orders[0], np.int64(len(self)))
+        require_range("bank_rows", orders[1], np.int64(len(self.bank)))
         starts = self.bank.frame_starts
-        require_range("frames", frames, starts[bank_rows + 1] - starts[bank_rows])
-        self.bank_rows[slots], self.frames[slots], self._counts[slots] = bank_rows, frames, 0
-        if self.drives is not None:
-            self._make_room(int((self.bank.routes[bank_rows + 1] - self.bank.routes[bank_rows]).max(initial=1)) - 1)
-            self._seats.states[slots] = LOGGED
+        require_range("frames", orders[2], starts[orders[1] + 1] - starts[orders[1]])
+        if self.backend.is_serial:
+            self.frames[orders[0]], self.bank_rows[orders[0]] = orders[2], orders[1]
+            self.places.num_driven[orders[0]], self.seats.states[orders[0]] = 0, LOGGED
+            return
+        uploaded = self.backend.upload_one(np.stack(orders))
+        self.backend.run(start_slots, len(orders[0]), uploaded, self.places, self.seats.states)
 
-    def step(self, slots: Int64Array, ego_boxes: Float64Array, ego_velocities_mps: Float64Array) -> None:
+    def step(
+        self,
+        slots: "Int64Array | torch.Tensor",
+        ego_boxes: "Float64Array | torch.Tensor",
+        ego_velocities_mps: "Float64Array | torch.Tensor",
+    ) -> None:
         """Move all agents of slots (B,), none of them twice, to the next frame; :meth:`enter` completes the step.
 
         Args:
-            slots: The slots.
-            ego_boxes: The AVs in the current frames, world x, y, yaw, length and width, (B, 5).
-            ego_velocities_mps: Their velocities, (B, 2).
+            slots: The slots, int64.
+            ego_boxes: The AVs in the current frames, world x, y, yaw, length and width, float64 (B, 5).
+            ego_velocities_mps: Their velocities, float64 (B, 2).
 
         Raises:
-            InvalidArgumentError: The arrays have other shapes.
-            IndexOutOfRangeError: There is no such slot, or a slot has no next frame.
+            InvalidArgumentError: The arrays have other shapes, or tensors another type, or are on another device.
+            IndexOutOfRangeError: There is no such slot, or a slot has no next frame; on the processor.
         """
-        places = self._places(slots)
-        bank, of_slots = self.bank, self.bank_rows[slots]
-        stops = bank.frame_starts[of_slots + 1]
-        require_range("the next frame of slots", places.frames + 1, stops)
-        _require_shape("ego_boxes", ego_boxes, (len(slots), 5))
-        _require_shape("ego_velocities_mps", ego_velocities_mps, (len(slots), 2))
-        if self._numbers is not None:
-            counts = np.zeros(len(slots), np.int64)
-            move_agents(
-                places,
-                bank.rows,
-                self._seats,
-                bank.paths,
-                bank.path_last_frames,
-                (np.ascontiguousarray(ego_boxes, np.float64), np.ascontiguousarray(ego_velocities_mps, np.float64)),
-                (places.frames, *bank.colors),
-                bank.num_lanes,
-                (self._numbers.on(bank.paths), self._near_m),
-                counts,
-            )
-            self._counts[slots] = counts
-        self.frames[slots] += 1
+        given = self._slots_of(slots)
+        if self.backend.is_serial:
+            ends = self.bank.frame_starts[self.bank_rows[given] + 1] - self.bank.frame_starts[self.bank_rows[given]]
+            require_range("the next frame of slots", self.frames[given] + 1, ends)
+        boxes = self._array_of("ego_boxes", ego_boxes, (len(given), 5))
+        self.move(given, (boxes, self._array_of("ego_velocities_mps", ego_velocities_mps, (len(given), 2))))
 
-    def enter(self, slots: Int64Array, ego_boxes: Float64Array) -> None:
+    def enter(self, slots: "Int64Array | torch.Tensor", ego_boxes: "Float64Array | torch.Tensor") -> None:
         """Let vehicles wait that would appear in the current frames of slots (B,) where a box stands.
 
         Args:
-            slots: Slots that have made a step.
-            ego_boxes: The AVs in the frames that are current now, (B, 5).
+            slots: Slots that have made a step, none of them twice, int64.
+            ego_boxes: The AVs in the frames that are current now, float64 (B, 5).
 
         Raises:
-            InvalidArgumentError: The boxes have another shape.
-            IndexOutOfRangeError: There is no such slot.
+            InvalidArgumentError: An array has another shape, or a tensor another type, or is on another device.
+            IndexOutOfRangeError: There is no such slot; on the processor.
         """
+        given = self._slots_of(slots)
+        self.let_in(given, self._array_of("ego_boxes", ego_boxes, (len(given), 5)))
+
+    def move(self, slots: DeviceArray, ego: EgoRows) -> None:
+        """Do what :meth:`step` does, with arrays of the backend, and without a look at them."""
+        bank, seats, room = self.arrays, self.seats, self.room
+        of_bank = (bank.scenes, bank.rows, bank.paths, bank.path_last_frames)
+        begin = (slots, ego, self.places, *of_bank, seats, self._near_m, room)
+        move = (slots, seats, bank.paths, bank.lights, self._drive, room)
+        if self.backend.is_serial:
+            step_in_turn(len(slots), begin, move)
+            return
+        self.backend.run(begin_step, len(slots), *begin)
         if self.drives is not None:
-            places = self._places(slots)
-            _require_shape("ego_boxes", ego_boxes, (len(slots), 5))
-            boxes = np.ascontiguousarray(ego_boxes, np.float64)
-            withhold_agents(places, self.bank.rows, self._seats, boxes, self._near_m)
+            self.backend.run(move_seats, len(slots) * bank.most_seats, *move)
 
-    def rows(self, slots: Int64Array) -> TrafficRows:
-        """Return the agents of the current frames of slots (B,), in memory that the next call uses again.
+    def let_in(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
+        """Do what :meth:`enter` does, with arrays of the backend, and without a look at them."""
+        if self.drives is None:
+            return
+        bank = self.arrays
+        arguments = (slots, ego_boxes, self.places, bank.scenes, bank.rows, self.seats, self._near_m, self.room)
+        if self.backend.is_serial:
+            enter_in_turn(len(slots), arguments)
+        else:
+            self.backend.run(enter_frame, len(slots), *arguments)
+
+    def rows(self, slots: "Int64Array | torch.Tensor") -> TrafficRows:
+        """Return the agents of the current frames of slots (B,), int64, in memory that the next call uses again.
+
+        They come in the order of the log, behind them those who are driven in a frame in which the log does not have
+        them.
 
         Raises:
-            IndexOutOfRangeError: There is no such slot, or nothing has started in it.
+            InvalidArgumentError: ``slots`` has another type, or is on another device.
+            IndexOutOfRangeError: There is no such slot, or nothing has started in it; on the processor.
         """
-        places = self._places(slots)
-        row_starts = self.bank.rows.starts
-        most = int((row_starts[places.frames + 1] - row_starts[places.frames]).sum() + self._counts[slots].sum())
-        if most > len(self._memory.groups):
-            self._memory = _make_rows(most + most // 4)
-        starts = np.empty(len(slots) + 1, np.int64)
-        write_rows(places, self.bank.rows, self._seats, self.bank.path_tracks, starts, self._memory)
-        groups, boxes, velocities_mps, tracks = self._memory
-        end = int(starts[-1])
-        return TrafficRows(starts, groups[:end], boxes[:end], velocities_mps[:end], tracks[:end])
+        given = self._slots_of(slots)
+        if not self.backend.is_serial:
+            memory = self.make_row_memory(len(given))
+            self.write_rows(given, memory)
+            return memory.rows
+        frames = self.bank.frame_starts[self.bank_rows[given]] + self.frames[given]
+        of_log = self.bank.rows.starts[frames + 1] - self.bank.rows.starts[frames]
+        most = int(of_log.sum() + self.places.num_driven[given].sum())
+        if most > len(self._memory.found.groups):
+            self._memory = self._make_memory(0, most + most // 4)
+        memory = RowMemory(np.empty(len(given), np.int64), np.empty(len(given) + 1, np.int64), self._memory.found)
+        self.write_rows(given, memory)
+        groups, boxes, velocities_mps, tracks = memory.found
+        end = int(memory.starts[-1])
+        return TrafficRows(memory.sizes, memory.starts, groups[:end], boxes[:end], velocities_mps[:end], tracks[:end])
+
+    def make_row_memory(self, size: int) -> RowMemory:
+        """Return room for the agents of some slots, whoever is there."""
+        return self._make_memory(size, size * self.most)
+
+    def write_rows(self, slots: DeviceArray, memory: RowMemory) -> None:
+        """Do what :meth:`rows` does, with arrays of the backend: slots (B,), and room for their agents."""
+        bank = self.arrays
+        of_bank = (bank.scenes, bank.rows, bank.path_tracks)
+        written = (memory.sizes, memory.starts, memory.found)
+        arguments = (slots, self.places, *of_bank, self.seats, self.room, *written)
+        if self.backend.is_serial:
+            write_rows_in_turn(len(slots), arguments)
+        else:
+            self.backend.run(write_rows, len(slots), *arguments)
 
     def num_driven(self, slots: Int64Array) -> Int64Array:
         """Return how many agents were driven into the current frames of slots (B,), (B,)."""
-        return self._counts[slots]
+        counts: Int64Array = self._on_host(self.places.num_driven)[slots]
+        return counts
 
     def driven_rows(self, slots: Int64Array) -> DrivenRows:
         """Return the agents of slots (B,) that are driven or hidden in the current frames.
@@ -205,61 +325,113 @@ class TrafficSlots:
         Raises:
             IndexOutOfRangeError: There is no such slot, or nothing has started in it.
         """
-        places = self._places(slots)
-        states = self._seats.states[slots]
+        slots = self._require_started(slots)
+        seats = Seats(*map(self._on_host, self.seats))
+        states = seats.states[slots]
         of_slots, of_seats = np.nonzero(states != LOGGED)
-        paths = places.firsts[of_slots] + of_seats
+        paths = self.bank.routes[self._on_host(self.bank_rows)[slots]][of_slots] + 1 + of_seats
         is_hidden: BoolArray = states[of_slots, of_seats] == WAITING
-        found = self._seats.boxes[places.slots[of_slots], of_seats]
         return DrivenRows(
             starts=np.searchsorted(of_slots, np.arange(len(slots) + 1)).astype(np.int64),
             track_ids=self.bank.track_ids[self.bank.path_tracks[paths]],
-            poses=found[:, :3],
-            velocities_mps=self._seats.velocities_mps[places.slots[of_slots], of_seats],
+            poses=seats.boxes[slots[of_slots], of_seats, :3],
+            velocities_mps=seats.velocities_mps[slots[of_slots], of_seats],
             is_hidden=is_hidden,
         )
 
-    def _places(self, slots: Int64Array) -> Places:
-        """Return where slots are, as kernels take it."""
+    def _slots_of(self, slots: "Int64Array | torch.Tensor") -> DeviceArray:
+        """Return slots as kernels take them."""
+        if self.backend.is_serial:
+            return self._require_started(np.asarray(slots))
+        return self._array_of("slots", slots, (len(slots),), dtype="int64")
+
+    def _require_started(self, slots: Int64Array) -> Int64Array:
+        """Return slots in which something has started; others are refused."""
         require_range("slots", slots, np.int64(len(self)))
-        frames, of_slots = self.frames[slots], self.bank_rows[slots]
+        frames = self._on_host(self.frames)[slots]
         if len(frames) and frames.min() < 0:
             raise IndexOutOfRangeError(f"nothing has started in slot {int(slots[np.argmin(frames)])}; call start()")
-        bank = self.bank
-        first = bank.routes[of_slots] + 1
-        return Places(
-            slots=np.ascontiguousarray(slots),
-            scene_frames=frames,
-            frames=bank.frame_starts[of_slots] + frames,
-            firsts=first,
-            stops=bank.routes[of_slots + 1],
+        return np.ascontiguousarray(slots, np.int64)
+
+    def _array_of(self, name: str, given: Any, shape: tuple[int, ...], *, dtype: str = "float64") -> DeviceArray:
+        """Return an array, or a tensor on a device, as kernels take it."""
+        if not self.backend.is_serial:
+            import torch
+
+            from l5kit.environment.device.device_arrays import as_device_array
+
+            return as_device_array(name, given, shape, self.backend, dtype=getattr(torch, dtype))
+        array = np.ascontiguousarray(given, dtype)
+        if array.shape != shape:
+            raise InvalidArgumentError(f"{name} must have shape {shape}, got {array.shape}")
+        return array
+
+    def _on_host(self, array: DeviceArray) -> NumericArray:
+        """Return an array of the backend in memory of the processor."""
+        if self.backend.is_serial:
+            return cast("NumericArray", array)
+        copied: NumericArray = self.backend.tensor(array).cpu().numpy()
+        return copied
+
+    def _follow_bank(self) -> None:
+        """Take up the scenes that have come to the bank, and make room for them."""
+        if not self.backend.is_serial:
+            self.arrays.require_same(self.bank, self.backend)
+        if self.arrays.num_scenes == len(self.bank):
+            return
+        before, seats = self.most, self.seats
+        self.arrays, self._drive = BankArrays.of(self.bank, self.backend), self._drive_on_paths()
+        num_seats = seats.states.shape[1]
+        if self.arrays.most_seats > num_seats:
+            self.seats = self._make_seats()
+            for new, old in zip(self.seats, seats, strict=True):
+                new[:, :num_seats] = old
+        if self.most > before:
+            self.room = self._make_room()
+
+    def _drive_on_paths(self) -> Drive:
+        """Return how vehicles are driven on the paths of the bank, as kernels take it."""
+        if self.drives is None:
+            return (*self._numbers.fixed, self.backend.zeros(0, np.float64))
+        parameters, part, step_s, bends_mps = self._numbers.on(self.bank.paths)
+        return parameters, part, step_s, bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
+
+    def _make_seats(self) -> Seats:
+        """Return room for seats, all of which are where the log has them."""
+        shape, backend = (len(self), self.arrays.most_seats), self.backend
+        return Seats(
+            states=backend.zeros(shape, np.int8),
+            motions=backend.zeros((*shape, NUM_COLUMNS), np.float64),
+            boxes=backend.zeros((*shape, 5), np.float64),
+            velocities_mps=backend.zeros((*shape, 2), np.float64),
+            groups=backend.zeros(shape, np.int64),
         )
 
-    def _make_room(self, num_seats: int) -> None:
-        """See to it that there is room for a number of seats in each slot."""
-        before = self._seats.states.shape[1]
-        if num_seats > before:
-            grown = _make_seats(len(self), max(num_seats, 2 * before))
-            for new, old in zip(grown, self._seats, strict=True):
-                new[:, :before] = old
-            self._seats = grown
+    def _make_room(self) -> TrafficRoom:
+        """Return room for a step, of one slot where one is done after the other."""
+        size, most, most_seats, backend = len(self), self.most, self.arrays.most_seats, self.backend
+        size = 1 if backend.is_serial else size
+        return TrafficRoom(
+            present=backend.empty((size, most), np.int64),
+            marks=backend.empty((size, NUM_MARKS, most), np.bool_),
+            objects=backend.empty((size, most + 1, OBJECT_FIELDS), np.float64),
+            numbers=backend.empty((size, most_seats), np.int64),
+            driven=backend.empty((size, most_seats), np.int32),
+            steps=backend.zeros((size, NUM_STEP_COLUMNS), np.int64),
+            poses=backend.empty((size, most_seats, 1, 3), np.float64),
+        )
 
-
-def _make_seats(num_slots: int, num_seats: int) -> Seats:
-    """Return room for seats, all of which are where the log has them."""
-    shape = (num_slots, num_seats)
-    return Seats(
-        states=np.full(shape, LOGGED, np.int8),
-        motions=np.zeros((*shape, NUM_COLUMNS)),
-        boxes=np.zeros((*shape, 5)),
-        velocities_mps=np.zeros((*shape, 2)),
-        groups=np.zeros(shape, np.int64),
-    )
-
-
-def _make_rows(size: int) -> FoundRows:
-    """Return room for some rows."""
-    return FoundRows(np.empty(size, np.int64), np.empty((size, 5)), np.empty((size, 2)), np.empty(size, np.int64))
+    def _make_memory(self, size: int, num_rows: int) -> RowMemory:
+        """Return room for the agents of some slots, in some rows."""
+        backend = self.backend
+        found = FoundRows(
+            backend.empty(num_rows, np.int64),
+            backend.zeros((num_rows, 5), np.float64),
+            backend.zeros((num_rows, 2), np.float64),
+            backend.zeros(num_rows, np.int64),
+        )
+        starts = np.arange(size + 1) * (num_rows // max(size, 1))
+        return RowMemory(backend.empty(size, np.int64), backend.upload_one(starts), found)
 
 
 def require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
@@ -279,8 +451,3 @@ def require_range(name: str, values: Int64Array, ends: Int64Array | np.int64) ->
         place = int(np.argmax(is_wrong))
         last = int(np.broadcast_to(ends, values.shape)[place]) - 1
         raise IndexOutOfRangeError(f"{name} has {int(values[place])}; it may be 0 to {last}")
-
-
-def _require_shape(name: str, array: Float64Array, shape: tuple[int, int]) -> None:
-    if array.shape != shape:
-        raise InvalidArgumentError(f"{name} must have shape {shape}, got {array.shape}")

@@ -1,0 +1,287 @@
+"""Steps of the traffic of many environments: one after the other on the processor, or as kernels of a device.
+
+On the processor an environment makes its whole step before the next one begins, in room that all share. On a device
+each environment is an item of a kernel, then each vehicle that is moved: those see the objects of the frame that they
+leave, which are written before, so that none waits for another.
+"""
+
+from typing import Any, NamedTuple
+
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
+from l5kit.environment.traffic.traffic_kernels import (
+    DRIVEN,
+    LOGGED,
+    EnteringRoom,
+    FoundRows,
+    LogRows,
+    Seats,
+    begin_seats,
+    list_present,
+    move_seat,
+    withhold_seats,
+    write_objects,
+    write_slot_rows,
+)
+from l5kit.environment.traffic.uncounted import uncounted
+from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.red_lights import SceneLights
+from l5kit.simulation.lanes.lane_following import Drive
+from l5kit.simulation.lanes.leaders import write_object
+
+__all__ = [
+    "MET",
+    "NUM_MARKS",
+    "NUM_STEP_COLUMNS",
+    "SceneStarts",
+    "SlotPlaces",
+    "TrafficRoom",
+    "begin_step",
+    "enter_frame",
+    "enter_in_turn",
+    "move_seats",
+    "start_slots",
+    "step_in_turn",
+    "write_rows",
+    "write_rows_in_turn",
+]
+
+_MOVED, _OBJECTS, _FIRST, _FRAME = range(4)
+"""Columns of what is known of the step of a slot: how many are moved, objects, path of the first seat, frame."""
+
+NUM_STEP_COLUMNS = 4
+
+MET, _THERE, _NEW, _BLOCKED = range(4)
+"""Rows of the marks of a slot."""
+
+NUM_MARKS = 4
+
+
+class SceneStarts(NamedTuple):
+    """Where the S scenes of a bank begin.
+
+    Attributes:
+        frames: First frame of each and the end of the last one, (S + 1,).
+        routes: Path of the AV of each and the end of all paths, (S + 1,).
+    """
+
+    frames: Int64Array
+    routes: Int64Array
+
+
+class SlotPlaces(NamedTuple):
+    """Where N slots are.
+
+    Attributes:
+        frames: Current frame of each, counted in its scene, -1 where nothing has started, (N,).
+        bank_rows: Its scene, counted in the bank, (N,).
+        num_driven: Agents that were driven into this frame, (N,).
+    """
+
+    frames: Int64Array
+    bank_rows: Int64Array
+    num_driven: Int64Array
+
+
+class TrafficRoom(NamedTuple):
+    """Room for a step, for each of R slots that make it at the same time; slot n has the row n modulo R.
+
+    Attributes:
+        present: Who is there, (R, M).
+        marks: Marks of seats and of who is there, (R, NUM_MARKS, M).
+        objects: What drivers see, (R, M + 1, OBJECT_FIELDS).
+        numbers: Which of these objects each seat is, (R, T).
+        driven: The seats that are moved, (R, T).
+        steps: What is known of the step, (R, NUM_STEP_COLUMNS).
+        poses: Where seats get, (R, T, 1, 3).
+    """
+
+    present: Int64Array
+    marks: BoolArray
+    objects: Float64Array
+    numbers: Int64Array
+    driven: Int32Array
+    steps: Int64Array
+    poses: Float64Array
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def start_slots(item: int, arguments: tuple[Any, ...]) -> None:
+    """Put a slot at a frame, with all agents where the log has them.
+
+    Arguments: orders, a row of slots, of scenes and of frames each, int64 (3, B); what changes: places of all slots,
+    and states of seats.
+    """
+    orders, places, states = arguments
+    frames, bank_rows, num_driven = places
+    slot = orders[0, item]
+    bank_rows[slot], frames[slot], num_driven[slot] = orders[1, item], orders[2, item], 0
+    for seat in range(states.shape[1]):
+        states[slot, seat] = LOGGED
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
+    """Go to the next frame of a slot, and write whom to move there and what they see; not in its last frame.
+
+    Arguments: slots (B,); boxes and velocities of the AVs, (B, 5) and (B, 2); where all slots are, and where scenes
+    begin; the log; all paths, and the last frame of the track of each; the seats, changed; how near of the AV seats
+    are driven, 0 or less where nobody is; room.
+    """
+    slots, (boxes, velocities_mps), places, scenes, rows, paths, last_frames, seats, near_m, room = arguments
+    places, scenes, rows, paths = SlotPlaces(*places), SceneStarts(*scenes), LogRows(*rows), PathArrays(*paths)
+    seats, room, slot = Seats(*seats), TrafficRoom(*room), slots[item]
+    if not 0 <= slot < len(places.frames):
+        return
+    own = slot % len(room.steps)
+    step, states = room.steps[own], seats.states[slot]
+    step[_MOVED] = 0
+    frame, scene = places.frames[slot], places.bank_rows[slot]
+    row = scenes.frames[scene] + frame
+    if frame < 0 or row + 1 >= scenes.frames[scene + 1]:
+        return
+    places.frames[slot], places.num_driven[slot] = frame + 1, 0
+    if near_m <= 0:
+        return
+    first = scenes.routes[scene] + 1
+    num_own = scenes.routes[scene + 1] - first
+    begin_seats(slot, row, first, rows, seats, paths, boxes[item], near_m)
+    count = 0
+    for seat in range(num_own):
+        if states[seat] == DRIVEN and last_frames[first + seat] > frame:
+            room.driven[own, count] = seat
+            count += 1
+    if count > 0:
+        present, objects = room.present[own], room.objects[own]
+        num_present = list_present(row, rows, states, num_own, present, room.marks[own, MET])
+        num_objects = write_objects(slot, rows, seats, present[:num_present], objects, room.numbers[own])
+        write_object(objects, num_objects, boxes[item], velocities_mps[item])
+        step[_OBJECTS], step[_FIRST], step[_FRAME] = num_objects + 1, first, row
+    for seat in range(num_own):
+        if states[seat] == DRIVEN and last_frames[first + seat] <= frame:
+            states[seat] = LOGGED
+    step[_MOVED] = places.num_driven[slot] = count
+
+
+@njit(nogil=True, inline="always")
+def _move_one(
+    slot: int,
+    own: int,
+    number: int,
+    seats: Seats,
+    paths: PathArrays,
+    lights: SceneLights,
+    drive: Drive,
+    room: TrafficRoom,
+) -> None:
+    """Move one of those whom :func:`begin_step` has found; ``own`` is the row of the slot in the room."""
+    step, seat = room.steps[own], room.driven[own, number]
+    motion, box, velocity_mps = seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat]
+    ranks = lights.ranks[lights.starts[step[_FRAME]] : lights.starts[step[_FRAME] + 1]]
+    seen, own_row, pose = room.objects[own, : step[_OBJECTS]], room.numbers[own, seat], room.poses[own, seat]
+    move_seat((motion, box, velocity_mps), step[_FIRST] + seat, paths, seen, own_row, ranks, drive, pose)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def move_seats(item: int, arguments: tuple[Any, ...]) -> None:
+    """Move one of those whom :func:`begin_step` has found; T items for each slot.
+
+    Arguments: slots (B,); the seats, changed; all paths; lights; how vehicles are driven; room.
+    """
+    slots, seats, paths, lights, drive, room = arguments
+    room = TrafficRoom(*room)
+    most = room.driven.shape[1]
+    slot, number = slots[item // most], item % most
+    own = slot % len(room.steps)
+    if slot >= 0 and number < room.steps[own, _MOVED]:
+        _move_one(slot, own, number, Seats(*seats), PathArrays(*paths), SceneLights(*lights), drive, room)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) -> None:
+    """Do the steps of slots one after the other, with the arguments of :func:`begin_step` and :func:`move_seats`."""
+    begin = uncounted(begin)
+    slots, seats, paths, lights, drive, room = uncounted(move)
+    for item in range(num_slots):
+        begin_step(item, begin)
+        for number in range(room.steps[0, _MOVED]):
+            _move_one(slots[item], 0, number, seats, paths, lights, drive, room)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
+    """Let seats of a slot wait that would appear where a box stands.
+
+    Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; the seats,
+    changed; how near of the AV seats are driven; room.
+    """
+    slots, ego_boxes, places, scenes, rows, seats, near_m, room = arguments
+    places, scenes, room, slot = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), slots[item]
+    if not 0 <= slot < len(places.frames) or places.frames[slot] < 0:
+        return
+    scene, own = places.bank_rows[slot], slot % len(room.steps)
+    marks = room.marks[own]
+    entering = EnteringRoom(
+        room.present[own], marks[MET], room.objects[own, :, :5], marks[_THERE], marks[_NEW], marks[_BLOCKED]
+    )
+    frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - scenes.routes[scene] - 1
+    withhold_seats(slot, frame, num_own, LogRows(*rows), Seats(*seats), ego_boxes[item], near_m, entering)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def enter_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
+    """Do :func:`enter_frame` for slots one after the other."""
+    arguments = uncounted(arguments)
+    for item in range(num_slots):
+        enter_frame(item, arguments)
+
+
+@njit(nogil=True, inline="always")
+def _write_rows_of(
+    slot: int,
+    begin: int,
+    places: SlotPlaces,
+    scenes: SceneStarts,
+    rows: LogRows,
+    path_tracks: Int64Array,
+    seats: Seats,
+    room: TrafficRoom,
+    found: FoundRows,
+) -> int:
+    """Write the agents of the current frame of a slot that has started, and return how many they are."""
+    scene, own = places.bank_rows[slot], slot % len(room.steps)
+    first = scenes.routes[scene] + 1
+    frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - first
+    scratch = (room.present[own], room.marks[own, MET])
+    return write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, found, begin)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_rows(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the agents of the current frame of a slot, and groups of -1 behind them; none where nothing has started.
+
+    Arguments: slots (B,); where all slots are, and where scenes begin; the log; the track of each path; the seats;
+    room; what is written, how many they are, (B,), and the agents, from the given first row of each slot on, (B + 1,).
+    """
+    slots, places, scenes, rows, path_tracks, seats, room, sizes, starts, found = arguments
+    places, scenes, room, found = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), FoundRows(*found)
+    slot, begin, count = slots[item], starts[item], 0
+    if 0 <= slot < len(places.frames) and places.frames[slot] >= 0:
+        rows, seats = LogRows(*rows), Seats(*seats)
+        count = _write_rows_of(slot, begin, places, scenes, rows, path_tracks, seats, room, found)
+    sizes[item] = count
+    for row in range(begin + count, starts[item + 1]):
+        found.groups[row] = -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_rows_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
+    """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before."""
+    slots, places, scenes, rows, path_tracks, seats, room, sizes, starts, found = uncounted(arguments)
+    starts[0] = 0
+    for item in range(num_slots):
+        slot, begin, count = slots[item], starts[item], 0
+        if places.frames[slot] >= 0:
+            count = _write_rows_of(slot, begin, places, scenes, rows, path_tracks, seats, room, found)
+        sizes[item], starts[item + 1] = count, begin + count
