@@ -15,6 +15,7 @@ from l5kit.evaluation.metrics import (
     final_displacement_error_oracle,
     miss_rate,
     neg_multi_log_likelihood,
+    prob_true_mode,
     rmse,
     time_displace,
 )
@@ -188,3 +189,24 @@ def test_files_without_rows_have_no_mean(files):
 def test_selection_cannot_be_checked_without_a_mask_beside_the_truth(files):
     with pytest.warns(RuntimeWarning, match=r"cannot be checked: there is no mask\.npz"):
         compute_metrics_csv(*files, [rmse], trained_on=Selection())
+
+
+@pytest.mark.parametrize("options", [{}, {"only_available": True}])
+def test_all_rows_at_once_have_the_values_of_each(files, truth, options):
+    rng = np.random.default_rng(2)
+    write_gt_csv(files[0], TIMES, TRACKS, truth, rng.random((SIZE, STEPS)) < 0.7)
+    write_pred_csv(
+        files[1], TIMES, TRACKS, truth[:, None] + rng.normal(size=(SIZE, 3, STEPS, 2)), np.full((SIZE, 3), 1 / 3)
+    )
+    of_options = (average_displacement_error_mean, final_displacement_error_oracle)
+    metrics = of_options if options else (neg_multi_log_likelihood, rmse, prob_true_mode, time_displace, *of_options)
+    for metric in metrics:
+        together = functools.partial(metric, **options) if options else metric
+
+        def alone(*arrays, metric=together):
+            return metric(*arrays)
+
+        (found,) = compute_metrics_csv(*files, [together]).values()
+        (expected,) = compute_metrics_csv(*files, [alone]).values()
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        assert np.any(found != 0)

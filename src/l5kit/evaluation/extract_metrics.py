@@ -13,7 +13,7 @@ from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.csv_rows import listed
 from l5kit.evaluation.csv_utils import MAX_MODES, KeyedRow, PredictedRow, TrueRow, read_gt_csv, read_pred_csv
-from l5kit.evaluation.metrics import metric_signature
+from l5kit.evaluation.metrics import metric_signature, scores_of_many
 from l5kit.evaluation.selection_parity import MASK_FILE, Selection, check_selection_parity
 
 if TYPE_CHECKING:
@@ -147,6 +147,10 @@ def _mean(
     predictions: Mapping[RowKey, PredictedRow],
 ) -> object:
     """Return the mean of a metric over rows with the same keys."""
+    together = _values_together(metric, truth, predictions)
+    if together is not None:
+        _warn_where_not_finite(name, list(truth), together)
+        return np.mean(together, axis=0)
     values, problems = [], []
     for key, row in truth.items():
         predicted = predictions[key]
@@ -158,6 +162,23 @@ def _mean(
         raise InvalidArgumentError(f"{name} cannot be computed for {len(problems)} rows: {listed(problems)}")
     _warn_where_not_finite(name, list(truth), np.array(values))
     return np.mean(values, axis=0)
+
+
+def _values_together(
+    metric: metric_signature, truth: Mapping[RowKey, TrueRow], predictions: Mapping[RowKey, PredictedRow]
+) -> NumericArray | None:
+    """Return a metric of l5kit for all rows at once, (N, ...); None where rows have to be looked at one by one.
+
+    They have where the metric is of somebody else, or a row is none that metrics take, which they say.
+    """
+    pairs = [(row, predictions[key]) for key, row in truth.items()]
+    coords, avails = (np.stack([row[name] for row, _ in pairs]) for name in ("coord", "avail"))
+    pred, confidences = (np.stack([row[name] for _, row in pairs]) for name in ("coords", "conf"))
+    are_probabilities = np.allclose(confidences.sum(axis=1), 1) and (confidences >= 0).all()
+    are_finite = all(np.isfinite(each).all() for each in (coords, pred, avails))
+    if not are_probabilities or not are_finite or pred.shape[2:] != coords.shape[1:]:
+        return None
+    return scores_of_many(metric, coords, pred, confidences, avails)
 
 
 def _warn_where_not_finite(name: str, keys: list[RowKey], values: NumericArray) -> None:

@@ -14,6 +14,7 @@ ln confidence[m] - 0.5 * sum over t of e[m, t], the log-likelihood of mode m, up
 normally distributed with variance 1.
 """
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,22 @@ __all__ = [
     "neg_multi_log_likelihood",
     "prob_true_mode",
     "rmse",
+    "scores_of_many",
     "time_displace",
 ]
+
+_BATCHED = (
+    "average_displacement_error_mean",
+    "average_displacement_error_oracle",
+    "final_displacement_error_mean",
+    "final_displacement_error_oracle",
+    "miss_rate",
+    "neg_multi_log_likelihood",
+    "prob_true_mode",
+    "rmse",
+    "time_displace",
+)
+"""Metrics of this module that :mod:`l5kit.evaluation.batched_metrics` has for many predictions."""
 
 metric_signature = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], Any]
 """Takes ``ground_truth``, ``pred``, ``confidences`` and ``avails`` and returns a number or an array."""
@@ -287,8 +302,41 @@ def _known_mode(mode: str) -> str:
     return mode
 
 
+def scores_of_many(
+    metric: metric_signature,
+    ground_truth: FloatArray,
+    pred: FloatArray,
+    confidences: FloatArray,
+    avails: FloatArray,
+) -> FloatArray | None:
+    """Return a metric of this module for N predictions at once, (N, ...); None for one of somebody else.
+
+    Args:
+        metric: The function, or a ``functools.partial`` of it with options by name.
+        ground_truth: True positions, (N, T, C).
+        pred: Predicted positions, (N, M, T, C), finite, like the others.
+        confidences: Probabilities of the modes, (N, M).
+        avails: 1 where the truth is known, else 0, (N, T).
+    """
+    function: object = metric
+    options: dict[str, Any] = {}
+    if isinstance(metric, functools.partial) and not metric.args:
+        function, options = metric.func, metric.keywords
+    name = getattr(function, "__name__", "")
+    if name not in _BATCHED or function is not globals()[name]:
+        return None
+    return _scores(name, ground_truth, pred, confidences, avails, **options)
+
+
 def _score(name: str, *arrays: FloatArray, **options: float) -> FloatArray:
-    """Return a metric of :mod:`l5kit.evaluation.batched_metrics` for one prediction.
+    """Return a metric of :mod:`l5kit.evaluation.batched_metrics` for one prediction."""
+    _assert_shapes(*arrays)
+    score: FloatArray = _scores(name, *(np.asarray(array)[None] for array in arrays), **options)[0]
+    return score
+
+
+def _scores(name: str, *arrays: FloatArray, **options: float) -> FloatArray:
+    """Return a metric of :mod:`l5kit.evaluation.batched_metrics` for N predictions.
 
     It is computed in float64 and handed out in the floating dtype to which NumPy brings the arrays it is made of, which
     for displacements and misses are not the confidences.
@@ -297,14 +345,14 @@ def _score(name: str, *arrays: FloatArray, **options: float) -> FloatArray:
 
     from l5kit.evaluation import batched_metrics
 
-    _assert_shapes(*arrays)
-    truth, pred, confidences, avails = map(np.asarray, arrays)
-    batch = [torch.from_numpy(np.array(array[None], np.float64)) for array in (truth, pred, confidences, avails)]
-    value = getattr(batched_metrics, name)(*batch, **options)[0].numpy()
+    truth, pred, confidences, avails = arrays
+    value = getattr(batched_metrics, name)(
+        *(torch.from_numpy(np.array(each, np.float64)) for each in arrays), **options
+    )
     uses_confidences = not name.endswith(("error_oracle", "error_mean", "miss_rate"))
     dtype = np.result_type(truth, pred, avails, *([confidences] if uses_confidences else []))
     with np.errstate(over="ignore"):
-        found: FloatArray = value.astype(dtype if np.issubdtype(dtype, np.floating) else np.float64)
+        found: FloatArray = value.numpy().astype(dtype if np.issubdtype(dtype, np.floating) else np.float64)
     return found
 
 

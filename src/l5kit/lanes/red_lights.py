@@ -199,6 +199,6 @@ def rank_of_line(line_lanes: Int64Array, piece: int, ranks: NumericArray) -> int
     rank = 0
     for column in range(line_lanes.shape[1]):
         lane = line_lanes[piece, column]
-        if lane >= 0:
+        if 0 <= lane < len(ranks):
             rank = max(rank, ranks[lane])
     return rank

@@ -370,7 +370,7 @@ def steps_of(states, road_users: RoadUsers, driving_map, expert):
                 road_users.velocities_mps[chosen],
             ),
             track_rows=road_users.tracks[chosen],
-            paths=paths.arrays,
+            paths=paths.arrays._replace(line_lanes=np.full_like(paths.line_lanes, -1)),
             routes=np.arange(size),
             lights=LightRows(*np.zeros((2, size), np.int64), NO_LIGHTS),
             step_time_s=STEP_S,
