@@ -46,19 +46,6 @@ __all__ = [
     "time_displace",
 ]
 
-_BATCHED = (
-    "average_displacement_error_mean",
-    "average_displacement_error_oracle",
-    "final_displacement_error_mean",
-    "final_displacement_error_oracle",
-    "miss_rate",
-    "neg_multi_log_likelihood",
-    "prob_true_mode",
-    "rmse",
-    "time_displace",
-)
-"""Metrics of this module that :mod:`l5kit.evaluation.batched_metrics` has for many predictions."""
-
 metric_signature = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], Any]
 """Takes ``ground_truth``, ``pred``, ``confidences`` and ``avails`` and returns a number or an array."""
 
@@ -318,12 +305,14 @@ def scores_of_many(
         confidences: Probabilities of the modes, (N, M).
         avails: 1 where the truth is known, else 0, (N, T).
     """
+    from l5kit.evaluation import batched_metrics
+
     function: object = metric
     options: dict[str, Any] = {}
     if isinstance(metric, functools.partial) and not metric.args:
         function, options = metric.func, metric.keywords
     name = getattr(function, "__name__", "")
-    if name not in _BATCHED or function is not globals()[name]:
+    if name not in batched_metrics.__all__ or function is not globals().get(name):
         return None
     return _scores(name, ground_truth, pred, confidences, avails, **options)
 
