@@ -21,7 +21,6 @@ from l5kit.lanes.road_surface import (
     RoadSurface,
     distance_to_surface,
     find_lane_at,
-    is_in_junction,
     write_lanes_at,
 )
 
@@ -134,12 +133,6 @@ class DrivingMap(ReadOnlyArrays):
         """Return how far points (B, 2) are from the drivable surface, 0 on it, infinite from half a metre on, (B,)."""
         distances_m: Float64Array = self.distances_of_tracks_m(points_m[None])[0]
         return distances_m
-
-    def are_in_junctions(self, points_m: Float64Array) -> BoolArray:
-        """Return which points (B, 2) lanes of junctions hold, (B,)."""
-        is_inside = np.zeros(len(points_m), np.bool_)
-        _mark_in_junctions(self.surface, _as_points(points_m), is_inside)
-        return is_inside
 
     def distances_of_tracks_m(self, tracks_m: Float64Array) -> Float64Array:
         """Return how far points that follow each other are from the drivable surface.
@@ -339,13 +332,6 @@ def _measure_tracks(surface: RoadSurface, tracks_m: Float64Array, distances_m: F
         area = -1
         for step in range(tracks_m.shape[1]):
             distances_m[track, step], area = distance_to_surface(surface, tracks_m[track, step], area)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _mark_in_junctions(surface: RoadSurface, points_m: Float64Array, is_inside: BoolArray) -> None:
-    """Mark the points that lanes of junctions hold."""
-    for point in range(len(points_m)):
-        is_inside[point] = is_in_junction(surface, points_m[point])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -136,7 +136,7 @@ def write_lanes_at(surface: RoadSurface, point_m: Float64Array, lanes: Int64Arra
     return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def find_lane_at(surface: RoadSurface, point_m: Float64Array, is_wanted: BoolArray, hint: int) -> int:
     """Return a wanted lane that holds a point, -1 for none.
 
@@ -149,11 +149,13 @@ def find_lane_at(surface: RoadSurface, point_m: Float64Array, is_wanted: BoolArr
     grid, starts = surface.grid, surface.starts
     if hint >= 0 and is_inside_polygon(surface.points_m[starts[hint] : starts[hint + 1]], point_m):
         return hint
-    first, end = slots_of_cell(point_m[0], point_m[1], grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
+    x, y = point_m[0], point_m[1]
+    first, end = slots_of_cell(x, y, grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
     for slot in range(first, end):
         lane = grid.cell_rows[slot]
-        is_one = lane < len(is_wanted) and is_wanted[lane]
-        if is_one and is_inside_polygon(surface.points_m[starts[lane] : starts[lane + 1]], point_m):
+        if lane >= len(is_wanted) or not is_wanted[lane] or not is_near(x, y, grid.bounds_m, lane, grid.radius_m):
+            continue
+        if is_inside_polygon(surface.points_m[starts[lane] : starts[lane + 1]], point_m):
             return int(lane)
     return -1
 
@@ -161,12 +163,4 @@ def find_lane_at(surface: RoadSurface, point_m: Float64Array, is_wanted: BoolArr
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def is_in_junction(surface: RoadSurface, point_m: Float64Array) -> bool:
     """Return whether a lane of a junction holds a point."""
-    grid, starts, is_held = surface.grid, surface.starts, False
-    x, y = point_m[0], point_m[1]
-    first, end = slots_of_cell(x, y, grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
-    for slot in range(first, end):
-        area = grid.cell_rows[slot]
-        if area < len(surface.is_in_junction) and surface.is_in_junction[area] and not is_held:
-            polygon = surface.points_m[starts[area] : starts[area + 1]]
-            is_held = is_near(x, y, grid.bounds_m, area, grid.radius_m) and is_inside_polygon(polygon, point_m)
-    return is_held
+    return find_lane_at(surface, point_m, surface.is_in_junction, -1) >= 0

@@ -116,7 +116,9 @@ def are_in_several_lanes(boxes: Float64Array, driving_map: DrivingMap) -> BoolAr
 
 def are_in_junction(points_m: Float64Array, driving_map: DrivingMap) -> BoolArray:
     """Return whether a lane of a junction holds points, world x and y (..., 2), (...,)."""
-    return driving_map.are_in_junctions(points_m.reshape(-1, 2)).reshape(points_m.shape[:-1])
+    one_kind = np.zeros(1, np.int64)
+    is_inside = driving_map.hold_tracks(points_m.reshape(1, -1, 2), driving_map.is_in_junction[None], one_kind)
+    return is_inside.reshape(points_m.shape[:-1])
 
 
 def _are_across(boxes: Float64Array, driving_map: DrivingMap) -> BoolArray:

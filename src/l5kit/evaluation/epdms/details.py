@@ -91,8 +91,7 @@ class WindowDetails(ReadOnlyArrays):
         """Whether a lane of a junction holds the centre of the AV, (W, T)."""
         if self.routes is None:
             return np.zeros(self.states.is_there.shape, np.bool_)
-        driving_map, none = self.routes.driving_map, np.zeros(len(self.windows), np.int64)
-        return driving_map.hold_tracks(self.states.positions_m, driving_map.is_in_junction[None], none)
+        return are_in_junction(self.states.positions_m, self.routes.driving_map)
 
     @cached_property
     def is_centre_astray(self) -> BoolArray:
