@@ -24,7 +24,7 @@ from l5kit.environment.device.device_simulation_kernels import (
 )
 from l5kit.environment.rewards.step_faults import surface_arrays
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_slots import TrafficSlots
+from l5kit.environment.traffic.traffic_slots import TrafficSlots, require_scenes
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
@@ -100,8 +100,7 @@ class DeviceSimulation:
         drives: IntelligentDriver | None,
         backend: Backend,
     ) -> None:
-        if len(bank) == 0:
-            raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
+        require_scenes(bank)
         self._step_s = float(bank.log.facts.step_time_s)
         self._mover = _mover_of(model, self._step_s)
         self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend)

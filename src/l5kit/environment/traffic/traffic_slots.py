@@ -146,8 +146,8 @@ class TrafficSlots:
         if drives is not None:
             require_paths(bank, drives)
         self.backend = backend = open_backend("cpu") if backend is None else backend
-        if len(bank) == 0 and not backend.is_serial:
-            raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
+        if not backend.is_serial:
+            require_scenes(bank)
         self.bank, self.drives = bank, drives
         self.arrays = BankArrays.of(bank, backend)
         self._near_m = -1.0 if drives is None else float(AgentControl.of_traffic().near_m)
@@ -432,6 +432,12 @@ class TrafficSlots:
         )
         starts = np.arange(size + 1) * (num_rows // max(size, 1))
         return RowMemory(backend.empty(size, np.int64), backend.upload_one(starts), found)
+
+
+def require_scenes(bank: SceneBank) -> None:
+    """Refuse a bank to which no scenes can come any more, and that has none."""
+    if len(bank) == 0:
+        raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
 
 
 def require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
