@@ -138,7 +138,3 @@ def _open(asked: AskedMetric) -> tuple[list[Metric], str]:
             "l5kit.evaluation.driving.Metric, or a list of them"
         )
     return metrics, source
-
-
-def _is_metric(found: object) -> bool:
-    return isinstance(found, Metric)
