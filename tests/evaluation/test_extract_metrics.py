@@ -210,3 +210,14 @@ def test_all_rows_at_once_have_the_values_of_each(files, truth, options):
         (expected,) = compute_metrics_csv(*files, [alone]).values()
         np.testing.assert_allclose(found, expected, rtol=1e-12)
         assert np.any(found != 0)
+
+
+def test_predictions_of_other_steps_are_listed(files, truth):
+    write_pred_csv(files[1], TIMES, TRACKS, truth[:, :3])
+    with pytest.raises(InvalidArgumentError, match=r"rmse cannot be computed for 6 rows: track 1 at 100: ground_truth"):
+        compute_metrics_csv(*files, [rmse])
+
+
+def test_arguments_of_a_metric_by_place_are_not_left_out(files, truth):
+    with pytest.raises(TypeError, match="rmse"):
+        compute_metrics_csv(*files, [functools.partial(rmse, truth[0])])

@@ -197,6 +197,37 @@ def test_paths_that_come_later_have_bends_too(city_log, road):
     assert drive([[2], [0, 1]]).tobytes() == drive([[2, 0, 1]]).tobytes()
 
 
+def test_vehicles_are_driven_on_while_scenes_with_more_of_them_come(city_log, road, scenes):
+    records = scenes[0]
+    frames = np.repeat(np.arange(len(records.frames)), np.diff(records.frames["agent_index_interval"], axis=1)[:, 0])
+    is_left = records.agents["track_id"] % 2 == 0
+    cut = records.frames.copy()
+    cut["agent_index_interval"] = intervals(np.bincount(frames[is_left], minlength=len(cut)))
+    joined = join_scenes([SceneRecords(cut, records.agents[is_left], records.tl_faces), records])
+    arrays = {name: getattr(joined, name) for name in ("scenes", "frames", "agents", "tl_faces")}
+    log = ChunkedDataset.in_memory(**arrays, facts=city_log.facts)
+
+    def drive(groups):
+        growing = SceneBank(log, road=road, drives_agents=True)
+        slots, both = TrafficSlots(growing, 2, drives=DRIVERS["usual"]), np.arange(2)
+        for number, group in enumerate(groups):
+            growing.prepare(np.array(group, np.int64))
+            slots.start(both[number : number + 1], np.array([number]), np.array([0]))
+            started = both[: number + 1]
+            for _ in range(15):
+                rows = growing.frame_starts[slots.bank_rows[started]] + slots.frames[started]
+                boxes = np.column_stack([growing.ego_poses[rows], np.full((len(rows), 2), 2.0)])
+                slots.step(started, boxes, np.zeros((len(rows), 2)))
+        num_seats = np.diff(growing.routes)
+        assert num_seats[0] < num_seats[1]
+        return slots.num_driven(both), slots.rows(both).boxes
+
+    found, expected = drive([[0], [1]]), drive([[0, 1], []])
+    assert found[0][0] > 0
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
 def test_agents_wait_behind_an_av_that_stands_where_they_appear(bank):
     slots = TrafficSlots(bank, 3, drives=DRIVERS["usual"])
     num_hidden = 0
