@@ -6,14 +6,17 @@ It is the twin of a GPU: the same kernels on the same data, for machines without
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache, NullCache
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray, RecordArray
 from l5kit.device.backend import Backend, Kernel
+from l5kit.device.uncounted import uncounted
 
 if TYPE_CHECKING:
     import torch
@@ -80,12 +83,20 @@ class ProcessorBackend(Backend):
 
 @functools.cache
 def _loop_of(kernel: Kernel) -> Callable[[int, tuple[Any, ...]], None]:
-    """Return the loop over the items of a kernel."""
+    """Return the loop over the items of a kernel, which is kept on disk beside the kernel where that one is."""
+    of_kernel: Any = kernel
 
     @njit(nogil=True, error_model="numpy")
     def loop(num_items: int, arguments: tuple[Any, ...]) -> None:
+        arguments = uncounted(arguments)
         for item in range(num_items):
             kernel(item, arguments)
 
+    # numba keeps no function that closes over a kernel for other processes, so it is kept under the name of the kernel
+    if not isinstance(of_kernel._cache, NullCache):
+        source = of_kernel.py_func
+        named = FunctionType(source.__code__, {})
+        named.__qualname__ = f"{source.__qualname__}_of_all"
+        loop._cache = FunctionCache(named)
     compiled: Callable[[int, tuple[Any, ...]], None] = loop
     return compiled

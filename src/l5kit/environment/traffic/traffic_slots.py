@@ -19,7 +19,6 @@ from l5kit.environment.traffic.traffic_steps import (
     TrafficRoom,
     begin_step,
     enter_frame,
-    enter_in_turn,
     move_seats,
     start_slots,
     step_in_turn,
@@ -268,10 +267,7 @@ class TrafficSlots:
             return
         bank = self.arrays
         arguments = (slots, ego_boxes, self.places, bank.scenes, bank.rows, self.seats, self._near_m, self.room)
-        if self.backend.is_serial:
-            enter_in_turn(len(slots), arguments)
-        else:
-            self.backend.run(enter_frame, len(slots), *arguments)
+        self.backend.run(enter_frame, len(slots), *arguments)
 
     def rows(self, slots: "Int64Array | torch.Tensor") -> TrafficRows:
         """Return the agents of the current frames of slots (B,), int64, in memory that the next call uses again.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
+from l5kit.device.uncounted import uncounted
 from l5kit.environment.traffic.traffic_kernels import (
     DRIVEN,
     LOGGED,
@@ -24,7 +25,6 @@ from l5kit.environment.traffic.traffic_kernels import (
     write_objects,
     write_slot_rows,
 )
-from l5kit.environment.traffic.uncounted import uncounted
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
 from l5kit.simulation.lanes.lane_following import Drive
@@ -39,7 +39,6 @@ __all__ = [
     "TrafficRoom",
     "begin_step",
     "enter_frame",
-    "enter_in_turn",
     "move_seats",
     "start_slots",
     "step_in_turn",
@@ -227,14 +226,6 @@ def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
     )
     frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - scenes.routes[scene] - 1
     withhold_seats(slot, frame, num_own, LogRows(*rows), Seats(*seats), ego_boxes[item], near_m, entering)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def enter_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
-    """Do :func:`enter_frame` for slots one after the other."""
-    arguments = uncounted(arguments)
-    for item in range(num_slots):
-        enter_frame(item, arguments)
 
 
 @njit(nogil=True, inline="always")
