@@ -7,13 +7,14 @@ torch = pytest.importorskip("torch")
 gymnasium = pytest.importorskip("gymnasium")
 from l5kit.environment.action_kinds import ModelActions  # noqa: E402
 from l5kit.environment.device import device_env  # noqa: E402
-from l5kit.environment.device.device_compact_view import DeviceCompactView  # noqa: E402
-from l5kit.environment.device.device_driving_reward import DeviceDrivingReward  # noqa: E402
 from l5kit.environment.device.device_env import DeviceVectorEnv  # noqa: E402
-from l5kit.environment.device.device_simulation import DeviceSimulation  # noqa: E402
 from l5kit.environment.envs.l5_env import SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
+from l5kit.environment.episode_roads import EpisodeRoads  # noqa: E402
+from l5kit.environment.observations.compact_view import CompactView  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights  # noqa: E402
+from l5kit.environment.rewards.episode_judge import EpisodeJudge  # noqa: E402
+from l5kit.environment.slots.slot_simulation import SlotSimulation  # noqa: E402
 from l5kit.environment.traffic.traffic_slots import TrafficSlots  # noqa: E402
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError  # noqa: E402
 from l5kit.simulation.vehicle_models import PoseChange, Unicycle  # noqa: E402
@@ -245,7 +246,7 @@ def test_a_number_in_the_step_that_begins_an_episode_is_not_looked_at(make):
     env.step(torch.full((2,), 31, device=env.device))
 
 
-@pytest.mark.parametrize("part", [TrafficSlots, DeviceSimulation, DeviceCompactView, DeviceDrivingReward])
+@pytest.mark.parametrize("part", [TrafficSlots, EpisodeRoads, SlotSimulation, CompactView, EpisodeJudge])
 def test_what_is_made_on_a_device_is_there_before_others_read_it(make, monkeypatch, part):
     """Whatever is asked for last in a constructor, somebody waits for it."""
     asked, backend = [], type(make().simulation.backend)

@@ -1,4 +1,4 @@
-"""Simulations on a device: AVs, traffic and checks of the processor, resets, ends, and what is refused."""
+"""Simulations of slots, also on a device: AVs, traffic and checks, resets, ends, and what is refused."""
 
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from l5kit.environment.actors.logged_start import states_at_start
-from l5kit.environment.rewards.step_faults import FaultMemory, room_for_lanes, surface_arrays, write_faults
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.lanes.road_surface import write_corners
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, PoseChange, Unicycle
 
 torch = pytest.importorskip("torch")
-from l5kit.environment.device.device_simulation import DeviceSimulation  # noqa: E402
+from l5kit.environment.slots.slot_simulation import SlotSimulation  # noqa: E402
 
 MODELS = {"unicycle": Unicycle(), "curvature": InvertibleBicycle(), "bicycle": KinematicBicycle()}
 DRIVERS = {"idm": IntelligentDriver(max_lateral_mps2=1.5), "replay": None}
@@ -24,7 +25,7 @@ SCENES, FRAMES = [1, 2, 0, 1, 2, 0], [1, 5, 20, 30, 80, 1]
 
 @dataclass
 class Processor:
-    """The steps of a device simulation, done by what environments on the processor are made of."""
+    """The steps of a simulation, done by what environments on the processor are made of."""
 
     bank: SceneBank
     model: object
@@ -39,7 +40,6 @@ class Processor:
         rows, poses = bank.frame_starts[bank_rows] + frames, bank.ego_poses
         self.states = states_at_start(poses[rows - 1], poses[rows], length_m=self.size_m[0], step_time_s=0.1)[0]
         self.traffic.enter(self.every, self.boxes)
-        self.memory = FaultMemory()
 
     @property
     def boxes(self):
@@ -55,16 +55,18 @@ class Processor:
         self.traffic.enter(slots, self.boxes[slots])
 
     def faults(self):
-        """Return which AVs collide, and how far they are off the road."""
-        size, rows = len(self.every), self.traffic.rows(self.every)
-        counts, off_road_m, is_close = np.empty((size, 2), np.int64), np.empty(size), np.empty(size, np.bool_)
-        self.memory.forget(self.every)
-        self.memory.make_room(self.every, rows.starts)
-        motions, road = self.states.speeds_mps[:, None], self.bank.road.driving
-        surface = (surface_arrays(road), np.empty(room_for_lanes(road, 1), np.int64)[0])
-        own = (self.every, rows.scene_rows, rows.track_rows, self.memory.arrays)
-        write_faults(self.boxes, motions, *own, surface, counts, off_road_m, is_close)
-        return counts.sum(axis=1) > 0, off_road_m
+        """Return which AVs collide, and how far they are off the road, each AV and its road users alone."""
+        rows, road = self.traffic.rows(self.every), self.bank.road.driving
+        boxes, is_collided, off_road_m = self.boxes, np.zeros(len(self.every), np.bool_), np.zeros(len(self.every))
+        for slot in self.every:
+            others = range(rows.starts[slot], rows.starts[slot + 1])
+            is_collided[slot] = any(
+                rows.groups[row] >= 0 and boxes_overlap(boxes[slot], rows.boxes[row]) for row in others
+            )
+            corners_m = np.empty((4, 2))
+            write_corners(boxes[slot], corners_m)
+            off_road_m[slot] = road.distances_to_surface_m(corners_m).max()
+        return is_collided, off_road_m
 
 
 def actions_of(step, num_slots):
@@ -76,7 +78,7 @@ def actions_of(step, num_slots):
 @pytest.mark.parametrize("model", MODELS)
 def test_steps_are_those_of_the_processor(bank, backend, model, driver):
     processor = Processor(bank, MODELS[model], DRIVERS[driver])
-    simulation = DeviceSimulation(bank, 6, model=MODELS[model], drives=DRIVERS[driver], backend=backend)
+    simulation = SlotSimulation(bank, 6, model=MODELS[model], drives=DRIVERS[driver], backend=backend)
     processor.start(SCENES, FRAMES)
     result = simulation.reset(SCENES, FRAMES)
     num_collided, num_off = 0, 0
@@ -121,7 +123,7 @@ def rows_of(simulation):
 
 def drive_with_noise(bank, backend, noise_m):
     """Return where AVs and agents of three scenes have been, when all that are driven are pushed after each step."""
-    simulation = DeviceSimulation(bank, 3, model=MODELS["bicycle"], drives=DRIVERS["idm"], backend=backend)
+    simulation = SlotSimulation(bank, 3, model=MODELS["bicycle"], drives=DRIVERS["idm"], backend=backend)
     generator, places = torch.Generator(backend.device).manual_seed(7), []
     simulation.reset([0, 1, 2], [1, 1, 1])
     traffic, boxes = simulation.traffic, backend.tensor(simulation.traffic.seats.boxes)
@@ -148,13 +150,13 @@ def test_what_is_rounded_otherwise_hardly_moves_anybody(bank, backend):
 
 
 def test_replayed_avs_are_those_of_the_log(bank, backend):
-    simulation = DeviceSimulation(bank, 2, model=None, drives=DRIVERS["idm"], backend=backend)
+    simulation = SlotSimulation(bank, 2, model=None, drives=DRIVERS["idm"], backend=backend)
     result = simulation.reset([0, 1], [0, 97])
     for step in range(5):
         frames = np.minimum([step, 97 + step], 99)
         rows = bank.frame_starts[[1, 2]] + frames
         np.testing.assert_array_equal(result.poses.cpu().numpy(), bank.ego_poses[rows])
-        np.testing.assert_array_equal(simulation.motions.cpu().numpy(), bank.ego_motion[rows][:, [0, 1, 3]])
+        np.testing.assert_array_equal(simulation.motions.cpu().numpy(), bank.ego_motion[rows])
         assert backend.tensor(simulation.traffic.frames).tolist() == frames.tolist()
         assert result.is_over.tolist() == [False, step >= 2]
         result = simulation.step()
@@ -162,7 +164,7 @@ def test_replayed_avs_are_those_of_the_log(bank, backend):
 
 def test_slots_start_again_while_others_go_on(bank, backend):
     def drive(resets):
-        simulation = DeviceSimulation(bank, 3, model=MODELS["bicycle"], drives=DRIVERS["idm"], backend=backend)
+        simulation = SlotSimulation(bank, 3, model=MODELS["bicycle"], drives=DRIVERS["idm"], backend=backend)
         assert simulation.step(torch.zeros((3, 2), device=backend.device)).is_over.tolist() == [True] * 3
         for step in range(30):
             for of_step, slots, scenes, frames in resets:
@@ -184,7 +186,7 @@ def test_slots_start_again_while_others_go_on(bank, backend):
 def test_actions_of_32_bits_are_taken(bank, backend):
     found = []
     for dtype in (torch.float32, torch.float64):
-        simulation = DeviceSimulation(bank, 1, model=MODELS["unicycle"], drives=None, backend=backend)
+        simulation = SlotSimulation(bank, 1, model=MODELS["unicycle"], drives=None, backend=backend)
         simulation.reset([0], [1])
         found.append(simulation.step(torch.tensor([[0.5, 0.25]], dtype=dtype, device=backend.device)).poses)
     assert torch.equal(*found)
@@ -193,7 +195,7 @@ def test_actions_of_32_bits_are_taken(bank, backend):
 def test_without_a_map_nothing_is_off_the_road(bank, backend):
     bare = SceneBank(bank.log, road=None, drives_agents=False)
     bare.prepare(np.array([0]))
-    simulation = DeviceSimulation(bare, 1, model=MODELS["unicycle"], drives=None, backend=backend)
+    simulation = SlotSimulation(bare, 1, model=MODELS["unicycle"], drives=None, backend=backend)
     simulation.reset([0], [1])
     for _ in range(30):
         result = simulation.step(torch.tensor([[6.0, 0.0]], device=backend.device))
@@ -202,7 +204,7 @@ def test_without_a_map_nothing_is_off_the_road(bank, backend):
 
 
 def test_what_does_not_fit_is_refused(bank, backend):
-    simulation = DeviceSimulation(bank, 2, model=MODELS["unicycle"], drives=None, backend=backend)
+    simulation = SlotSimulation(bank, 2, model=MODELS["unicycle"], drives=None, backend=backend)
     with pytest.raises(IndexOutOfRangeError, match=r"scene_indices has 3, which is not on"):
         simulation.reset([0, 3], [1, 1])
     with pytest.raises(IndexOutOfRangeError, match=r"frame_indices of driven AVs has 0; .* 1 to 99"):
@@ -217,10 +219,10 @@ def test_what_does_not_fit_is_refused(bank, backend):
         simulation.step()
     with pytest.raises(InvalidArgumentError, match=r"actions is torch.float64 of shape \(2, 3\)"):
         simulation.step(torch.zeros((2, 3), dtype=torch.float64, device=backend.device))
-    replayed = DeviceSimulation(bank, 1, model=None, drives=None, backend=backend)
+    replayed = SlotSimulation(bank, 1, model=None, drives=None, backend=backend)
     with pytest.raises(IndexOutOfRangeError, match=r"frame_indices has -1; it may be 0 to 99"):
         replayed.reset([0], [-1])
     with pytest.raises(InvalidArgumentError, match=r"actions are given, but AVs are replayed"):
         replayed.step(torch.zeros((1, 2), device=backend.device))
     with pytest.raises(InvalidArgumentError, match=r"model is a PoseChange; .* Unicycle, InvertibleBicycle, Kinem"):
-        DeviceSimulation(bank, 1, model=PoseChange(), drives=None, backend=backend)
+        SlotSimulation(bank, 1, model=PoseChange(), drives=None, backend=backend)

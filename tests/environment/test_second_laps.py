@@ -9,7 +9,7 @@ from l5kit.data.map.builder import MapBuilder
 from l5kit.data.scene_records import SceneRecords
 from l5kit.environment.actors.vehicle_choice import choose_vehicles
 from l5kit.environment.compact_sight import CompactSight
-from l5kit.environment.episode_roads import EpisodeRoads
+from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
@@ -136,15 +136,22 @@ def test_compact_sights_begin_in_the_lap_of_the_log(ring, log):
         np.testing.assert_allclose(layout.split(seen)[part], layout.split(expected)[part], atol=1e-3, err_msg=part)
 
 
+def avs_at(poses):
+    """AVs of 4 m at poses, which go on at 10 m/s."""
+    boxes = np.column_stack([poses, np.tile([4.0, 2.0], (len(poses), 1))])
+    velocities_mps = 10.0 * np.stack([np.cos(poses[:, 2]), np.sin(poses[:, 2])], axis=-1)
+    motions = np.tile([10.0, 0.0, 0.0, 0.0], (len(poses), 1))
+    return AvArrays(boxes, velocities_mps, motions, motions.copy())
+
+
 def test_episodes_begin_in_the_lap_of_the_log(bank):
     roads, slots = EpisodeRoads(bank, 1, drives=None), np.zeros(1, np.int64)
     for first in (FIRST, 2, FIRST):
         roads.begin(slots, slots, np.array([first]))
         poses = roads.log_poses(slots)
-        roads.enter(slots, np.column_stack([poses, [[4.0, 2.0]]]), is_new=np.ones(1, np.bool_))
-        states = roads.routes(slots)
-        np.testing.assert_allclose(states.places[:, 0], first + 1, atol=0.3)
-        np.testing.assert_allclose(states.expert_arcs_m, first + 1, atol=0.3)
+        roads.enter(slots, avs_at(poses), begins=True)
+        np.testing.assert_allclose(roads.now.places[:, 0], first + 1, atol=0.3)
+        np.testing.assert_allclose(roads.now.expert_arcs_m, first + 1, atol=0.3)
 
 
 def test_vehicles_that_act_begin_in_the_lap_of_the_log(ring, log, bank):
@@ -157,21 +164,18 @@ def test_vehicles_that_are_driven_leave_in_the_lap_of_the_log(bank):
     roads, slots = EpisodeRoads(bank, 1, drives=IntelligentDriver()), np.zeros(1, np.int64)
     roads.begin(slots, slots, np.array([FIRST]))
     for step in range(60):
-        boxes = np.column_stack([roads.log_poses(slots), [[4.0, 2.0]]])
-        roads.enter(slots, boxes, is_new=np.full(1, step == 0))
-        roads.leave(slots, boxes, 10.0 * np.stack([np.cos(boxes[:, 2]), np.sin(boxes[:, 2])], axis=-1))
+        avs = avs_at(roads.log_poses(slots))
+        roads.enter(slots, avs, begins=step == 0)
+        roads.leave(slots, avs)
     (box,) = roads.rows(slots).boxes
     assert box[0] == pytest.approx(-RADIUS_M, abs=0.5)
     assert box[1] < -20
 
 
-def test_device_views_begin_in_the_lap_of_the_log(bank, backend):
-    from l5kit.environment.device.device_compact_view import DeviceCompactView
-    from l5kit.environment.device.device_simulation import DeviceSimulation
+def test_simulations_on_a_device_begin_in_the_lap_of_the_log(bank, backend):
+    from l5kit.environment.slots.slot_simulation import SlotSimulation
 
-    simulation = DeviceSimulation(bank, 2, model=None, drives=None, backend=backend)
-    view = DeviceCompactView(simulation)
+    simulation = SlotSimulation(bank, 2, model=None, drives=None, backend=backend)
     for first in (FIRST, 2, FIRST):
         simulation.reset([0], [first], [1])
-        view.look()
-        assert backend.tensor(view.places)[1, 0].item() == pytest.approx(first, abs=1.3)
+        assert backend.tensor(simulation.roads.now.places)[1, 0].item() == pytest.approx(first, abs=1.3)

@@ -7,7 +7,7 @@ reads. So one source runs everywhere: :class:`~l5kit.device.processor.ProcessorB
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -105,9 +105,36 @@ class Backend(ABC):
         """Return a copy of one array on the device."""
         return self.upload([array])[0]
 
+    def shared(self, parts: Any) -> Any:
+        """Return tuples whose arrays kernels of this device read: copies, sent together, or those of the processor."""
+        if self.is_serial:
+            return parts
+        sent = iter(self.upload(list(_arrays_in(parts))))
+        return _with_arrays(parts, sent)
+
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Return a C-contiguous array of zeros."""
         return self.full(shape, 0, dtype)
+
+
+def _arrays_in(parts: Any) -> Iterator[NumericArray]:
+    """Give the arrays in nested tuples, one after the other."""
+    if isinstance(parts, np.ndarray):
+        yield parts
+    elif isinstance(parts, tuple):
+        for part in parts:
+            yield from _arrays_in(part)
+
+
+def _with_arrays(parts: Any, arrays: Iterator[DeviceArray]) -> Any:
+    """Return nested tuples of the same types with other arrays, in the same order."""
+    if isinstance(parts, np.ndarray):
+        return next(arrays)
+    if not isinstance(parts, tuple):
+        return parts
+    replaced = [_with_arrays(part, arrays) for part in parts]
+    make: Any = getattr(parts, "_make", tuple)
+    return make(replaced)
 
 
 def as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:

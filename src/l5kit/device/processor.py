@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -84,7 +84,7 @@ class ProcessorBackend(Backend):
 @functools.cache
 def _loop_of(kernel: Kernel) -> Callable[[int, tuple[Any, ...]], None]:
     """Return the loop over the items of a kernel, which is kept on disk beside the kernel where that one is."""
-    of_kernel: Any = kernel
+    of_kernel, kept_on_disk = cast("Any", kernel), cast("Callable[[Any], Any]", FunctionCache)
 
     @njit(nogil=True, error_model="numpy")
     def loop(num_items: int, arguments: tuple[Any, ...]) -> None:
@@ -97,6 +97,6 @@ def _loop_of(kernel: Kernel) -> Callable[[int, tuple[Any, ...]], None]:
         source = of_kernel.py_func
         named = FunctionType(source.__code__, {})
         named.__qualname__ = f"{source.__qualname__}_of_all"
-        loop._cache = FunctionCache(named)
+        cast("Any", loop)._cache = kept_on_disk(named)
     compiled: Callable[[int, tuple[Any, ...]], None] = loop
     return compiled

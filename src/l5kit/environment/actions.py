@@ -1,6 +1,7 @@
 """Actions of environments: what they stand for, and where they lead; of one environment or of many."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -15,8 +16,10 @@ __all__ = [
     "MAX_STEER",
     "checked_actions",
     "checked_choices",
+    "choose_controls",
     "control_of",
     "kinematic_scales",
+    "scale_actions",
     "scaled_controls",
     "scaled_poses",
     "write_controls",
@@ -73,6 +76,53 @@ def write_controls(values: Float64Array, lows: Float64Array, highs: Float64Array
     for row in range(len(values)):
         for column in range(len(lows)):
             controls[row, column] = control_of(values[row, column], lows[column], highs[column])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def scale_actions(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the controls that an action stands for, zeros for one that is not finite.
+
+    Arguments: actions (N, 2); lowest and highest controls; controls (N, 2) and whether an action is not finite, (N,),
+    which are written.
+    """
+    actions, limits, controls, is_bad = arguments
+    first, second = float(actions[item, 0]), float(actions[item, 1])
+    is_finite = math.isfinite(first) and math.isfinite(second)
+    _write_controls(item, (first, second), is_finite, limits, controls, is_bad)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def choose_controls(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the controls of a grid that a number stands for, zeros for one that is none of them.
+
+    Arguments: numbers, int64 (N,); lowest and highest controls; how many values each control has; controls (N, 2) and
+    whether a number is none, (N,), which are written.
+    """
+    numbers, limits, (num_first, num_second), controls, is_bad = arguments
+    number = numbers[item]
+    first = 2.0 * (number // num_second) / (num_first - 1) - 1.0
+    second = 2.0 * (number % num_second) / (num_second - 1) - 1.0
+    is_known = 0 <= number < num_first * num_second
+    _write_controls(item, (first, second), is_known, limits, controls, is_bad)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_controls(
+    slot: int,
+    action: tuple[float, float],
+    is_action: bool,
+    limits: tuple[tuple[float, float], tuple[float, float]],
+    controls: Float64Array,
+    is_bad: BoolArray,
+) -> None:
+    """Write the controls of an action from -1 to 1, zeros for one that is none."""
+    lows, highs = limits
+    is_bad[slot] = not is_action
+    if is_action:
+        controls[slot, 0] = control_of(action[0], lows[0], highs[0])
+        controls[slot, 1] = control_of(action[1], lows[1], highs[1])
+    else:
+        controls[slot, 0], controls[slot, 1] = 0.0, 0.0
 
 
 def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None) -> NumericArray:

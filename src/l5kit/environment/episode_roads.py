@@ -1,37 +1,56 @@
-"""Roads of episodes: road users, routes and lights around the AVs of many episodes, as arrays of kernels."""
+"""Roads of episodes: road users, and routes of the AVs, of many episodes at once, on the processor or a device."""
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import Float64Array, Int64Array
+from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficRows, TrafficSlots
+from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import LightRows
-from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.route_places import follow_route
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
-__all__ = ["EpisodeRoads", "RouteStates"]
+__all__ = ["AvArrays", "EpisodeRoads", "RoutePlaces"]
 
 
-@dataclass(frozen=True, eq=False)
-class RouteStates:
-    """Where the AVs of B episodes, and those of the log, are on their routes.
+class AvArrays(NamedTuple):
+    """The AVs of N slots.
 
     Attributes:
-        routes: The paths of the AVs, (B,).
-        places: Where they are on these, (B, 3); see :func:`~l5kit.lanes.route_places.follow_routes`.
-        expert_arcs_m: How far the AVs of the log are, (B,).
-        lights: The lights.
+        boxes: World x, y, yaw, length and width, metres and radians, float64 (N, 5).
+        velocities_mps: World x and y, float64 (N, 2).
+        motions: Speeds in m/s, below 0 backwards, accelerations along in m/s2, yaw rates in rad/s and steering in rad,
+            float64 (N, 4).
+        motions_before: The same before the last step, or where an episode has begun.
     """
 
-    routes: Int64Array
-    places: Float64Array
-    expert_arcs_m: Float64Array
-    lights: LightRows
+    boxes: DeviceArray
+    velocities_mps: DeviceArray
+    motions: DeviceArray
+    motions_before: DeviceArray
+
+
+class RoutePlaces(NamedTuple):
+    """Where the AVs of N slots, and those of the log, are on their routes in some frames.
+
+    Attributes:
+        frames: The frames, counted in the bank, int64 (N,).
+        routes: The paths of the AVs, int64 (N,).
+        places: Where they are on these, float64 (N, 3); see :func:`~l5kit.lanes.route_places.follow_routes`.
+        expert_arcs_m: How far the AVs of the log are, float64 (N,).
+    """
+
+    frames: DeviceArray
+    routes: DeviceArray
+    places: DeviceArray
+    expert_arcs_m: DeviceArray
 
 
 class EpisodeRoads:
@@ -41,20 +60,33 @@ class EpisodeRoads:
         bank: Scenes of the log.
         num_slots: N.
         drives: Drives other vehicles; None to replay them.
+        backend: Where; None for the processor.
 
     Attributes:
         bank: As above.
         traffic: The road users.
-        frames: Current frame of each episode, counted in its scene, int64 (N,).
+        every: All slots, int64 (N,).
+        now: Where AVs are on their routes.
+        before: The same before the last step, or where an episode has begun.
     """
 
-    def __init__(self, bank: SceneBank, num_slots: int, *, drives: IntelligentDriver | None) -> None:
+    def __init__(
+        self, bank: SceneBank, num_slots: int, *, drives: IntelligentDriver | None, backend: Backend | None = None
+    ) -> None:
         self.bank = bank
-        self.traffic = TrafficSlots(bank, num_slots, drives=drives)
-        self.frames: Int64Array = np.zeros(num_slots, np.int64)
-        self._bank_rows: Int64Array = np.zeros(num_slots, np.int64)
-        self._places: Float64Array = np.zeros((num_slots, 3))
-        self._last: tuple[Int64Array, TrafficRows] | None = None
+        self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend)
+        self.every: DeviceArray = self.backend.upload_one(np.arange(num_slots))
+        self.before, self.now = _make_places(self.backend, num_slots), _make_places(self.backend, num_slots)
+        self._last: tuple[DeviceArray, TrafficRows] | None = None
+        self.backend.wait()  # for what other streams may read
+
+    def __len__(self) -> int:
+        return len(self.traffic)
+
+    @property
+    def backend(self) -> Backend:
+        """Where all of it is."""
+        return self.traffic.backend
 
     @property
     def driving_map(self) -> DrivingMap | None:
@@ -69,7 +101,7 @@ class EpisodeRoads:
     @property
     def paths(self) -> PathArrays:
         """All paths."""
-        return self.bank.paths
+        return self.traffic.arrays.paths
 
     def begin(self, slots: Int64Array, scenes: Int64Array, first_frames: Int64Array) -> None:
         """Begin episodes in slots (B,), of scenes (B,) from frames (B,) on.
@@ -77,49 +109,102 @@ class EpisodeRoads:
         Raises:
             CorruptedDataError: A scene is damaged.
         """
-        self._bank_rows[slots] = self.bank.prepare(scenes)
-        self.frames[slots] = first_frames + FIRST_FRAME
+        self.start(slots, self.bank.prepare(scenes), first_frames + FIRST_FRAME)
+
+    def start(self, slots: Int64Array, bank_rows: Int64Array, frames: Int64Array) -> None:
+        """Put slots (B,) at frames (B,) of scenes (B,) of the bank; :meth:`enter` completes it."""
         self._last = None
-        self.traffic.start(slots, self._bank_rows[slots], self.frames[slots])
+        self.traffic.start(slots, bank_rows, frames)
 
     def log_poses(self, slots: Int64Array, ahead: int = 0) -> Float64Array:
         """Return x, y and heading of the AVs of the log, (B, 3), in the current frames of slots or beside them."""
-        poses: Float64Array = self.bank.ego_poses[self._rows_of(slots) + ahead]
+        rows = self.bank.frame_starts[self.traffic.bank_rows[slots]] + self.traffic.frames[slots]
+        poses: Float64Array = self.bank.ego_poses[rows + ahead]
         return poses
 
-    def leave(self, slots: Int64Array, boxes: Float64Array, velocities_mps: Float64Array) -> None:
-        """Move the others of slots (B,) to the next frames, whose AVs (B, 5) are still in the current ones."""
+    def leave(self, slots: DeviceArray, avs: AvArrays) -> None:
+        """Move the others of slots (B,) to the next frames; the AVs, of all slots, are still in the current ones."""
         self._last = None
-        self.traffic.step(slots, boxes, velocities_mps)
-        self.frames[slots] += 1
+        self.traffic.move(slots, (self._taken(avs.boxes, slots), self._taken(avs.velocities_mps, slots)))
 
-    def enter(self, slots: Int64Array, boxes: Float64Array, *, is_new: BoolArray) -> None:
-        """Let in who comes into the frames that are current now, in which the AVs of slots are at (B, 5)."""
+    def enter(self, slots: DeviceArray, avs: AvArrays, *, begins: bool) -> None:
+        """Let in who comes into the frames of slots (B,) that are current now, and find the AVs, of all slots, there.
+
+        Args:
+            slots: The slots.
+            avs: The AVs.
+            begins: Whether these are first frames of episodes.
+        """
         self._last = None
-        self.traffic.enter(slots, boxes)
-        places = self._places[slots]
-        # a route may come by the same place twice: at first an AV is looked for around where the log has it
-        places[is_new, 0] = self.bank.expert_arcs_m[self._rows_of(slots)][is_new]
-        follow_routes(self.paths, self.bank.routes[self._bank_rows[slots]], boxes, places)
-        self._places[slots] = places
-
-    def rows(self, slots: Int64Array) -> TrafficRows:
-        """Return the road users of slots (B,) now, until the next step."""
-        if self._last is None or not np.array_equal(self._last[0], slots):
-            self._last = slots, self.traffic.rows(slots)
-        return self._last[1]
-
-    def routes(self, slots: Int64Array) -> RouteStates:
-        """Return where the AVs of slots (B,) are on their routes now."""
-        rows = self._rows_of(slots)
-        return RouteStates(
-            self.bank.routes[self._bank_rows[slots]],
-            self._places[slots],
-            self.bank.expert_arcs_m[rows],
-            LightRows(rows, self._bank_rows[slots], self.bank.lights),
+        traffic, bank = self.traffic, self.traffic.arrays
+        traffic.let_in(slots, self._taken(avs.boxes, slots))
+        of_bank = (bank.scenes, bank.paths.starts, bank.paths.points_m, bank.ego.arcs_m)
+        self.backend.run(
+            follow_avs, len(slots), slots, traffic.places, *of_bank, avs.boxes, begins, self.before, self.now
         )
 
-    def _rows_of(self, slots: Int64Array) -> Int64Array:
-        """Return the rows of the current frames of slots in the bank, (B,)."""
-        rows: Int64Array = self.bank.frame_starts[self._bank_rows[slots]] + self.frames[slots]
-        return rows
+    def rows(self, slots: DeviceArray) -> TrafficRows:
+        """Return the road users of slots (B,) now, until the next step."""
+        if self._last is None or not (self._last[0] is slots or self._is_last(slots)):
+            self._last = slots, self.traffic.rows_of(slots)
+        return self._last[1]
+
+    def lights_before(self, slots: Int64Array) -> LightRows:
+        """Return the lights of slots (B,) before the last step, or where an episode has begun."""
+        return LightRows(self.before.frames[slots], self.traffic.bank_rows[slots], self.bank.lights)
+
+    def _is_last(self, slots: DeviceArray) -> bool:
+        """Return whether these are the slots that were asked for last; only the processor compares them."""
+        return self._last is not None and self.backend.is_serial and np.array_equal(self._last[0], slots)
+
+    def _taken(self, array: DeviceArray, slots: DeviceArray) -> DeviceArray:
+        """Return the rows of slots (B,) of an array (N, ...)."""
+        if self.backend.is_serial:
+            return array[slots]
+        if slots is self.every:
+            return array
+        return self.backend.array(self.backend.tensor(array)[self.backend.tensor(slots)])
+
+
+def _make_places(backend: Backend, size: int) -> RoutePlaces:
+    """Return places that nobody has come to yet."""
+    return RoutePlaces(
+        frames=backend.zeros(size, np.int64),
+        routes=backend.full(size, -1, np.int64),
+        places=backend.zeros((size, 3), np.float64),
+        expert_arcs_m=backend.zeros(size, np.float64),
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def follow_avs(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write where the AV of a slot is on its route, and where it was; where an episode begins both are the same.
+
+    Arguments: slots (B,); places of all slots; ``scenes``, starts and points of ``paths`` and ``ego.arcs_m`` of
+    BankArrays; boxes of all AVs, (N, 5); whether episodes begin; RoutePlaces before and now, which are written.
+    """
+    slots, slot_places, scenes, path_starts, points_m, arcs_m, boxes, begins, before, now = arguments
+    slot_places, scenes = SlotPlaces(*slot_places), SceneStarts(*scenes)
+    before, now, slot = RoutePlaces(*before), RoutePlaces(*now), slots[item]
+    if slot_places.frames[slot] < 0:
+        return
+    scene, place = slot_places.bank_rows[slot], now.places[slot]
+    frame, route = scenes.frames[scene] + slot_places.frames[slot], scenes.routes[scene]
+    if begins:
+        # a route may come by the same place twice: at first an AV is looked for around where the log has it
+        place[0] = arcs_m[frame]
+    else:
+        _copy(slot, now, before)
+    follow_route(path_starts, points_m, route, boxes[slot], False, place)
+    now.frames[slot], now.routes[slot], now.expert_arcs_m[slot] = frame, route, arcs_m[frame]
+    if begins:
+        _copy(slot, now, before)
+
+
+@njit(nogil=True, inline="always")
+def _copy(slot: int, places: RoutePlaces, copies: RoutePlaces) -> None:
+    """Copy where the AV of a slot is."""
+    copies.frames[slot], copies.routes[slot] = places.frames[slot], places.routes[slot]
+    copies.expert_arcs_m[slot] = places.expert_arcs_m[slot]
+    for column in range(3):
+        copies.places[slot, column] = places.places[slot, column]

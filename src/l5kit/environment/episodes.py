@@ -1,6 +1,6 @@
 """Episodes that go on at the same time: their AVs, what moves them, what is seen, and what a step is worth."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from l5kit.data.read_only_views import shown_to
 from l5kit.environment.action_kinds import ActionKind, EgosNow
 from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.episode_choice import FIRST_FRAME
-from l5kit.environment.episode_roads import EpisodeRoads, RouteStates
+from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePlaces
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView
 from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWorth
@@ -23,9 +23,6 @@ from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.vehicle_models import VehicleStates
 
 __all__ = ["EpisodeParts", "Episodes"]
-
-_SEEN_MOTIONS = [0, 1, 3]
-_STATES = [each.name for each in fields(VehicleStates)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +72,19 @@ class Episodes:
         self.lengths: Int64Array = np.zeros(num_slots, np.int64)
         self.frame_indices: Int64Array = np.full(num_slots, -1, np.int64)
         length_m, width_m = parts.ego_size_m
-        columns = [np.zeros((num_slots, 2)), *np.zeros((4, num_slots)), np.full(num_slots, length_m)]
-        self.states = VehicleStates(*columns)
-        self._boxes: Float64Array = np.zeros((num_slots, 5))
-        self._boxes[:, 3:] = length_m, width_m
-        self._motions: Float64Array = np.zeros((num_slots, 4))
+        boxes = np.zeros((num_slots, 5))
+        boxes[:, 3:] = length_m, width_m
+        motions = np.zeros((num_slots, 4))
+        self._avs = AvArrays(boxes, np.zeros((num_slots, 2)), motions, np.zeros((num_slots, 4)))
+        # views, so that what is written to the one stands in the other
+        self.states = VehicleStates(
+            positions_m=boxes[:, :2],
+            yaws_rad=boxes[:, 2],
+            speeds_mps=motions[:, 0],
+            accelerations_mps2=motions[:, 1],
+            steering_rad=motions[:, 3],
+            lengths_m=boxes[:, 3],
+        )
         self._world_from_agent: Float64Array = np.zeros((num_slots, 3, 3))
         self._world_from_agent[:, 2, 2] = 1.0
         self._yaws_rad: Float64Array = np.zeros(num_slots)
@@ -115,13 +120,14 @@ class Episodes:
         self.scene_indices[slots], self.lengths[slots] = scenes, num_frames
         self.frame_indices[slots] = FIRST_FRAME
         self._place(slots)
-        now = self._note(slots, begins=True)
+        self._enter(slots, begins=True)
         seen = self.look(slots)
         speeds_mps = self.states.speeds_mps[slots]
         if seen is not None and "curr_speed" in seen:
             speeds_mps = np.asarray(seen["curr_speed"], np.float64)
         self.parts.actions.begin(*shown_to(self.parts.actions, "begin", (slots, speeds_mps)))
-        self.parts.reward.begin(*shown_to(self.parts.reward, "begin", (slots, self._step_of(slots, now, now))))
+        step = self._step_of(slots, self._avs.boxes[slots])
+        self.parts.reward.begin(*shown_to(self.parts.reward, "begin", (slots, step)))
         return seen
 
     def drive(self, slots: Int64Array, actions: NumericArray) -> StepWorth:
@@ -131,17 +137,18 @@ class Episodes:
             InvalidArgumentError: An action leads to a state that is not finite; nothing has moved then.
         """
         parts, roads = self.parts, self.parts.roads
-        before = self._moments_of(slots)
+        boxes_before = self._avs.boxes[slots]
         states = self.states.taken(slots)
         egos = EgosNow(states, self._world_from_agent[slots], self._yaws_rad[slots])
         moved = parts.actions.move(*shown_to(parts.actions, "move", (slots, egos, actions)), parts.step_time_s)
         if roads is not None:
-            roads.leave(slots, before.boxes, states.velocities_mps)
+            roads.leave(slots, self._avs)
         self._set_states(slots, moved, states)
         self.frame_indices[slots] += 1
         if parts.log is not None:
             parts.log.set_ego(slots, self.frame_indices[slots], moved.positions_m, moved.yaws_rad)
-        step = self._step_of(slots, before, self._note(slots, begins=False))
+        self._enter(slots, begins=False)
+        step = self._step_of(slots, boxes_before)
         return parts.reward.of_step(*shown_to(parts.reward, "of_step", (slots, step)))
 
     def look(self, slots: Int64Array, *, frame: int | None = None) -> SampleColumns | None:
@@ -158,7 +165,7 @@ class Episodes:
             self._world_from_agent[slots] = np.asarray(columns["world_from_agent"])
             self._yaws_rad[slots] = np.asarray(columns["yaw"])
             return columns
-        view.look(slots, self._boxes[slots], self._motions[slots][:, _SEEN_MOTIONS])
+        view.look(slots, self._avs)
         yaws_rad = self.states.yaws_rad[slots]
         cos, sin, poses = np.cos(yaws_rad), np.sin(yaws_rad), self._world_from_agent
         poses[slots, 0, 0], poses[slots, 0, 1], poses[slots, 1, 0], poses[slots, 1, 1] = cos, -sin, sin, cos
@@ -183,59 +190,58 @@ class Episodes:
             step_time_s=self.parts.step_time_s,
         )
         self._set_states(slots, placed, placed)
-        self._motions[slots, 2] = yaw_rates
+        self._avs.motions[slots, 2] = yaw_rates
+        self._avs.motions_before[slots] = self._avs.motions[slots]
 
     def _set_states(self, slots: Int64Array, states: VehicleStates, before: VehicleStates) -> None:
-        for name in _STATES:
-            getattr(self.states, name)[slots] = getattr(states, name)
-        self._boxes[slots, :2], self._boxes[slots, 2] = states.positions_m, states.yaws_rad
+        avs = self._avs
+        avs.boxes[slots, :2], avs.boxes[slots, 2] = states.positions_m, states.yaws_rad
+        avs.velocities_mps[slots] = states.velocities_mps
         yaw_rates = angular_distance(states.yaws_rad, before.yaws_rad) / self.parts.step_time_s
         columns = (states.speeds_mps, states.accelerations_mps2, yaw_rates, states.steering_rad)
-        self._motions[slots] = np.stack(columns, axis=-1)
+        avs.motions_before[slots] = avs.motions[slots]
+        avs.motions[slots] = np.stack(columns, axis=-1)
 
-    def _note(self, slots: Int64Array, *, begins: bool) -> "_Moment":
-        """Let others come into the frames that slots have reached, and return how things stand."""
+    def _enter(self, slots: Int64Array, *, begins: bool) -> None:
+        """Let others come into the frames that slots have reached."""
         roads, log = self.parts.roads, self.parts.log
         if roads is not None:
-            roads.enter(slots, self._boxes[slots], is_new=np.full(len(slots), begins))
+            roads.enter(slots, self._avs, begins=begins)
             if isinstance(log, LogSlots) and roads.drives_agents:
                 log.set_others(slots, self.frame_indices[slots], roads.traffic.driven_rows(slots))
-        return self._moments_of(slots)
 
-    def _moments_of(self, slots: Int64Array) -> "_Moment":
-        roads = self.parts.roads
-        routes = _no_routes(len(slots)) if roads is None else roads.routes(slots)
-        return _Moment(self._boxes[slots], self._motions[slots], routes)
-
-    def _step_of(self, slots: Int64Array, before: "_Moment", after: "_Moment") -> DrivenStep:
+    def _step_of(self, slots: Int64Array, boxes_before: Float64Array) -> DrivenStep:
         """Return the step that slots have done, for the reward."""
-        roads = self.parts.roads
-        rows = _no_rows(len(slots)) if roads is None else roads.rows(slots)
+        roads, avs, size = self.parts.roads, self._avs, len(slots)
+        rows = _no_rows(size) if roads is None else roads.rows(slots)
+        if roads is None:
+            now = before = RoutePlaces(slots, np.full(size, -1), np.zeros((size, 3)), np.zeros(size))
+        else:
+            now, before = (RoutePlaces(*(each[slots] for each in places)) for places in (roads.now, roads.before))
         return DrivenStep(
-            boxes=after.boxes,
-            boxes_before=before.boxes,
-            motions=after.motions,
-            motions_before=before.motions,
-            places=after.routes.places,
-            places_before=before.routes.places,
-            expert_arcs_m=after.routes.expert_arcs_m,
-            expert_arcs_before_m=before.routes.expert_arcs_m,
+            boxes=avs.boxes[slots],
+            boxes_before=boxes_before,
+            motions=avs.motions[slots],
+            motions_before=avs.motions_before[slots],
+            places=now.places,
+            places_before=before.places,
+            expert_arcs_m=now.expert_arcs_m,
+            expert_arcs_before_m=before.expert_arcs_m,
             log_poses=self._log_poses(slots, 0),
             rows=rows.scene_rows,
             track_rows=rows.track_rows,
             paths=_NO_PATHS if roads is None else roads.paths,
-            routes=after.routes.routes,
-            lights=before.routes.lights,
+            routes=now.routes,
+            lights=_no_lights(size) if roads is None else roads.lights_before(slots),
             step_time_s=self.parts.step_time_s,
             driving_map=None if roads is None else roads.driving_map,
         )
 
 
-def _no_routes(size: int) -> RouteStates:
+def _no_lights(size: int) -> LightRows:
     none = np.zeros(0, np.int64)
     scenes, starts = np.zeros(size, np.int64), np.zeros(2, np.int64)
-    lights = LightRows(scenes, scenes, SceneLights(starts, none.astype(np.int8), starts, none))
-    return RouteStates(np.full(size, -1), np.zeros((size, 3)), np.zeros(size), lights)
+    return LightRows(scenes, scenes, SceneLights(starts, none.astype(np.int8), starts, none))
 
 
 def _no_rows(size: int) -> TrafficRows:
@@ -251,12 +257,3 @@ def _no_paths() -> PathArrays:
 
 
 _NO_PATHS = _no_paths()
-
-
-@dataclass(frozen=True, eq=False)
-class _Moment:
-    """How the AVs of B episodes stand: boxes (B, 5), motions (B, 4), and their routes."""
-
-    boxes: Float64Array
-    motions: Float64Array
-    routes: RouteStates

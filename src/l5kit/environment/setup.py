@@ -396,7 +396,7 @@ class EnvironmentParts:
         view: LogView | CompactView
         if options.observation == "compact":
             assert roads is not None
-            view = CompactView(roads, num_envs)
+            view = CompactView(roads)
         else:
             assert log is not None
             view = LogView(log, self.observation_space_of(log.dataset))

@@ -13,19 +13,19 @@ from gymnasium.vector.utils import batch_space
 from l5kit._types import Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.device.backend import DeviceArray
+from l5kit.device.host_copy import HostCopy
 from l5kit.device.opening import open_backend
+from l5kit.device.tensors import as_device_array
 from l5kit.environment.action_kinds import ModelActions
-from l5kit.environment.device.device_arrays import as_device_array
-from l5kit.environment.device.device_compact_view import DeviceCompactView
-from l5kit.environment.device.device_driving_reward import DeviceDrivingReward
-from l5kit.environment.device.device_env_kernels import IS_BAD, IS_OVER, choose_controls, scale_actions
-from l5kit.environment.device.device_simulation import DeviceModel, DeviceSimulation
-from l5kit.environment.device.host_copy import HostCopy
+from l5kit.environment.actions import choose_controls, scale_actions
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeChoice, read_masked_options
 from l5kit.environment.episode_draws import EpisodeDraws
-from l5kit.environment.observations.compact_view import compact_space
+from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward
+from l5kit.environment.rewards.episode_judge import IS_BAD, IS_OVER, EpisodeArrays, EpisodeJudge
+from l5kit.environment.rewards.step_judge import WorthArrays
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_num_envs
+from l5kit.environment.slots.slot_simulation import MovingModel, SlotSimulation
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
@@ -117,26 +117,29 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         kind, worth = parts.actions(self.num_envs, choice, self.sim_cfg), parts.reward()
         assert isinstance(kind, ModelActions)
         assert isinstance(worth, DrivingReward)
-        self.simulation = DeviceSimulation(
+        self.simulation = SlotSimulation(
             _bank_of(parts, choice),
             self.num_envs,
             model=_model_of(kind),
             drives=IntelligentDriver() if parts.options.others == "idm" else None,
             backend=backend,
         )
-        self._view = DeviceCompactView(self.simulation)
-        self._worth = DeviceDrivingReward(worth, self.simulation, self._view, step_time_s=parts.step_time_s)
+        self._view = CompactView(self.simulation.roads)
+        self._judge = EpisodeJudge(worth, self.simulation, step_time_s=parts.step_time_s)
+        self._worth = WorthArrays(*map(backend.tensor, self._judge.worth))
+        self._episodes = EpisodeArrays(*map(backend.tensor, self._judge.episodes))
         self._names, self._limits, self._grid = worth.terms, _limits_of(kind), kind.grid
         self._controls = backend.zeros((self.num_envs, 2), np.float64)
         self._is_bad = backend.zeros(self.num_envs, np.bool_)
-        self._states = HostCopy(self._worth.states)
+        self._seen = backend.tensor(self._view.memory)
+        self._states = HostCopy(self._episodes.states)
         self._draws = EpisodeDraws(choice, self.num_envs)
         self.scene_indices: Int64Array = np.zeros(self.num_envs, np.int64)
         self.first_frames: Int64Array = np.zeros(self.num_envs, np.int64)
         self._last_frames: Int64Array = np.zeros(self.num_envs, np.int64)
         self._last_on_device: DeviceArray = backend.zeros(self.num_envs, np.int64)
         self._has_begun = False
-        self.single_observation_space: spaces.Space[Any] = compact_space(self._view.layout)
+        self.single_observation_space: spaces.Space[Any] = self._view.space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.single_action_space = kind.space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
@@ -175,7 +178,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self._start(every, wanted)
         self._look_and_judge()
         self._has_begun = True
-        return self._handed(self._view.memory), {}
+        return self._handed(self._seen), {}
 
     def step(
         self, actions: torch.Tensor
@@ -201,13 +204,12 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
         given = self._actions_of(actions)
         is_over = self._ended()
-        self.simulation.step(self._controls_of(given))
+        self.simulation.move(self._controls_of(given))
         if is_over.any():
             self._start(np.flatnonzero(is_over), {})
         self._look_and_judge()
-        worth = self._worth
-        ends = self._handed(worth.is_terminated), self._handed(worth.is_truncated)
-        return self._handed(self._view.memory), self._handed(worth.totals), *ends, self._infos()
+        ends = self._handed(self._episodes.is_terminated), self._handed(self._episodes.is_truncated)
+        return self._handed(self._seen), self._handed(self._worth.totals), *ends, self._infos()
 
     def _actions_of(self, actions: torch.Tensor) -> DeviceArray:
         """Return actions as kernels take them."""
@@ -246,21 +248,21 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
     def _start(self, slots: Int64Array, wanted: Mapping[str, int]) -> None:
         """Start episodes in slots (B,)."""
         scenes, first_frames, num_frames = self._draws.draw(slots, wanted)
-        self.simulation.reset(scenes, first_frames + FIRST_FRAME, slots)
+        self.simulation.begin(scenes, first_frames + FIRST_FRAME, slots)
         self.scene_indices[slots], self.first_frames[slots] = scenes, first_frames
         self._last_frames[slots] = first_frames + num_frames - 1
         self.simulation.backend.put(self._last_on_device, 0, self._last_frames)
 
     def _look_and_judge(self) -> None:
         """Look at all environments, judge the step that they have done, and ask how they stand."""
-        self._view.look()
-        self._worth.judge(self._last_on_device, self._is_bad)
+        self._view.look(self.simulation.slots, self.simulation.avs)
+        self._judge.judge(self._last_on_device, self._is_bad)
         self._states.begin()
 
     def _infos(self) -> dict[str, Any]:
         """Return what there is to tell of a step."""
-        worth, names = self._worth, ["tot", *self._names]
-        terms, sums, failures = self._handed(worth.terms), self._handed(worth.sums), self._handed(worth.failures)
+        worth, names, sums = self._worth, ["tot", *self._names], self._handed(self._episodes.sums)
+        terms, failures = self._handed(worth.terms), self._handed(worth.failures)
         infos: dict[str, Any] = {"reward_tot": self._handed(worth.totals)}
         infos |= {f"reward_{name}": terms[:, place] for place, name in enumerate(self._names)}
         infos |= {f"is_{name}": failures[:, place] for place, name in enumerate(FAILURES)}
@@ -278,7 +280,7 @@ def _bank_of(parts: EnvironmentParts, choice: EpisodeChoice) -> SceneBank:
     return bank
 
 
-def _model_of(kind: ModelActions) -> DeviceModel:
+def _model_of(kind: ModelActions) -> MovingModel:
     """Return what moves AVs."""
     model = kind.model
     assert isinstance(model, Unicycle | InvertibleBicycle | KinematicBicycle)

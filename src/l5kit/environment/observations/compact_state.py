@@ -215,7 +215,7 @@ def write_compact_state(
         row: The observation, (D,).
         sizes: The layout.
         points: The lanes.
-        vehicle: Box of the vehicle, (5,), and its speed, acceleration and steering, (3,).
+        vehicle: Box of the vehicle, (5,), and its speed, acceleration and, last of all, steering, (3 or more,).
         own: Its slot, and its own row of the road users, -1 for an AV.
         rows: Road users of all slots.
         egos: AVs of all slots.
@@ -256,7 +256,7 @@ def _write_surroundings(
     Args:
         row: The observation, (D,).
         sizes: The layout.
-        vehicle: Box of the vehicle, (5,), and its speed, acceleration and steering, (3,).
+        vehicle: Box of the vehicle, (5,), and its speed, acceleration and, last of all, steering, (3 or more,).
         own: Its slot, and its own row of the road users, -1 for an AV.
         rows: Road users of all slots.
         egos: AVs of all slots.
@@ -272,7 +272,7 @@ def _write_surroundings(
     reach_m, length_m, speed_mps = sizes[4], box[3], motion[0]
     frame = (box[0], box[1], math.cos(box[2]), math.sin(box[2]))
     row[0], row[1] = _clip(speed_mps / SPEED_SCALE_MPS), _clip(motion[1] / ACCELERATION_SCALE_MPS2)
-    row[2] = _clip(motion[2])
+    row[2] = _clip(motion[len(motion) - 1])
     row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
     if route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2:
         _write_place(row, reach_m, paths, route, (place[0], place[1], place[2]), 0.5 * length_m, ranks)

@@ -6,17 +6,16 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
-from l5kit.environment.rewards.step_faults import FaultMemory, room_for_lanes, surface_arrays, write_faults
+from l5kit.device.opening import open_backend
+from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays
+from l5kit.environment.rewards.step_judge import JudgeRoom, StepArrays, WorthArrays, judge_step
 from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
-from l5kit.environment.rewards.step_terms import Numbers, write_amounts
-from l5kit.environment.rewards.step_worth import FAILURES, TERMS, StepRules, write_worths
+from l5kit.environment.rewards.step_terms import StepRules
+from l5kit.environment.rewards.step_worth import FAILURES, TERMS
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
-from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.red_lights import LightRows, SceneLights
-from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
 
@@ -110,69 +109,38 @@ class DrivingReward:
         unknown = sorted(self.ends_at - set(FAILURES))
         if unknown:
             raise InvalidArgumentError(f"ends_at has {unknown[0]!r}; names are {', '.join(FAILURES)}")
-        self._memory = FaultMemory()
+        self._backend, self._memory = open_backend("cpu"), FaultMemory()
         self.factors: Float64Array = _SIGNS * [getattr(self.weights, name) for name in TERMS]
         self._bounds = as_read_only(np.array(list(COMFORT_BOUNDS.values())))
 
-    def numbers(self, step_time_s: float) -> Numbers:
-        """Return the numbers that amounts of a step are computed with."""
-        weights = self.weights
-        by_expert = weights.progress_reference == "expert"
-        return float(step_time_s), float(weights.most_offset_m), float(weights.least_reference_mps), by_expert
-
     def rules(self, step_time_s: float) -> StepRules:
         """Return what the worth of a step is computed with."""
+        weights = self.weights
         ends = np.array([name in self.ends_at for name in FAILURES])
-        return StepRules(float(step_time_s), as_read_only(self.factors), as_read_only(ends))
+        return StepRules(
+            step_s=float(step_time_s),
+            tolerated_m=float(weights.most_offset_m),
+            least_mps=float(weights.least_reference_mps),
+            by_expert=weights.progress_reference == "expert",
+            bounds=self._bounds,
+            factors=as_read_only(self.factors),
+            ends=as_read_only(ends),
+        )
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
         """Begin episodes in slots (B,); who overlaps the AV there is remembered as having collided."""
-        self._memory.forget(slots)
-        self._find_faults(slots, step)
+        self._judge(slots, step, begins=True)
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
         """Return what a step of slots (B,) is worth, each slot once."""
-        counts, off_road_m, is_close = self._find_faults(slots, step)
-        size, num_terms, num_failures = len(slots), len(TERMS), len(FAILURES)
-        totals, terms, is_failed = np.empty(size), np.empty((size, num_terms)), np.empty(size, np.bool_)
-        failures = np.empty((size, num_failures), np.bool_)
-        rules, amounts = self.rules(step.step_time_s), self._amounts_of(step)
-        write_worths(counts, off_road_m, is_close, amounts, rules, totals, terms, is_failed, failures)
+        totals, terms, failures, is_failed = self._judge(slots, step, begins=False)
         return StepWorth(totals, terms, is_failed, dict(zip(FAILURES, failures.T, strict=True)))
 
-    def _find_faults(self, slots: Int64Array, step: DrivenStep) -> tuple[Int64Array, Float64Array, BoolArray]:
-        """Return collisions (B, 2), distances off the road (B,) and who is close (B,), and remember collisions."""
-        self._memory.make_room(slots, step.rows.starts)
-        counts, off_road_m = np.empty((len(slots), 2), np.int64), np.empty(len(slots))
-        is_close = np.empty(len(slots), np.bool_)
-        write_faults(
-            as_read_only(step.boxes),
-            as_read_only(step.motions),
-            as_read_only(slots),
-            SceneRows(*map(as_read_only, step.rows)),
-            as_read_only(step.track_rows),
-            self._memory.arrays,
-            (surface_arrays(step.driving_map), np.empty(room_for_lanes(step.driving_map, 1), np.int64)[0]),
-            counts,
-            off_road_m,
-            is_close,
-        )
-        return counts, off_road_m, is_close
-
-    def _amounts_of(self, step: DrivenStep) -> Float64Array:
-        """Return how much of the other terms a step has, (B, 5)."""
-        amounts = np.empty((len(step.routes), 5))
-        frames, scenes, lights = step.lights
-        write_amounts(
-            as_read_only(step.boxes),
-            (as_read_only(step.motions_before), as_read_only(step.motions)),
-            (as_read_only(step.places_before), as_read_only(step.places)),
-            (as_read_only(step.expert_arcs_before_m), as_read_only(step.expert_arcs_m)),
-            PathArrays(*map(as_read_only, step.paths)),
-            as_read_only(step.routes),
-            LightRows(as_read_only(frames), as_read_only(scenes), SceneLights(*map(as_read_only, lights))),
-            self.numbers(step.step_time_s),
-            self._bounds,
-            amounts,
-        )
-        return amounts
+    def _judge(self, slots: Int64Array, step: DrivenStep, *, begins: bool) -> WorthArrays:
+        """Return what steps of slots (B,) are worth, or begin to judge there, and remember collisions."""
+        backend, memory, size = self._backend, self._memory, len(slots)
+        memory.make_room(slots, step.rows.starts, forgets=begins)
+        worth, room = WorthArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
+        own = (memory.arrays, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, worth)
+        backend.run(judge_step, size, as_read_only(slots), np.full(size, begins), StepArrays.of(step), *own)
+        return worth

@@ -5,25 +5,24 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.lane_places import is_across_lanes, room_for_lanes
 from l5kit.evaluation.driving.time_to_collision import BEHIND_RAD, STOPPED_MPS, LookAhead, counts_ahead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.driving_map import DrivingMap
-from l5kit.lanes.road_surface import RoadSurface, farthest_corner, named_surface, no_surface, write_corners
-from l5kit.simulation.lanes.lane_following import SceneRows
+from l5kit.lanes.road_surface import RoadSurface, named_surface, no_surface
 
 __all__ = [
+    "AvPlace",
     "CollidedTracks",
+    "FaultArrays",
     "FaultMemory",
-    "farthest_corner",
+    "OtherRows",
     "find_faults",
     "room_for_lanes",
     "surface_arrays",
-    "write_corners",
-    "write_faults",
     "write_rear_axle",
 ]
 
@@ -85,14 +84,17 @@ class FaultMemory:
         """All of it as kernels take it."""
         return FaultArrays(self.tracks, self.num_tracks, self.areas)
 
-    def forget(self, slots: Int64Array) -> None:
-        """Forget what is remembered of slots (B,)."""
-        self._make_slots(slots)
-        self.num_tracks[slots], self.areas[slots] = 0, -1
+    def make_room(self, slots: Int64Array, starts: Int64Array, *, forgets: bool) -> None:
+        """Make room for collisions with all rows of slots (B,).
 
-    def make_room(self, slots: Int64Array, starts: Int64Array) -> None:
-        """Make room for collisions with all rows of slots (B,), whose rows begin at ``starts`` (B + 1,)."""
+        Args:
+            slots: The slots.
+            starts: First of the rows of each, and the end of the last one, (B + 1,).
+            forgets: Whether what is remembered of the slots is forgotten.
+        """
         self._make_slots(slots)
+        if forgets:
+            self.num_tracks[slots], self.areas[slots] = 0, -1
         needed = int((self.num_tracks[slots] + np.diff(starts)).max(initial=0))
         if needed > self.tracks.shape[1]:
             wider = max(needed, 2 * self.tracks.shape[1])
@@ -109,7 +111,7 @@ class FaultMemory:
 
 
 def surface_arrays(driving_map: DrivingMap | None) -> RoadSurface:
-    """Return what :func:`write_faults` reads of a map; without one there are no areas, and nothing is off the road."""
+    """Return what is read of a map; without one there are no areas, and nothing is off the road."""
     return no_surface() if driving_map is None else driving_map.surface
 
 
@@ -224,49 +226,3 @@ def find_faults(
         is_across = is_across_lanes(named_surface(map_parts[0]), corners_m, map_parts[1])
         counts[0 if is_fault_of_ego(kind, is_across) else 1] += 1
     return is_close or counts[0] > 0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def write_faults(
-    boxes: Float64Array,
-    motions: Float64Array,
-    slots: Int64Array,
-    rows: SceneRows,
-    track_rows: Int64Array,
-    memory: FaultArrays,
-    map_parts: tuple[RoadSurface, Int64Array],
-    counts: Int64Array,
-    off_road_m: Float64Array,
-    is_close: BoolArray,
-) -> None:
-    """Write with how many road users AVs collide for the first time, how far off the road they are, and who is close.
-
-    Args:
-        boxes: The AVs, (B, 5).
-        motions: Their speeds, below 0 backwards, and more, (B, 1 or more).
-        slots: The slot of each.
-        rows: The road users of each.
-        track_rows: Numbers of the road users.
-        memory: Of all slots; it has room for all rows.
-        map_parts: The map, and room for what is looked up there, as :func:`room_for_lanes` makes it.
-        counts: Takes the collisions at fault and the others, (B, 2).
-        off_road_m: Takes the distance of the farthest corner from the drivable surface, infinite from half a metre on,
-            0 without a map, (B,).
-        is_close: Takes whether the time to a collision is below what the score wants, or one at fault is there, (B,).
-    """
-    starts, groups, others, velocities_mps = rows
-    corners_m, rear_axle_m = np.empty((4, 2)), np.empty(2)
-    for index in range(len(slots)):
-        slot, box = slots[index], boxes[index]
-        write_corners(box, corners_m)
-        write_rear_axle(box, rear_axle_m)
-        is_close[index] = find_faults(
-            AvPlace(box, abs(motions[index, 0]), corners_m, rear_axle_m),
-            slot,
-            (starts[index], starts[index + 1]),
-            OtherRows(groups, others, velocities_mps, track_rows),
-            (memory.tracks, memory.num_tracks),
-            map_parts,
-            counts[index],
-        )
-        off_road_m[index] = farthest_corner(map_parts[0], corners_m, memory.areas[slot])

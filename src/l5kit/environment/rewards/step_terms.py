@@ -1,18 +1,21 @@
 """Parts of a reward that follow from how AVs move: progress, speed, comfort and red lines, of one step."""
 
 import math
+from typing import NamedTuple
 
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float64Array, NumericArray
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
-from l5kit.lanes.red_lights import RED, LightRows, rank_of_line
+from l5kit.lanes.red_lights import RED, rank_of_line
 from l5kit.simulation.lanes.lane_following import limit_at
 
-__all__ = ["EXCESS_MPS", "MOST_EXCESS", "write_amounts", "write_amounts_of"]
+__all__ = ["EXCESS_MPS", "MOST_EXCESS", "NUM_AMOUNTS", "StepRules", "write_amounts"]
 
 PROGRESS, OFF_ROUTE, SPEED, COMFORT, RED_LIGHT = range(5)
 """Columns of what :func:`write_amounts` writes."""
+
+NUM_AMOUNTS = 5
 
 EXCESS_MPS = 2.23
 """The excess over the limit that counts as one, as in the score."""
@@ -22,8 +25,28 @@ MOST_EXCESS = 3.0
 
 _LARGEST_TURN_RAD = math.pi / 2
 
-Numbers = tuple[float, float, float, bool]
-"""Seconds of a step, most metres beside the route, least m/s of a reference, and whether that is the expert."""
+
+class StepRules(NamedTuple):
+    """What steps are judged by.
+
+    Attributes:
+        step_s: Seconds of a step.
+        tolerated_m: Most metres beside the route.
+        least_mps: Least m/s of a reference.
+        by_expert: Whether the reference is the logged AV.
+        bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
+        factors: What the terms are multiplied by, (number of terms,).
+        ends: Which failures end the task, (number of failures,).
+    """
+
+    step_s: float
+    tolerated_m: float
+    least_mps: float
+    by_expert: bool
+    bounds: Float64Array
+    factors: Float64Array
+    ends: BoolArray
+
 
 Pair = tuple[Float64Array, Float64Array]
 """Values before the step, and after it."""
@@ -68,72 +91,49 @@ def _num_red_lines(paths: PathArrays, route: int, front_before_m: float, front_m
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def write_amounts(
-    boxes: Float64Array,
+    box: Float64Array,
     motions: Pair,
     places: Pair,
-    expert_arcs_m: Pair,
-    paths: PathArrays,
-    routes: Int64Array,
-    lights: LightRows,
-    numbers: Numbers,
-    bounds: Float64Array,
-    amounts: Float64Array,
-) -> None:
-    """Write how much of each part of a reward a step of B slots has.
-
-    Args:
-        boxes: The AVs, (B, 5).
-        motions: Speeds, accelerations along, yaw rates, and more, (B, 3 or more).
-        places: Where on their routes they are, (B, 3).
-        expert_arcs_m: Where the logged AVs are, (B,).
-        paths: All paths.
-        routes: The path of each AV.
-        lights: The lights of the slots.
-        numbers: See :data:`Numbers`.
-        bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
-        amounts: Takes seconds times a share for all columns but the last, and red lines that were passed, (B, 5).
-    """
-    starts = lights.lights.starts
-    for index in range(len(routes)):
-        ranks = lights.lights.ranks[starts[lights.frames[index]] : starts[lights.frames[index] + 1]]
-        write_amounts_of(
-            index, boxes, motions, places, expert_arcs_m, paths, routes[index], ranks, numbers, bounds, amounts[index]
-        )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def write_amounts_of(
-    index: int,
-    boxes: Float64Array,
-    motions: Pair,
-    places: Pair,
-    expert_arcs_m: Pair,
+    expert_arcs_m: tuple[float, float],
     paths: PathArrays,
     route: int,
     ranks: NumericArray,
-    numbers: Numbers,
-    bounds: Float64Array,
+    rules: StepRules,
     amounts: Float64Array,
 ) -> None:
-    """Write the amounts of one slot, (5,), with the lights of its scene; else as :func:`write_amounts`."""
-    step_s, tolerated_m, least_mps, by_expert = numbers
-    place, before = places[1][index], places[0][index]
+    """Write how much of each part of a reward a step of an AV has.
+
+    Args:
+        box: The AV, (5,).
+        motions: Speed, acceleration along, yaw rate, and more, (3 or more,).
+        places: Where on its route it is, (3,).
+        expert_arcs_m: Where the logged AV was, and is.
+        paths: All paths.
+        route: Its path.
+        ranks: The lights of its scene.
+        rules: What the step is judged by.
+        amounts: Takes seconds times a share for all columns but the last, and red lines that were passed, (5,).
+    """
+    (before, place), step_s = places, rules.step_s
     has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
     limit_mps = limit_at(paths, route, place[0]) if has_path else UNKNOWN_LIMIT_MPS
-    is_on = has_path and _is_on_route(place, tolerated_m) and _is_on_route(before, tolerated_m)
+    is_on = has_path and _is_on_route(place, rules.tolerated_m) and _is_on_route(before, rules.tolerated_m)
+
+    # progress as a part of the way of the reference, which is that at the limit, or that of the logged AV
     reference_m = limit_mps * step_s
-    if by_expert:
-        reference_m = expert_arcs_m[1][index] - expert_arcs_m[0][index]
+    if rules.by_expert:
+        reference_m = expert_arcs_m[1] - expert_arcs_m[0]
     gain = 0.0
     if is_on and math.isfinite(place[0] - before[0]):
-        gain = (place[0] - before[0]) / max(reference_m, least_mps * step_s)
+        gain = (place[0] - before[0]) / max(reference_m, rules.least_mps * step_s)
     amounts[PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
-    amounts[OFF_ROUTE] = 0.0 if _is_on_route(place, tolerated_m) or not has_path else step_s
-    excess = (abs(motions[1][index, 0]) - limit_mps) / EXCESS_MPS
+
+    amounts[OFF_ROUTE] = 0.0 if _is_on_route(place, rules.tolerated_m) or not has_path else step_s
+    excess = (abs(motions[1][0]) - limit_mps) / EXCESS_MPS
     amounts[SPEED] = step_s * min(max(excess, 0.0), MOST_EXCESS)
-    amounts[COMFORT] = step_s * _discomfort(motions[0][index], motions[1][index], step_s, bounds)
+    amounts[COMFORT] = step_s * _discomfort(motions[0], motions[1], step_s, rules.bounds)
     amounts[RED_LIGHT] = 0.0
     if is_on:
-        half_m = 0.5 * boxes[index, 3]
+        half_m = 0.5 * box[3]
         fronts = before[0] + half_m, place[0] + half_m
         amounts[RED_LIGHT] = _num_red_lines(paths, route, fronts[0], fronts[1], ranks)

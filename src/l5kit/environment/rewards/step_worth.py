@@ -1,13 +1,12 @@
 """Worth of steps by the driving reward: terms and their sum, what went wrong, and whether that ends the task."""
 
-from typing import NamedTuple
-
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.environment.rewards.step_terms import StepRules
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 
-__all__ = ["FAILURES", "TERMS", "StepRules", "write_worth", "write_worths"]
+__all__ = ["FAILURES", "TERMS", "write_worth"]
 
 FAILURES = ("collision", "contact", "off_road", "red_light")
 """What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed."""
@@ -21,20 +20,6 @@ TERMS = (
 _OFF_ROAD_M = MOST_OFF_ROAD_M
 _COLLISION, _CONTACT, _OFF, _RED = range(len(FAILURES))
 _END = TERMS.index("end")
-
-
-class StepRules(NamedTuple):
-    """What steps are judged by.
-
-    Attributes:
-        step_s: Seconds of a step.
-        factors: What the terms are multiplied by, (number of terms,).
-        ends: Which failures end the task, (number of failures,).
-    """
-
-    step_s: float
-    factors: Float64Array
-    ends: BoolArray
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -75,22 +60,3 @@ def write_worth(
         terms[column] *= rules.factors[column]
         total += terms[column]
     return total, is_failed
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def write_worths(
-    counts: Int64Array,
-    off_road_m: Float64Array,
-    is_close: BoolArray,
-    amounts: Float64Array,
-    rules: StepRules,
-    totals: Float64Array,
-    terms: Float64Array,
-    is_failed: BoolArray,
-    failures: BoolArray,
-) -> None:
-    """Write what steps of B slots are worth; arguments as for :func:`write_worth`, with B rows."""
-    for slot in range(len(counts)):
-        totals[slot], is_failed[slot] = write_worth(
-            counts[slot], off_road_m[slot], is_close[slot], amounts[slot], rules, terms[slot], failures[slot]
-        )

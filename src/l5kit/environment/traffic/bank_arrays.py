@@ -24,13 +24,6 @@ class EgoLog(NamedTuple):
     arcs_m: DeviceArray
 
 
-class _OfPaths(NamedTuple):
-    """Track of each path, and its last frame."""
-
-    tracks: DeviceArray
-    last_frames: DeviceArray
-
-
 @dataclass(frozen=True, eq=False)
 class BankArrays:
     """The arrays of a :class:`~l5kit.environment.traffic.scene_bank.SceneBank`, which says what is in them.
@@ -68,12 +61,9 @@ class BankArrays:
             bank.paths,
             EgoLog(bank.ego_poses, bank.ego_motion, bank.expert_arcs_m),
             bank.lights,
-            _OfPaths(bank.path_tracks, bank.path_last_frames),
+            (bank.path_tracks, bank.path_last_frames),
         )
-        if not backend.is_serial:
-            sent = iter(backend.upload([array for named in arrays for array in named]))
-            arrays = tuple(type(named)(*(next(sent) for _ in named)) for named in arrays)
-        scenes, rows, paths, ego, lights, (path_tracks, path_last_frames) = arrays
+        scenes, rows, paths, ego, lights, (path_tracks, path_last_frames) = backend.shared(arrays)
         return cls(
             num_scenes=len(bank),
             most_rows=int(np.diff(bank.rows.starts).max(initial=0)),

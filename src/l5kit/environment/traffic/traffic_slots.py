@@ -159,7 +159,7 @@ class TrafficSlots:
         )
         self.seats = self._make_seats()
         self.room = self._make_room()
-        self._memory = self.make_row_memory(0)
+        self._memory = self._make_memory(0, 0)
         backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
@@ -279,25 +279,25 @@ class TrafficSlots:
             InvalidArgumentError: ``slots`` has another type, or is on another device.
             IndexOutOfRangeError: There is no such slot, or nothing has started in it; on the processor.
         """
-        given = self._slots_of(slots)
+        return self.rows_of(self._slots_of(slots))
+
+    def rows_of(self, slots: DeviceArray) -> TrafficRows:
+        """Do what :meth:`rows` does, with an array of the backend, and without a look at it."""
         if not self.backend.is_serial:
-            memory = self.make_row_memory(len(given))
-            self.write_rows(given, memory)
-            return memory.rows
-        frames = self.bank.frame_starts[self.bank_rows[given]] + self.frames[given]
+            if len(slots) != self._memory.sizes.shape[0]:
+                self._memory = self._make_memory(len(slots), len(slots) * self.most)
+            self.write_rows(slots, self._memory)
+            return self._memory.rows
+        frames = self.bank.frame_starts[self.bank_rows[slots]] + np.maximum(self.frames[slots], 0)
         of_log = self.bank.rows.starts[frames + 1] - self.bank.rows.starts[frames]
-        most = int(of_log.sum() + self.places.num_driven[given].sum())
+        most = int(of_log.sum() + self.places.num_driven[slots].sum())
         if most > len(self._memory.found.groups):
             self._memory = self._make_memory(0, most + most // 4)
-        memory = RowMemory(np.empty(len(given), np.int64), np.empty(len(given) + 1, np.int64), self._memory.found)
-        self.write_rows(given, memory)
+        memory = RowMemory(np.empty(len(slots), np.int64), np.empty(len(slots) + 1, np.int64), self._memory.found)
+        self.write_rows(slots, memory)
         groups, boxes, velocities_mps, tracks = memory.found
         end = int(memory.starts[-1])
         return TrafficRows(memory.sizes, memory.starts, groups[:end], boxes[:end], velocities_mps[:end], tracks[:end])
-
-    def make_row_memory(self, size: int) -> RowMemory:
-        """Return room for the agents of some slots, whoever is there."""
-        return self._make_memory(size, size * self.most)
 
     def write_rows(self, slots: DeviceArray, memory: RowMemory) -> None:
         """Do what :meth:`rows` does, with arrays of the backend: slots (B,), and room for their agents."""
@@ -354,7 +354,7 @@ class TrafficSlots:
         if not self.backend.is_serial:
             import torch
 
-            from l5kit.environment.device.device_arrays import as_device_array
+            from l5kit.device.tensors import as_device_array
 
             return as_device_array(name, given, shape, self.backend, dtype=getattr(torch, dtype))
         array = np.ascontiguousarray(given, dtype)

@@ -1,11 +1,11 @@
-"""Device arrays from outside: tensors of torch as kernels take them, checked."""
+"""Tensors of torch from outside as kernels of a device take them, checked."""
 
 import torch
 
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["as_device_array", "as_device_slots"]
+__all__ = ["as_device_array"]
 
 
 def as_device_array(
@@ -29,12 +29,3 @@ def as_device_array(
             f"{shape} on {backend.device}"
         )
     return backend.array(tensor.contiguous())
-
-
-def as_device_slots(slots: torch.Tensor, backend: Backend) -> DeviceArray:
-    """Return numbers of slots as kernels take them.
-
-    Raises:
-        InvalidArgumentError: They are not int64 of shape (B,) on the device.
-    """
-    return as_device_array("slots", slots, (slots.numel(),), backend, dtype=torch.int64)

@@ -1,39 +1,38 @@
-"""Device simulation: AVs and road users of many scenes, moved and checked on a device in each step."""
+"""Slot simulation: AVs and road users of many scenes, all moved and checked in one step, also on a device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray
+from l5kit.device.tensors import as_device_array
 from l5kit.environment.actors.logged_start import states_at_start
-from l5kit.environment.device.device_arrays import as_device_array
-from l5kit.environment.device.device_simulation_kernels import (
+from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
+from l5kit.environment.rewards.step_faults import surface_arrays
+from l5kit.environment.slots.av_steps import (
     BICYCLE,
     CURVATURE,
     NUM_NUMBERS,
     REPLAY,
     UNICYCLE,
-    AvArrays,
     check_avs,
     move_avs,
     start_avs,
 )
-from l5kit.environment.rewards.step_faults import surface_arrays
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots, require_scenes
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle
 
-__all__ = ["AvArrays", "DeviceModel", "DeviceSimulation", "StepResult"]
+__all__ = ["MovingModel", "SlotSimulation", "StepResult"]
 
-DeviceModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
-"""A vehicle model that moves AVs on a device."""
+MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
+"""A vehicle model that moves AVs here."""
 
 _KINDS = {Unicycle: UNICYCLE, InvertibleBicycle: CURVATURE, KinematicBicycle: BICYCLE}
 
@@ -65,26 +64,27 @@ class StepResult:
         return StepResult(*(getattr(self, each.name).clone() for each in fields(self)))
 
 
-class DeviceSimulation:
-    """N scenes on a device, all of which make each step at the same time.
+class SlotSimulation:
+    """N scenes, all of which make each step at the same time, on the processor or a device.
 
     The AV is where the log has it, or is driven by actions through a vehicle model. Road users are those of
-    :class:`~l5kit.environment.traffic.traffic_slots.TrafficSlots`. Nothing comes back to the processor unless somebody
-    looks at a result. All calls belong in one stream of torch.
+    :class:`~l5kit.environment.episode_roads.EpisodeRoads`, as in all environments. Nothing comes back to the processor
+    from a device unless somebody looks at a result. All calls belong in one stream of torch.
 
     Args:
-        bank: The scenes, which are copied to the device; all that are to be driven must be prepared.
+        bank: The scenes, which are copied to a device; all that are to be driven must be prepared.
         num_slots: N, at least 1.
         model: How actions move AVs; None to replay them.
         drives: Who drives other vehicles; None to replay all agents.
-        backend: The device, as :func:`l5kit.device.opening.open_backend` opens it.
+        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
 
     Attributes:
         bank: As above.
         model: As above.
         backend: As above.
-        traffic: The road users.
+        roads: The road users and the routes.
         avs: The AVs, as kernels take them.
+        is_new: Which AVs have done no step, as kernels take it, bool (N,).
 
     Raises:
         InvalidArgumentError: The bank has no scenes, no paths for the driver, or was made with another speed limit,
@@ -96,40 +96,33 @@ class DeviceSimulation:
         bank: SceneBank,
         num_slots: int,
         *,
-        model: DeviceModel | None,
+        model: MovingModel | None,
         drives: IntelligentDriver | None,
         backend: Backend,
     ) -> None:
         require_scenes(bank)
         self._step_s = float(bank.log.facts.step_time_s)
         self._mover = _mover_of(model, self._step_s)
-        self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend)
+        self.roads = EpisodeRoads(bank, num_slots, drives=drives, backend=backend)
         self.bank, self.model, self.backend = bank, model, backend
         self._bank_rows = {scene: row for row, scene in enumerate(bank.scenes.tolist())}
-        self._every = backend.upload_one(np.arange(num_slots))
         length_m, width_m, _ = bank.log.facts.ego_extent_m
-        self._size_m = (float(length_m), float(width_m))
+        self._length_m = float(length_m)
         self.avs = AvArrays(
-            boxes=backend.upload_one(np.tile([0.0, 0.0, 0.0, *self._size_m], (num_slots, 1))),
+            boxes=backend.upload_one(np.tile([0.0, 0.0, 0.0, length_m, width_m], (num_slots, 1))),
             velocities_mps=backend.zeros((num_slots, 2), np.float64),
-            motions=backend.zeros((num_slots, 3), np.float64),
-            num_starts=backend.zeros(num_slots, np.int64),
+            motions=backend.zeros((num_slots, 4), np.float64),
+            motions_before=backend.zeros((num_slots, 4), np.float64),
         )
+        self.is_new: DeviceArray = backend.zeros(num_slots, np.bool_)
+        self._is_over: DeviceArray = backend.full(num_slots, True, np.bool_)
         self._no_actions = backend.zeros((num_slots, 2), np.float64)
-        self._surface = _upload_surface(None if bank.road is None else bank.road.driving, backend)
-        self._corners = (
-            backend.zeros((num_slots, 4, 2), np.float64),
-            backend.full((num_slots, 4), -1, np.int64),
-        )
-        self._found = (
-            backend.zeros(num_slots, np.bool_),
-            backend.zeros(num_slots, np.float64),
-            backend.full(num_slots, True, np.bool_),
-        )
-        boxes, motions = backend.tensor(self.avs.boxes), backend.tensor(self.avs.motions)
-        is_collided, off_road_m, is_over = (backend.tensor(array) for array in self._found)
-        num_driven = backend.tensor(self.traffic.places.num_driven)
-        self._result = StepResult(boxes[:, :3], motions[:, 0], is_collided, off_road_m, is_over, num_driven)
+        self._surface = backend.shared(surface_arrays(self.roads.driving_map))
+        self._corners_m = backend.zeros((num_slots, 4, 2), np.float64)
+        self._areas = backend.full((num_slots, 4), -1, np.int64)
+        self._found = (backend.zeros(num_slots, np.bool_), backend.zeros(num_slots, np.float64))
+        found = [backend.tensor(array) for array in (*self._found, self._is_over, self.traffic.places.num_driven)]
+        self._result = StepResult(self.boxes[:, :3], self.motions[:, 0], *found)
         backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
@@ -142,18 +135,18 @@ class DeviceSimulation:
 
     @property
     def motions(self) -> torch.Tensor:
-        """Their speeds in m/s, accelerations in m/s2 and steering in rad, float64 (N, 3); not a copy."""
+        """Their speeds, accelerations, yaw rates and steering, as in ``avs``, float64 (N, 4); not a copy."""
         return self.backend.tensor(self.avs.motions)
 
     @property
-    def map_checks(self) -> tuple[tuple[Any, ...], DeviceArray, DeviceArray]:
-        """The drivable surface, corners of all AVs, (N, 4, 2), and how far off the road they are, (N,), for kernels."""
-        return self._surface, self._corners[0], self._found[1]
+    def traffic(self) -> TrafficSlots:
+        """The road users."""
+        return self.roads.traffic
 
     @property
     def slots(self) -> DeviceArray:
-        """All slots, int64 (N,), as kernels take them."""
-        return self._every
+        """All slots, as kernels take them."""
+        return self.roads.every
 
     def reset(
         self,
@@ -175,6 +168,16 @@ class DeviceSimulation:
             IndexOutOfRangeError: There is no such slot or frame, or a scene is not prepared.
             InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was uploaded.
         """
+        self._check(self.begin(scene_indices, frame_indices, slots))
+        return self._result
+
+    def begin(
+        self,
+        scene_indices: Sequence[int] | Int64Array,
+        frame_indices: Sequence[int] | Int64Array,
+        slots: Sequence[int] | Int64Array | None = None,
+    ) -> DeviceArray:
+        """Do what :meth:`reset` does, without a look at how AVs stand, and return the slots as kernels take them."""
         self.traffic.arrays.require_same(self.bank, self.backend)
         chosen = np.arange(len(self)) if slots is None else np.asarray(slots, np.int64)
         frames, scenes = np.asarray(frame_indices, np.int64), np.asarray(scene_indices, np.int64)
@@ -185,9 +188,12 @@ class DeviceSimulation:
             )
         bank_rows = self._rows_of(scenes)
         self._require_frames(bank_rows, frames)
-        self.traffic.start(chosen, bank_rows, frames)
-        self._start(chosen, self._states_at(bank_rows, frames))
-        return self._result
+        self.roads.start(chosen, bank_rows, frames)
+        of_slots, states = self.backend.upload([chosen, self._states_at(bank_rows, frames)])
+        of_scenes = (self.traffic.places, self.traffic.arrays.scenes)
+        self.backend.run(start_avs, len(chosen), of_slots, states, *of_scenes, self.avs, self.is_new, self._is_over)
+        self.roads.enter(of_slots, self.avs, begins=True)
+        return of_slots
 
     def step(self, actions: torch.Tensor | None = None) -> StepResult:
         """Move all scenes one frame on, but for those that are over, and return how they stand.
@@ -199,29 +205,25 @@ class DeviceSimulation:
         Raises:
             InvalidArgumentError: Actions are missing, or not wanted, or of another shape or type, or on another device.
         """
-        given, traffic, bank = self._actions_of(actions), self.traffic, self.traffic.arrays
-        avs = self.avs
-        traffic.move(self._every, (avs.boxes, avs.velocities_mps))
-        places, is_over = traffic.places, self._found[2]
-        self.backend.run(move_avs, len(self), places, bank.scenes, bank.ego, is_over, avs, given, self._mover)
-        traffic.let_in(self._every, avs.boxes)
-        self._check(self._every)
+        self.move(actions)
+        self._check(self.slots)
         return self._result
 
-    def _start(self, slots: Int64Array, states: Float64Array) -> None:
-        """Put AVs of slots (B,) where they start, let others in, and check them."""
-        boxes = np.column_stack([states[:, :3], np.tile(self._size_m, (len(slots), 1))])
-        of_slots, of_states, of_boxes = self.backend.upload([slots, states, boxes])
-        self.backend.run(start_avs, len(slots), of_slots, of_states, self.avs, self._corners[1])
-        self.traffic.let_in(of_slots, of_boxes)
-        self._check(of_slots)
+    def move(self, actions: torch.Tensor | None = None) -> None:
+        """Do what :meth:`step` does, without a look at how AVs stand."""
+        given, traffic = self._actions_of(actions), self.traffic
+        self.roads.leave(self.slots, self.avs)
+        of_bank = (traffic.arrays.scenes, traffic.arrays.ego)
+        own = (self.avs, self.is_new, self._is_over)
+        self.backend.run(move_avs, len(self), traffic.places, *of_bank, *own, given, self._mover)
+        self.roads.enter(self.slots, self.avs, begins=False)
 
     def _check(self, slots: DeviceArray) -> None:
         """Write how AVs of slots (B,) stand."""
-        traffic, boxes = self.traffic, self.avs.boxes
-        bank, places, seats, room = traffic.arrays, traffic.places, traffic.seats, traffic.room
-        arguments = (slots, places, bank.scenes, bank.rows, seats, room, self._surface, boxes)
-        self.backend.run(check_avs, len(slots), *arguments, self._corners, self._found)
+        traffic, bank = self.traffic, self.traffic.arrays
+        of_traffic = (traffic.places, bank.scenes, bank.rows, traffic.seats, traffic.room)
+        places = (self.avs.boxes, self._corners_m, self._areas)
+        self.backend.run(check_avs, len(slots), slots, *of_traffic, self._surface, *places, *self._found)
 
     def _rows_of(self, scenes: Int64Array) -> Int64Array:
         """Return where scenes of the log are in the bank."""
@@ -243,13 +245,13 @@ class DeviceSimulation:
             raise IndexOutOfRangeError(f"{name} has {int(frames[place])}; it may be {first} to {int(ends[place]) - 1}")
 
     def _states_at(self, bank_rows: Int64Array, frames: Int64Array) -> Float64Array:
-        """Return x, y, yaw, speed, acceleration and steering of AVs that start, (B, 6)."""
-        rows = self.bank.frame_starts[bank_rows] + frames
+        """Return x, y, yaw, speed, acceleration, yaw rate and steering of AVs that start, (B, 7)."""
+        rows, poses = self.bank.frame_starts[bank_rows] + frames, self.bank.ego_poses
         if self.model is None:
-            return np.column_stack([self.bank.ego_poses[rows], self.bank.ego_motion[rows][:, [0, 1, 3]]])
-        poses = self.bank.ego_poses
-        states, _ = states_at_start(poses[rows - 1], poses[rows], length_m=self._size_m[0], step_time_s=self._step_s)
-        motion = (states.speeds_mps, states.accelerations_mps2, states.steering_rad)
+            return np.column_stack([poses[rows], self.bank.ego_motion[rows]])
+        before, after = poses[rows - 1], poses[rows]
+        states, yaw_rates = states_at_start(before, after, length_m=self._length_m, step_time_s=self._step_s)
+        motion = (states.speeds_mps, states.accelerations_mps2, yaw_rates, states.steering_rad)
         return np.column_stack([states.positions_m, states.yaws_rad, *motion])
 
     def _actions_of(self, actions: torch.Tensor | None) -> DeviceArray:
@@ -266,7 +268,7 @@ class DeviceSimulation:
         return as_device_array("actions", doubles, (len(self), 2), self.backend)
 
 
-def _mover_of(model: DeviceModel | None, step_time_s: float) -> tuple[int, tuple[float, ...], float]:
+def _mover_of(model: MovingModel | None, step_time_s: float) -> tuple[int, tuple[float, ...], float]:
     """Return what moves AVs, as kernels take it: its kind, its numbers, as many for each, and seconds of a step."""
     if model is None:
         return REPLAY, (0.0,) * NUM_NUMBERS, step_time_s
@@ -277,12 +279,3 @@ def _mover_of(model: DeviceModel | None, step_time_s: float) -> tuple[int, tuple
         )
     numbers = model.numbers(step_time_s) if isinstance(model, KinematicBicycle) else model.numbers()
     return kind, numbers + (0.0,) * (NUM_NUMBERS - len(numbers)), step_time_s
-
-
-def _upload_surface(driving_map: DrivingMap | None, backend: Backend) -> tuple[Any, ...]:
-    """Return the drivable surface on a device, in the order of ``SurfaceArrays``."""
-    grid, points_m, starts, is_in_junction, ahead = surface_arrays(driving_map)
-    bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows = grid
-    arrays = (bounds_m, origin_m, cell_m, cell_starts, cell_rows, points_m, starts, is_in_junction, *ahead)
-    bounds, origin, cell, firsts, rows, *others, ahead_starts, ahead_rows = backend.upload(arrays)
-    return (bounds, radius_m, origin, cell, num_cells, firsts, rows), *others, (ahead_starts, ahead_rows)

@@ -1,0 +1,203 @@
+"""Judge of steps: what steps of AVs are worth by the driving reward, one item an AV, on the processor or a device."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import as_read_only
+from l5kit.device.backend import Backend, DeviceArray
+from l5kit.environment.rewards.step_faults import (
+    AvPlace,
+    FaultArrays,
+    OtherRows,
+    find_faults,
+    room_for_lanes,
+    write_rear_axle,
+)
+from l5kit.environment.rewards.step_reward import DrivenStep
+from l5kit.environment.rewards.step_terms import NUM_AMOUNTS, StepRules, write_amounts
+from l5kit.environment.rewards.step_worth import FAILURES, TERMS, write_worth
+from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corners
+from l5kit.simulation.lanes.lane_following import SceneRows
+
+__all__ = ["JudgeRoom", "StepArrays", "WorthArrays", "judge_step"]
+
+
+class StepArrays(NamedTuple):
+    """What is asked for of a step of B slots, as kernels take it; :class:`DrivenStep` says what most of it is.
+
+    Attributes:
+        boxes: As there, like the next ones.
+        motions: How the AVs move.
+        motions_before: How they moved.
+        places: Where they are on their routes.
+        places_before: Where they were.
+        expert_arcs_m: Where the logged AVs are.
+        expert_arcs_before_m: Where they were.
+        rows: Road users.
+        sizes: How many there are of each slot, from its first row on, int64 (B,).
+        track_rows: Numbers of them.
+        paths: All paths.
+        routes: The path of each AV.
+        light_frames: The frame of the lights of each slot, int64 (B,).
+        light_starts: First light of each frame and the end of the last one.
+        light_ranks: The lights of all frames.
+    """
+
+    boxes: Float64Array
+    motions: Float64Array
+    motions_before: Float64Array
+    places: Float64Array
+    places_before: Float64Array
+    expert_arcs_m: Float64Array
+    expert_arcs_before_m: Float64Array
+    rows: SceneRows
+    sizes: Int64Array
+    track_rows: Int64Array
+    paths: PathArrays
+    routes: Int64Array
+    light_frames: Int64Array
+    light_starts: Int64Array
+    light_ranks: NumericArray
+
+    @classmethod
+    def of(cls, step: DrivenStep) -> "StepArrays":
+        """Return those of a step, all read-only, so that the kernel is compiled once."""
+        return cls(
+            boxes=as_read_only(step.boxes),
+            motions=as_read_only(step.motions),
+            motions_before=as_read_only(step.motions_before),
+            places=as_read_only(step.places),
+            places_before=as_read_only(step.places_before),
+            expert_arcs_m=as_read_only(step.expert_arcs_m),
+            expert_arcs_before_m=as_read_only(step.expert_arcs_before_m),
+            rows=SceneRows(*map(as_read_only, step.rows)),
+            sizes=as_read_only(np.diff(step.rows.starts)),
+            track_rows=as_read_only(step.track_rows),
+            paths=PathArrays(*map(as_read_only, step.paths)),
+            routes=as_read_only(step.routes),
+            light_frames=as_read_only(step.lights.frames),
+            light_starts=as_read_only(step.lights.lights.starts),
+            light_ranks=as_read_only(step.lights.lights.ranks),
+        )
+
+
+class JudgeRoom(NamedTuple):
+    """Room for what is looked up of R slots that are judged at the same time; item n has the row n modulo R.
+
+    Attributes:
+        counts: Collisions, (R, 2).
+        amounts: Parts of the reward, (R, NUM_AMOUNTS).
+        lanes: Lanes of the map, (R, any).
+        corners_m: Corners of AVs, (R, 4, 2).
+        rear_axles_m: Middles of their rear axles, (R, 2).
+    """
+
+    counts: Int64Array
+    amounts: Float64Array
+    lanes: Int64Array
+    corners_m: Float64Array
+    rear_axles_m: Float64Array
+
+    @classmethod
+    def make(cls, backend: Backend, size: int, driving_map: DrivingMap | None) -> "JudgeRoom":
+        """Return room on a device, of one slot where one is judged after the other."""
+        size = 1 if backend.is_serial else size
+        return cls(
+            counts=backend.empty((size, 2), np.int64),
+            amounts=backend.empty((size, NUM_AMOUNTS), np.float64),
+            lanes=backend.empty(room_for_lanes(driving_map, size), np.int64),
+            corners_m=backend.empty((size, 4, 2), np.float64),
+            rear_axles_m=backend.empty((size, 2), np.float64),
+        )
+
+
+class WorthArrays(NamedTuple):
+    """What steps of B slots are worth, with T terms and K failures.
+
+    Attributes:
+        totals: The reward, float64 (B,).
+        terms: Its parts, float64 (B, T).
+        failures: What went wrong, bool (B, K).
+        is_failed: Whether that ends the task, bool (B,).
+    """
+
+    totals: DeviceArray
+    terms: DeviceArray
+    failures: DeviceArray
+    is_failed: DeviceArray
+
+    @classmethod
+    def make(cls, backend: Backend, size: int) -> "WorthArrays":
+        """Return zeros on a device."""
+        return cls(
+            totals=backend.zeros(size, np.float64),
+            terms=backend.zeros((size, len(TERMS)), np.float64),
+            failures=backend.zeros((size, len(FAILURES)), np.bool_),
+            is_failed=backend.zeros(size, np.bool_),
+        )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write what a step of an AV is worth, nothing where an episode begins: who overlaps the AV there has collided.
+
+    Arguments: slots (B,), and whether their episodes begin; the StepArrays; FaultArrays of all slots, with room for all
+    rows, changed; the map, as :func:`named_surface` takes it; StepRules; JudgeRoom; WorthArrays, which are written.
+    """
+    slots, is_new, step, memory, surface, rules, room, worth = arguments
+    step, memory, rules = StepArrays(*step), FaultArrays(*memory), StepRules(*rules)
+    room, worth, slot = JudgeRoom(*room), WorthArrays(*worth), slots[item]
+    own, terms, failures = item % len(room.counts), worth.terms[item], worth.failures[item]
+    counts, amounts, corners_m = room.counts[own], room.amounts[own], room.corners_m[own]
+    box, motion, rear_axle_m = step.boxes[item], step.motions[item], room.rear_axles_m[own]
+    if is_new[item]:
+        memory.num_tracks[slot] = 0
+
+    # collisions of an episode count once, so that those of its first frame are remembered, too
+    starts, groups, others, velocities_mps = step.rows
+    write_corners(box, corners_m)
+    write_rear_axle(box, rear_axle_m)
+    is_close = find_faults(
+        AvPlace(box, abs(motion[0]), corners_m, rear_axle_m),
+        slot,
+        (starts[item], starts[item] + step.sizes[item]),
+        OtherRows(groups, others, velocities_mps, step.track_rows),
+        (memory.tracks, memory.num_tracks),
+        (named_surface(surface), room.lanes[own]),
+        counts,
+    )
+    if is_new[item]:
+        _write_nothing(item, worth)
+        return
+
+    off_road_m = farthest_corner(surface, corners_m, memory.areas[slot])
+    frame = step.light_frames[item]
+    write_amounts(
+        box,
+        (step.motions_before[item], motion),
+        (step.places_before[item], step.places[item]),
+        (step.expert_arcs_before_m[item], step.expert_arcs_m[item]),
+        PathArrays(*step.paths),
+        step.routes[item],
+        step.light_ranks[step.light_starts[frame] : step.light_starts[frame + 1]],
+        rules,
+        amounts,
+    )
+    worth.totals[item], worth.is_failed[item] = write_worth(
+        counts, off_road_m, is_close, amounts, rules, terms, failures
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_nothing(item: int, worth: WorthArrays) -> None:
+    """Write that a step is worth nothing, and that nothing went wrong."""
+    worth.totals[item], worth.is_failed[item] = 0.0, False
+    for column in range(worth.terms.shape[1]):
+        worth.terms[item, column] = 0.0
+    for column in range(worth.failures.shape[1]):
+        worth.failures[item, column] = False
