@@ -1,6 +1,9 @@
 """Backends: arrays and kernels on the processor, and on a GPU where there is one."""
 
-from typing import Any
+import importlib
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +14,16 @@ from numpy.testing import assert_array_equal
 from l5kit.data.device_log import DEVICE_AGENT_DTYPE
 from l5kit.device.backend import Backend
 from l5kit.device.opening import open_backend
+from l5kit.device.processor import _loop_of
 from l5kit.errors import InvalidArgumentError, MissingDependencyError
+
+
+class Pair(NamedTuple):
+    """An array and a number."""
+
+    array: Any
+    number: float
+
 
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU that torch sees")
 DEVICES = ["cpu", pytest.param("cuda", marks=NO_GPU)]
@@ -49,6 +61,37 @@ def test_nothing_runs_for_no_item(backend: Backend) -> None:
     found = backend.full(3, 7, np.float64)
     backend.run(_mix, 0, (found, found), found, 2.0, True)
     assert backend.tensor(found).cpu().tolist() == [7, 7, 7]
+
+
+def test_loops_are_kept_on_disk_and_made_anew_with_their_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(expression: str) -> tuple[list[float], int]:
+        """Return what a kernel of a file writes, and how many of its loops came from disk."""
+        source = f"from numba import njit\n\n@njit(cache=True)\ndef write(item, arguments):\n    {expression}\n"
+        (tmp_path / "kept_kernel.py").write_text(source)
+        monkeypatch.delitem(sys.modules, "kept_kernel", raising=False)
+        importlib.invalidate_caches()
+        kernel, found = importlib.import_module("kept_kernel").write, np.zeros(3)
+        open_backend("cpu").run(kernel, 3, found)
+        loop: Any = _loop_of(kernel)
+        return found.tolist(), sum(loop.stats.cache_hits.values())
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert run("arguments[0][item] = item + 1") == ([1, 2, 3], 0)
+    assert run("arguments[0][item] = item + 1") == ([1, 2, 3], 1)
+    assert run("arguments[0][item] = item + 2") == ([2, 3, 4], 0)
+
+
+def test_shared_arrays_are_those_of_the_processor_or_copies(backend: Backend) -> None:
+    parts = (Pair(np.arange(3), 2.5), (np.ones((2, 2)), 1))
+    (first, factor), (second, number) = shared = backend.shared(parts)
+    assert isinstance(shared[0], Pair)
+    assert (factor, number) == (2.5, 1)
+    assert backend.tensor(first).tolist() == [0, 1, 2]
+    assert backend.tensor(second).tolist() == [[1, 1], [1, 1]]
+    assert (first is parts[0].array) == backend.is_serial
 
 
 def test_records_are_read(backend: Backend) -> None:

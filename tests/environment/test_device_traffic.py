@@ -104,21 +104,26 @@ def test_agents_are_where_the_processor_has_them(bank, device, driver):
     assert twins.most_waiting > 0 if DRIVERS[driver] else twins.most_waiting == 0
 
 
+def boxes_of(twins, slots):
+    """The boxes of the agents of slots, of as many rows each, copied from memory that is used again."""
+    boxes = twins.found(twins.twin.rows(twins.sent(slots)).boxes)
+    return boxes.reshape(len(slots), twins.twin.most, 5).copy()
+
+
 def test_a_slot_in_its_last_frame_stays_as_it_is(bank, device):
     twins = Twins(bank, 2, DRIVERS["usual"], device)
     one, both = np.array([1]), np.arange(2)
     twins.start(both, both, np.array([97, 10]))
     for _ in range(2):
         twins.step(both)
-    before = twins.twin.rows(twins.sent(both))
+    before = boxes_of(twins, both)
     boxes, velocities_mps = egos_of(bank, twins.slots.bank_rows, twins.slots.frames, both)
     twins.twin.step(twins.sent(both), twins.sent(boxes), twins.sent(velocities_mps))
     twins.slots.step(one, boxes[1:], velocities_mps[1:])
     twins.check(both)
-    after = twins.twin.rows(twins.sent(both))
-    boxes = [twins.found(each.boxes).reshape(2, twins.twin.most, 5) for each in (before, after)]
-    np.testing.assert_array_equal(boxes[0][0], boxes[1][0])
-    assert not np.array_equal(boxes[0][1], boxes[1][1])
+    after = boxes_of(twins, both)
+    np.testing.assert_array_equal(before[0], after[0])
+    assert not np.array_equal(before[1], after[1])
 
 
 def test_slots_that_have_not_started_have_nobody(bank, device):

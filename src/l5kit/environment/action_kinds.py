@@ -9,8 +9,16 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.configs.texts import did_you_mean
-from l5kit.data.array_shapes import as_read_only
-from l5kit.environment.actions import checked_actions, checked_choices, scaled_controls, scaled_poses, write_controls
+from l5kit.device.backend import Kernel
+from l5kit.device.opening import open_backend
+from l5kit.environment.actions import (
+    checked_actions,
+    checked_choices,
+    choose_controls,
+    scale_actions,
+    scaled_controls,
+    scaled_poses,
+)
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
@@ -258,15 +266,19 @@ class ModelActions:
 
     def controls(self, actions: NumericArray) -> Float64Array:
         """Return the controls (B, A) that actions stand for."""
-        if self.grid is None:
-            values = actions.astype(np.float64)
-        else:
-            places = np.stack(np.unravel_index(actions, self.grid), axis=-1)
-            values = 2.0 * places / (np.array(self.grid) - 1) - 1.0
-        controls = np.empty(values.shape)
-        lows, highs = np.array(self.lows, np.float64), np.array(self.highs, np.float64)
-        write_controls(as_read_only(values), as_read_only(lows), as_read_only(highs), controls)
+        size, backend = len(actions), open_backend("cpu")
+        controls: Float64Array = np.empty((size, len(self.lows)))
+        kernel, numbers = self.control_kernel()
+        values = np.array(actions, np.float64 if self.grid is None else np.int64)
+        backend.run(kernel, size, *numbers, values, controls, np.empty(size, np.bool_))
         return controls
+
+    def control_kernel(self) -> tuple[Kernel, tuple[NumericArray, ...]]:
+        """Return what writes the controls of actions, and the arrays that it takes before these."""
+        limits = np.array(self.lows, np.float64), np.array(self.highs, np.float64)
+        if self.grid is None:
+            return scale_actions, limits
+        return choose_controls, (*limits, np.array(self.grid, np.int64))
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
         """Return the AVs that the model has moved."""

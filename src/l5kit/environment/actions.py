@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 
@@ -22,7 +22,6 @@ __all__ = [
     "scale_actions",
     "scaled_controls",
     "scaled_poses",
-    "write_controls",
 ]
 
 MAX_ACC = 6
@@ -71,58 +70,40 @@ def control_of(value: float, low: float, high: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_controls(values: Float64Array, lows: Float64Array, highs: Float64Array, controls: Float64Array) -> None:
-    """Write the controls (B, A) that actions (B, A) stand for, between limits (A,)."""
-    for row in range(len(values)):
-        for column in range(len(lows)):
-            controls[row, column] = control_of(values[row, column], lows[column], highs[column])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def scale_actions(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the controls that an action stands for, zeros for one that is not finite.
 
-    Arguments: actions (N, 2); lowest and highest controls; controls (N, 2) and whether an action is not finite, (N,),
-    which are written.
+    Arguments: lowest and highest controls, (A,) each; actions (N, A); controls (N, A) and whether an action is not
+    finite, (N,), which are written.
     """
-    actions, limits, controls, is_bad = arguments
-    first, second = float(actions[item, 0]), float(actions[item, 1])
-    is_finite = math.isfinite(first) and math.isfinite(second)
-    _write_controls(item, (first, second), is_finite, limits, controls, is_bad)
+    lows, highs, actions, controls, is_bad = arguments
+    is_bad[item] = False
+    for column in range(len(lows)):
+        is_bad[item] = is_bad[item] or not math.isfinite(actions[item, column])
+    for column in range(len(lows)):
+        value = 0.0 if is_bad[item] else float(actions[item, column])
+        controls[item, column] = control_of(value, lows[column], highs[column])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def choose_controls(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the controls of a grid that a number stands for, zeros for one that is none of them.
 
-    Arguments: numbers, int64 (N,); lowest and highest controls; how many values each control has; controls (N, 2) and
-    whether a number is none, (N,), which are written.
+    Arguments: lowest and highest controls, (A,) each; how many values each has, int64 (A,); numbers, int64 (N,);
+    controls (N, A) and whether a number is none, (N,), which are written.
     """
-    numbers, limits, (num_first, num_second), controls, is_bad = arguments
-    number = numbers[item]
-    first = 2.0 * (number // num_second) / (num_first - 1) - 1.0
-    second = 2.0 * (number % num_second) / (num_second - 1) - 1.0
-    is_known = 0 <= number < num_first * num_second
-    _write_controls(item, (first, second), is_known, limits, controls, is_bad)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_controls(
-    slot: int,
-    action: tuple[float, float],
-    is_action: bool,
-    limits: tuple[tuple[float, float], tuple[float, float]],
-    controls: Float64Array,
-    is_bad: BoolArray,
-) -> None:
-    """Write the controls of an action from -1 to 1, zeros for one that is none."""
-    lows, highs = limits
-    is_bad[slot] = not is_action
-    if is_action:
-        controls[slot, 0] = control_of(action[0], lows[0], highs[0])
-        controls[slot, 1] = control_of(action[1], lows[1], highs[1])
-    else:
-        controls[slot, 0], controls[slot, 1] = 0.0, 0.0
+    lows, highs, sizes, numbers, controls, is_bad = arguments
+    num_choices = 1
+    for column in range(len(sizes)):
+        num_choices *= sizes[column]
+    rest = numbers[item]
+    is_bad[item] = not 0 <= rest < num_choices
+    for place in range(len(sizes)):
+        # the last control changes first
+        column = len(sizes) - 1 - place
+        value = 2.0 * (rest % sizes[column]) / (sizes[column] - 1) - 1.0
+        rest //= sizes[column]
+        controls[item, column] = 0.0 if is_bad[item] else control_of(value, lows[column], highs[column])
 
 
 def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None) -> NumericArray:

@@ -17,7 +17,6 @@ from l5kit.device.host_copy import HostCopy
 from l5kit.device.opening import open_backend
 from l5kit.device.tensors import as_device_array
 from l5kit.environment.action_kinds import ModelActions
-from l5kit.environment.actions import choose_controls, scale_actions
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeChoice, read_masked_options
 from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.environment.observations.compact_view import CompactView
@@ -128,7 +127,9 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self._judge = EpisodeJudge(worth, self.simulation, step_time_s=parts.step_time_s)
         self._worth = WorthArrays(*map(backend.tensor, self._judge.worth))
         self._episodes = EpisodeArrays(*map(backend.tensor, self._judge.episodes))
-        self._names, self._limits, self._grid = worth.terms, _limits_of(kind), kind.grid
+        self._names, self._grid = worth.terms, kind.grid
+        self._control_kernel, numbers = kind.control_kernel()
+        self._control_numbers = backend.shared(numbers)
         self._controls = backend.zeros((self.num_envs, 2), np.float64)
         self._is_bad = backend.zeros(self.num_envs, np.bool_)
         self._seen = backend.tensor(self._view.memory)
@@ -225,12 +226,8 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
     def _controls_of(self, given: DeviceArray) -> torch.Tensor:
         """Return the controls that actions stand for, float64 (N, 2); where an episode begins, they change nothing."""
         backend = self.simulation.backend
-        controls, is_bad, limits = self._controls, self._is_bad, self._limits
-        if self._grid is None:
-            backend.run(scale_actions, self.num_envs, given, limits, controls, is_bad)
-        else:
-            backend.run(choose_controls, self.num_envs, given, limits, self._grid, controls, is_bad)
-        return backend.tensor(controls)
+        backend.run(self._control_kernel, self.num_envs, *self._control_numbers, given, self._controls, self._is_bad)
+        return backend.tensor(self._controls)
 
     def _ended(self) -> NumericArray:
         """Return whose episodes have ended in the last step, bool (N,), once that is known."""
@@ -285,12 +282,6 @@ def _model_of(kind: ModelActions) -> MovingModel:
     model = kind.model
     assert isinstance(model, Unicycle | InvertibleBicycle | KinematicBicycle)
     return model
-
-
-def _limits_of(kind: ModelActions) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return lowest and highest controls, as kernels take them."""
-    (low, low_second), (high, high_second) = kind.lows, kind.highs
-    return (float(low), float(low_second)), (float(high), float(high_second))
 
 
 def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -> None:

@@ -152,34 +152,21 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
     slots, is_new, step, memory, surface, rules, room, worth = arguments
     step, memory, rules = StepArrays(*step), FaultArrays(*memory), StepRules(*rules)
     room, worth, slot = JudgeRoom(*room), WorthArrays(*worth), slots[item]
-    own, terms, failures = item % len(room.counts), worth.terms[item], worth.failures[item]
-    counts, amounts, corners_m = room.counts[own], room.amounts[own], room.corners_m[own]
-    box, motion, rear_axle_m = step.boxes[item], step.motions[item], room.rear_axles_m[own]
+    own = item % len(room.counts)
     if is_new[item]:
         memory.num_tracks[slot] = 0
 
     # collisions of an episode count once, so that those of its first frame are remembered, too
-    starts, groups, others, velocities_mps = step.rows
-    write_corners(box, corners_m)
-    write_rear_axle(box, rear_axle_m)
-    is_close = find_faults(
-        AvPlace(box, abs(motion[0]), corners_m, rear_axle_m),
-        slot,
-        (starts[item], starts[item] + step.sizes[item]),
-        OtherRows(groups, others, velocities_mps, step.track_rows),
-        (memory.tracks, memory.num_tracks),
-        (named_surface(surface), room.lanes[own]),
-        counts,
-    )
+    is_close = _find_faults(item, slot, own, step, memory, surface, room)
     if is_new[item]:
         _write_nothing(item, worth)
         return
 
-    off_road_m = farthest_corner(surface, corners_m, memory.areas[slot])
-    frame = step.light_frames[item]
+    off_road_m = farthest_corner(surface, room.corners_m[own], memory.areas[slot])
+    frame, counts, amounts = step.light_frames[item], room.counts[own], room.amounts[own]
     write_amounts(
-        box,
-        (step.motions_before[item], motion),
+        step.boxes[item],
+        (step.motions_before[item], step.motions[item]),
         (step.places_before[item], step.places[item]),
         (step.expert_arcs_before_m[item], step.expert_arcs_m[item]),
         PathArrays(*step.paths),
@@ -189,7 +176,27 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
         amounts,
     )
     worth.totals[item], worth.is_failed[item] = write_worth(
-        counts, off_road_m, is_close, amounts, rules, terms, failures
+        counts, off_road_m, is_close, amounts, rules, worth.terms[item], worth.failures[item]
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_faults(
+    item: int, slot: int, own: int, step: StepArrays, memory: FaultArrays, surface: tuple[Any, ...], room: JudgeRoom
+) -> bool:
+    """Write corners and new collisions of an AV to its row of the room; return whether it is close to somebody."""
+    box, corners_m, rear_axle_m = step.boxes[item], room.corners_m[own], room.rear_axles_m[own]
+    write_corners(box, corners_m)
+    write_rear_axle(box, rear_axle_m)
+    starts, groups, others, velocities_mps = step.rows
+    return find_faults(
+        AvPlace(box, abs(step.motions[item, 0]), corners_m, rear_axle_m),
+        slot,
+        (starts[item], starts[item] + step.sizes[item]),
+        OtherRows(groups, others, velocities_mps, step.track_rows),
+        (memory.tracks, memory.num_tracks),
+        (named_surface(surface), room.lanes[own]),
+        room.counts[own],
     )
 
 

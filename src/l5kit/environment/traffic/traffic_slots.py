@@ -34,7 +34,7 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DrivenRows", "RowMemory", "TrafficRows", "TrafficSlots"]
+__all__ = ["DrivenRows", "TrafficRows", "TrafficSlots"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,20 +64,10 @@ class TrafficRows:
         """Starts, groups, boxes and velocities, as kernels take them."""
         return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
 
-
-@dataclass(frozen=True, eq=False)
-class RowMemory:
-    """Room for agents of B slots: their numbers, (B,), first rows and the end of the last one, (B + 1,), and rows."""
-
-    sizes: DeviceArray
-    starts: DeviceArray
-    found: FoundRows
-
     @property
-    def rows(self) -> TrafficRows:
-        """All rows that there is room for."""
-        groups, boxes, velocities_mps, tracks = self.found
-        return TrafficRows(self.sizes, self.starts, groups, boxes, velocities_mps, tracks)
+    def found(self) -> FoundRows:
+        """All but sizes and starts, as kernels write it."""
+        return FoundRows(self.groups, self.boxes, self.velocities_mps, self.track_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,25 +276,23 @@ class TrafficSlots:
         if not self.backend.is_serial:
             if len(slots) != self._memory.sizes.shape[0]:
                 self._memory = self._make_memory(len(slots), len(slots) * self.most)
-            self.write_rows(slots, self._memory)
-            return self._memory.rows
+            self._write_rows(slots, self._memory)
+            return self._memory
         frames = self.bank.frame_starts[self.bank_rows[slots]] + np.maximum(self.frames[slots], 0)
         of_log = self.bank.rows.starts[frames + 1] - self.bank.rows.starts[frames]
         most = int(of_log.sum() + self.places.num_driven[slots].sum())
-        if most > len(self._memory.found.groups):
+        if most > len(self._memory.groups):
             self._memory = self._make_memory(0, most + most // 4)
-        memory = RowMemory(np.empty(len(slots), np.int64), np.empty(len(slots) + 1, np.int64), self._memory.found)
-        self.write_rows(slots, memory)
-        groups, boxes, velocities_mps, tracks = memory.found
-        end = int(memory.starts[-1])
-        return TrafficRows(memory.sizes, memory.starts, groups[:end], boxes[:end], velocities_mps[:end], tracks[:end])
+        sizes, starts, found = np.empty(len(slots), np.int64), np.empty(len(slots) + 1, np.int64), self._memory.found
+        self._write_rows(slots, TrafficRows(sizes, starts, *found))
+        end = int(starts[-1])
+        return TrafficRows(sizes, starts, *(column[:end] for column in found))
 
-    def write_rows(self, slots: DeviceArray, memory: RowMemory) -> None:
-        """Do what :meth:`rows` does, with arrays of the backend: slots (B,), and room for their agents."""
+    def _write_rows(self, slots: DeviceArray, rows: TrafficRows) -> None:
+        """Write the agents of the current frames of slots (B,) into rows."""
         bank = self.arrays
         of_bank = (bank.scenes, bank.rows, bank.path_tracks)
-        written = (memory.sizes, memory.starts, memory.found)
-        arguments = (slots, self.places, *of_bank, self.seats, self.room, *written)
+        arguments = (slots, self.places, *of_bank, self.seats, self.room, rows.sizes, rows.starts, rows.found)
         if self.backend.is_serial:
             write_rows_in_turn(len(slots), arguments)
         else:
@@ -417,17 +405,17 @@ class TrafficSlots:
             poses=backend.empty((size, most_seats, 1, 3), np.float64),
         )
 
-    def _make_memory(self, size: int, num_rows: int) -> RowMemory:
+    def _make_memory(self, size: int, num_rows: int) -> TrafficRows:
         """Return room for the agents of some slots, in some rows."""
         backend = self.backend
-        found = FoundRows(
-            backend.empty(num_rows, np.int64),
-            backend.zeros((num_rows, 5), np.float64),
-            backend.zeros((num_rows, 2), np.float64),
-            backend.zeros(num_rows, np.int64),
+        return TrafficRows(
+            sizes=backend.empty(size, np.int64),
+            starts=backend.upload_one(np.arange(size + 1) * (num_rows // max(size, 1))),
+            groups=backend.empty(num_rows, np.int64),
+            boxes=backend.zeros((num_rows, 5), np.float64),
+            velocities_mps=backend.zeros((num_rows, 2), np.float64),
+            track_rows=backend.zeros(num_rows, np.int64),
         )
-        starts = np.arange(size + 1) * (num_rows // max(size, 1))
-        return RowMemory(backend.empty(size, np.int64), backend.upload_one(starts), found)
 
 
 def require_scenes(bank: SceneBank) -> None:
