@@ -34,13 +34,16 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.device.opening import open_backend
+from l5kit.environment.actions import choose_controls, scale_actions
+from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
+from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.lane_places import are_in_several_lanes
 from l5kit.evaluation.driving.road_users import classify_rows
@@ -191,24 +194,28 @@ def _enter() -> None:
 
 
 def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
-    """Move the road users of an environment, and tell the state of its AV."""
-    road, one = read_road(files), np.zeros(1, np.int64)
+    """Do a step of an environment, and write what its AV sees, also as others than environments do."""
+    road, one, layout = read_road(files), np.zeros(1, np.int64), CompactLayout()
     bank = SceneBank(log, road=road, drives_agents=True)
-    traffic = TrafficSlots(bank, 1, drives=IntelligentDriver(max_lateral_mps2=1.0))
-    frames = one + 1
-    traffic.start(one, bank.prepare(one), frames)
-    boxes, motions, velocities_mps = np.full((1, 5), 2.0), np.zeros((1, 3)), np.zeros((1, 2))
-    boxes[:, :3] = bank.ego_poses[frames]
-    traffic.step(one, boxes, velocities_mps)
-    traffic.enter(one, boxes)
-    places, layout = np.zeros((1, 3)), CompactLayout()
-    follow_routes(bank.paths, one, boxes, places)
+    roads = EpisodeRoads(bank, 1, drives=IntelligentDriver(max_lateral_mps2=1.0))
+    avs = AvArrays(np.full((1, 5), 2.0), np.zeros((1, 2)), np.zeros((1, 4)), np.zeros((1, 4)))
+    roads.begin(one, one, one)
+    avs.boxes[:, :3] = roads.log_poses(one)
+    roads.enter(one, avs, begins=True)
+    roads.leave(one, avs)
+    roads.enter(one, avs, begins=False)
+    CompactView(roads, layout).look(one, avs)
+    limits, controls, is_bad = np.ones((2, 2)), np.zeros((1, 2)), np.zeros(1, np.bool_)
+    backend = open_backend("cpu")
+    backend.run(scale_actions, 1, *limits, controls, controls, is_bad)
+    backend.run(choose_controls, 1, *limits, np.full(2, 3), one, controls, is_bad)
+    follow_routes(bank.paths, one, avs.boxes, roads.now.places)
     write_compact_states(
         layout,
         LanePoints.of_map(road.driving),
-        VehicleRows(boxes, motions, one, one - 1),
-        seen=(traffic.rows(one).scene_rows, (boxes, velocities_mps), LightRows(frames, one, bank.lights)),
-        routes=RouteRows(bank.paths, one, places),
+        VehicleRows(avs.boxes, np.zeros((1, 3)), one, one - 1),
+        seen=(roads.rows(one).scene_rows, (avs.boxes, avs.velocities_mps), roads.lights_before(one)),
+        routes=RouteRows(bank.paths, one, roads.now.places),
         out=np.zeros((1, layout.size), np.float32),
     )
 

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from l5kit._types import Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.device.backend import DeviceArray
+from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.host_copy import HostCopy
 from l5kit.device.opening import open_backend
 from l5kit.device.tensors import as_device_array
@@ -24,8 +24,7 @@ from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward
 from l5kit.environment.rewards.episode_judge import IS_BAD, IS_OVER, EpisodeArrays, EpisodeJudge
 from l5kit.environment.rewards.step_judge import WorthArrays
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_num_envs
-from l5kit.environment.slots.slot_simulation import MovingModel, SlotSimulation
-from l5kit.environment.traffic.scene_bank import SceneBank
+from l5kit.environment.slots.slot_simulation import SlotSimulation
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
@@ -116,13 +115,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         kind, worth = parts.actions(self.num_envs, choice, self.sim_cfg), parts.reward()
         assert isinstance(kind, ModelActions)
         assert isinstance(worth, DrivingReward)
-        self.simulation = SlotSimulation(
-            _bank_of(parts, choice),
-            self.num_envs,
-            model=_model_of(kind),
-            drives=IntelligentDriver() if parts.options.others == "idm" else None,
-            backend=backend,
-        )
+        self.simulation = _open_simulation(parts, choice, kind, num_envs=num_envs, backend=backend)
         self._view = CompactView(self.simulation.roads)
         self._judge = EpisodeJudge(worth, self.simulation, step_time_s=parts.step_time_s)
         self._worth = WorthArrays(*map(backend.tensor, self._judge.worth))
@@ -269,19 +262,16 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         return tensor.clone() if self.copy else tensor
 
 
-def _bank_of(parts: EnvironmentParts, choice: EpisodeChoice) -> SceneBank:
-    """Return the scenes of all episodes, prepared."""
-    bank = parts.bank
+def _open_simulation(
+    parts: EnvironmentParts, choice: EpisodeChoice, kind: ModelActions, *, num_envs: int, backend: Backend
+) -> SlotSimulation:
+    """Return the scenes of all episodes on a device, prepared."""
+    bank, model = parts.bank, kind.model
     assert bank is not None
-    bank.prepare(np.array(choice.sound_scenes, np.int64))
-    return bank
-
-
-def _model_of(kind: ModelActions) -> MovingModel:
-    """Return what moves AVs."""
-    model = kind.model
     assert isinstance(model, Unicycle | InvertibleBicycle | KinematicBicycle)
-    return model
+    bank.prepare(np.array(choice.sound_scenes, np.int64))
+    drives = IntelligentDriver() if parts.options.others == "idm" else None
+    return SlotSimulation(bank, num_envs, model=model, drives=drives, backend=backend)
 
 
 def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -> None:

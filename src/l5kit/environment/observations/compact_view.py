@@ -1,9 +1,8 @@
 """Compact view of environments: routes, road users and lanes around AVs as one row of numbers each."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium import spaces
 from numba import njit
 
 from l5kit.device.backend import DeviceArray
@@ -16,11 +15,16 @@ from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
 from l5kit.simulation.lanes.lane_following import SceneRows
 
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
 __all__ = ["CompactView", "compact_space"]
 
 
-def compact_space(layout: CompactLayout) -> spaces.Box:
+def compact_space(layout: CompactLayout) -> "spaces.Box":
     """Return the space of what one environment sees, float32 (``layout.size``,)."""
+    from gymnasium import spaces  # here, as views are also used without environments
+
     return spaces.Box(-BOUND, BOUND, (layout.size,), np.float32)
 
 
@@ -33,13 +37,11 @@ class CompactView:
 
     Attributes:
         layout: As above.
-        space: Space of one environment, float32 (``layout.size``,).
         memory: What was seen last, float32 (N, ``layout.size``), 0 where nothing has been seen.
     """
 
     def __init__(self, roads: EpisodeRoads, layout: CompactLayout | None = None) -> None:
         self.layout = CompactLayout() if layout is None else layout
-        self.space = compact_space(self.layout)
         self._roads, backend, driving_map = roads, roads.backend, roads.driving_map
         self.memory: DeviceArray = backend.zeros((len(roads), self.layout.size), np.float32)
         points = LanePoints.none() if driving_map is None else LanePoints.of_map(driving_map)
@@ -49,6 +51,11 @@ class CompactView:
             backend.empty(shape, np.int64), backend.empty(shape, np.float64), backend.empty(shape, np.int64)
         )
         backend.wait()  # for what other streams may read
+
+    @property
+    def space(self) -> "spaces.Box":
+        """Space of one environment, float32 (``layout.size``,)."""
+        return compact_space(self.layout)
 
     def look(self, slots: DeviceArray, avs: AvArrays) -> None:
         """Write what AVs of slots (B,), some of those of all slots, see."""

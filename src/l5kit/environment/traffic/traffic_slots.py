@@ -193,10 +193,6 @@ class TrafficSlots:
         require_range("bank_rows", orders[1], np.int64(len(self.bank)))
         starts = self.bank.frame_starts
         require_range("frames", orders[2], starts[orders[1] + 1] - starts[orders[1]])
-        if self.backend.is_serial:
-            self.frames[orders[0]], self.bank_rows[orders[0]] = orders[2], orders[1]
-            self.places.num_driven[orders[0]], self.seats.states[orders[0]] = 0, LOGGED
-            return
         uploaded = self.backend.upload_one(np.stack(orders))
         self.backend.run(start_slots, len(orders[0]), uploaded, self.places, self.seats.states)
 
