@@ -1,5 +1,7 @@
 """Kinds of actions: spaces, what numbers stand for, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,15 @@ from l5kit.environment.action_kinds import (
     KinematicModelActions,
     ModelActions,
     PoseActions,
+    RouteActions,
+    RouteRows,
     UnicycleActions,
     model_actions,
 )
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.utils import NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.lane_paths import PathArrays
 from l5kit.simulation.vehicle_models import PoseChange, VehicleStates
 
 STEP_S = 0.1
@@ -94,7 +99,10 @@ def test_numbers_of_a_grid_are_combinations_with_the_last_one_first():
 def test_an_action_of_nothing_goes_straight_on(name):
     kind = model_actions(name)
     action = np.array([31]) if name == "grid" else np.zeros((1, *kind.space.shape), np.float32)
-    moved = kind.move(np.arange(1), egos_at((3, 0, 0), speed_mps=10.0), action, STEP_S)
+    egos = replace(
+        egos_at((3, 0, 0), speed_mps=10.0), routes=RouteRows(ROAD, np.zeros(1, np.int64), np.array([[3.0, 0, 0]]))
+    )
+    moved = kind.move(np.arange(1), egos, action, STEP_S)
     way_m = 0.0 if name == "pose_change" else 1.0
     np.testing.assert_allclose(moved.positions_m, [[3 + way_m, 0]], atol=1e-12)
 
@@ -117,7 +125,7 @@ def test_limits_that_are_none_are_refused(args, message):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(InvalidArgumentError, match="actions is 'fly'; it must be one of bicycle, curvature, grid"):
+    with pytest.raises(InvalidArgumentError, match="actions is 'fly'; it must be one of bicycle, curvature, pose_change, grid, route"):
         model_actions("fly")
 
 
@@ -134,3 +142,35 @@ def test_actions_that_do_not_count_may_be_anything():
     values = PoseActions().checked([[0, 0, 1], [np.nan, 0, 0]], is_driven)
     assert values[0].tolist() == [0, 0, 1]
     assert values.dtype == np.float64
+
+
+ROAD = PathArrays(
+    starts=np.array([0, 60]),
+    points_m=np.column_stack([2.0 * np.arange(60), np.zeros(60)]),
+    lengths_m=np.array([118.0]),
+    piece_starts=np.array([0, 1]),
+    piece_arcs_m=np.zeros(1),
+    piece_lanes=np.zeros(1, np.int64),
+    line_lanes=np.full((1, 2), -1),
+    piece_limits_mps=np.array([14.0]),
+)
+"""A straight route along x with points 2 m apart."""
+
+
+def test_an_acceleration_along_the_route_is_steered_for():
+    kind = model_actions("route")
+    assert isinstance(kind, RouteActions)
+    assert kind.space == spaces.Box(-1, 1, (1,), np.float32)
+    egos = egos_at((10, 0, 0), (10, 1, 0), (10, 1, 0), speed_mps=8.0)
+    places = np.array([[10.0, 0, 0], [10.0, 1, 0], [0.0, 0, 0]])
+    routes = RouteRows(ROAD, np.array([0, 0, -1]), places)
+    moved = kind.move(np.arange(3), replace(egos, routes=routes), np.array([[1.0], [0.0], [-1.0]]), STEP_S)
+    np.testing.assert_allclose(moved.accelerations_mps2, [0.21, 0.0, -0.21])
+    assert moved.steering_rad[0] == pytest.approx(0.0)
+    assert moved.steering_rad[1] < 0
+    assert moved.steering_rad[2] == pytest.approx(0.0)
+
+
+def test_limits_of_actions_along_the_route_are_the_bounds_of_comfort():
+    kind = model_actions("route")
+    assert kind.controls(np.array([[-1.0], [0.5], [1.0]])).ravel().tolist() == pytest.approx([-3.7, 1.1, 2.2])

@@ -24,7 +24,7 @@ from l5kit.environment.reward import Reward  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward  # noqa: E402
 from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth  # noqa: E402
 from l5kit.environment.setup import ACTIONS, OBSERVATIONS  # noqa: E402
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError  # noqa: E402
+from l5kit.errors import ConfigError, InvalidArgumentError, UnsupportedValueError  # noqa: E402
 from l5kit.simulation.vehicle_models import PoseChange  # noqa: E402
 from support.environments import NUM_FRAMES, assert_same, data_of, write_config  # noqa: E402
 from support.logs import log_of, scenes_of, write_with_chunks  # noqa: E402
@@ -495,3 +495,68 @@ def test_environments_that_were_given_the_same_driving_reward_remember_their_own
     ends = [[env.step(np.array([1, 0], np.float32)) for env in envs] for _ in range(88)]
     assert any(one.info["is_collision"] for one, _ in ends)
     assert [one.info for one, _ in ends] == [other.info for _, other in ends]
+
+
+def test_an_action_may_hold_for_several_frames(city, tmp_path):
+    """Steps are as many steps of one frame with the same action, whose rewards and terms are added up."""
+    said = {"observation": "compact", "actions": "route", "reward": "driving", "others": "idm"}
+    held = make_many(city, write_config(tmp_path, frames_per_action=3, **said), 4, num_frames=SHORT, copy=True)
+    (tmp_path / "one").mkdir()
+    plain = make_many(city, write_config(tmp_path / "one", **said), 4, num_frames=SHORT, copy=True)
+    np.testing.assert_array_equal(held.reset(seed=4)[0], plain.reset(seed=4)[0])
+    rng = np.random.default_rng(2)
+    left = SHORT - 2
+    while left:
+        actions = rng.uniform(-1, 1, (4, 1)).astype(np.float32)
+        found = held.step(actions)
+        num_frames = min(3, left)
+        steps = [plain.step(actions) for _ in range(num_frames)]
+        left -= num_frames
+        np.testing.assert_array_equal(found[0], steps[-1][0])
+        np.testing.assert_allclose(found[1], sum(step[1] for step in steps), atol=1e-12)
+        progress = sum(step[4]["reward_progress"] for step in steps)
+        np.testing.assert_allclose(found[4]["reward_progress"], progress, atol=1e-12)
+        np.testing.assert_array_equal(found[3], steps[-1][3])
+    assert found[3].all()
+    np.testing.assert_allclose(
+        found[4]["reward_sums"]["tot"], steps[-1][4]["reward_sums"]["tot"], atol=1e-12
+    )
+
+
+def test_an_action_ends_with_its_episode(city, tmp_path):
+    said = {"observation": "compact", "actions": "curvature", "reward": "driving", "ends_at": ["off_road"]}
+    held = make_many(city, write_config(tmp_path, frames_per_action=5, **said), 3, num_frames=None)
+    held.reset(seed=1)
+    aside = np.tile(np.array([[1.0, 1.0]], np.float32), (3, 1))
+    frames = held.frame_indices.copy()
+    for _ in range(40):
+        _, _, terminated, _, infos = held.step(aside)
+        driven = held.frame_indices - frames
+        if terminated.any():
+            break
+        assert (driven == 5).all()
+        frames = held.frame_indices.copy()
+    assert infos["is_off_road"][terminated].all()
+    assert infos["reward_off_road"][terminated] == pytest.approx(-0.5)  # one frame off the road, whatever is left
+    assert (driven <= 5).all()
+
+
+def test_poses_hold_for_one_frame(city, tmp_path):
+    config = write_config(tmp_path, frames_per_action=2, actions="poses")
+    with pytest.raises(UnsupportedValueError, match="frames_per_action is 2, but poses and kinematic actions are those"):
+        make_many(city, config, 2)
+
+
+def test_layout_and_weights_may_be_said_by_the_configuration(city, tmp_path):
+    said = {
+        "observation": "compact",
+        "reward": "driving",
+        "compact": {"num_agents": 3, "frame": "route", "num_lane_points": 0},
+        "driving": {"collision": 7.0, "combines": "product"},
+    }
+    env = make_many(city, write_config(tmp_path, **said), 2)
+    assert env.single_observation_space.shape == (14 + 4 * 10 + 12 * 3,)
+    weights = env.episodes.parts.reward.weights
+    assert (weights.collision, weights.combines, weights.progress) == (7.0, "product", 1.0)
+    with pytest.raises(ConfigError, match="driving.combines: expected 'sum' or 'product', got 'both'"):
+        make_many(city, write_config(tmp_path, **{**said, "driving": {"combines": "both"}}), 2)

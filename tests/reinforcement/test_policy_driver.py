@@ -35,19 +35,22 @@ from l5kit.simulation.vehicle_models import VehicleStates
 from support.driver_trainings import compact_config
 from support.environments import data_of
 
-KINDS = ("curvature", "bicycle", "pose_change", "grid")
+KINDS = ("curvature", "bicycle", "pose_change", "grid", "route")
 NUM_SCENES, NUM_FRAMES = 3, 100
 
 
-def write_policy(folder, city, *, actions="curvature", gain=30.0):
+def write_policy(folder, city, *, actions="curvature", gain=30.0, network="layers", compact=None):
     """Write a policy that does much, by what it sees, and return its file and environments of whole scenes."""
     cfg = compact_config(folder, actions=actions, num_simulation_steps=None)
+    cfg["gym_params"]["compact"] = compact or {}
+    cfg["rl_params"]["network"] = network
     config = folder / "config.yaml"
     save_config_data(cfg, str(config))
     envs = make_environments(cfg, config, data_of(city), num_envs=NUM_SCENES, train=False)
-    model = make_algorithm(ReinforcementParams.from_cfg(cfg), envs)
+    options = PolicyOptions.of_cfg(cfg)
+    model = make_algorithm(ReinforcementParams.from_cfg(cfg), envs, layout=options.layout)
     model.policy.action_net.weight.data *= gain
-    PolicyOptions.of_cfg(cfg).keep_in(model)
+    options.keep_in(model)
     save_model(model, folder / "driver.zip")
     return folder / "driver.zip", envs
 
@@ -135,6 +138,46 @@ def test_the_network_gives_what_that_of_stable_baselines3_does(policy):
         np.testing.assert_array_equal(driver.network.act(seen[row : row + 1])[0], told[row])
 
 
+ALONG = {"frame": "route", "num_lane_points": 0, "num_agents": 6}
+"""A layout in the frame of the route."""
+
+
+@pytest.mark.parametrize("compact", [{}, ALONG, {"num_agents": 0}], ids=["usual", "route", "no road users"])
+def test_a_network_of_road_users_gives_what_torch_does(city, tmp_path, compact):
+    file, envs = write_policy(tmp_path, city, network="agents", compact=compact)
+    driver, model = PolicyDriver.load(file), PPO.load(file)
+    seen = envs.reset()
+    told = driver.network.act(seen)
+    expected, _ = model.predict(seen, deterministic=True)
+    np.testing.assert_allclose(np.clip(told, -1, 1), expected, atol=2e-6)
+    assert np.ptp(told, axis=0).max() > 0.01
+    for row in range(NUM_SCENES):
+        np.testing.assert_array_equal(driver.network.act(seen[row : row + 1])[0], told[row])
+
+
+def test_the_order_of_road_users_does_not_matter_to_a_network_of_them(city, tmp_path):
+    file, envs = write_policy(tmp_path, city, network="agents", compact=ALONG)
+    driver, seen = PolicyDriver.load(file), envs.reset()
+    columns, shape = driver.options.layout.parts["agents"]
+    other = seen.copy()
+    other[:, columns] = seen[:, columns].reshape(-1, *shape)[:, ::-1].reshape(NUM_SCENES, -1)
+    assert (other != seen).any()
+    np.testing.assert_allclose(driver.network.act(other), driver.network.act(seen), atol=1e-6)
+
+
+def test_the_first_scales_are_those_of_what_is_seen(city, tmp_path):
+    file, _ = write_policy(tmp_path, city, network="agents", compact=ALONG)
+    encoder = PolicyDriver.load(file).network.encoder
+    columns, (count, width) = encoder.layout.parts["agents"]
+    means, deviations = (scale[columns].reshape(count, width) for scale in encoder.scales)
+    assert (np.ptp(means, axis=0) == 0).all()  # the same for all road users
+    flags = slice(8, None)
+    assert (means[0, flags] == 0).all()
+    assert (deviations[0, flags] == 1).all()
+    assert deviations.min() >= np.float32(0.05)
+    assert means[0, 0] != 0
+
+
 @pytest.mark.parametrize("with_map", [True, False], ids=["map", "no map"])
 def test_a_scene_is_driven_alike_alone_and_with_others(policy, make_batch, with_map):
     driver = PolicyDriver.load(policy)
@@ -162,14 +205,14 @@ def test_the_route_is_that_of_the_whole_scene(policy, make_batch):
         sight = CompactSight(batch, CompactLayout(), threshold=0.5)
         whole = CompactSight(make_batch(start=0), CompactLayout(), threshold=0.5)
         state = simulation.state()
-        np.testing.assert_array_equal(sight.look(state), whole.look(state))
+        np.testing.assert_array_equal(sight.look(state)[0], whole.look(state)[0])
 
 
 def test_labels_count_as_in_the_training(make_batch):
     state = SceneSimulation(make_batch()).state()
     layout = CompactLayout()
     known, none = (
-        layout.split(CompactSight(state.batch, layout, threshold=threshold).look(state)) for threshold in (0.5, 1.5)
+        layout.split(CompactSight(state.batch, layout, threshold=threshold).look(state)[0]) for threshold in (0.5, 1.5)
     )
     assert known["agents"][..., -1].sum() > 0
     assert none["agents"][..., 8:10].sum() == 0  # neither vehicles nor people

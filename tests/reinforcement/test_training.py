@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,12 +18,13 @@ from stable_baselines3.common.save_util import load_from_zip_file
 
 from l5kit.data.data_record import DataRecord
 from l5kit.data.receipts import RECEIPT_FILE, find_loss
+from l5kit.environment.policy_driver import PolicyDriver
 from l5kit.environment.policy_file import find_policy_file
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.reinforcement import train_driver
 from l5kit.reinforcement.course import CourseState, TrainingCourse
 from l5kit.reinforcement.folder import RunFolder
-from support.driver_trainings import driver_config
+from support.driver_trainings import compact_config, driver_config
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -258,3 +260,35 @@ def test_a_kill_leaves_whole_files(name, place, resumed_at, train, city, tmp_pat
     assert f"at step {resumed_at}" in told[0]
     assert [row["step"] for row in rows_of(done.folder)] == ["0", "32", "64"]
     assert not [path.name for path in done.folder.rglob(".*")]
+
+
+def test_a_driver_is_trained_in_several_towns_along_routes(city, tmp_path):
+    """Towns, a network of road users, and a learning rate that falls; the training goes on as any other."""
+    for name in ("town_a", "town_b"):
+        shutil.copytree(city, tmp_path / "towns" / name)
+    compact = {"frame": "route", "num_lane_points": 0, "num_agents": 4}
+    cfg = compact_config(tmp_path, actions="route", compact=compact, frames_per_action=2, num_simulation_steps=12)
+    cfg["rl_params"] |= {"network": "agents", "features": 8, "agent_width": 8, "anneals": True}
+    cfg["train_data_loader"]["folders"] = ["town_a", "town_b"]
+    folders = {"data_folder": tmp_path / "towns", "eval_data_folder": tmp_path / "towns" / "town_b"}
+    done = train_driver(cfg, tmp_path / "out", tell=lambda _: None, **folders)
+    assert done.num_steps == 64
+    facts = json.loads((done.folder / "result.json").read_text())
+    assert len(facts["data"]) == 2
+    assert facts["data"][0] == facts["eval_data"]
+    rates = [PPO.load(path).learning_rate for path in RunFolder(done.folder).checkpoints().values()]
+    assert rates == pytest.approx([3e-4, 3e-4 * 0.5])
+    driver = PolicyDriver.load(done.driver)
+    assert driver.options.layout.frame == "route"
+    assert set(driver.network.encoder.sets) == {"agents"}
+    cfg["rl_params"]["total_steps"] = 96
+    more = train_driver(cfg, tmp_path / "out", resume=True, tell=lambda _: None, **folders)
+    assert more.num_steps == 96
+    scales = [PolicyDriver.load(path).network.encoder.scales for path in RunFolder(done.folder).checkpoints().values()]
+    np.testing.assert_array_equal(scales[0], scales[-1])
+
+
+def test_a_network_of_road_users_needs_compact_observations(city, tmp_path):
+    cfg = driver_config(tmp_path, network="agents")
+    with pytest.raises(ConfigError, match="rl_params.network: 'agents' looks at road users of compact observations"):
+        train_driver(cfg, tmp_path / "out", data_folder=city)

@@ -17,6 +17,7 @@ from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_driver_config, with_overrides
 from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
 from l5kit.data.folder_lock import require_unused
+from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.data.user_cache import cache_folder, hold_lock
@@ -69,7 +70,8 @@ def train_rl(
     keys = _check(cfg, out, resume=resume)
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
-    require_log_of("train_data_loader.key", keys.trained, LocalDataManager(data))
+    for key in log_keys_of(keys, LocalDataManager(data)):
+        require_log_of("train_data_loader.key", key, LocalDataManager(data))
     _tell_of_limits(cfg)
     from l5kit.reinforcement.run import train_driver
 

@@ -5,13 +5,51 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from l5kit.configs.kinds import MAX_NUM_FRAMES, Count, Flag, Key, PositiveCount
+from l5kit.configs.kinds import MAX_NUM_FRAMES, Count, Flag, Key, NumberFromZero, PositiveCount, PositiveNumber
 from l5kit.configs.reading import Params
 
-__all__ = ["EnvironmentParams"]
+__all__ = ["CompactParams", "DrivingParams", "EnvironmentParams"]
 
 _EpisodeFrames = Annotated[int, Meta(ge=3, le=MAX_NUM_FRAMES)]
-_End = Literal["collision", "off_road"]
+_End = Literal["collision", "off_road", "red_light"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactParams(Params, section="gym_params.compact"):
+    """What compact observations tell of, by the names of :class:`l5kit.environment.observations.CompactLayout`."""
+
+    num_agents: Annotated[Count, Key("road users that are seen at most")] = 12
+    num_route_points: Annotated[Count, Key("points of the route ahead")] = 10
+    route_step_m: Annotated[PositiveNumber, Key("distance between them", unit="m")] = 5.0
+    num_lane_points: Annotated[Count, Key("points of lanes that are seen at most")] = 24
+    reach_m: Annotated[PositiveNumber, Key("how far road users, lanes and lines are seen", unit="m")] = 50.0
+    frame: Annotated[
+        Literal["vehicle", "route"], Key("what road users and the route are described along: the vehicle, or the route")
+    ] = "vehicle"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrivingParams(Params, section="gym_params.driving"):
+    """Weights of the reward `driving`, by the names of :class:`l5kit.environment.rewards.DrivingWeights`."""
+
+    combines: Annotated[
+        Literal["sum", "product"], Key("whether penalties are taken off the progress, or scale it")
+    ] = "sum"
+    progress: Annotated[NumberFromZero, Key("weight of the way along the route")] = 1.0
+    collision: Annotated[NumberFromZero, Key("of a collision at fault")] = 10.0
+    contact: Annotated[NumberFromZero, Key("of one that is not")] = 0.0
+    off_road: Annotated[NumberFromZero, Key("of a second off the road")] = 5.0
+    time_to_collision: Annotated[NumberFromZero, Key("of a second before a collision")] = 1.0
+    off_route: Annotated[NumberFromZero, Key("of a second beside the route")] = 1.0
+    speed: Annotated[NumberFromZero, Key("of a second above the speed limit")] = 0.5
+    comfort: Annotated[NumberFromZero, Key("of a second of discomfort")] = 0.5
+    red_light: Annotated[NumberFromZero, Key("of a red line that is passed")] = 5.0
+    end: Annotated[NumberFromZero, Key("of a failure that ends the episode")] = 5.0
+    most_offset_m: Annotated[NumberFromZero, Key("distance up to which the AV is on its route", unit="m")] = 4.0
+    progress_reference: Annotated[
+        Literal["limit", "expert"], Key("what progress is measured by: the speed limit, or the log")
+    ] = "limit"
+    least_reference_mps: Annotated[PositiveNumber, Key("the least that this counts as", unit="m/s")] = 2.0
 
 
 @dataclass(frozen=True)
@@ -37,10 +75,11 @@ class EnvironmentParams(Params, section="gym_params"):
         Key("what is seen: a picture, polylines, or a few numbers of the AV, its route and those near it"),
     ] = "raster"
     actions: Annotated[
-        Literal["poses", "kinematic", "bicycle", "curvature", "pose_change", "grid"],
+        Literal["poses", "kinematic", "bicycle", "curvature", "pose_change", "grid", "route"],
         Key(
             "what is done: the next pose, steering and acceleration of a unicycle, acceleration and steering rate of a "
-            "bicycle, acceleration and curvature, or one of a grid of these, or a change of the pose"
+            "bicycle, acceleration and curvature, or one of a grid of these, a change of the pose, or acceleration "
+            "along the route"
         ),
     ] = "poses"
     reward: Annotated[
@@ -49,4 +88,9 @@ class EnvironmentParams(Params, section="gym_params"):
     ] = "displacement"
     others: Annotated[Literal["log", "idm"], Key("who drives the other road users")] = "log"
     num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for all of the scene")] = 33
+    frames_per_action: Annotated[
+        PositiveCount, Key("frames that an action of a vehicle model holds, whose rewards are added up")
+    ] = 1
     ends_at: Annotated[tuple[_End, ...], Key("what ends an episode before its last frame")] = ()
+    compact: CompactParams = CompactParams()
+    driving: DrivingParams = DrivingParams()

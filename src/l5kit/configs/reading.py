@@ -205,7 +205,7 @@ def _read(kind: type[_P], cfg: Config, section: str, errors: list[str]) -> _P | 
     num_errors = len(errors)
     for read in _fields(kind, section):
         if read.part is not None:
-            if read.is_needed or read.section in _mapping(cfg, ""):
+            if read.is_needed or _has_section(cfg, read.section):
                 values[read.field] = _read(read.part, cfg, read.section, errors)
             continue
         try:
@@ -278,6 +278,12 @@ def _section(cfg: Config, path: str, *, is_needed: bool = True) -> Config:
         done = f"{done}.{name}" if done else name
         values = _mapping(values[name], done)
     return values
+
+
+def _has_section(cfg: Config, path: str) -> bool:
+    """Return whether a configuration has a section, whatever stands there."""
+    around, _, name = path.rpartition(".")
+    return name in _section(cfg, around, is_needed=False)
 
 
 def _mapping(values: object, path: str) -> Config:

@@ -1,7 +1,7 @@
 """Parameters of the reinforcement learning of a driver: the algorithm, how long, and how it is watched."""
 
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
@@ -9,6 +9,7 @@ from l5kit._types import Config
 from l5kit.configs.kinds import (
     FilePath,
     Flag,
+    FolderNames,
     Key,
     Number,
     NumberFromZero,
@@ -30,6 +31,20 @@ class LogKeys(Params):
 
     trained: Annotated[FilePath, Key("the log to train in", at="train_data_loader.key")]
     evaluated: Annotated[FilePath, Key("the log to evaluate in", at="val_data_loader.key")]
+    folders: Annotated[
+        FolderNames | None,
+        Key(
+            "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`: the "
+            "environments are shared out among them, each has a log and a map of its own",
+            at="train_data_loader.folders",
+            otherwise="the data folder itself",
+        ),
+    ] = None
+
+    @property
+    def key(self) -> str:
+        """The log to train in, relative to each of the folders."""
+        return self.trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +62,20 @@ class ReinforcementParams(Params, section="rl_params"):
     batch_size: Annotated[PositiveCount, Key("steps of a minibatch of an update")] = 512
     n_epochs: Annotated[PositiveCount, Key("passes of an update over its steps")] = 4
     learning_rate: Annotated[PositiveNumber, Key("of Adam")] = 3e-4
+    anneals: Annotated[Flag, Key("whether the learning rate falls linearly to a fiftieth until the end")] = False
     gamma: Annotated[Probability, Key("discount of a step")] = 0.98
     gae_lambda: Annotated[Probability, Key("trade-off of bias and variance in advantages")] = 0.95
     ent_coef: Annotated[NumberFromZero, Key("weight of the entropy in the loss")] = 0.0
     clip_range: Annotated[PositiveNumber, Key("how far an update may change the probability of an action")] = 0.2
+    network: Annotated[
+        Literal["layers", "agents"],
+        Key(
+            "what policy and value see: all values alike, or, for compact observations, road users one by one, whose "
+            "order does not matter, with normalised values"
+        ),
+    ] = "layers"
+    features: Annotated[PositiveCount, Key("values that the network `agents` makes of an observation")] = 128
+    agent_width: Annotated[PositiveCount, Key("width of its layers for road users")] = 64
     net_arch: Annotated[tuple[PositiveCount, ...], Key("widths of the hidden layers of policy and value")] = (128, 128)
     log_std_init: Annotated[
         Number, Key("logarithm of the standard deviation of actions at the beginning, where these are no choices")
@@ -63,6 +88,7 @@ class ReinforcementParams(Params, section="rl_params"):
     eval_scenes: Annotated[PositiveCount, Key("scenes of an evaluation, at most, from the first on")] = 24
     checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000
     keep_checkpoints: Annotated[PositiveCount, Key("how many of the last checkpoints are kept")] = 3
+    environment_threads: Annotated[PositiveCount, Key("towns that step at the same time")] = 1
     num_threads: Annotated[PositiveCount, Key("threads of torch; small networks are fastest with one")] = 1
 
     @classmethod

@@ -2,10 +2,10 @@
 
 import glob
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from l5kit.configs.runs import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import ConfigError
@@ -16,7 +16,19 @@ _NAMES_TOLD: Final = 10
 """Folders that are listed where none is found."""
 
 
-def folders_of(loader: LoaderParams, data_manager: LocalDataManager) -> list[str] | None:
+class HasFolders(Protocol):
+    """What names folders of the data folder, each with a log."""
+
+    @property
+    def key(self) -> str:
+        """The log, relative to each of the folders."""
+
+    @property
+    def folders(self) -> str | Sequence[str] | None:
+        """Their names, or patterns of them."""
+
+
+def folders_of(loader: HasFolders, data_manager: LocalDataManager) -> list[str] | None:
     """Return the folders of a loader, those that its patterns find included, sorted; None for the data folder itself.
 
     Raises:
@@ -42,7 +54,7 @@ def folders_of(loader: LoaderParams, data_manager: LocalDataManager) -> list[str
     return found
 
 
-def log_keys_of(loader: LoaderParams, data_manager: LocalDataManager) -> list[str]:
+def log_keys_of(loader: HasFolders, data_manager: LocalDataManager) -> list[str]:
     """Return the keys of the logs of a loader, relative to the data folder; see :func:`folders_of`."""
     folders = folders_of(loader, data_manager)
     return [loader.key] if folders is None else [f"{folder}/{loader.key}" for folder in folders]

@@ -20,8 +20,14 @@ from l5kit.environment.actions import (
     scaled_poses,
 )
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
+from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.lanes.route_tracking import (
+    HARDEST_BRAKING_MPS2,
+    MOST_ACCELERATION_MPS2,
+    track_routes,
+)
 from l5kit.simulation.unroll import ClosedLoopSimulator
 from l5kit.simulation.vehicle_models import (
     InvertibleBicycle,
@@ -39,6 +45,8 @@ __all__ = [
     "KinematicModelActions",
     "ModelActions",
     "PoseActions",
+    "RouteActions",
+    "RouteRows",
     "UnicycleActions",
     "model_actions",
 ]
@@ -52,11 +60,13 @@ class EgosNow:
         states: As vehicle models take them.
         world_from_agent: Their poses, float64 (B, 3, 3).
         yaws_rad: Their headings as poses tell them, in [-pi, pi], (B,).
+        routes: Their routes; None where nobody asks for them.
     """
 
     states: VehicleStates
     world_from_agent: Float64Array
     yaws_rad: Float64Array
+    routes: RouteRows | None = None
 
     def ahead(self, said: dict[str, NumericArray], step_time_s: float) -> VehicleStates:
         """Return AVs at ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1), as seen from where they are."""
@@ -285,12 +295,45 @@ class ModelActions:
         return self.model.step(egos.states, self.controls(actions), step_time_s)
 
 
+@dataclass(frozen=True, eq=False)
+class RouteActions(ModelActions):
+    """Actions that are accelerations along the route; the curvature that keeps to it is found for them.
+
+    The acceleration goes to the wanted one within the bounds of comfort, and is never more than limits and bends allow,
+    see
+    :func:`~l5kit.simulation.lanes.route_tracking.track_route`. A vehicle without a route goes straight on.
+    """
+
+    model: InvertibleBicycle
+
+    def steered(
+        self, actions: NumericArray, states: VehicleStates, routes: RouteRows, step_time_s: float
+    ) -> Float64Array:
+        """Return the controls of the model (B, 2) that actions (B, 1) of vehicles on routes stand for."""
+        geometry = self.model.geometry
+        shares = np.array([geometry.rear_axle_share, geometry.wheel_base_share])
+        return track_routes(
+            routes.paths,
+            routes.routes,
+            routes.places,
+            motions=np.stack([states.speeds_mps, states.accelerations_mps2, states.steering_rad], axis=-1),
+            axles_m=states.lengths_m[:, None] * shares,
+            wanted_mps2=self.controls(actions)[:, 0],
+            step_s=step_time_s,
+        )
+
+    def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
+        """Return the AVs that have followed their routes."""
+        assert egos.routes is not None
+        return self.model.step(egos.states, self.steered(actions, egos.states, egos.routes, step_time_s), step_time_s)
+
+
 _MOST_ACCELERATION_MPS2 = 4.0
 _MOST_CURVATURE_1PM = 0.2
 _MOST_STEERING_RADPS = 0.5
 _LONGEST_STEP = (2.5, 0.25, 0.1)
 
-MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid")
+MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid", "route")
 """What :func:`model_actions` knows."""
 
 
@@ -302,11 +345,14 @@ def model_actions(name: str) -> ModelActions:
             :class:`~l5kit.simulation.vehicle_models.KinematicBicycle`. ``curvature``: acceleration of 4 m/s2 and
             curvature of 0.2 1/m for :class:`~l5kit.simulation.vehicle_models.InvertibleBicycle`. ``grid``: 7 times 9
             values of these. ``pose_change``: 2.5 m ahead, 0.25 m to the left and 0.1 rad for
-            :class:`~l5kit.simulation.vehicle_models.PoseChange`.
+            :class:`~l5kit.simulation.vehicle_models.PoseChange`. ``route``: acceleration along the route, from
+            -3.7 to 2.2 m/s2 (the bounds of comfort), for :class:`RouteActions`.
 
     Raises:
         InvalidArgumentError: There is no such kind.
     """
+    if name == "route":
+        return RouteActions(InvertibleBicycle(), (-HARDEST_BRAKING_MPS2,), (MOST_ACCELERATION_MPS2,))
     curved = (_MOST_ACCELERATION_MPS2, _MOST_CURVATURE_1PM)
     known: dict[str, tuple[VehicleModel, tuple[float, ...], tuple[int, ...] | None]] = {
         "bicycle": (KinematicBicycle(), (_MOST_ACCELERATION_MPS2, _MOST_STEERING_RADPS), None),
@@ -316,7 +362,8 @@ def model_actions(name: str) -> ModelActions:
     }
     if name not in known:
         raise InvalidArgumentError(
-            f"actions is {name!r}{did_you_mean(name, known)}; it must be one of {', '.join(known)}, poses and kinematic"
+            f"actions is {name!r}{did_you_mean(name, MODEL_ACTIONS)}; it must be one of {', '.join(MODEL_ACTIONS)}, poses "
+            "and kinematic"
         )
     model, highs, grid = known[name]
     return ModelActions(model, tuple(-high for high in highs), highs, grid)

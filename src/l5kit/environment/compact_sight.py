@@ -50,8 +50,8 @@ class CompactSight:
         """Return itself: asked again in a frame, it starts from what it knew before."""
         return self
 
-    def look(self, state: TrafficState) -> Float32Array:
-        """Return what the AVs of R scenes of the batch see, float32 (R, ``layout.size``)."""
+    def look(self, state: TrafficState) -> tuple[Float32Array, RouteRows]:
+        """Return what the AVs of R scenes of the batch see, float32 (R, ``layout.size``), and their routes."""
         scenes, agents = state.scenes, state.agents
         if state.batch.threshold != self._threshold:
             agents = replace(agents, threshold=self._threshold)
@@ -66,7 +66,7 @@ class CompactSight:
             poses=boxes,
             first_arcs_m=self._frame_arcs_m[self._frame_starts[scenes] + state.frame_indices],
         )
-        seen = np.empty((size, self._layout.size), np.float32)
+        seen, routes = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, scenes, places)
         write_compact_states(
             self._layout,
             self._lane_points,
@@ -76,10 +76,10 @@ class CompactSight:
                 (boxes, velocities_mps),
                 LightRows(self._scene_starts[scenes] + state.frame_indices, scenes, self._lights),
             ),
-            routes=RouteRows(self._paths, scenes, places),
+            routes=routes,
             out=seen,
         )
-        return seen
+        return seen, routes
 
 
 def _with_all_frames(batch: SceneBatch) -> SceneBatch:

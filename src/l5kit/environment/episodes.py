@@ -10,6 +10,7 @@ from l5kit.environment.action_kinds import ActionKind, EgosNow
 from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePlaces
+from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView
 from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWorth
@@ -37,6 +38,7 @@ class EpisodeParts:
         roads: Road users, routes and the map as arrays; None where nobody asks for them.
         ego_size_m: Length and width of the AV.
         step_time_s: Seconds of a step.
+        frames_per_action: Frames that an action holds; rewards are added up over them.
     """
 
     view: LogView | CompactView
@@ -46,6 +48,7 @@ class EpisodeParts:
     roads: EpisodeRoads | None
     ego_size_m: tuple[float, float]
     step_time_s: float
+    frames_per_action: int = 1
 
 
 class Episodes:
@@ -131,15 +134,27 @@ class Episodes:
         return seen
 
     def drive(self, slots: Int64Array, actions: NumericArray) -> StepWorth:
-        """Drive the AVs of slots (B,) by actions (B, ...) to their next frames, and return what that was worth.
+        """Drive the AVs of slots (B,) by actions (B, ...) for the frames of an action, and return what that was worth.
+
+        One that fails, or reaches the end of its episode, stays there.
 
         Raises:
-            InvalidArgumentError: An action leads to a state that is not finite; nothing has moved then.
+            InvalidArgumentError: An action leads to a state that is not finite; nothing has moved in that frame.
         """
+        worth = self._drive_frame(slots, actions)
+        for _ in range(self.parts.frames_per_action - 1):
+            goes_on = ~(worth.is_failed | self.is_at_end[slots])
+            if goes_on.any():
+                worth = worth.with_next(self._drive_frame(slots[goes_on], actions[goes_on]), goes_on)
+        return worth
+
+    def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepWorth:
+        """Drive the AVs of slots (B,) to their next frames, and return what that was worth."""
         parts, roads = self.parts, self.parts.roads
         boxes_before = self._avs.boxes[slots]
         states = self.states.taken(slots)
-        egos = EgosNow(states, self._world_from_agent[slots], self._yaws_rad[slots])
+        routes = None if roads is None else RouteRows(roads.paths, roads.now.routes[slots], roads.now.places[slots])
+        egos = EgosNow(states, self._world_from_agent[slots], self._yaws_rad[slots], routes)
         moved = parts.actions.move(*shown_to(parts.actions, "move", (slots, egos, actions)), parts.step_time_s)
         if roads is not None:
             roads.leave(slots, self._avs)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from gymnasium import spaces
 
-from l5kit.environment.action_kinds import ModelActions, model_actions
+from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
@@ -104,8 +104,12 @@ class PolicyDriver:
         if sight is None:
             sight = CompactSight(state.batch, self.options.layout, threshold=self.options.threshold)
             state.memory[_MEMORY] = sight
-        told = self.network.act(sight.look(state))
-        return Actions(self.actions.controls(np.argmax(told, axis=1) if self._chooses else told))
+        seen, routes = sight.look(state)
+        told = self.network.act(seen)
+        actions = np.argmax(told, axis=1) if self._chooses else told
+        if isinstance(self.actions, RouteActions):
+            return Actions(self.actions.steered(actions, state.ego, routes, state.step_time_s))
+        return Actions(self.actions.controls(actions))
 
     @property
     def _chooses(self) -> bool:

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -18,15 +18,60 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.receipts import RECEIPT_FILE, find_loss
 from l5kit.data.unpack_limits import USUAL_LIMITS
+from l5kit.environment.observations.compact_layout import SET_PARTS, CompactLayout
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["PolicyNetwork", "find_policy_file", "read_policy"]
+__all__ = ["CompactEncoder", "PolicyNetwork", "find_policy_file", "read_policy"]
 
 _DRIVER: Final = "driver.zip"
 _ENTRIES: Final = ("data", "policy.pth")
 _LAYER: Final = re.compile(r"mlp_extractor\.policy_net\.(\d+)\.weight")
 _KNOWN_SHAPE: Final = {"net_arch", "log_std_init"}
+_FEATURES: Final = "features_extractor."
+_MOST_VALUE: Final = 5.0
+"""Normalised values are cut to this, as in training."""
+
+Layer: TypeAlias = tuple[Float32Array, Float32Array]
+"""Weights (outputs, inputs) and offsets (outputs,), float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompactEncoder:
+    """What :class:`~l5kit.reinforcement.compact_features.CompactFeatures` computes, without torch.
+
+    Attributes:
+        layout: Layout of the observations.
+        scales: Means and standard deviations of all columns, float32 (2, D).
+        own: The layer of the AV and its route.
+        sets: By the name of a part, its two layers, and the weights that mix their largest values in.
+    """
+
+    layout: CompactLayout
+    scales: Float32Array
+    own: Layer
+    sets: Mapping[str, tuple[Layer, Layer, Float32Array]]
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers."""
+        return (self.own, *(layer for first, second, _ in self.sets.values() for layer in (first, second)))
+
+    def encode(self, seen: Float32Array) -> Float32Array:
+        """Return the features (R, F) of observations (R, D)."""
+        means, deviations = self.scales
+        values = np.clip((seen - means) / deviations, -_MOST_VALUE, _MOST_VALUE)
+        weights, offsets = self.own
+        mixed = _times(weights, values[:, : weights.shape[1]]) + offsets
+        for name, (first, second, mix) in self.sets.items():
+            columns, (count, width) = self.layout.parts[name]
+            rows = values[:, columns].reshape(-1, width)
+            for weights, offsets in (first, second):
+                rows = np.maximum(_times(weights, rows) + offsets, 0)
+            is_there = seen[:, columns].reshape(-1, width)[:, -1:]
+            mixed += _times(mix, (rows * is_there).reshape(len(seen), count, -1).max(axis=1))
+        features: Float32Array = np.tanh(mixed)
+        return features
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +80,16 @@ class PolicyNetwork:
 
     Attributes:
         layers: Weights (outputs, inputs) and offsets (outputs,) of each layer, float32.
+        encoder: Makes of observations what goes into the layers; None where observations do.
     """
 
-    layers: tuple[tuple[Float32Array, Float32Array], ...]
+    layers: tuple[Layer, ...]
+    encoder: CompactEncoder | None = None
 
     @property
     def num_inputs(self) -> int:
         """Values of an observation."""
-        return int(self.layers[0][0].shape[1])
+        return int(self.layers[0][0].shape[1]) if self.encoder is None else self.encoder.scales.shape[1]
 
     @property
     def num_outputs(self) -> int:
@@ -54,10 +101,16 @@ class PolicyNetwork:
 
         Each row has the same bits whatever the others are.
         """
-        values = seen[:, :, None]
+        values = seen if self.encoder is None else self.encoder.encode(seen)
         for place, (weights, offsets) in enumerate(self.layers):
-            values = np.matmul(weights, values if place == 0 else np.tanh(values)) + offsets[:, None]
-        return values[:, :, 0]
+            values = _times(weights, values if place == 0 else np.tanh(values)) + offsets
+        return values
+
+
+def _times(weights: Float32Array, rows: Float32Array) -> Float32Array:
+    """Return weights (O, I) times rows (R, I), (R, O), row by row, so that none hangs on the others."""
+    product: Float32Array = np.matmul(weights, rows[:, :, None])[:, :, 0]
+    return product
 
 
 def find_policy_file(path: Path) -> Path:
@@ -97,17 +150,58 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
     content, weights = _entries_of(file)
     options = _options_of(file, content)
     options.require_simulated()
-    shape = content.get("policy_kwargs")
+    shape, encoder = content.get("policy_kwargs"), _encoder_of(file, weights, options)
     numbers = sorted(int(match[1]) for name in weights if (match := _LAYER.fullmatch(name)))
     names = [*(f"mlp_extractor.policy_net.{number}" for number in numbers), "action_net"]
-    is_known = isinstance(shape, dict) and shape.keys() <= _KNOWN_SHAPE
+    is_known = encoder is not None or (isinstance(shape, dict) and shape.keys() <= _KNOWN_SHAPE)
     if not is_known or any(f"{name}.{part}" not in weights for name in names for part in ("weight", "bias")):
         raise InvalidArgumentError(
             f"{file} has another network than l5kit train-rl makes for compact observations, which is a few layers"
         )
     layers = tuple((_array_of(weights[f"{name}.weight"]), _array_of(weights[f"{name}.bias"])) for name in names)
     _require_layers(file, layers)
-    return PolicyNetwork(layers), options
+    if encoder is not None and layers[0][0].shape[1] != len(encoder.own[1]):
+        raise InvalidArgumentError(f"{file} is broken (layers do not fit together); take another file of the training")
+    return PolicyNetwork(layers, encoder), options
+
+
+def _encoder_of(file: Path, weights: Mapping[str, torch.Tensor], options: PolicyOptions) -> CompactEncoder | None:
+    """Return what makes features of observations; None where the weights have none."""
+    if f"{_FEATURES}means" not in weights:
+        return None
+    layout = options.layout
+
+    def layer_of(name: str) -> Layer:
+        return tuple(_array_of(weights.get(f"{_FEATURES}{name}.{part}")) for part in ("weight", "bias"))  # type: ignore[return-value]
+
+    sets: dict[str, tuple[Layer, Layer, Float32Array]] = {}
+    for name in (name for name in SET_PARTS if layout.parts[name][1][0]):
+        each = (layer_of(f"sets.{name}.each.{number}") for number in (0, 2))
+        sets[name] = (*each, _array_of(weights.get(f"{_FEATURES}sets.{name}.mix.weight")))  # type: ignore[assignment]
+    scales = [_array_of(weights.get(f"{_FEATURES}{name}")) for name in ("means", "deviations")]
+    encoder = CompactEncoder(layout, np.stack(np.broadcast_arrays(*scales)), layer_of("own"), sets)
+    _require_encoder(file, encoder)
+    return encoder
+
+
+def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
+    """Refuse an encoder whose weights do not fit together or to the layout, or that are no numbers."""
+    layout, (own_weights, own_offsets) = encoder.layout, encoder.own
+    expected = {"scales": (encoder.scales, (2, layout.size))}
+    num_own = layout.parts[SET_PARTS[0]][0].start
+    expected["own.weight"] = (own_weights, (len(own_offsets), num_own))
+    for name, ((first, first_offsets), (second, second_offsets), mix) in encoder.sets.items():
+        width = len(first_offsets)
+        expected[f"{name}.first"] = (first, (width, layout.parts[name][1][1]))
+        expected[f"{name}.second"] = (second, (len(second_offsets), width))
+        expected[f"{name}.mix"] = (mix, (len(own_offsets), len(second_offsets)))
+    arrays = [encoder.scales, *(array for layer in encoder.layers for array in layer), *(s[2] for s in encoder.sets.values())]
+    wrong = next((name for name, (array, shape) in expected.items() if array.shape != shape), None)
+    if wrong is not None or not all(np.isfinite(array).all() for array in arrays) or not (encoder.scales[1] > 0).all():
+        raise InvalidArgumentError(
+            f"{file} is broken (the layers that look at road users do not fit{f', {wrong}' if wrong else ''}); take another "
+            "file of the training"
+        )
 
 
 def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:
@@ -156,7 +250,7 @@ def _array_of(values: object) -> Float32Array:
     return array
 
 
-def _require_layers(file: Path, layers: tuple[tuple[Float32Array, Float32Array], ...]) -> None:
+def _require_layers(file: Path, layers: tuple[Layer, ...]) -> None:
     """Refuse weights that do not fit together, or that are no numbers."""
     num_inputs: int | None = None
     for number, (weights, offsets) in enumerate(layers):

@@ -47,6 +47,7 @@ class PolicyOptions:
             actions=params.actions,
             step_time_s=float(cfg["model_params"]["step_time"]),
             threshold=float(cfg["raster_params"]["filter_agents_threshold"]),
+            layout=CompactLayout(**vars(params.compact)),
         )
 
     @classmethod

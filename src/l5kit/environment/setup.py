@@ -21,7 +21,15 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_places import ego_extent_of
-from l5kit.environment.action_kinds import MODEL_ACTIONS, ActionKind, PoseActions, UnicycleActions, model_actions
+from l5kit.environment.action_kinds import (
+    MODEL_ACTIONS,
+    ActionKind,
+    ModelActions,
+    PoseActions,
+    RouteActions,
+    UnicycleActions,
+    model_actions,
+)
 from l5kit.environment.actions import kinematic_scales
 from l5kit.environment.episode_choice import (
     EpisodeChoice,
@@ -32,9 +40,10 @@ from l5kit.environment.episode_choice import (
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
+from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView, raster_space, vector_space
-from l5kit.environment.rewards.driving_reward import DrivingReward
+from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.slots.log_slots import LogSlots
@@ -63,7 +72,7 @@ OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
 REWARDS = ("displacement", "driving")
 OTHERS = ("log", "idm")
-ENDS = ("collision", "off_road")
+ENDS = ("collision", "off_road", "red_light")
 _NO_PICTURE = {
     "raster_size": [1, 1],
     "pixel_size": [1.0, 1.0],
@@ -82,7 +91,7 @@ class EnvironmentOptions:
         actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, or an object.
         reward: ``displacement`` or ``driving``, or a reward of one's own.
         others: Who drives other vehicles: ``log`` or ``idm``.
-        ends_at: What ends an episode early: ``collision``, ``off_road``.
+        ends_at: What ends an episode early: ``collision``, ``off_road``, ``red_light``.
         rescale_action: Whether poses and kinematic actions are scaled.
         acceleration_per_step: Whether kinematic acceleration is scaled by the square of the step time.
         kin_model: Limits of the unicycle that kinematic actions move.
@@ -236,7 +245,8 @@ class EnvironmentParts:
         """Scenes as arrays; None where nobody asks for road users and routes."""
         options = self.options
         is_logged = options.reward == "displacement" or isinstance(options.reward, DisplacementReward)
-        if options.observation != "compact" and options.others == "log" and is_logged:
+        needs_no_route = options.actions != "route" and not isinstance(options.actions, RouteActions)
+        if options.observation != "compact" and options.others == "log" and is_logged and needs_no_route:
             return None
         threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])
         logged_s = self.log.facts.step_time_s
@@ -247,6 +257,16 @@ class EnvironmentParts:
             )
         drives_agents = self.has_actors or options.others == "idm"
         return SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=drives_agents)
+
+    @property
+    def layout(self) -> CompactLayout:
+        """Layout of compact observations."""
+        return CompactLayout(**vars(self.params.compact))
+
+    @property
+    def weights(self) -> DrivingWeights:
+        """Weights of the driving reward."""
+        return DrivingWeights(**vars(self.params.driving))
 
     @property
     def step_time_s(self) -> float:
@@ -373,7 +393,7 @@ class EnvironmentParts:
         """Return what steps are worth."""
         reward = self.options.reward
         if reward == "driving":
-            return DrivingReward(ends_at=frozenset(self.options.ends_at or ()))
+            return DrivingReward(self.weights, ends_at=frozenset(self.options.ends_at or ()))
         if isinstance(reward, str) or reward is None:
             return DisplacementReward()
         return deepcopy(reward) if isinstance(reward, DrivingReward) else reward  # it remembers things of its slots
@@ -396,12 +416,18 @@ class EnvironmentParts:
         view: LogView | CompactView
         if options.observation == "compact":
             assert roads is not None
-            view = CompactView(roads)
+            view = CompactView(roads, self.layout)
         else:
             assert log is not None
             view = LogView(log, self.observation_space_of(log.dataset))
         length_m, width_m, _ = ego_extent_of(self.log)
-        return EpisodeParts(view, actions, reward, log, roads, (length_m, width_m), self.step_time_s)
+        frames = self.params.frames_per_action
+        if frames > 1 and not isinstance(actions, ModelActions):
+            raise UnsupportedValueError(
+                f"gym_params.frames_per_action is {frames}, but poses and kinematic actions are those of one frame; "
+                f"set actions to one of {', '.join(MODEL_ACTIONS)}, or frames_per_action to 1"
+            )
+        return EpisodeParts(view, actions, reward, log, roads, (length_m, width_m), self.step_time_s, frames)
 
     def observation_space_of(self, seen: BaseEgoDataset) -> spaces.Dict:
         """Return the space of samples that are seen."""

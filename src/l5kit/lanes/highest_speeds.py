@@ -32,7 +32,7 @@ def write_highest_speeds(
         for point in range(first, stop):
             arc_m = (point - first) * PATH_STEP_M
             piece = piece_at(paths, track, piece, arc_m)
-            speeds_mps[point] = _speed_in_bend(points_m[first:stop], point - first, lateral_mps2)
+            speeds_mps[point] = speed_in_bend(points_m[first:stop], point - first, lateral_mps2)
             if has_limits:
                 speeds_mps[point] = min(paths.piece_limits_mps[piece], speeds_mps[point])
         for point in range(stop - 2, first - 1, -1):
@@ -42,7 +42,7 @@ def write_highest_speeds(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _speed_in_bend(points_m: Float64Array, point: int, lateral_mps2: float) -> float:
+def speed_in_bend(points_m: Float64Array, point: int, lateral_mps2: float) -> float:
     """Return how fast a vehicle may be at a point of a line, by how the line turns over 8 m around it."""
     before, after = max(point - 2, 0), min(point + 2, len(points_m) - 1)
     if before == point or after == point:

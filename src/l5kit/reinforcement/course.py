@@ -15,12 +15,16 @@ from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.reinforcement.evaluation import drive_scenes
 from l5kit.reinforcement.folder import RunFolder, require_whole, save_model
+from l5kit.reinforcement.joined_environments import JoinedEnvironments
 from l5kit.reinforcement.progress import DriverProgress, Pace
 
 __all__ = ["CourseState", "TrainingCourse", "TrainingTimeOver"]
 
 _STATE = "l5kit_state"
 """Attribute of an algorithm that its file keeps."""
+
+_LEAST_RATE = 0.02
+"""Share of the learning rate at the end of a training."""
 
 _TOLD = ("reward", "share_to_the_end", "share_without_collision", "share_without_off_road", "progress")
 """Figures of an evaluation that are told; all of them are written."""
@@ -104,7 +108,7 @@ class TrainingCourse(BaseCallback):
         folder: RunFolder,
         state: CourseState,
         *,
-        env: StableBaselinesVecEnv,
+        env: JoinedEnvironments,
         rewards: VecNormalize | None,
         evaluated: StableBaselinesVecEnv,
         scenes: Sequence[int],
@@ -130,6 +134,7 @@ class TrainingCourse(BaseCallback):
         if self._is_due(self.params.checkpoint_every_steps, self._saved_step):
             self.save()
         self._progress.show(self.pace())
+        self._set_learning_rate()
         if step and self.params.minutes is not None and self.state.trained_s >= 60 * self.params.minutes:
             self._restart_clock()
             raise TrainingTimeOver
@@ -137,6 +142,14 @@ class TrainingCourse(BaseCallback):
 
     def _on_step(self) -> bool:
         return True
+
+    def _set_learning_rate(self) -> None:
+        """Let the learning rate of the next update be that of this part of the training."""
+        if self.params.anneals:
+            left = max(1.0 - self.pace().share_done, _LEAST_RATE)
+            # a number, as the file of an algorithm would hold a function as code
+            self.model.learning_rate = self.params.learning_rate * left
+            self.model._setup_lr_schedule()
 
     def pace(self) -> Pace:
         """Return how the training goes."""

@@ -30,6 +30,7 @@ __all__ = ["RunFolder", "require_whole", "save_model"]
 
 _FREE_KEYS: Final = (
     *("total_steps", "minutes", "eval_every_steps", "checkpoint_every_steps", "keep_checkpoints", "num_threads"),
+    "environment_threads",
 )
 """Keys of ``rl_params`` that may change where a training goes on."""
 

@@ -1,5 +1,6 @@
 """The algorithm that trains a driver: PPO of stable-baselines3, new or out of a checkpoint."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,9 @@ from stable_baselines3.common.vec_env import VecEnv
 from l5kit._types import JsonObject
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.environment.feature_extractor import CustomFeatureExtractor
+from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.errors import ConfigError
+from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.folder import require_whole
 
 __all__ = ["load_algorithm", "make_algorithm"]
@@ -23,9 +27,23 @@ _LEAST_SIDE_PX = 36
 _NUM_FEATURES = 128
 
 
-def make_algorithm(params: ReinforcementParams, env: VecEnv) -> PPO:
-    """Return the algorithm of a new training, with the first weights of its seed."""
+def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactLayout | None = None) -> PPO:
+    """Return the algorithm of a new training, with the first weights of its seed.
+
+    Args:
+        params: The training.
+        env: Its environments, which begin anew where observations are normalised.
+        layout: Layout of compact observations; None for others.
+
+    Raises:
+        ConfigError: The network is one for compact observations, and these are others.
+    """
     is_dict = isinstance(env.observation_space, spaces.Dict)
+    if params.network == "agents" and layout is None:
+        raise ConfigError(
+            "rl_params.network: 'agents' looks at road users of compact observations; set gym_params.observation to "
+            "compact, or network to layers"
+        )
     return PPO(
         "MultiInputPolicy" if is_dict else "MlpPolicy",
         env,
@@ -40,7 +58,7 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv) -> PPO:
         policy_kwargs={
             "net_arch": list(params.net_arch),
             "log_std_init": params.log_std_init,
-            **_features_of(env.observation_space),
+            **(_features_of(env.observation_space) if params.network == "layers" else _agents_of(params, env, layout)),
         },
         seed=params.seed,
         device="cpu",
@@ -61,6 +79,18 @@ def load_algorithm(path: Path, env: VecEnv, *, seed: int) -> PPO:
     model = PPO.load(require_whole(path), env=env, device="cpu")
     model.set_random_seed(int(np.random.SeedSequence([seed, model.num_timesteps]).generate_state(1)[0] // 2))
     return model
+
+
+def _agents_of(params: ReinforcementParams, env: VecEnv, layout: CompactLayout | None) -> JsonObject:
+    """Return the keywords of a policy that looks at road users one by one."""
+    assert layout is not None
+    how = {
+        "layout": asdict(layout),
+        "features": params.features,
+        "width": params.agent_width,
+        "scales": measure_scales(env, layout, seed=params.seed),
+    }
+    return {"features_extractor_class": CompactFeatures, "features_extractor_kwargs": how}
 
 
 def _features_of(space: spaces.Space[object]) -> JsonObject:

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,14 @@ from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
 from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
+from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.errors import TERMINATED
 from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
-from l5kit.reinforcement.environments import make_environments, scenes_to_evaluate, share_scales
+from l5kit.reinforcement.environments import join_towns, make_environments, scenes_to_evaluate, share_scales, towns_of
 from l5kit.reinforcement.folder import RunFolder
+from l5kit.reinforcement.joined_environments import JoinedEnvironments
 from l5kit.reinforcement.policy import load_algorithm, make_algorithm
 from l5kit.reinforcement.progress import DriverProgress
 
@@ -107,17 +109,21 @@ def train_driver(
     eval_data = data if eval_data_folder is None or has_one_scene else LocalDataManager(eval_data_folder)
     scenes = scenes_to_evaluate(cfg, eval_data, wanted=params.eval_scenes)
     keys = LogKeys.from_cfg(cfg)
-    data.require(keys.trained)
+    towns = towns_of(keys, data)
+    for town in towns:
+        town.require(keys.trained)
     with target.claimed(), torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
         target.write_config(cfg)
         with nullcontext() if resume else target.unmade_by_errors():
-            env = make_environments(cfg, target.config, data, num_envs=params.num_envs, train=True)
+            env = join_towns(
+                cfg, target.config, towns, num_envs=params.num_envs, num_threads=params.environment_threads
+            )
             evaluated = make_environments(cfg, target.config, eval_data, num_envs=len(scenes), train=False)
             share_scales(env, evaluated)
         progress = DriverProgress(tell=tell, visible=show_bar)
         try:
             options = PolicyOptions.of_cfg(cfg)
-            facts = _facts_of(keys, data, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
+            facts = _facts_of(keys, towns, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
             told = {**facts, "configuration": cfg}
             course = _run(
                 params, target, env, evaluated, scenes, options=options, told=told, progress=progress, resume=resume
@@ -132,7 +138,7 @@ def train_driver(
 def _run(
     params: ReinforcementParams,
     folder: RunFolder,
-    env: StableBaselinesVecEnv,
+    env: JoinedEnvironments,
     evaluated: StableBaselinesVecEnv,
     scenes: range,
     *,
@@ -143,7 +149,8 @@ def _run(
 ) -> TrainingCourse:
     """Train to the end, from the last checkpoint on if there is one."""
     rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
-    model = _begun(params, folder, env if rewards is None else rewards, tell=progress.tell, resume=resume)
+    layout = options.layout if options.observation == "compact" else None
+    model = _begun(params, folder, rewards or env, layout=layout, tell=progress.tell, resume=resume)
     options.keep_in(model)
     setattr(model, _TRAINING, told)
     state = CourseState.of(model)
@@ -176,7 +183,13 @@ def _run(
 
 
 def _begun(
-    params: ReinforcementParams, folder: RunFolder, env: VecEnv, *, tell: Callable[[str], None], resume: bool
+    params: ReinforcementParams,
+    folder: RunFolder,
+    env: VecEnv,
+    *,
+    layout: CompactLayout | None,
+    tell: Callable[[str], None],
+    resume: bool,
 ) -> PPO:
     """Return the algorithm as it was at the last checkpoint, or a new one."""
     checkpoints = folder.checkpoints()
@@ -186,7 +199,7 @@ def _begun(
         return model
     if resume:
         tell(f"there is no checkpoint in {folder.path} yet: the training starts at step 0")
-    return make_algorithm(params, env)
+    return make_algorithm(params, env, layout=layout)
 
 
 def _is_over(params: ReinforcementParams, num_steps: int, trained_s: float) -> bool:
@@ -196,14 +209,26 @@ def _is_over(params: ReinforcementParams, num_steps: int, trained_s: float) -> b
 
 
 def _facts_of(
-    keys: LogKeys, data: LocalDataManager, eval_data: LocalDataManager, *, has_one_scene: bool, show_bar: bool
+    keys: LogKeys,
+    towns: Sequence[LocalDataManager],
+    eval_data: LocalDataManager,
+    *,
+    has_one_scene: bool,
+    show_bar: bool,
 ) -> JsonObject:
     """Return what is told of a training: the version of l5kit, and its data."""
-    trained, evaluated = data.require(keys.trained), eval_data.require(keys.evaluated)
+    evaluated = eval_data.require(keys.evaluated)
     with show_progress("Reading", visible=show_bar) as progress:
-        record = DataRecord.of_log(trained, key=keys.trained, progress=progress)
-        other = record if has_one_scene else DataRecord.of_log(evaluated, key=keys.evaluated, progress=progress)
-    return {"l5kit": __version__, "data": record.as_dict(), "eval_data": other.as_dict()}
+        records = [
+            DataRecord.of_log(town.require(keys.trained), key=keys.trained, progress=progress) for town in towns
+        ]
+        other = records[0] if has_one_scene else DataRecord.of_log(evaluated, key=keys.evaluated, progress=progress)
+    told = [record.as_dict() for record in records]
+    return {
+        "l5kit": __version__,
+        "data": told[0] if keys.folders is None else told,
+        "eval_data": other.as_dict(),
+    }
 
 
 def _result_of(course: TrainingCourse, told: JsonObject) -> DriverTraining:

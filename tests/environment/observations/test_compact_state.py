@@ -6,7 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from l5kit.environment.observations.compact_layout import AGENT_COLUMNS, BOUND, EGO_COLUMNS, LANE_COLUMNS, CompactLayout
+from l5kit.environment.observations.compact_layout import (
+    AGENT_COLUMNS,
+    BOUND,
+    EGO_COLUMNS,
+    FRAMES,
+    LANE_COLUMNS,
+    ROUTE_FRAME_AGENT_COLUMNS,
+    ROUTE_FRAME_ROUTE_COLUMNS,
+    CompactLayout,
+)
 from l5kit.environment.observations.compact_state import LanePoints, write_compact_states
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
@@ -496,3 +505,98 @@ def test_arrays_that_do_not_fit(world, lane_points):
     for out in (np.zeros(shape), np.zeros((30, 2 * LAYOUT.size), np.float32)[:, ::2]):
         with pytest.raises(InvalidArgumentError, match="out must be float32 and lie in one piece"):
             write_compact_states(LAYOUT, lane_points, world.vehicles, out=out, **arguments)
+
+
+ALONG = CompactLayout(frame="route", num_lane_points=0)
+CAR = (4, 2)
+
+
+def user(x, y, yaw=0.0, *, size=CAR, velocity=(0.0, 0.0), group=0):
+    return (x, y, yaw, *size, *velocity, group)
+
+
+def around_bend(arc_m, left_m=0.0):
+    """World x, y and heading of a place on the turn: a circle of 20 m around (100, 20) from x = 100 on."""
+    turn = arc_m / 20
+    radius_m = 20 - left_m
+    return 100 + radius_m * math.sin(turn), 20 - radius_m * math.cos(turn), turn
+
+
+def test_a_road_user_around_a_bend_is_ahead_on_the_route(paths):
+    x, y, yaw = around_bend(20.0, left_m=1.5)
+    speed = (6 * math.cos(yaw), 6 * math.sin(yaw))
+    parts = observe(
+        (96, 0, 0, *CAR), motion=(10.0, 0, 0), users=[user(x, y, yaw, velocity=speed)], paths=paths, route=1, layout=ALONG
+    )
+    found = named(parts["agents"][0], ROUTE_FRAME_AGENT_COLUMNS)
+    expected = {"along": 24 / 50, "across": 1.5 / 5, "velocity_along": -4 / 20, "velocity_across": 0}
+    expected |= {"length_along": 0.4, "length_across": 0.2, "time_to_route": 0, "along_then": 24 / 50}
+    expected |= {"is_vehicle": 1, "is_vulnerable": 0, "is_other": 0, "is_there": 1}
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_who_crosses_moves_across(paths):
+    crossing = user(70, -12, math.pi / 2, velocity=(0, 5.0), group=1)
+    parts = observe((40, 0, 0, *CAR), motion=(8.0, 0, 0), users=[crossing], paths=paths, layout=ALONG)
+    found = named(parts["agents"][0], ROUTE_FRAME_AGENT_COLUMNS)
+    told = [found[name] for name in ("along", "across", "velocity_along", "velocity_across")]
+    assert told == pytest.approx([30 / 50, -12 / 5, -8 / 20, 5 / 20], abs=2e-3)
+    assert [found["length_along"], found["length_across"]] == pytest.approx([0.2, 0.4])
+    assert found["is_vulnerable"] == 1
+    # 12 m less half of 4 m and half of the 2 m of the vehicle at 5 m/s, in which this one drives 14.4 m
+    assert [found["time_to_route"], found["along_then"]] == pytest.approx([1.8 / 5, (30 - 14.4) / 50], abs=2e-3)
+
+
+@pytest.mark.parametrize("velocity", [(0, -5.0), (0, 0.0), (0, 1.0)], ids=["away", "standing", "too late"])
+def test_who_does_not_come_near_the_route_in_time_never_does(paths, velocity):
+    parts = observe((40, 0, 0, *CAR), users=[user(70, -12, velocity=velocity)], paths=paths, layout=ALONG)
+    assert named(parts["agents"][0], ROUTE_FRAME_AGENT_COLUMNS)["time_to_route"] == 1
+
+
+def test_those_on_the_route_come_before_those_beside_and_behind(paths):
+    leader, beside, behind = user(80, 0), user(52, 17), user(25, 0)
+    parts = observe((40, 0, 0, *CAR), users=[behind, beside, leader], paths=paths, layout=replace(ALONG, num_agents=2))
+    assert parts["agents"][:, 0].tolist() == pytest.approx([-15 / 50, 12 / 50], abs=2e-3)
+    near = user(70, 0)
+    parts = observe((40, 0, 0, *CAR), users=[behind, beside, near], paths=paths, layout=replace(ALONG, num_agents=2))
+    assert sorted(parts["agents"][:, 0].tolist()) == pytest.approx([-15 / 50, 30 / 50], abs=2e-3)
+
+
+def test_points_of_the_route_tell_how_fast_one_may_be(paths):
+    parts = observe((80, 0, 0, *CAR), paths=paths, route=1, layout=ALONG)
+    columns = dict(zip(ROUTE_FRAME_ROUTE_COLUMNS, parts["route"].T, strict=True))
+    assert columns["bend_speed"][0] == 1  # straight on to x = 100
+    in_bend_mps = math.sqrt(2.0 * 20)
+    np.testing.assert_allclose(columns["bend_speed"][5:], in_bend_mps / 20, rtol=0.05)
+    np.testing.assert_allclose(columns["speed_limit"][:3], 0.5)
+    np.testing.assert_allclose(columns["sin"][9], math.sin(30 / 20), atol=0.02)
+
+
+def test_without_a_route_it_is_straight_on(paths):
+    parts = observe((40, 5, 0, *CAR), motion=(2.0, 0, 0), users=[user(60, 8)], paths=paths, route=-1, layout=ALONG)
+    plain = observe((40, 5, 0, *CAR), motion=(2.0, 0, 0), users=[user(60, 8)], layout=replace(ALONG, frame="vehicle"))
+    np.testing.assert_array_equal(parts["agents"][0, [0, 2, 3, 8, 11]], plain["agents"][0, [0, 4, 5, 8, 11]])
+    assert parts["agents"][0, 1] == pytest.approx(3 / 5)
+    assert not parts["route"].any()
+
+
+def test_it_is_the_same_in_another_frame_of_the_world(paths, road):
+    world = World(paths, road.num_lanes)
+    before = world.observe(LanePoints.none(), ALONG)
+    after = world.moved(2.1, np.array([4000.0, -700.0])).observe(LanePoints.none(), ALONG)
+    np.testing.assert_allclose(after, before, atol=1e-5)
+
+
+def test_ego_and_lanes_do_not_depend_on_the_frame(paths, road):
+    world, points = World(paths, road.num_lanes), LanePoints.of_map(road)
+    plain, along = CompactLayout(), CompactLayout(frame="route")
+    seen, seen_along = (layout.split(world.observe(points, layout)) for layout in (plain, along))
+    for part in ("ego", "lanes"):
+        np.testing.assert_array_equal(seen[part], seen_along[part])
+    assert (seen["agents"] != seen_along["agents"]).any()
+
+
+def test_an_unknown_frame_is_refused():
+    with pytest.raises(InvalidArgumentError, match="frame is 'rout' .did you mean 'route'"):
+        CompactLayout(frame="rout")
+    assert FRAMES == ("vehicle", "route")

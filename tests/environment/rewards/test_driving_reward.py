@@ -136,6 +136,37 @@ def test_progress_and_speed(step, expected):
 
 
 @pytest.mark.parametrize(
+    ("weights", "step", "expected"),
+    [
+        pytest.param({}, {}, 0.1, id="nothing wrong"),
+        pytest.param({"speed": 0.5}, {"motion": (10 + 2.23 / 2, 0, 0, 0)}, 0.1 * 0.75, id="a bit too fast"),
+        pytest.param({"speed": 0.5}, {"motion": (99.0, 0, 0, 0)}, 0.0, id="never below 0"),
+        pytest.param(
+            {"speed": 0.5, "comfort": 3.0},
+            {"motion": (10 + 2.23 / 2, 3.6, 0, 0), "motion_before": (10, 3.6, 0, 0)},
+            0.1 * 0.75 * (1 - 3.0 * 0.5 / 6),
+            id="two things",
+        ),
+        pytest.param({}, {"lights": [(0, RED)], "place": (18.5, 0, 0), "place_before": (17.5, 0, 0)}, -4.9, id="red"),
+    ],
+)
+def test_what_lasts_scales_progress_where_terms_are_a_product(weights, step, expected):
+    """Failures are still taken off."""
+    reward = DrivingReward(DrivingWeights(combines="product", **weights))
+    driven = make_step(**{"place": (1.0, 0, 0), "place_before": (0, 0, 0), **step})
+    terms, total, _ = worth_of(driven, reward)
+    assert total == pytest.approx(expected)
+    assert set(terms) <= {"progress", "red_light"}
+    assert sum(terms.values()) == pytest.approx(expected)
+
+
+def test_backwards_is_not_made_better_by_what_is_wrong():
+    reward = DrivingReward(DrivingWeights(combines="product"))
+    step = make_step(place=(5.0, 0, 0), place_before=(5.5, 0, 0), motion=(-99.0, 0, 0, 0))
+    assert worth_of(step, reward)[1] == pytest.approx(-0.05)
+
+
+@pytest.mark.parametrize(
     ("experts_m", "expected"), [((3.0, 4.0), 0.05), ((3.0, 3.25), 0.1), ((3.0, 3.0), 0.1), ((3.0, 5.0), 0.025)]
 )
 def test_progress_beside_the_expert(experts_m, expected):

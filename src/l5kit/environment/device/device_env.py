@@ -16,7 +16,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.host_copy import HostCopy
 from l5kit.device.opening import open_backend
 from l5kit.device.tensors import as_device_array
-from l5kit.environment.action_kinds import ModelActions
+from l5kit.environment.action_kinds import ModelActions, RouteActions
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeChoice, read_masked_options
 from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.environment.observations.compact_view import CompactView
@@ -107,7 +107,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         )
         parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options)
         self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
-        _require_supported(parts.options, self.sim_cfg)
+        _require_supported(parts.options, self.sim_cfg, frames_per_action=parts.params.frames_per_action)
         backend = open_backend(device)
         self.num_envs, self.copy, self.render_mode, self.device = num_envs, copy, None, backend.device
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
@@ -116,7 +116,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         assert isinstance(kind, ModelActions)
         assert isinstance(worth, DrivingReward)
         self.simulation = _open_simulation(parts, choice, kind, num_envs=num_envs, backend=backend)
-        self._view = CompactView(self.simulation.roads)
+        self._view = CompactView(self.simulation.roads, parts.layout)
         self._judge = EpisodeJudge(worth, self.simulation, step_time_s=parts.step_time_s)
         self._worth = WorthArrays(*map(backend.tensor, self._judge.worth))
         self._episodes = EpisodeArrays(*map(backend.tensor, self._judge.episodes))
@@ -274,7 +274,7 @@ def _open_simulation(
     return SlotSimulation(bank, num_envs, model=model, drives=drives, backend=backend)
 
 
-def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -> None:
+def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig, *, frames_per_action: int) -> None:
     """Refuse what environments on a device do not have.
 
     Raises:
@@ -301,6 +301,11 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
             f"actions has limits of {len(options.actions.lows)} controls; {type(options.actions.model).__name__} takes "
             f"{_NUM_CONTROLS}, see its class"
         )
+    if frames_per_action > 1:
+        raise UnsupportedValueError(
+            f"gym_params.frames_per_action is {frames_per_action}, but on a device an action is of one frame; set it to 1, "
+            f"{_ELSEWHERE}"
+        )
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
             "sim_cfg wants agents that a network drives, or that are hidden, but on a device others are of the log or "
@@ -311,5 +316,5 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
 def _is_on_device(actions: object) -> bool:
     """Return whether a device has actions of this kind."""
     if isinstance(actions, ModelActions):
-        return type(actions.model) in (Unicycle, InvertibleBicycle, KinematicBicycle)
+        return not isinstance(actions, RouteActions) and type(actions.model) in (Unicycle, InvertibleBicycle, KinematicBicycle)
     return actions in _MODEL_ACTIONS

@@ -7,9 +7,21 @@ from types import MappingProxyType
 from typing import Any
 
 from l5kit._types import Float32Array
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["AGENT_COLUMNS", "BOUND", "EGO_COLUMNS", "LANE_COLUMNS", "ROUTE_COLUMNS", "CompactLayout"]
+__all__ = [
+    "AGENT_COLUMNS",
+    "BOUND",
+    "EGO_COLUMNS",
+    "FRAMES",
+    "LANE_COLUMNS",
+    "ROUTE_COLUMNS",
+    "ROUTE_FRAME_AGENT_COLUMNS",
+    "ROUTE_FRAME_ROUTE_COLUMNS",
+    "SET_PARTS",
+    "CompactLayout",
+]
 
 BOUND = 5.0
 """All values are between -BOUND and BOUND: what is beyond is clipped."""
@@ -56,8 +68,30 @@ AGENT_COLUMNS = (
 )
 """Columns of each road user of the part ``agents``."""
 
+ROUTE_FRAME_ROUTE_COLUMNS = ("bend_speed", "speed_limit", "cos", "sin")
+"""Columns of each point of the part ``route`` in the frame of the route."""
+
+ROUTE_FRAME_AGENT_COLUMNS = (
+    "along",
+    "across",
+    "velocity_along",
+    "velocity_across",
+    "length_along",
+    "length_across",
+    "time_to_route",
+    "along_then",
+    *AGENT_COLUMNS[8:],
+)
+"""Columns of each road user of the part ``agents`` in the frame of the route."""
+
+FRAMES = ("vehicle", "route")
+"""Frames that road users and points of the route are described in."""
+
 LANE_COLUMNS = ("x", "y", "cos", "sin", "speed_limit", "is_red", "is_yellow", "is_there")
 """Columns of each point of the part ``lanes``."""
+
+SET_PARTS = ("agents", "lanes")
+"""Parts that are rows of things in any order, whose last column is 1 where there is one."""
 
 _MOST_COLUMNS = 1_000_000
 
@@ -66,8 +100,8 @@ _MOST_COLUMNS = 1_000_000
 class CompactLayout:
     """Sizes of a compact observation, a row of D float32 values between -5 and 5, most of them between -1 and 1.
 
-    The frame is that of the vehicle: its centre is the origin, x goes ahead and y to the left. Positions are metres
-    divided by ``reach_m``, directions the cosine and sine of their angle to the heading of the vehicle. The parts
+    The usual frame is that of the vehicle: its centre is the origin, x goes ahead and y to the left. Positions are
+    metres divided by ``reach_m``, directions the cosine and sine of their angle to the heading of the vehicle. The parts
     follow each other in this order; the columns of each are named by ``EGO_COLUMNS``, ``ROUTE_COLUMNS``,
     ``AGENT_COLUMNS`` and ``LANE_COLUMNS``.
 
@@ -88,12 +122,24 @@ class CompactLayout:
     first. x and y / reach; direction of the lane; speed limit / 20 m/s; 1 where the light of the lane is red; 1 where
     it is yellow; 1. Zeros where there is none.
 
+    In the frame of the route (a Frenet frame) two parts say other things, in columns named by
+    ``ROUTE_FRAME_ROUTE_COLUMNS`` and ``ROUTE_FRAME_AGENT_COLUMNS``. Each point of ``route`` has the speed with which its
+    bend takes 2 m/s2 across / 20 m/s, at most 1; the speed limit there / 20 m/s; direction of the route. Each road user
+    has its distance along the route from the vehicle / reach; its distance to the left of the route / 5 m; its velocity
+    along the route there minus the speed of the vehicle, and across it, / 20 m/s; how long its box is along the route
+    and across it / 10 m; the time until it is where the vehicle will pass, as wide as the vehicle, if it keeps its
+    velocity across / 5 s, at most 1; its distance along the route from the vehicle at that time if both keep their
+    velocities / reach; the rest as above. Those come first that the vehicle may meet: they are sorted by their distance
+    to the route ahead, where metres across, and metres behind the vehicle, count twice. A vehicle without a route sees
+    them as along a straight one.
+
     Attributes:
         num_agents: Road users that are seen at most, 0 or more.
         num_route_points: Points of the route ahead, 0 or more.
         route_step_m: Distance between them along the route, above 0.
         num_lane_points: Points of lanes that are seen at most, 0 or more.
         reach_m: Distance up to which road users, lanes and lines are seen, above 0.
+        frame: ``vehicle`` or ``route``.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or the last point of the route would be farther away than 5
@@ -105,8 +151,13 @@ class CompactLayout:
     route_step_m: float = 5.0
     num_lane_points: int = 24
     reach_m: float = 50.0
+    frame: str = "vehicle"
 
     def __post_init__(self) -> None:
+        if self.frame not in FRAMES:
+            raise InvalidArgumentError(
+                f"frame is {self.frame!r}{did_you_mean(self.frame, FRAMES)}; pass {' or '.join(FRAMES)}"
+            )
         for name in ("num_agents", "num_route_points", "num_lane_points"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_COLUMNS:

@@ -22,8 +22,9 @@ from l5kit.environment.observations.compact_layout import (
 )
 from l5kit.environment.observations.lane_points import LanePointArrays, LanePoints, find_nearest_points, insert_nearest
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.path_places import line_at
+from l5kit.lanes.highest_speeds import speed_in_bend
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at
+from l5kit.lanes.path_places import find_place, line_at
 from l5kit.lanes.red_lights import (
     LINE_SLACK_M,
     RED,
@@ -35,19 +36,68 @@ from l5kit.lanes.red_lights import (
 )
 from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
 
-__all__ = ["CompactLayout", "LanePoints", "LookRoom", "RouteRows", "SeenRows", "VehicleRows", "write_compact_states"]
+__all__ = ["CompactLayout", "LanePoints", "LookRoom", "RouteRows", "SeenRows", "Sizes", "VehicleRows", "write_compact_states"]
 
 SeenRows = tuple[SceneRows, EgoRows, LightRows]
 """Road users, AVs and lights of B slots."""
 
-Sizes = tuple[int, int, int, float, float]
-"""Road users, points of the route and of lanes, metres between those of the route, and the reach, of a layout."""
+
+
+class Sizes(NamedTuple):
+    """The fields of a :class:`CompactLayout`, as kernels take them.
+
+    Attributes:
+        num_agents: Road users.
+        num_route_points: Points of the route.
+        num_lane_points: Points of lanes.
+        route_step_m: Metres between points of the route.
+        reach_m: How far is seen.
+        is_along: Whether the frame is that of the route.
+    """
+
+    num_agents: int
+    num_route_points: int
+    num_lane_points: int
+    route_step_m: float
+    reach_m: float
+    is_along: bool
+
 
 _Frame = tuple[float, float, float, float]
 
 _EGO, _ROUTE, _AGENT, _LANE = len(EGO_COLUMNS), len(ROUTE_COLUMNS), len(AGENT_COLUMNS), len(LANE_COLUMNS)
 _NUM_GROUPS = 3
 _GROUP = AGENT_COLUMNS.index("is_vehicle")
+
+_BEND_MPS2 = 2.0
+"""Acceleration across with which bends are driven in comfort."""
+
+_LONGEST_S = 5.0
+"""Times until road users are on the route are cut to this."""
+
+_BACK_M = 30.0
+"""How far behind the vehicle road users are described along its route."""
+
+
+class _Stretch(NamedTuple):
+    """A stretch of the route of a vehicle.
+
+    Attributes:
+        points_m: Points of the whole route, (p, 2).
+        first: First of those of the stretch.
+        stop: End of these; 0 for a vehicle without a route, which is as on a straight one.
+        arc_m: How far along the route the vehicle is.
+        width_m: How wide the vehicle is.
+        is_frame: Whether road users are described along it.
+    """
+
+    points_m: Float64Array
+    first: int
+    stop: int
+    arc_m: float
+    width_m: float
+    is_frame: bool
+
 
 
 class VehicleRows(NamedTuple):
@@ -132,7 +182,7 @@ def write_compact_states(
 def sizes_of(layout: CompactLayout) -> Sizes:
     """Return what kernels ask a layout for."""
     counts = layout.num_agents, layout.num_route_points, layout.num_lane_points
-    return *counts, float(layout.route_step_m), float(layout.reach_m)
+    return Sizes(*counts, float(layout.route_step_m), float(layout.reach_m), layout.frame == "route")
 
 
 def _kernel(array: NumericArray) -> NumericArray:
@@ -185,8 +235,8 @@ def _write_states(
     """Write what :func:`write_compact_states` says."""
     boxes, motions, slots, own_rows = vehicles
     paths, of_vehicles, places = routes
-    most = max(sizes[0], sizes[2])
-    room = LookRoom(np.empty(most, np.int64), np.empty(most), np.empty(sizes[2], np.int64))
+    most = max(sizes.num_agents, sizes.num_lane_points)
+    room = LookRoom(np.empty(most, np.int64), np.empty(most), np.empty(sizes.num_lane_points, np.int64))
     for number in range(len(boxes)):
         slot, vehicle = slots[number], (boxes[number], motions[number])
         own, at = (slot, own_rows[number]), (lights.frames[slot], lights.scenes[slot])
@@ -230,7 +280,7 @@ def write_compact_state(
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
     _write_surroundings(row, sizes, vehicle, own, rows, egos, paths, path, place, ranks, (near, far_m2))
     box = vehicle[0]
-    count = find_nearest_points(points, (box[0], box[1], sizes[4]), near, far_m2, sizes[2])
+    count = find_nearest_points(points, (box[0], box[1], sizes.reach_m), near, far_m2, sizes.num_lane_points)
     lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
     for number in range(count):
         point_ranks[number] = rank_of_lane(lanes, ranks, points.lanes[near[number]])
@@ -269,17 +319,26 @@ def _write_surroundings(
     box, motion = vehicle
     for column in range(len(row)):
         row[column] = 0.0
-    reach_m, length_m, speed_mps = sizes[4], box[3], motion[0]
+    reach_m, length_m, speed_mps = sizes.reach_m, box[3], motion[0]
     frame = (box[0], box[1], math.cos(box[2]), math.sin(box[2]))
     row[0], row[1] = _clip(speed_mps / SPEED_SCALE_MPS), _clip(motion[1] / ACCELERATION_SCALE_MPS2)
     row[2] = _clip(motion[len(motion) - 1])
     row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
-    if route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2:
+    has_route = route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2
+    if has_route:
         _write_place(row, reach_m, paths, route, (place[0], place[1], place[2]), 0.5 * length_m, ranks)
         _write_route(row, _EGO, sizes, frame, paths, route, place[0])
     near, far_m2 = scratch
-    count = _find_agents(sizes, frame, own, rows, egos, near, far_m2)
-    _write_agents(row, _EGO + sizes[1] * _ROUTE, reach_m, frame, (own[0], speed_mps), rows, egos, near, count)
+    first = paths.starts[route] if has_route else 0
+    points_m = paths.points_m[first : paths.starts[route + 1] if has_route else 0]
+    stretch = _Stretch(points_m, 0, 0, 0.0, box[4], sizes.is_along)
+    if sizes.is_along and has_route:
+        last = len(points_m) - 1
+        behind, ahead = index_along(place[0] - _BACK_M, last), index_along(place[0] + reach_m, last) + 1
+        stretch = _Stretch(points_m, behind, ahead, place[0], box[4], True)
+    count = _find_agents(sizes, frame, own, rows, egos, stretch, near, far_m2)
+    column = _EGO + sizes.num_route_points * _ROUTE
+    _write_agents(row, column, reach_m, frame, (own[0], speed_mps), rows, egos, stretch, near, count)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -333,10 +392,17 @@ def _write_route(
     """Write the part ``route``."""
     line = paths.points_m[paths.starts[route] : paths.starts[route + 1]]
     x, y, cos, sin = frame
-    for point in range(sizes[1]):
-        ahead_m = min(arc_m + (point + 1) * sizes[3], paths.lengths_m[route])
+    piece = paths.piece_starts[route]
+    for point in range(sizes.num_route_points):
+        ahead_m = min(arc_m + (point + 1) * sizes.route_step_m, paths.lengths_m[route])
         line_x, line_y, along_x, along_y = line_at(line, ahead_m)
-        _write_pose(row, column + point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes[4])
+        _write_pose(row, column + point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes.reach_m)
+        if sizes.is_along:
+            # the place of the point is known from how far along it lies; what counts is how fast one may be there
+            piece = piece_at(paths, route, piece, ahead_m)
+            bend_mps = speed_in_bend(line, index_along(ahead_m, len(line) - 1), _BEND_MPS2)
+            row[column + point * _ROUTE] = min(bend_mps / SPEED_SCALE_MPS, 1.0)
+            row[column + point * _ROUTE + 1] = _clip(paths.piece_limits_mps[piece] / SPEED_SCALE_MPS)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -357,18 +423,40 @@ def _write_pose(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
+    """Return the squared distance of a point to the vehicle, where metres across and behind count twice.
+
+    Every second point of the route is near enough to order road users by.
+    """
+    points_m, nearest, nearest_m2 = stretch.points_m, stretch.first, np.inf
+    for point in range(stretch.first, stretch.stop, 2):
+        x_m, y_m = points_m[point, 0] - x, points_m[point, 1] - y
+        far_m2 = x_m * x_m + y_m * y_m
+        if far_m2 < nearest_m2:
+            nearest, nearest_m2 = point, far_m2
+    ahead_m = nearest * PATH_STEP_M - stretch.arc_m
+    if ahead_m < 0:
+        ahead_m *= 2.0
+    return ahead_m * ahead_m + 4.0 * nearest_m2
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _find_agents(
     sizes: Sizes,
     frame: _Frame,
     own: tuple[int, int],
     rows: SceneRows,
     egos: EgoRows,
+    stretch: _Stretch,
     near: Int64Array,
     far_m2: Float64Array,
 ) -> int:
-    """Write the nearest rows of the slot of a vehicle but its own, the end of the rows for the AV; return how many."""
+    """Write the nearest rows of the slot of a vehicle but its own, the end of the rows for the AV; return how many.
+
+    They are nearest to the vehicle, or to the stretch of its route where that has points.
+    """
     starts, groups, boxes, _ = rows
-    x, y, reach_m2 = frame[0], frame[1], sizes[4] * sizes[4]
+    x, y, reach_m2 = frame[0], frame[1], sizes.reach_m * sizes.reach_m
     slot, own_row = own
     count, last = 0, starts[slot + 1]
     for user in range(starts[slot], last + 1):
@@ -382,7 +470,9 @@ def _find_agents(
             x_m, y_m = egos[0][slot, 0] - x, egos[0][slot, 1] - y
         squared_m2 = x_m * x_m + y_m * y_m
         if squared_m2 <= reach_m2:
-            count = insert_nearest(near, far_m2, sizes[0], count, user, squared_m2)
+            if stretch.stop > stretch.first:
+                squared_m2 = _remoteness_m2(stretch, x + x_m, y + y_m)
+            count = insert_nearest(near, far_m2, sizes.num_agents, count, user, squared_m2)
     return count
 
 
@@ -395,6 +485,7 @@ def _write_agents(
     own: tuple[int, float],
     rows: SceneRows,
     egos: EgoRows,
+    stretch: _Stretch,
     near: Int64Array,
     count: int,
 ) -> None:
@@ -406,10 +497,10 @@ def _write_agents(
     for place in range(count):
         user = near[place]
         if user < last:
-            _write_agent(row, column, reach_m, frame, speed_mps, boxes, velocities_mps, user)
+            _write_agent(row, column, reach_m, frame, speed_mps, boxes[user], velocities_mps[user], stretch)
             row[column + _GROUP + min(groups[user], _NUM_GROUPS - 1)] = 1.0
         else:
-            _write_agent(row, column, reach_m, frame, speed_mps, av_boxes, av_velocities_mps, slot)
+            _write_agent(row, column, reach_m, frame, speed_mps, av_boxes[slot], av_velocities_mps[slot], stretch)
             row[column + _GROUP] = 1.0
         row[column + _AGENT - 1] = 1.0
         column += _AGENT
@@ -422,18 +513,42 @@ def _write_agent(
     reach_m: float,
     frame: _Frame,
     speed_mps: float,
-    boxes: Float64Array,
-    velocities_mps: Float64Array,
-    user: int,
+    box: Float64Array,
+    velocity_mps: Float64Array,
+    stretch: _Stretch,
 ) -> None:
     """Write the columns of a road user that do not tell what it is."""
     x, y, cos, sin = frame
-    yaw, along_mps, up_mps = boxes[user, 2], velocities_mps[user, 0], velocities_mps[user, 1]
-    pose = (boxes[user, 0] - x, boxes[user, 1] - y, math.cos(yaw), math.sin(yaw))
-    _write_pose(row, column, pose, (cos, sin), reach_m)
-    row[column + 4] = _clip((along_mps * cos + up_mps * sin - speed_mps) / SPEED_SCALE_MPS)
-    row[column + 5] = _clip((up_mps * cos - along_mps * sin) / SPEED_SCALE_MPS)
-    row[column + 6], row[column + 7] = _clip(boxes[user, 3] / SIZE_SCALE_M), _clip(boxes[user, 4] / SIZE_SCALE_M)
+    x_m, y_m, yaw = box[0] - x, box[1] - y, box[2]
+    heading_x, heading_y = math.cos(yaw), math.sin(yaw)
+    if not stretch.is_frame:
+        pose = (x_m, y_m, heading_x, heading_y)
+        _write_pose(row, column, pose, (cos, sin), reach_m)
+        row[column + 4] = _clip((velocity_mps[0] * cos + velocity_mps[1] * sin - speed_mps) / SPEED_SCALE_MPS)
+        row[column + 5] = _clip((velocity_mps[1] * cos - velocity_mps[0] * sin) / SPEED_SCALE_MPS)
+        row[column + 6], row[column + 7] = _clip(box[3] / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
+        return
+    along_m, left_m = x_m * cos + y_m * sin, y_m * cos - x_m * sin
+    if stretch.stop > stretch.first:
+        # as the vehicle would see it, had the route no bends
+        arc_m, left_m, _ = find_place(stretch.points_m, stretch.first, stretch.stop, (box[0], box[1], yaw))
+        along_m = arc_m - stretch.arc_m
+        _, _, cos, sin = line_at(stretch.points_m, arc_m)
+    along_mps = velocity_mps[0] * cos + velocity_mps[1] * sin - speed_mps
+    left_mps = velocity_mps[1] * cos - velocity_mps[0] * sin
+    turned_cos, turned_sin = abs(heading_x * cos + heading_y * sin), abs(heading_y * cos - heading_x * sin)
+    length_along_m = turned_cos * box[3] + turned_sin * box[4]
+    length_across_m = turned_sin * box[3] + turned_cos * box[4]
+    # a box whose near side is inside the width of the vehicle is on its way now, one that does not come nearer never
+    gap_m = abs(left_m) - 0.5 * (length_across_m + stretch.width_m)
+    nearing_mps = -left_mps if left_m > 0 else left_mps
+    time_s = 0.0
+    if gap_m > 0:
+        time_s = gap_m / nearing_mps if nearing_mps * _LONGEST_S > gap_m else _LONGEST_S
+    row[column], row[column + 1] = _clip(along_m / reach_m), _clip(left_m / OFFSET_SCALE_M)
+    row[column + 2], row[column + 3] = _clip(along_mps / SPEED_SCALE_MPS), _clip(left_mps / SPEED_SCALE_MPS)
+    row[column + 4], row[column + 5] = _clip(length_along_m / SIZE_SCALE_M), _clip(length_across_m / SIZE_SCALE_M)
+    row[column + 6], row[column + 7] = time_s / _LONGEST_S, _clip((along_m + along_mps * time_s) / reach_m)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -459,7 +574,7 @@ def write_lanes(
     """
     positions_m, directions, limits_mps = points.positions_m, points.directions, points.limits_mps
     x, y, cos, sin = box[0], box[1], math.cos(box[2]), math.sin(box[2])
-    column, reach_m = _EGO + sizes[1] * _ROUTE + sizes[0] * _AGENT, sizes[4]
+    column, reach_m = _EGO + sizes.num_route_points * _ROUTE + sizes.num_agents * _AGENT, sizes.reach_m
     for place in range(count):
         point, rank = near[place], point_ranks[place]
         pose = (positions_m[point, 0] - x, positions_m[point, 1] - y, directions[point, 0], directions[point, 1])

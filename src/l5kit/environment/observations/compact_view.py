@@ -8,7 +8,7 @@ from numba import njit
 from l5kit.device.backend import DeviceArray
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePlaces
 from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
-from l5kit.environment.observations.compact_state import LookRoom, sizes_of, write_compact_state
+from l5kit.environment.observations.compact_state import LookRoom, Sizes, sizes_of, write_compact_state
 from l5kit.environment.observations.lane_points import LanePointArrays, LanePoints
 from l5kit.environment.traffic.traffic_steps import SlotPlaces
 from l5kit.lanes.lane_paths import PathArrays
@@ -84,7 +84,7 @@ def _look(item: int, arguments: tuple[Any, ...]) -> None:
     own = slot % len(room.near)
     write_compact_state(
         out[slot],
-        sizes,
+        Sizes(*sizes),
         LanePointArrays(*points),
         (boxes[slot], motions[slot]),
         (item, -1),

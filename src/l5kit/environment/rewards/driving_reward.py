@@ -19,6 +19,9 @@ from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 
 __all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
 
+_NAMES = {"progress_reference": ("limit", "expert"), "combines": ("sum", "product")}
+"""Weights that are names."""
+
 _SIGNS = np.array([1.0, *[-1.0] * (len(TERMS) - 1)])
 
 
@@ -45,6 +48,10 @@ class DrivingWeights:
         progress_reference: ``"limit"`` for the way at the speed limit, ``"expert"`` for the way of the logged AV in
             the same step.
         least_reference_mps: The least that a reference counts as, metres per second.
+        combines: ``"sum"``: the terms are added. ``"product"``: what lasts, which are ``off_road``,
+            ``time_to_collision``, ``off_route``, ``speed`` and ``comfort``, scales the progress of the step instead,
+            each by 1 - w x its share of the step, at least 0 (route completion scaled by infractions: CaRL, Jaeger et
+            al. 2025, arXiv 2504.17838).
 
     Raises:
         InvalidArgumentError: A number is negative or not finite, or the reference is neither.
@@ -63,18 +70,20 @@ class DrivingWeights:
     most_offset_m: float = 4.0
     progress_reference: str = "limit"
     least_reference_mps: float = 2.0
+    combines: str = "sum"
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "progress_reference" and not (0 <= value < math.inf):
+            if field.name not in _NAMES and not (0 <= value < math.inf):
                 raise InvalidArgumentError(f"DrivingWeights: {field.name} is {value}; pass a number of at least 0")
         if self.least_reference_mps == 0:
             raise InvalidArgumentError("DrivingWeights: least_reference_mps is 0; pass metres per second above 0")
-        if self.progress_reference not in ("limit", "expert"):
-            raise InvalidArgumentError(
-                f"DrivingWeights: progress_reference is {self.progress_reference!r}; pass 'limit' or 'expert'"
-            )
+        for name, (first, second) in _NAMES.items():
+            if getattr(self, name) not in (first, second):
+                raise InvalidArgumentError(
+                    f"DrivingWeights: {name} is {getattr(self, name)!r}; pass {first!r} or {second!r}"
+                )
 
 
 class DrivingReward:
@@ -125,6 +134,7 @@ class DrivingReward:
             bounds=self._bounds,
             factors=as_read_only(self.factors),
             ends=as_read_only(ends),
+            is_product=weights.combines == "product",
         )
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:

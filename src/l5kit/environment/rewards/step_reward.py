@@ -79,6 +79,17 @@ class StepWorth:
     is_failed: BoolArray
     failures: dict[str, BoolArray]
 
+    def with_next(self, worth: "StepWorth", goes_on: BoolArray) -> "StepWorth":
+        """Return what this step and the next one of those slots that go on, (B,) of them marked, are worth together."""
+        total, terms, is_failed = self.total.copy(), self.terms.copy(), self.is_failed.copy()
+        total[goes_on] += worth.total
+        terms[goes_on] += worth.terms
+        is_failed[goes_on] = worth.is_failed
+        failures = {name: value.copy() for name, value in self.failures.items()}
+        for name, value in worth.failures.items():
+            failures[name][goes_on] |= value
+        return StepWorth(total, terms, is_failed, failures)
+
 
 class StepReward(Protocol):
     """What steps of many environments are worth; it may remember things of each slot."""

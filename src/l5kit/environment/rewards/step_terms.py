@@ -37,6 +37,7 @@ class StepRules(NamedTuple):
         bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
         factors: What the terms are multiplied by, (number of terms,).
         ends: Which failures end the task, (number of failures,).
+        is_product: Whether what lasts scales the progress.
     """
 
     step_s: float
@@ -46,6 +47,7 @@ class StepRules(NamedTuple):
     bounds: Float64Array
     factors: Float64Array
     ends: BoolArray
+    is_product: bool
 
 
 Pair = tuple[Float64Array, Float64Array]

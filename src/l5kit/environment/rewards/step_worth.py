@@ -20,6 +20,7 @@ TERMS = (
 _OFF_ROAD_M = MOST_OFF_ROAD_M
 _COLLISION, _CONTACT, _OFF, _RED = range(len(FAILURES))
 _END = TERMS.index("end")
+_LASTING = tuple(TERMS.index(name) for name in ("off_road", "time_to_collision", "off_route", "speed", "comfort"))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -54,6 +55,12 @@ def write_worth(
     for column in range(1, 5):
         terms[4 + column] = amounts[column]
     terms[_END] = 1.0 if is_failed else 0.0
+    if rules.is_product:
+        # the others become 0, so that the terms still add up to the reward; going backwards is never made better
+        for term in _LASTING:
+            if terms[0] > 0:
+                terms[0] *= max(1.0 + rules.factors[term] * terms[term] / rules.step_s, 0.0)
+            terms[term] = 0.0
     terms[0] *= rules.factors[0]
     total = terms[0]  # added from left to right, so that one step has the bits of many
     for column in range(1, len(terms)):

@@ -1,0 +1,118 @@
+"""Features of compact observations: what a policy network makes of its route, and of road users in any order."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.vec_env import VecEnv
+from torch import nn
+
+from l5kit._types import Float32Array
+from l5kit.environment.observations.compact_layout import SET_PARTS, CompactLayout
+
+__all__ = ["CompactFeatures", "measure_scales"]
+
+_NUM_STEPS = 30
+_LEAST_DEVIATION = 0.05
+_MOST = 5.0
+"""Normalised values are cut to this."""
+
+
+class _SetFeatures(nn.Module):
+    """Features of rows in any order, (B, K, columns) to (B, features), of those that are there, (B, K, 1)."""
+
+    def __init__(self, columns: int, width: int, features: int) -> None:
+        super().__init__()
+        self.each = nn.Sequential(nn.Linear(columns, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.mix = nn.Linear(width, features, bias=False)
+
+    def forward(self, rows: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
+        """Return their features."""
+        mixed: torch.Tensor = self.mix((self.each(rows) * is_there).amax(dim=1))
+        return mixed
+
+
+class CompactFeatures(BaseFeaturesExtractor):
+    """Features of compact observations, (B, D) to (B, features).
+
+    Values are normalised by fixed scales. The AV and its route go through one layer; each road user through two layers
+    that are the same for all, of which the largest value of each feature counts (PointNet, Qi et al., CVPR 2017), so
+    that it does not matter in which place a road user is. So do the points of lanes. The sum goes through tanh.
+
+    Args:
+        space: Space of the observations.
+        layout: Where what stands, by the names of :class:`CompactLayout`.
+        features: How many features there are.
+        width: Width of the layers of road users.
+        scales: Means and standard deviations of all columns, float32 (2, D), as :func:`measure_scales` returns them.
+    """
+
+    means: torch.Tensor
+    deviations: torch.Tensor
+
+    def __init__(
+        self,
+        space: spaces.Box,
+        *,
+        layout: Mapping[str, object],
+        features: int,
+        width: int,
+        scales: Float32Array,
+    ) -> None:
+        super().__init__(space, features)
+        self._parts = CompactLayout(**layout).parts  # type: ignore[arg-type]
+        self._num_own = self._parts[SET_PARTS[0]][0].start
+        self.register_buffer("means", torch.as_tensor(scales[0]))
+        self.register_buffer("deviations", torch.as_tensor(scales[1]))
+        self.own = nn.Linear(self._num_own, features)
+        self.sets = nn.ModuleDict()
+        for name in SET_PARTS:
+            _, (count, columns) = self._parts[name]
+            if count:
+                self.sets[name] = _SetFeatures(columns, width, features)
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return features, (B, features)."""
+        values = ((observations - self.means) / self.deviations).clamp(-_MOST, _MOST)
+        mixed: torch.Tensor = self.own(values[:, : self._num_own])
+        for name, layers in self.sets.items():
+            columns, shape = self._parts[name]
+            is_there = observations[:, columns].reshape(-1, *shape)[..., -1:]
+            mixed = mixed + layers(values[:, columns].reshape(-1, *shape), is_there)
+        return torch.tanh(mixed)
+
+
+def measure_scales(env: VecEnv, layout: CompactLayout, *, seed: int) -> Float32Array:
+    """Return means and standard deviations of the columns of observations, float32 (2, D), in some random steps.
+
+    Road users, and points of lanes, have those of all of them; flags stay as they are.
+
+    Args:
+        env: Environments with compact observations, which begin anew.
+        layout: Their layout.
+        seed: Of the actions.
+    """
+    generator = np.random.default_rng(seed)
+    seen = [np.asarray(env.reset())]
+    for _ in range(_NUM_STEPS):
+        if isinstance(env.action_space, spaces.Discrete):
+            actions = generator.integers(env.action_space.n, size=env.num_envs)
+        else:
+            shape = (env.num_envs, *(env.action_space.shape or ()))
+            actions = generator.uniform(-1, 1, shape).astype(np.float32)
+        observations, _, _, _ = env.step(actions)
+        seen.append(np.asarray(observations))
+    env.reset()
+    rows = np.concatenate(seen)
+    means, deviations = rows.mean(axis=0), rows.std(axis=0)
+    for name in SET_PARTS:
+        columns, (count, width) = layout.parts[name]
+        each = rows[:, columns].reshape(-1, width)
+        each = each[each[:, -1] > 0]
+        is_flag = np.isin(each, (0.0, 1.0)).all(axis=0) | (len(each) == 0)
+        mean = np.where(is_flag, 0.0, each.mean(axis=0) if len(each) else 0.0)
+        deviation = np.where(is_flag, 1.0, each.std(axis=0) if len(each) else 1.0)
+        means[columns], deviations[columns] = np.tile(mean, count), np.tile(deviation, count)
+    return np.stack([means, np.maximum(deviations, _LEAST_DEVIATION)]).astype(np.float32)

@@ -1,0 +1,173 @@
+"""Route tracking: acceleration and curvature with which a vehicle follows its route, for a wanted acceleration."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import as_read_only
+from l5kit.geometry.relative_pose import wrap_angle
+from l5kit.lanes.highest_speeds import speed_in_bend
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at
+from l5kit.lanes.path_places import line_at
+
+__all__ = ["HARDEST_BRAKING_MPS2", "MOST_ACCELERATION_MPS2", "track_route", "track_routes"]
+
+HARDEST_BRAKING_MPS2, MOST_ACCELERATION_MPS2 = 3.7, 2.2
+"""Braking and acceleration at most: the bounds of comfort, 4.05 and 2.40 m/s2 (nuPlan), less what smoothing adds."""
+
+_FIRST_JERK_MPS3, _MOST_JERK_MPS3 = 2.1, 3.7
+"""How fast the acceleration changes at most, from 0 on and later: below the bound of comfort, 4.13 m/s3 (nuPlan).
+
+The score smooths jerks, and at the ends of a drive it takes a steady 3.7 m/s3 for one of 5.8, a growing one not.
+"""
+
+_BEND_MPS2, _BRAKING_MPS2 = 2.5, 2.0
+"""Acceleration across in bends, and how hard is braked before them and before lower limits."""
+
+_HOLD_S, _EARLY_S = 0.6, 1.2
+"""How soon the highest speed is to be met, and how early that of the places ahead counts: jerk takes time."""
+
+_MOST_YAW_ACCELERATION_RADPS2 = 1.6
+"""How fast the yaw rate changes at most: below the bound of comfort, 1.93 rad/s2 (nuPlan)."""
+
+_MOST_LATERAL_JERK_MPS3 = 6.0
+"""How fast the acceleration across changes at most: with the jerk along it stays below 8.37 m/s3 (nuPlan)."""
+
+_SLOWEST_MPS = 2.0
+"""Below this speed the curvature changes as it may at this speed."""
+
+_LEAST_AHEAD_M, _AHEAD_S = 4.0, 0.8
+"""The point ahead that is led onto the route: so many metres at least, and so many seconds."""
+
+_PREVIEW_S = 0.3
+"""How far ahead the curvature of the route is read, as the wheels take time to turn."""
+
+_STRAIGHT = np.array([[0.0, 0.0], [1.0, 0.0]])
+"""The line of a vehicle without a route."""
+
+_SPAN_M = 2.0
+"""The curvature of the route is how it turns from so far behind a place to so far ahead of it."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _highest_speed(paths: PathArrays, route: int, points_m: Float64Array, arc_m: float, speed_mps: float) -> float:
+    """Return how fast a vehicle may be at a length of its route, so that bends and limits ahead are met by braking.
+
+    Those that it reaches in a moment count as if it were there.
+    """
+    last, near_m = len(points_m) - 1, arc_m + _EARLY_S * speed_mps
+    piece = piece_at(paths, route, paths.piece_starts[route], arc_m)
+    highest_mps: float = paths.piece_limits_mps[piece]
+    end_m = near_m + speed_mps * speed_mps / (2 * _BRAKING_MPS2)
+    for point in range(index_along(arc_m, last), index_along(end_m, last) + 1):
+        piece = piece_at(paths, route, piece, point * PATH_STEP_M)
+        there_mps = min(speed_in_bend(points_m, point, _BEND_MPS2), paths.piece_limits_mps[piece])
+        ahead_m = max(point * PATH_STEP_M - near_m, 0.0)
+        highest_mps = min(highest_mps, math.sqrt(there_mps * there_mps + 2 * _BRAKING_MPS2 * ahead_m))
+    return highest_mps
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def track_route(
+    paths: PathArrays,
+    route: int,
+    place: Float64Array,
+    motion: Float64Array,
+    axles_m: tuple[float, float],
+    wanted_mps2: float,
+    step_s: float,
+) -> tuple[float, float]:
+    """Return the acceleration of a vehicle, m/s2, and the curvature of its rear axle, 1/m, in the next step.
+
+    The acceleration goes to the wanted one as fast as the bound of jerk allows, never below what stops within the step,
+    and never above what keeps to the speed limits and to 2.5 m/s2 across in bends. The steering is that of a pure pursuit (Coulter 1992) with the curvature of the route fed forward: with L the
+    distance of a point ahead of the centre and e how far to the left of the route that is, the curvature is that of the
+    route less 2 e / L^2. A centre that moves along a bend looks out of it by asin(b k), with b the distance of the rear
+    axle behind it and k the curvature of the bend, which is no error.
+
+    Args:
+        paths: All paths.
+        route: That of the vehicle, -1 for none.
+        place: Where on it the vehicle is, as :func:`l5kit.lanes.route_places.follow_routes` writes it, (3,).
+        motion: Speed, acceleration and steering, m/s, m/s2 and rad, (3,).
+        axles_m: How far the rear axle is behind the centre, and the wheel base.
+        wanted_mps2: The wanted acceleration.
+        step_s: Seconds of the step.
+    """
+    speed_mps, acceleration, steering = motion[0], motion[1], motion[2]
+    arc_m, left_m, turn_rad = place[0], place[1], place[2]
+
+    has_route = route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2
+    points_m = paths.points_m[paths.starts[route] : paths.starts[route + 1]] if has_route else _STRAIGHT
+    if has_route:
+        highest_mps = _highest_speed(paths, route, points_m, arc_m, max(speed_mps, 0.0))
+        wanted_mps2 = min(wanted_mps2, (highest_mps - speed_mps) / _HOLD_S)
+    wanted_mps2 = max(wanted_mps2, -HARDEST_BRAKING_MPS2)
+
+    # as much jerk as is comfortable: braking that ends with the last of the speed, v = a^2 / 2 j, ends without a jolt
+    change = min(_FIRST_JERK_MPS3 + abs(acceleration), _MOST_JERK_MPS3) * step_s
+    acceleration = min(max(wanted_mps2, acceleration - change), acceleration + change)
+    left_mps = max(speed_mps, 0.0)
+    acceleration = max(acceleration, -min(math.sqrt(2 * _MOST_JERK_MPS3 * left_mps), left_mps / step_s))
+
+    pace_mps = max(speed_mps, _SLOWEST_MPS)
+    preview_m = arc_m + _PREVIEW_S * max(speed_mps, 0.0)
+    _, _, before_x, before_y = line_at(points_m, preview_m - _SPAN_M)
+    _, _, after_x, after_y = line_at(points_m, preview_m + _SPAN_M)
+    bend = math.atan2(before_x * after_y - before_y * after_x, before_x * after_x + before_y * after_y) / (2 * _SPAN_M)
+
+    ahead_m = max(_LEAST_AHEAD_M, _AHEAD_S * speed_mps)
+    outward_rad = math.asin(min(max(axles_m[0] * bend, -1.0), 1.0))
+    error_m = left_m + ahead_m * math.sin(min(max(wrap_angle(turn_rad + outward_rad), -1.0), 1.0))
+    wanted = bend - 2.0 * error_m / (ahead_m * ahead_m)
+
+    now = math.tan(steering) / axles_m[1]
+    most = min(_MOST_YAW_ACCELERATION_RADPS2 / pace_mps, _MOST_LATERAL_JERK_MPS3 / (pace_mps * pace_mps)) * step_s
+    return acceleration, min(max(wanted, now - most), now + most)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _track_all(
+    paths: PathArrays,
+    routes: Int64Array,
+    places: Float64Array,
+    motions: Float64Array,
+    axles_m: Float64Array,
+    wanted_mps2: Float64Array,
+    step_s: float,
+    controls: Float64Array,
+) -> None:
+    """Write what :func:`track_routes` returns."""
+    for row in range(len(routes)):
+        axles = (axles_m[row, 0], axles_m[row, 1])
+        controls[row] = track_route(paths, routes[row], places[row], motions[row], axles, wanted_mps2[row], step_s)
+
+
+def track_routes(
+    paths: PathArrays,
+    routes: Int64Array,
+    places: Float64Array,
+    *,
+    motions: Float64Array,
+    axles_m: Float64Array,
+    wanted_mps2: Float64Array,
+    step_s: float,
+) -> Float64Array:
+    """Return accelerations and curvatures of K vehicles, float64 (K, 2); see :func:`track_route`.
+
+    Args:
+        paths: All paths.
+        routes: The path of each, -1 for none, which goes straight on, int64 (K,).
+        places: Where on it each is, zeros without one, (K, 3).
+        motions: Speeds, accelerations and steering, m/s, m/s2 and rad, (K, 3).
+        axles_m: How far the rear axle of each is behind its centre, and its wheel base, (K, 2).
+        wanted_mps2: The wanted accelerations, (K,).
+        step_s: Seconds of the step.
+    """
+    controls = np.empty((len(routes), 2))
+    arrays = [as_read_only(np.ascontiguousarray(each)) for each in (routes, places, motions, axles_m, wanted_mps2)]
+    paths = PathArrays(*(as_read_only(np.ascontiguousarray(each)) for each in paths))
+    _track_all(paths, *arrays, float(step_s), controls)
+    return controls
