@@ -125,7 +125,9 @@ def test_limits_that_are_none_are_refused(args, message):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(InvalidArgumentError, match="actions is 'fly'; it must be one of bicycle, curvature, pose_change, grid, route"):
+    with pytest.raises(
+        InvalidArgumentError, match="actions is 'fly'; it must be one of bicycle, curvature, pose_change, grid, route"
+    ):
         model_actions("fly")
 
 

@@ -518,9 +518,7 @@ def test_an_action_may_hold_for_several_frames(city, tmp_path):
         np.testing.assert_allclose(found[4]["reward_progress"], progress, atol=1e-12)
         np.testing.assert_array_equal(found[3], steps[-1][3])
     assert found[3].all()
-    np.testing.assert_allclose(
-        found[4]["reward_sums"]["tot"], steps[-1][4]["reward_sums"]["tot"], atol=1e-12
-    )
+    np.testing.assert_allclose(found[4]["reward_sums"]["tot"], steps[-1][4]["reward_sums"]["tot"], atol=1e-12)
 
 
 def test_an_action_ends_with_its_episode(city, tmp_path):
@@ -543,7 +541,9 @@ def test_an_action_ends_with_its_episode(city, tmp_path):
 
 def test_poses_hold_for_one_frame(city, tmp_path):
     config = write_config(tmp_path, frames_per_action=2, actions="poses")
-    with pytest.raises(UnsupportedValueError, match="frames_per_action is 2, but poses and kinematic actions are those"):
+    with pytest.raises(
+        UnsupportedValueError, match="frames_per_action is 2, but poses and kinematic actions are those"
+    ):
         make_many(city, config, 2)
 
 
@@ -558,5 +558,5 @@ def test_layout_and_weights_may_be_said_by_the_configuration(city, tmp_path):
     assert env.single_observation_space.shape == (14 + 4 * 10 + 12 * 3,)
     weights = env.episodes.parts.reward.weights
     assert (weights.collision, weights.combines, weights.progress) == (7.0, "product", 1.0)
-    with pytest.raises(ConfigError, match="driving.combines: expected 'sum' or 'product', got 'both'"):
+    with pytest.raises(ConfigError, match=r"driving\.combines: expected 'sum' or 'product', got 'both'"):
         make_many(city, write_config(tmp_path, **{**said, "driving": {"combines": "both"}}), 2)

@@ -57,12 +57,12 @@ def test_towns_step_as_they_do_alone(towns, num_threads):
 
 def test_more_towns_than_environments_are_refused(towns):
     cfg, config, data = towns
-    with pytest.raises(ConfigError, match="rl_params.num_envs: 1 for 2 towns"):
+    with pytest.raises(ConfigError, match=r"rl_params\.num_envs: 1 for 2 towns"):
         join_towns(cfg, config, towns_of(LogKeys.from_cfg(cfg), data), num_envs=1)
 
 
 def test_a_pattern_without_towns_is_refused(towns):
     cfg, _, data = towns
     cfg["train_data_loader"]["folders"] = "village_*"
-    with pytest.raises(ConfigError, match="no folder in .* is called 'village_"):
+    with pytest.raises(ConfigError, match=r"no folder in .* is called 'village_"):
         towns_of(LogKeys.from_cfg(cfg), data)

@@ -290,5 +290,5 @@ def test_a_driver_is_trained_in_several_towns_along_routes(city, tmp_path):
 
 def test_a_network_of_road_users_needs_compact_observations(city, tmp_path):
     cfg = driver_config(tmp_path, network="agents")
-    with pytest.raises(ConfigError, match="rl_params.network: 'agents' looks at road users of compact observations"):
+    with pytest.raises(ConfigError, match=r"rl_params\.network: 'agents' looks at road users of compact observations"):
         train_driver(cfg, tmp_path / "out", data_folder=city)

@@ -32,9 +32,9 @@ class CompactParams(Params, section="gym_params.compact"):
 class DrivingParams(Params, section="gym_params.driving"):
     """Weights of the reward `driving`, by the names of :class:`l5kit.environment.rewards.DrivingWeights`."""
 
-    combines: Annotated[
-        Literal["sum", "product"], Key("whether penalties are taken off the progress, or scale it")
-    ] = "sum"
+    combines: Annotated[Literal["sum", "product"], Key("whether penalties are taken off the progress, or scale it")] = (
+        "sum"
+    )
     progress: Annotated[NumberFromZero, Key("weight of the way along the route")] = 1.0
     collision: Annotated[NumberFromZero, Key("of a collision at fault")] = 10.0
     contact: Annotated[NumberFromZero, Key("of one that is not")] = 0.0

@@ -34,8 +34,8 @@ class LogKeys(Params):
     folders: Annotated[
         FolderNames | None,
         Key(
-            "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`: the "
-            "environments are shared out among them, each has a log and a map of its own",
+            "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`: "
+            "the environments are shared out among them, each has a log and a map of its own",
             at="train_data_loader.folders",
             otherwise="the data folder itself",
         ),

@@ -362,8 +362,8 @@ def model_actions(name: str) -> ModelActions:
     }
     if name not in known:
         raise InvalidArgumentError(
-            f"actions is {name!r}{did_you_mean(name, MODEL_ACTIONS)}; it must be one of {', '.join(MODEL_ACTIONS)}, poses "
-            "and kinematic"
+            f"actions is {name!r}{did_you_mean(name, MODEL_ACTIONS)}; it must be one of {', '.join(MODEL_ACTIONS)}, "
+            "poses and kinematic"
         )
     model, highs, grid = known[name]
     return ModelActions(model, tuple(-high for high in highs), highs, grid)

@@ -195,12 +195,16 @@ def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
         expected[f"{name}.first"] = (first, (width, layout.parts[name][1][1]))
         expected[f"{name}.second"] = (second, (len(second_offsets), width))
         expected[f"{name}.mix"] = (mix, (len(own_offsets), len(second_offsets)))
-    arrays = [encoder.scales, *(array for layer in encoder.layers for array in layer), *(s[2] for s in encoder.sets.values())]
+    arrays = [
+        encoder.scales,
+        *(array for layer in encoder.layers for array in layer),
+        *(s[2] for s in encoder.sets.values()),
+    ]
     wrong = next((name for name, (array, shape) in expected.items() if array.shape != shape), None)
     if wrong is not None or not all(np.isfinite(array).all() for array in arrays) or not (encoder.scales[1] > 0).all():
         raise InvalidArgumentError(
-            f"{file} is broken (the layers that look at road users do not fit{f', {wrong}' if wrong else ''}); take another "
-            "file of the training"
+            f"{file} is broken (the layers that look at road users do not fit{f', {wrong}' if wrong else ''}); take "
+            "another file of the training"
         )
 
 

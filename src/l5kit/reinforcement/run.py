@@ -219,9 +219,7 @@ def _facts_of(
     """Return what is told of a training: the version of l5kit, and its data."""
     evaluated = eval_data.require(keys.evaluated)
     with show_progress("Reading", visible=show_bar) as progress:
-        records = [
-            DataRecord.of_log(town.require(keys.trained), key=keys.trained, progress=progress) for town in towns
-        ]
+        records = [DataRecord.of_log(town.require(keys.trained), key=keys.trained, progress=progress) for town in towns]
         other = records[0] if has_one_scene else DataRecord.of_log(evaluated, key=keys.evaluated, progress=progress)
     told = [record.as_dict() for record in records]
     return {

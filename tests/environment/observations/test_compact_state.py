@@ -526,7 +526,12 @@ def test_a_road_user_around_a_bend_is_ahead_on_the_route(paths):
     x, y, yaw = around_bend(20.0, left_m=1.5)
     speed = (6 * math.cos(yaw), 6 * math.sin(yaw))
     parts = observe(
-        (96, 0, 0, *CAR), motion=(10.0, 0, 0), users=[user(x, y, yaw, velocity=speed)], paths=paths, route=1, layout=ALONG
+        (96, 0, 0, *CAR),
+        motion=(10.0, 0, 0),
+        users=[user(x, y, yaw, velocity=speed)],
+        paths=paths,
+        route=1,
+        layout=ALONG,
     )
     found = named(parts["agents"][0], ROUTE_FRAME_AGENT_COLUMNS)
     expected = {"along": 24 / 50, "across": 1.5 / 5, "velocity_along": -4 / 20, "velocity_across": 0}
@@ -597,6 +602,6 @@ def test_ego_and_lanes_do_not_depend_on_the_frame(paths, road):
 
 
 def test_an_unknown_frame_is_refused():
-    with pytest.raises(InvalidArgumentError, match="frame is 'rout' .did you mean 'route'"):
+    with pytest.raises(InvalidArgumentError, match=r"frame is 'rout' .did you mean 'route'"):
         CompactLayout(frame="rout")
     assert FRAMES == ("vehicle", "route")

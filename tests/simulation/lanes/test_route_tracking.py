@@ -67,7 +67,7 @@ def drive(line, *, at=(0.0, 0.0, 0.0), speed_mps=5.0, wanted_mps2=0.0, num_steps
 
 @pytest.mark.parametrize(("radius_m", "speed_mps"), [(8.0, 3.5), (12.0, 4.5), (20.0, 6.0), (60.0, 12.0)])
 def test_the_centre_stays_on_a_bend_within_the_bounds_of_comfort(radius_m, speed_mps):
-    places, motions, controls, yaws = drive(straight_then_bend(radius_m), speed_mps=speed_mps, num_steps=140)
+    places, *_, yaws = drive(straight_then_bend(radius_m), speed_mps=speed_mps, num_steps=140)
     before_end = places[:, 0] < 40 + radius_m * math.pi / 2 + 35
     assert before_end.any()
     assert np.abs(places[before_end, 1]).max() < 0.25  # where a bend begins at once, which lanes do not
@@ -98,13 +98,13 @@ def test_a_score_of_comfort_takes_no_start_for_a_jolt():
     _, motions, *_ = drive(straight_then_bend(1e6), speed_mps=14.0, wanted_mps2=-9.0, num_steps=25)
     filters = comfort_filters(25)
     jerks_mps3 = filters.slope.matrix @ (filters.smooth.matrix @ motions[:, 1]) / STEP_S
-    least, most = COMFORT_BOUNDS["jerks_along_mps3"]
+    least, _ = COMFORT_BOUNDS["jerks_along_mps3"]
     assert least < jerks_mps3[:-8].min()
     assert motions[:, 1].min() == pytest.approx(-3.7)
 
 
 def test_bends_ahead_are_met_by_braking_in_comfort():
-    places, motions, controls, yaws = drive(straight_then_bend(15.0), speed_mps=12.0, wanted_mps2=2.2, num_steps=110)
+    _, motions, controls, yaws = drive(straight_then_bend(15.0), speed_mps=12.0, wanted_mps2=2.2, num_steps=110)
     across_mps2 = motions[:-1, 0] * np.diff(yaws) / STEP_S
     assert across_mps2.max() == pytest.approx(2.5, abs=0.35)
     assert controls[:, 0].min() > -3.0

@@ -303,8 +303,8 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig, *
         )
     if frames_per_action > 1:
         raise UnsupportedValueError(
-            f"gym_params.frames_per_action is {frames_per_action}, but on a device an action is of one frame; set it to 1, "
-            f"{_ELSEWHERE}"
+            f"gym_params.frames_per_action is {frames_per_action}, but on a device an action is of one frame; set it "
+            f"to 1, {_ELSEWHERE}"
         )
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
@@ -316,5 +316,9 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig, *
 def _is_on_device(actions: object) -> bool:
     """Return whether a device has actions of this kind."""
     if isinstance(actions, ModelActions):
-        return not isinstance(actions, RouteActions) and type(actions.model) in (Unicycle, InvertibleBicycle, KinematicBicycle)
+        return not isinstance(actions, RouteActions) and type(actions.model) in (
+            Unicycle,
+            InvertibleBicycle,
+            KinematicBicycle,
+        )
     return actions in _MODEL_ACTIONS

@@ -101,8 +101,8 @@ class CompactLayout:
     """Sizes of a compact observation, a row of D float32 values between -5 and 5, most of them between -1 and 1.
 
     The usual frame is that of the vehicle: its centre is the origin, x goes ahead and y to the left. Positions are
-    metres divided by ``reach_m``, directions the cosine and sine of their angle to the heading of the vehicle. The parts
-    follow each other in this order; the columns of each are named by ``EGO_COLUMNS``, ``ROUTE_COLUMNS``,
+    metres divided by ``reach_m``, directions the cosine and sine of their angle to the heading of the vehicle. The
+    parts follow each other in this order; the columns of each are named by ``EGO_COLUMNS``, ``ROUTE_COLUMNS``,
     ``AGENT_COLUMNS`` and ``LANE_COLUMNS``.
 
     ``ego``, shape (14,): speed / 20 m/s; acceleration / 5 m/s2; steering in radians; length and width / 10 m; 1 with a
@@ -123,15 +123,15 @@ class CompactLayout:
     it is yellow; 1. Zeros where there is none.
 
     In the frame of the route (a Frenet frame) two parts say other things, in columns named by
-    ``ROUTE_FRAME_ROUTE_COLUMNS`` and ``ROUTE_FRAME_AGENT_COLUMNS``. Each point of ``route`` has the speed with which its
-    bend takes 2 m/s2 across / 20 m/s, at most 1; the speed limit there / 20 m/s; direction of the route. Each road user
-    has its distance along the route from the vehicle / reach; its distance to the left of the route / 5 m; its velocity
-    along the route there minus the speed of the vehicle, and across it, / 20 m/s; how long its box is along the route
-    and across it / 10 m; the time until it is where the vehicle will pass, as wide as the vehicle, if it keeps its
-    velocity across / 5 s, at most 1; its distance along the route from the vehicle at that time if both keep their
-    velocities / reach; the rest as above. Those come first that the vehicle may meet: they are sorted by their distance
-    to the route ahead, where metres across, and metres behind the vehicle, count twice. A vehicle without a route sees
-    them as along a straight one.
+    ``ROUTE_FRAME_ROUTE_COLUMNS`` and ``ROUTE_FRAME_AGENT_COLUMNS``. Each point of ``route`` has the speed with which
+    its bend takes 2 m/s2 across / 20 m/s, at most 1; the speed limit there / 20 m/s; direction of the route. Each road
+    user has its distance along the route from the vehicle / reach; its distance to the left of the route / 5 m; its
+    velocity along the route there minus the speed of the vehicle, and across it, / 20 m/s; how long its box is along
+    the route and across it / 10 m; the time until it is where the vehicle will pass, as wide as the vehicle, if it
+    keeps its velocity across / 5 s, at most 1; its distance along the route from the vehicle at that time if both keep
+    their velocities / reach; the rest as above. Those come first that the vehicle may meet: they are sorted by their
+    distance to the route ahead, where metres across, and metres behind the vehicle, count twice. A vehicle without a
+    route sees them as along a straight one.
 
     Attributes:
         num_agents: Road users that are seen at most, 0 or more.

@@ -36,11 +36,19 @@ from l5kit.lanes.red_lights import (
 )
 from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
 
-__all__ = ["CompactLayout", "LanePoints", "LookRoom", "RouteRows", "SeenRows", "Sizes", "VehicleRows", "write_compact_states"]
+__all__ = [
+    "CompactLayout",
+    "LanePoints",
+    "LookRoom",
+    "RouteRows",
+    "SeenRows",
+    "Sizes",
+    "VehicleRows",
+    "write_compact_states",
+]
 
 SeenRows = tuple[SceneRows, EgoRows, LightRows]
 """Road users, AVs and lights of B slots."""
-
 
 
 class Sizes(NamedTuple):
@@ -97,7 +105,6 @@ class _Stretch(NamedTuple):
     arc_m: float
     width_m: float
     is_frame: bool
-
 
 
 class VehicleRows(NamedTuple):

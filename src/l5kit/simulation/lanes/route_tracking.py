@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.highest_speeds import speed_in_bend
@@ -82,10 +82,11 @@ def track_route(
     """Return the acceleration of a vehicle, m/s2, and the curvature of its rear axle, 1/m, in the next step.
 
     The acceleration goes to the wanted one as fast as the bound of jerk allows, never below what stops within the step,
-    and never above what keeps to the speed limits and to 2.5 m/s2 across in bends. The steering is that of a pure pursuit (Coulter 1992) with the curvature of the route fed forward: with L the
-    distance of a point ahead of the centre and e how far to the left of the route that is, the curvature is that of the
-    route less 2 e / L^2. A centre that moves along a bend looks out of it by asin(b k), with b the distance of the rear
-    axle behind it and k the curvature of the bend, which is no error.
+    and never above what keeps to the speed limits and to 2.5 m/s2 across in bends. The steering is that of a pure
+    pursuit (Coulter 1992) with the curvature of the route fed forward: with L the distance of a point ahead of the
+    centre and e how far to the left of the route that is, the curvature is that of the route less 2 e / L^2. A centre
+    that moves along a bend looks out of it by asin(b k), with b the distance of the rear axle behind it and k the
+    curvature of the bend, which is no error.
 
     Args:
         paths: All paths.
@@ -167,7 +168,19 @@ def track_routes(
         step_s: Seconds of the step.
     """
     controls = np.empty((len(routes), 2))
-    arrays = [as_read_only(np.ascontiguousarray(each)) for each in (routes, places, motions, axles_m, wanted_mps2)]
-    paths = PathArrays(*(as_read_only(np.ascontiguousarray(each)) for each in paths))
-    _track_all(paths, *arrays, float(step_s), controls)
+    _track_all(
+        PathArrays(*map(_as_given, paths)),
+        _as_given(routes),
+        _as_given(places),
+        _as_given(motions),
+        _as_given(axles_m),
+        _as_given(wanted_mps2),
+        float(step_s),
+        controls,
+    )
     return controls
+
+
+def _as_given(array: NumericArray) -> NumericArray:
+    """Return a view in the one layout that the kernel is compiled for."""
+    return as_read_only(np.ascontiguousarray(array))
