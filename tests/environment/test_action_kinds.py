@@ -167,7 +167,7 @@ def test_an_acceleration_along_the_route_is_steered_for():
     places = np.array([[10.0, 0, 0], [10.0, 1, 0], [0.0, 0, 0]])
     routes = RouteRows(ROAD, np.array([0, 0, -1]), places)
     moved = kind.move(np.arange(3), replace(egos, routes=routes), np.array([[1.0], [0.0], [-1.0]]), STEP_S)
-    np.testing.assert_allclose(moved.accelerations_mps2, [0.21, 0.0, -0.21])
+    np.testing.assert_allclose(moved.accelerations_mps2, [0.1, 0.0, -0.1])
     assert moved.steering_rad[0] == pytest.approx(0.0)
     assert moved.steering_rad[1] < 0
     assert moved.steering_rad[2] == pytest.approx(0.0)

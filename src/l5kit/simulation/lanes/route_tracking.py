@@ -17,10 +17,12 @@ __all__ = ["HARDEST_BRAKING_MPS2", "MOST_ACCELERATION_MPS2", "track_route", "tra
 HARDEST_BRAKING_MPS2, MOST_ACCELERATION_MPS2 = 3.7, 2.2
 """Braking and acceleration at most: the bounds of comfort, 4.05 and 2.40 m/s2 (nuPlan), less what smoothing adds."""
 
-_FIRST_JERK_MPS3, _MOST_JERK_MPS3 = 2.1, 3.7
-"""How fast the acceleration changes at most, from 0 on and later: below the bound of comfort, 4.13 m/s3 (nuPlan).
+_FIRST_JERK_MPS3, _JERK_GROWTH_1PS, _MOST_JERK_MPS3 = 1.0, 1.5, 3.7
+"""How fast the acceleration changes at most: so fast from 0 on, more by so much for each m/s2 of it, so fast at last.
 
-The score smooths jerks, and at the ends of a drive it takes a steady 3.7 m/s3 for one of 5.8, a growing one not.
+The bound of comfort is 4.13 m/s3 (nuPlan), but the score smooths accelerations with parabolas, which at the ends of a
+drive take a steady 3.7 m/s3 for 5.8, and more where braking is released soon. A jerk that grows stays within the bound
+there, and full braking comes after 1.5 s in place of 1.0 s.
 """
 
 _BEND_MPS2, _BRAKING_MPS2 = 2.5, 2.0
@@ -108,7 +110,7 @@ def track_route(
     wanted_mps2 = max(wanted_mps2, -HARDEST_BRAKING_MPS2)
 
     # as much jerk as is comfortable: braking that ends with the last of the speed, v = a^2 / 2 j, ends without a jolt
-    change = min(_FIRST_JERK_MPS3 + abs(acceleration), _MOST_JERK_MPS3) * step_s
+    change = min(_FIRST_JERK_MPS3 + _JERK_GROWTH_1PS * abs(acceleration), _MOST_JERK_MPS3) * step_s
     acceleration = min(max(wanted_mps2, acceleration - change), acceleration + change)
     left_mps = max(speed_mps, 0.0)
     acceleration = max(acceleration, -min(math.sqrt(2 * _MOST_JERK_MPS3 * left_mps), left_mps / step_s))
