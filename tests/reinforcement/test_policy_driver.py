@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import cloudpickle
@@ -13,6 +14,7 @@ import pytest
 import torch
 from stable_baselines3 import PPO
 
+from l5kit.closedloop.planners import open_planner
 from l5kit.configs.config import save_config_data
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data import ChunkedDataset
@@ -20,7 +22,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_records import SceneRecords
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.policy_driver import PolicyDriver
+from l5kit.environment.policy_driver import PolicyDriver, RoutePolicyPlanner
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning.weights_file import is_policy
@@ -28,6 +30,7 @@ from l5kit.reinforcement import train_driver
 from l5kit.reinforcement.environments import make_environments
 from l5kit.reinforcement.folder import save_model
 from l5kit.reinforcement.policy import make_algorithm
+from l5kit.simulation.engine.actions import TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, SceneSimulation, SimulationError
@@ -403,3 +406,31 @@ def test_agents_and_other_steps_are_refused(policy, make_batch):
     slow = PolicyDriver(driver.network, PolicyOptions("compact", "curvature", 0.2, 0.5), "")
     with pytest.raises(SimulationError, match=r"takes 0\.1 s; the policy was trained with steps of 0\.2 s"):
         drive(make_batch(), slow)
+
+
+def test_a_policy_along_the_route_plans_where_it_goes_on_to(city, tmp_path, make_batch):
+    """Its plan begins with what its controls do, keeps to the route, and holds braking longer than acceleration."""
+    file, envs = write_policy(tmp_path, city, actions="route", compact=ALONG)
+    envs.close()
+    driver = PolicyDriver.load(file)
+    simulation = SceneSimulation(make_batch(start=20), ego=driver.seat)
+    state = simulation.state()
+    controls = driver.drive(replace(state, memory={}))
+    plan = driver.as_planner.drive(replace(state, memory={}))
+    assert plan.values.shape == (NUM_SCENES, 40, 3)
+    first = driver.actions.model.step(state.ego, controls.values, state.step_time_s)
+    np.testing.assert_allclose(plan.values[:, 0, :2], first.positions_m, atol=1e-9)
+    ways_m = np.linalg.norm(np.diff(plan.values[..., :2], axis=1), axis=-1)
+    speeds_mps = np.concatenate([state.ego.speeds_mps[:, None], ways_m / state.step_time_s], axis=1)
+    assert (np.diff(speeds_mps[:, -20:], axis=1) < 0.02).all()  # nobody accelerates to the end
+    curvature = PolicyDriver.load(write_policy(tmp_path, city)[0])
+    assert curvature.as_planner is None
+
+
+def test_rules_judge_the_plan_of_a_policy_along_the_route(city, tmp_path):
+    file, envs = write_policy(tmp_path, city, actions="route", compact=ALONG)
+    envs.close()
+    planner = open_planner(str(file), fallback="rules")
+    assert isinstance(planner.seat.driver.planner, RoutePolicyPlanner)
+    assert isinstance(planner.seat.model, TrackedPlans)
+    assert planner.digest != open_planner(str(file)).digest

@@ -154,6 +154,9 @@ def _with_fallback(planner: Planner, fallback: str) -> Planner:
     from l5kit.simulation.drivers.rule_planner import RulePlanner
 
     alone = planner.seat or EgoSeat(Replay())
+    planning: Driver | None = getattr(alone.driver, "as_planner", None)  # of policies that know where they go
+    if planning is not None:
+        alone = EgoSeat(planning, TrackedPlans())
     model, controls = (TrackedPlans(), alone.model) if isinstance(alone.model, Controls) else (alone.model, None)
     # rules roll plans out with the tracker that carries them out
     rules = RulePlanner(tracker=model.tracker) if isinstance(model, TrackedPlans) else RulePlanner()

@@ -4,26 +4,31 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from gymnasium import spaces
 
+from l5kit._types import NumericArray
 from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.route_places import follow_routes
+from l5kit.planning.weights_file import checkpoint_path
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.vehicle_models import PoseChange
 
-__all__ = ["PolicyDriver"]
+__all__ = ["PolicyDriver", "RoutePolicyPlanner"]
 
 _MEMORY: Final = "policy driver"
 _STEP_SLACK_S: Final = 1e-6
+_PLANNED_S: Final = 4.0
+_HELD_S: Final = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,14 +73,15 @@ class PolicyDriver:
         Weights and options are all that is read; nothing that the file may have pickled is loaded.
 
         Args:
-            path: A ``.zip``, or the folder of a training, for its ``driver.zip``.
+            path: A ``.zip``, the folder of a training, for its ``driver.zip``, or the name of a policy that ships with
+                l5kit.
 
         Raises:
             FileNotFoundError: There is no such file, or the training has not ended.
             InvalidArgumentError: The file is broken, no such policy, or does not say what it was trained with.
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
-        file = find_policy_file(Path(path))
+        file = find_policy_file(checkpoint_path(path))
         network, options = read_policy(file)
         digest = hashlib.sha256(file.read_bytes())
         digest.update(json.dumps(options.as_json(), sort_keys=True).encode())
@@ -93,6 +99,18 @@ class PolicyDriver:
         Raises:
             InvalidArgumentError: It is to drive agents, or steps have another length than in its training.
         """
+        actions, routes = self._decide(state)
+        if isinstance(self.actions, RouteActions):
+            return Actions(self.actions.steered(actions, state.ego, routes, state.step_time_s))
+        return Actions(self.actions.controls(actions))
+
+    @property
+    def as_planner(self) -> "RoutePolicyPlanner | None":
+        """The same driver as one that plans poses; None where its actions are not along the route."""
+        return RoutePolicyPlanner(self) if isinstance(self.actions, RouteActions) else None
+
+    def _decide(self, state: TrafficState) -> tuple[NumericArray, RouteRows]:
+        """Return actions of AVs, as in environments, and their routes."""
         if state.actors is not None:
             raise InvalidArgumentError("PolicyDriver drives AVs only; let others drive the agents")
         if abs(state.step_time_s - self.options.step_time_s) > _STEP_SLACK_S:
@@ -106,10 +124,7 @@ class PolicyDriver:
             state.memory[_MEMORY] = sight
         seen, routes = sight.look(state)
         told = self.network.act(seen)
-        actions = np.argmax(told, axis=1) if self._chooses else told
-        if isinstance(self.actions, RouteActions):
-            return Actions(self.actions.steered(actions, state.ego, routes, state.step_time_s))
-        return Actions(self.actions.controls(actions))
+        return np.argmax(told, axis=1) if self._chooses else told, routes
 
     @property
     def _chooses(self) -> bool:
@@ -119,3 +134,32 @@ class PolicyDriver:
     def _num_outputs(self) -> int:
         space = self.actions.space
         return int(space.n) if isinstance(space, spaces.Discrete) else len(self.actions.lows)
+
+
+@dataclass(frozen=True, eq=False)
+class RoutePolicyPlanner:
+    """A policy along the route that plans: where it comes to if it goes on as it does now.
+
+    An acceleration is held for 1.5 s, after which the speed stays; braking is held to the end, as who brakes goes on as
+    long as there is reason to. What limits and bends allow bounds all of it. In the next step it decides anew.
+
+    Attributes:
+        policy: Decides.
+    """
+
+    policy: PolicyDriver
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return world poses of the next 4 s, in steps of the log, (R, T, 3); see :meth:`PolicyDriver.drive`."""
+        kind = self.policy.actions
+        assert isinstance(kind, RouteActions)
+        actions, routes = self.policy._decide(state)
+        step_s, states, places = state.step_time_s, state.ego, routes.places.copy()
+        poses = np.empty((len(actions), round(_PLANNED_S / step_s), 3))
+        for step in range(poses.shape[1]):
+            held = actions if step * step_s < _HELD_S else np.minimum(actions, 0)
+            controls = kind.steered(held, states, routes._replace(places=places), step_s)
+            states = kind.model.step(states, controls, step_s)
+            poses[:, step, :2], poses[:, step, 2] = states.positions_m, states.yaws_rad
+            follow_routes(routes.paths, routes.routes, poses[:, step], places)
+        return Actions(poses)

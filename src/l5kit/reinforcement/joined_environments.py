@@ -1,5 +1,6 @@
 """Joined environments: those of several towns, which step as one vector environment of stable-baselines3."""
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,18 +25,15 @@ class JoinedEnvironments(VecEnv):
 
     Attributes:
         towns: As above.
+        stepped_s: Seconds that steps of the environments have taken in all.
     """
 
     def __init__(self, towns: Sequence[StableBaselinesVecEnv], *, num_threads: int = 1) -> None:
         self.towns = list(towns)
         self._ends = np.cumsum([town.num_envs for town in towns]).tolist()
         self._threads = ThreadPoolExecutor(num_threads, "towns") if num_threads > 1 else None
+        self.stepped_s = 0.0
         super().__init__(self._ends[-1], towns[0].observation_space, towns[0].action_space)
-
-    @property
-    def stepped_s(self) -> float:
-        """Seconds that steps of the environments have taken in all."""
-        return sum(town.stepped_s for town in self.towns)
 
     def reset(self) -> VecEnvObs:
         """Start all episodes, with the seeds that were set since the last time."""
@@ -52,11 +50,13 @@ class JoinedEnvironments(VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step all environments; see :meth:`StableBaselinesVecEnv.step_wait`."""
+        start_s = time.perf_counter()
         if self._threads is None:
             stepped = [town.step_wait() for town in self.towns]
         else:
             stepped = list(self._threads.map(StableBaselinesVecEnv.step_wait, self.towns))
         observations, rewards, is_over, infos = zip(*stepped, strict=True)
+        self.stepped_s += time.perf_counter() - start_s
         told = [each for of_town in infos for each in of_town]
         return _joined(observations), np.concatenate(rewards), np.concatenate(is_over), told
 
