@@ -1,17 +1,22 @@
-"""Make a training the network that ships with l5kit: its weights, configuration, card and model card.
+"""Make a training a driver that ships with l5kit: its weights, configuration, card and model card.
 
 Run ``python benchmarks/ship_planner.py TRAINING --log LOG --facts FACTS.json``. TRAINING is the folder of ``l5kit
 train`` or a file of weights in it, LOG one that it was not trained on, with its map: over its samples the plans of the
 stored weights are compared with those of the training. FACTS.json has what no file of the training knows, under the
 keys ``status`` (a sentence), ``recipe`` (the commands), ``seeds`` (by what they are of), ``scores`` (rows with
 ``driver``, ``towns``, ``agents``, ``scenes``, ``score``) and ``limits`` (sentences); ``minutes`` too where the training
-is not what took the time. Scores are those of the weights that ship, so fill them in after the first call (``l5kit
-simulate LOG --planner route_planner``), in card.json; ``--readme`` alone writes the model card anew from it.
+is not what took the time. A TRAINING of ``l5kit train-rl`` becomes ``route_policy``: of its policy only what drives is
+kept, without the optimiser, and ``--log`` is not needed. Scores are those of the weights that ship, so fill them in
+after the first call (``l5kit simulate LOG --planner route_planner``), in card.json; ``--readme`` alone writes the model
+card anew from it.
 """
 
 import argparse
 import hashlib
+import io
 import json
+import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +28,21 @@ import l5kit
 from l5kit._files import placed_when_complete
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
+from l5kit.environment.policy_file import find_policy_file, read_policy
+from l5kit.environment.policy_options import POLICY_OPTIONS
 from l5kit.planning.checkpoint import read_checkpoint, save_weights
-from l5kit.planning.weights_file import CARD_FILE, CARD_FORMAT, CONFIG_FILE, weights_of
+from l5kit.planning.weights_file import CARD_FILE, CARD_FORMAT, CONFIG_FILE, is_policy, weights_of
 from l5kit.workflows.trained_model import load_model
 from l5kit.workflows.trained_network import configuration_of
 
 SHIPPED = Path(l5kit.__file__).parent / "weights" / "route_planner"
 README = "README.md"
 MOST_BYTES = 3_000_000
+MOST_POLICY_BYTES = 2_000_000
+POLICY = "driver.zip"
+DRIVING = ("features_extractor.", "mlp_extractor.policy_net.", "action_net.")
+"""Weights of a policy that drive; others judge how it drives while it learns."""
+
 MOST_DIFFERENCE_M = 0.01
 NUM_COMPARED = 1_000
 FACTS = ("status", "recipe", "seeds", "scores", "limits")
@@ -45,9 +57,16 @@ def main() -> None:
     parser.add_argument("--readme", action="store_true", help="only write the model card anew")
     parser.add_argument("--folder", type=Path, default=SHIPPED, help="where to write")
     options = parser.parse_args()
+    is_of_policy = options.training is not None and is_policy(options.training)
+    if is_of_policy and options.folder == SHIPPED:
+        options.folder = SHIPPED.with_name("route_policy")
     if options.readme:
         card = json.loads((options.folder / CARD_FILE).read_text("utf-8"))
-        (options.folder / README).write_text(model_card(card), encoding="utf-8")
+        (options.folder / README).write_text(card_text(card), encoding="utf-8")
+    elif is_of_policy and options.facts is not None:
+        facts = json.loads(options.facts.read_text("utf-8"))
+        card = ship_policy(Path(options.training), facts=facts, folder=options.folder)
+        print(f"wrote {options.folder}: {card['num_bytes']:,} bytes, {card['dtype']}")
     elif None in (options.training, options.log, options.facts):
         parser.error("name TRAINING, --log and --facts, or --readme")
     else:
@@ -99,6 +118,67 @@ def ship(file: Path, log: Path, *, facts: dict[str, Any], folder: Path) -> dict[
         (scratch / CARD_FILE).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
         (scratch / README).write_text(model_card(card), encoding="utf-8")
     return card
+
+
+def ship_policy(training: Path, *, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Write the folder of a policy and return its card; what is in the folder is replaced as a whole.
+
+    The file of stable-baselines3 is cut down to the weights that drive and to what they were trained with.
+    """
+    missing = [name for name in FACTS if name not in facts]
+    if missing:
+        raise SystemExit(f"the facts lack {', '.join(missing)}")
+    file = find_policy_file(training)
+    result = json.loads((file.parent / "result.json").read_text("utf-8"))
+    with zipfile.ZipFile(file) as archive:
+        content = json.loads(archive.read("data"))
+        weights = torch.load(io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True)
+        version = archive.read("_stable_baselines3_version")
+    kept = {name: value for name, value in weights.items() if name.startswith(DRIVING)}
+    with placed_when_complete(folder) as scratch:
+        scratch.mkdir()
+        target, stored = scratch / POLICY, io.BytesIO()
+        torch.save(kept, stored)
+        entries = {
+            "data": json.dumps({POLICY_OPTIONS: content[POLICY_OPTIONS]}).encode(),
+            "policy.pth": stored.getvalue(),
+            "_stable_baselines3_version": version,
+        }
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, value in entries.items():
+                archive.writestr(zipfile.ZipInfo(name), value)  # no times, so that the same policy has the same bytes
+        (before, _), (after, _) = read_policy(file), read_policy(target)
+        seen = np.random.default_rng(0).uniform(-1, 1, (NUM_COMPARED, before.num_inputs)).astype(np.float32)
+        if not np.array_equal(before.act(seen), after.act(seen)):
+            raise SystemExit("the stored policy does not do what that of the training does")
+        if target.stat().st_size > MOST_POLICY_BYTES:
+            raise SystemExit(f"the policy has {target.stat().st_size:,} bytes; at most {MOST_POLICY_BYTES:,} ship")
+        card = {
+            "format": CARD_FORMAT,
+            "name": folder.name,
+            "weights": target.name,
+            "sha256": hashlib.sha256(target.read_bytes()).hexdigest(),
+            "num_bytes": target.stat().st_size,
+            "num_weights": sum(value.numel() for value in kept.values()),
+            "dtype": "float32",
+            "l5kit": l5kit.__version__,
+            "licence": "Apache-2.0",
+            "workflow": "train-rl",
+            "num_steps": result["num_steps"],
+            "minutes": round(facts.get("minutes") or result["minutes"], 2),
+            "data": _records(result["data"]),
+            "eval_data": _records(result["eval_data"]),
+            **{name: facts[name] for name in FACTS},
+        }
+        shutil.copyfile(file.parent / CONFIG_FILE, scratch / CONFIG_FILE)
+        (scratch / CARD_FILE).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+        (scratch / README).write_text(policy_card(card), encoding="utf-8")
+    return card
+
+
+def card_text(card: dict[str, Any]) -> str:
+    """Return the model card of a network or a policy."""
+    return policy_card(card) if card["workflow"] == "train-rl" else model_card(card)
 
 
 def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -192,6 +272,69 @@ Weights and code come in one package, so they fit. Weights that are copied to an
 read: a card of a newer format than the code knows is an error that says to update l5kit, and weights of another network
 than the one that the code makes are an error that lists what differs. Within a format, weights keep their meaning; the
 last digits of plans may differ between versions of torch and between machines.
+"""
+
+
+def policy_card(card: dict[str, Any]) -> str:
+    """Return the model card, as Markdown, of the facts of a policy."""
+    name = card["name"]
+    scores = (
+        f"| {row['driver']} | {row['towns']} | {row['agents']} | {row['scenes']} | {row['score']:.2f} |"
+        for row in card["scores"]
+    )
+    data = [*(("trained in", each) for each in card["data"]), *(("watched in", each) for each in card["eval_data"])]
+    return f"""# The policy that ships: {name}
+
+<!-- written by benchmarks/ship_planner.py from card.json -->
+
+{card["status"]}
+
+`{name}` drives the AV in closed loop without any training of yours (extra `rl`):
+
+```bash
+l5kit synth city
+l5kit simulate city --planner {name}
+l5kit simulate city --planner {name} --fallback rules
+```
+
+In Python `l5kit.environment.policy_driver.PolicyDriver.load("{name}")` is its driver. A folder of your own that is
+called `{name}` is taken as `./{name}`.
+
+## Facts
+
+| fact | value |
+| --- | --- |
+| policy | acceleration along the route, {card["num_weights"]:,} weights; limits, bends and steering are not learned |
+| file | `{card["weights"]}`, {card["num_bytes"] / 1e6:.2f} MB, {card["dtype"]} |
+| SHA-256 | `{card["sha256"]}` |
+| written by | l5kit {card["l5kit"]}, format {card["format"]} |
+| training | {card["num_steps"]:,} decisions of three frames, {card["minutes"]:g} minutes on two cores |
+| seeds | {", ".join(f"{of} {seed}" for of, seed in card["seeds"].items())} |
+| licence | {card["licence"]}, as l5kit; all data is synthetic, so that no licence of a dataset applies |
+
+## Scores
+
+In closed loop, as in `docs/closed_loop.md`, on towns that were not trained in.
+
+| driver | towns | other agents | scenes | score |
+| --- | --- | --- | --- | --- |
+{_lines(scores)}
+
+## Data
+
+Synthetic towns, made and trained in by
+
+```bash
+{_lines(card["recipe"])}
+```
+
+| | log | scenes | digest |
+| --- | --- | --- | --- |
+{_lines(f"| {use} | `{each['path']}` | {each['num_scenes']} | `{each['digest']}` |" for use, each in data)}
+
+## Limits
+
+{_lines(f"- {text}" for text in card["limits"])}
 """
 
 

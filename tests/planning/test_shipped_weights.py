@@ -11,7 +11,7 @@ import pytest
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.closedloop.planners import open_planner
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-from l5kit.planning import shipped_weights
+from l5kit.planning import shipped_policies, shipped_weights
 from l5kit.planning.weights_file import CARD_FILE, checkpoint_path, is_policy, is_shipped, weights_of
 
 
@@ -23,6 +23,31 @@ def test_the_weights_are_those_of_their_card_and_small(name):
     assert hashlib.sha256(file.read_bytes()).hexdigest() == card["sha256"]
     assert file.stat().st_size == card["num_bytes"] <= 3_000_000
     assert card["sha256"] in (file.parent / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", shipped_policies())
+def test_policies_are_those_of_their_card_and_small(name):
+    folder = checkpoint_path(name)
+    card = json.loads((folder / CARD_FILE).read_text("utf-8"))
+    file = folder / card["weights"]
+    assert card["name"] == name
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == card["sha256"]
+    assert file.stat().st_size == card["num_bytes"] <= 2_000_000
+    assert card["sha256"] in (folder / "README.md").read_text("utf-8")
+    with pytest.raises(FileNotFoundError, match="is a policy of l5kit train-rl"):
+        weights_of(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fallback", [None, "rules"])
+@pytest.mark.parametrize("name", shipped_policies())
+def test_policies_drive_by_the_name_alone(name, fallback, city, tmp_path):
+    pytest.importorskip("gymnasium")
+    options = ClosedLoopOptions(scenes=[0], start_frame=10, num_frames=30)
+    driven = simulate(city, tmp_path / "driven", planner=name, fallback=fallback, options=options)
+    assert not driven.failed
+    (row,) = driven.scenes()
+    assert row["frames_off_road"] == 0
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def simulate(
         typer.Option(
             metavar="DRIVER",
             help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, route_planner "
-            "(a network that ships with l5kit), a network (file of weights, or folder of l5kit train), a policy (the "
+            "(a network that ships with l5kit), route_policy (a policy that does), a network (file of weights, or folder of l5kit train), a policy (the "
             "same of l5kit train-rl), or a driver of your own as FILE.py:NAME, whose code runs.",
         ),
     ] = "idm",

@@ -13,7 +13,7 @@ from l5kit.closedloop.policies import open_policy
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.weights_file import checkpoint_path, is_policy, shipped_weights
+from l5kit.planning.weights_file import checkpoint_path, is_policy, shipped_policies, shipped_weights
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import ActionModel, Controls, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
@@ -123,8 +123,9 @@ def open_planner(
     """Return a planner.
 
     Args:
-        asked: One of :data:`PLANNERS`; a network that ships with l5kit
-            (:func:`~l5kit.planning.weights_file.shipped_weights`); a checkpoint, or the folder of a training; a policy
+        asked: One of :data:`PLANNERS`; a network or policy that ships with l5kit
+            (:func:`~l5kit.planning.weights_file.shipped_weights`,
+            :func:`~l5kit.planning.weights_file.shipped_policies`); a checkpoint, or the folder of a training; a policy
             of ``l5kit train-rl``, or its folder; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs,
             or a class or function that makes one; a driver; or a driver with how its plans are carried out.
         moves: One of :data:`MOVES`; None for what is usual for the planner.
@@ -224,7 +225,7 @@ def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None 
 
 def with_whole_path(asked: str) -> str:
     """Return a planner or traffic with the whole path of its file, for a process with another working directory."""
-    if asked in PLANNERS or asked in TRAFFIC or asked in shipped_weights():
+    if asked in PLANNERS or asked in TRAFFIC or asked in (*shipped_weights(), *shipped_policies()):
         return asked
     return with_whole_file(asked) if is_own(asked) else whole_path_of(asked)
 
@@ -252,7 +253,9 @@ def _open_driver(
         driver, digest = open_checkpoint(asked, whom=whom, place=place)
         return driver, asked, digest
     if not is_own(asked):
-        names = (*known, *shipped_weights()) if whom == "ego" else tuple(known)  # all that ship drive the AV
+        names = (
+            (*known, *shipped_weights(), *shipped_policies()) if whom == "ego" else tuple(known)
+        )  # all that ship drive the AV
         beside = Path(asked).parent
         weights = (str(beside / each.name) for each in beside.glob("*.safetensors"))
         raise InvalidArgumentError(

@@ -1,5 +1,5 @@
 """Models that plan for the AV, from rasters and from vectors, and their checkpoints."""
 
-from l5kit.planning.weights_file import shipped_weights
+from l5kit.planning.weights_file import shipped_policies, shipped_weights
 
-__all__ = ["shipped_weights"]
+__all__ = ["shipped_policies", "shipped_weights"]

@@ -24,6 +24,7 @@ __all__ = [
     "is_policy",
     "is_shipped",
     "network_of",
+    "shipped_policies",
     "shipped_weights",
     "weights_of",
 ]
@@ -52,18 +53,28 @@ _ADVICE: Final = "name a file of weights, or a folder of l5kit train"
 
 
 def shipped_weights() -> tuple[str, ...]:
-    """Return the names of the weights that ship with l5kit; wherever a checkpoint is named, a name takes them."""
-    return tuple(sorted(card.parent.name for card in _SHIPPED.glob(f"*/{CARD_FILE}")))
+    """Return the names of the networks that ship with l5kit; wherever a checkpoint is named, a name takes them."""
+    return tuple(name for name in _shipped() if name not in shipped_policies())
+
+
+def shipped_policies() -> tuple[str, ...]:
+    """Return the names of the policies that ship with l5kit, which drive wherever a planner is named."""
+    return tuple(name for name in _shipped() if (_SHIPPED / name / _POLICIES[0]).is_file())
+
+
+def _shipped() -> list[str]:
+    return sorted(card.parent.name for card in _SHIPPED.glob(f"*/{CARD_FILE}"))
 
 
 def checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
     """Return where a checkpoint lies: the folder of shipped weights for their name, else the path that is given.
 
     Args:
-        checkpoint: A name of :func:`shipped_weights`, or a path, which may lead to nothing. What has such a name in the
-            working directory is named by more (``./route_planner``), or by a :class:`~pathlib.Path`.
+        checkpoint: A name of :func:`shipped_weights` or :func:`shipped_policies`, or a path, which may lead to nothing.
+            What has such a name in the working directory is named by more (``./route_planner``), or by a
+            :class:`~pathlib.Path`.
     """
-    is_name = isinstance(checkpoint, str) and checkpoint in shipped_weights()
+    is_name = isinstance(checkpoint, str) and checkpoint in (*shipped_weights(), *shipped_policies())
     return _SHIPPED / checkpoint if is_name else Path(checkpoint)
 
 
