@@ -13,7 +13,7 @@ def script(import_script):
     return import_script("ship_planner")
 
 
-@pytest.mark.parametrize("name", (*shipped_weights(), *shipped_policies()))
+@pytest.mark.parametrize("name", [*shipped_weights(), *shipped_policies()])
 def test_the_model_card_is_that_of_the_facts_beside_it(script, name):
     folder = checkpoint_path(name)
     facts = json.loads((folder / CARD_FILE).read_text("utf-8"))
