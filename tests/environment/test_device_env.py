@@ -301,3 +301,31 @@ def test_episodes_may_be_asked_for(make):
 def test_what_there_is_not_is_refused(city, tmp_path, args, error, message):
     with pytest.raises(error, match=message):
         DeviceVectorEnv(**({"num_envs": 1, "device": "cpu"} | arguments_of(city, tmp_path, dict(args))))
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"actions": "route"}, "actions is 'route', but on a device AVs are moved by models"),
+        ({"actions": "curvature", "frames_per_action": 2}, "frames_per_action is 2, but on a device"),
+    ],
+)
+def test_what_only_the_processor_has_is_refused(city, tmp_path, said, message):
+    config = write_config(tmp_path, observation="compact", reward="driving", **said)
+    with pytest.raises(UnsupportedValueError, match=message):
+        DeviceVectorEnv(2, config, data_of(city), device="cpu")
+
+
+def test_layouts_in_the_frame_of_the_route_are_seen_on_a_device_as_on_the_processor(city, tmp_path):
+    said = {"observation": "compact", "reward": "driving", "actions": "curvature", "others": "idm"}
+    compact = {"frame": "route", "num_agents": 5, "num_lane_points": 3}
+    config = write_config(tmp_path, **said, compact=compact, num_simulation_steps=9)
+    device, host = DeviceVectorEnv(3, config, data_of(city), device="cpu"), L5VectorEnv(3, config, data_of(city))
+    seen, expected = device.reset(seed=2)[0], host.reset(seed=2)[0]
+    np.testing.assert_array_equal(seen.numpy(), expected)
+    actions = np.full((3, 2), 0.3, np.float32)
+    for _ in range(6):
+        seen, *_ = device.step(torch.from_numpy(actions))
+        expected, *_ = host.step(actions)
+        np.testing.assert_array_equal(seen.numpy(), expected)
+    assert expected.shape == (3, 14 + 4 * 10 + 12 * 5 + 8 * 3)

@@ -18,6 +18,7 @@ from l5kit.environment.envs.parallel_env import L5ParallelEnv, parallel_env
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.reward import L2DisplacementYawReward
 from l5kit.environment.rewards.step_reward import DisplacementReward
+from l5kit.errors import UnsupportedValueError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.geometry.box_overlap import boxes_overlap
 from support.environments import assert_same, data_of, write_config
@@ -478,3 +479,10 @@ def test_wrong_actions_are_refused_and_nothing_moves(make, actions, text):
 def test_wrong_arguments_are_refused(make, args, text):
     with pytest.raises(ValueError, match=text):
         make(**args)
+
+
+@pytest.mark.parametrize("said", [{"actions": "route"}, {"actions": "curvature", "frames_per_action": 2}])
+def test_what_is_for_the_av_alone_is_refused(city, tmp_path, said):
+    config = write_config(tmp_path, **{name: value for name, value in said.items() if name != "actions"})
+    with pytest.raises(UnsupportedValueError, match="several actors act by controls of each frame"):
+        L5ParallelEnv(config, data_of(city), actions=said["actions"])

@@ -38,9 +38,9 @@ def simulate(
         str,
         typer.Option(
             metavar="DRIVER",
-            help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, route_planner "
-            "(a network that ships with l5kit), route_policy (a policy that does), a network (file of weights, or folder of l5kit train), a policy (the "
-            "same of l5kit train-rl), or a driver of your own as FILE.py:NAME, whose code runs.",
+            help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, route_planner or "
+            "route_policy (a network and a policy that ship with l5kit), a network (file of weights, or folder of l5kit "
+            "train), a policy (the same of l5kit train-rl), or a driver of your own as FILE.py:NAME, whose code runs.",
         ),
     ] = "idm",
     fallback: Annotated[

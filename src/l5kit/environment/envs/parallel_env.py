@@ -16,7 +16,7 @@ from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, U
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
+from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, RouteActions, model_actions
 from l5kit.environment.actors.actor_episode import ActorEpisode, ActorRules
 from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_vehicles, num_of_control
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
@@ -25,7 +25,7 @@ from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
 from l5kit.environment.step_infos import StepInfos, of_one
-from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.pictures import one_picture
 from l5kit.simulation.dataset import SimulationConfig
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
@@ -139,7 +139,13 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict
         )
         kind = model_actions(actions) if isinstance(actions, str) else actions
-        self._rules = _rules_of(self._parts, kind, CompactLayout() if layout is None else layout)
+        frames = self._parts.params.frames_per_action
+        if isinstance(kind, RouteActions) or frames > 1:
+            raise UnsupportedValueError(
+                f"actions is {actions!r} and gym_params.frames_per_action {frames}, but several actors act by controls "
+                "of each frame; pass actions='curvature' and frames_per_action 1, or use L5Env or L5VectorEnv"
+            )
+        self._rules = _rules_of(self._parts, kind, self._parts.layout if layout is None else layout)
         worth = self._rules.reward
         has_sums = not isinstance(worth, DisplacementReward)
         self._infos = StepInfos(worth, self._num_vehicles + 1, has_sums=has_sums)
