@@ -39,8 +39,9 @@ def simulate(
         typer.Option(
             metavar="DRIVER",
             help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, route_planner or "
-            "route_policy (a network and a policy that ship with l5kit), a network (file of weights, or folder of l5kit "
-            "train), a policy (the same of l5kit train-rl), or a driver of your own as FILE.py:NAME, whose code runs.",
+            "route_policy (a network and a policy that ship with l5kit), a network (file of weights, or folder of "
+            "l5kit train), a policy (the same of l5kit train-rl), or a driver of your own: FILE.py:NAME, whose code "
+            "runs.",
         ),
     ] = "idm",
     fallback: Annotated[
