@@ -292,3 +292,33 @@ def test_a_network_of_road_users_needs_compact_observations(city, tmp_path):
     cfg = driver_config(tmp_path, network="agents")
     with pytest.raises(ConfigError, match=r"rl_params\.network: 'agents' looks at road users of compact observations"):
         train_driver(cfg, tmp_path / "out", data_folder=city)
+
+
+def test_a_training_begins_with_a_policy(train, city, tmp_path):
+    before, _ = train()
+    told = []
+    cfg = driver_config(tmp_path, init=str(before.folder), total_steps=32)
+    done = train_driver(cfg, tmp_path / "more", data_folder=city, tell=told.append)
+    assert told[0] == f"the training begins with the policy {before.folder}"
+    first, last = (PPO.load(path).policy.state_dict() for path in (done.folder / "first.zip", before.driver))
+    assert set(first) == set(last)
+    for name, value in last.items():
+        np.testing.assert_array_equal(first[name], value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"net_arch": [4]}, "has another network"),
+        ({"init": "nowhere.zip"}, "there is no 'nowhere.zip'"),
+    ],
+)
+def test_policies_that_do_not_fit_are_refused(train, city, tmp_path, changes, message):
+    before, _ = train()
+    cfg = driver_config(tmp_path, **{"init": str(before.folder), **changes})
+    with pytest.raises((InvalidArgumentError, FileNotFoundError), match=message):
+        train_driver(cfg, tmp_path / "more", data_folder=city)
+    cfg = driver_config(tmp_path, init=str(before.folder))
+    cfg["gym_params"]["actions"] = "bicycle"
+    with pytest.raises(InvalidArgumentError, match="was trained with actions 'kinematic'; the training has actions 'b"):
+        train_driver(cfg, tmp_path / "others", data_folder=city)

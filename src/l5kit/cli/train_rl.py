@@ -53,6 +53,14 @@ def train_rl(
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="Minutes of training in all; rl_params.minutes.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of weights, actions and episodes; rl_params.seed.")] = None,
+    init: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="Policy that the training begins with: a .zip, a folder of l5kit train-rl, or route_policy, which "
+            "ships with l5kit; rl_params.init.",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
     ] = False,
@@ -66,7 +74,7 @@ def train_rl(
     """
     own = out / "config.yaml"
     named = own if resume and config is None and own.is_file() else config
-    cfg = with_overrides(load_driver_config(named), [*_ends(steps, minutes, seed), *(changes or [])])
+    cfg = with_overrides(load_driver_config(named), [*_ends(steps, minutes, seed, init), *(changes or [])])
     keys = _check(cfg, out, resume=resume)
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
@@ -118,9 +126,10 @@ def _tell_of_limits(cfg: JsonObject) -> None:
         remark(f"note: l5kit simulate will refuse this driver: {error}")
 
 
-def _ends(steps: int | None, minutes: float | None, seed: int | None) -> list[str]:
+def _ends(steps: int | None, minutes: float | None, seed: int | None, init: str | None) -> list[str]:
     """Return what the options change; one end that is given takes away the other one."""
     changes = [] if seed is None else [f"rl_params.seed={seed}"]
+    changes += [] if init is None else [f"rl_params.init={init}"]
     if steps is not None or minutes is not None:
         for name, value in (("total_steps", steps), ("minutes", minutes)):
             changes.append(f"rl_params.{name}={'null' if value is None else value}")

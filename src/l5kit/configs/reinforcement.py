@@ -57,6 +57,14 @@ class ReinforcementParams(Params, section="rl_params"):
     minutes: Annotated[
         PositiveNumber | None, Key("minutes of training after which it ends", unit="minutes", otherwise="any")
     ] = None
+    init: Annotated[
+        FilePath | None,
+        Key(
+            "policy that the training begins with, a `.zip`, the folder of a training or the name of a policy that "
+            "ships: one with the same observations, actions and network",
+            otherwise="new weights",
+        ),
+    ] = None
     num_envs: Annotated[PositiveCount, Key("environments that step at once")] = 64
     n_steps: Annotated[PositiveCount, Key("steps of each environment between two updates")] = 32
     batch_size: Annotated[PositiveCount, Key("steps of a minibatch of an update")] = 512

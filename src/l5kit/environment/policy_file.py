@@ -22,7 +22,7 @@ from l5kit.environment.observations.compact_layout import SET_PARTS, CompactLayo
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["CompactEncoder", "PolicyNetwork", "find_policy_file", "read_policy"]
+__all__ = ["CompactEncoder", "PolicyNetwork", "find_policy_file", "read_policy", "read_weights"]
 
 _DRIVER: Final = "driver.zip"
 _ENTRIES: Final = ("data", "policy.pth")
@@ -136,6 +136,16 @@ def find_policy_file(path: Path) -> Path:
             f"{path} is not as its training left it: {loss}; copy it anew, or name {file} to drive with that file"
         )
     return file
+
+
+def read_weights(file: Path) -> tuple[Mapping[str, torch.Tensor], PolicyOptions]:
+    """Return all weights of a policy, and what it was trained with; nothing that the file has pickled is loaded.
+
+    Raises:
+        InvalidArgumentError: The file is broken, or no policy of ``l5kit train-rl``.
+    """
+    content, weights = _entries_of(file)
+    return weights, _options_of(file, content)
 
 
 def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:

@@ -1,6 +1,6 @@
 """The algorithm that trains a driver: PPO of stable-baselines3, new or out of a checkpoint."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,14 @@ from l5kit._types import JsonObject
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.environment.feature_extractor import CustomFeatureExtractor
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.errors import ConfigError
+from l5kit.environment.policy_file import find_policy_file, read_weights
+from l5kit.environment.policy_options import PolicyOptions
+from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.planning.weights_file import checkpoint_path
 from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.folder import require_whole
 
-__all__ = ["load_algorithm", "make_algorithm"]
+__all__ = ["load_algorithm", "make_algorithm", "take_weights"]
 
 _CONVOLVED_SIDES_PX = (107, 122)
 """Sides of pictures that the feature extractor takes; others have that of stable-baselines3."""
@@ -63,6 +66,37 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
         seed=params.seed,
         device="cpu",
     )
+
+
+def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
+    """Let an algorithm begin with the weights of a policy; those that only judge stay new where it has none.
+
+    Args:
+        model: The algorithm, changed.
+        path: A ``.zip``, the folder of a training, or the name of a policy that ships.
+        options: What the algorithm is to be trained with.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InvalidArgumentError: The file is broken, or the policy was trained with other observations or actions, or has
+            another network.
+    """
+    file = find_policy_file(checkpoint_path(path))
+    weights, trained = read_weights(file)
+    if trained != options:
+        names = [each.name for each in fields(options) if getattr(trained, each.name) != getattr(options, each.name)]
+        raise InvalidArgumentError(
+            f"rl_params.init: {file} was trained with {', '.join(f'{n} {getattr(trained, n)!r}' for n in names)}; the "
+            f"training has {', '.join(f'{n} {getattr(options, n)!r}' for n in names)}"
+        )
+    own = model.policy.state_dict()
+    wrong = [name for name, value in weights.items() if name not in own or own[name].shape != value.shape]
+    if wrong:
+        raise InvalidArgumentError(
+            f"rl_params.init: {file} has another network ({wrong[0]} is one of {len(wrong)} that do not fit); set "
+            "rl_params.network, net_arch, features and agent_width to those of its training"
+        )
+    model.policy.load_state_dict(weights, strict=False)
 
 
 def load_algorithm(path: Path, env: VecEnv, *, seed: int) -> PPO:

@@ -22,7 +22,6 @@ from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
 from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
-from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.errors import TERMINATED
@@ -30,7 +29,7 @@ from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTime
 from l5kit.reinforcement.environments import join_towns, make_environments, scenes_to_evaluate, share_scales, towns_of
 from l5kit.reinforcement.folder import RunFolder
 from l5kit.reinforcement.joined_environments import JoinedEnvironments
-from l5kit.reinforcement.policy import load_algorithm, make_algorithm
+from l5kit.reinforcement.policy import load_algorithm, make_algorithm, take_weights
 from l5kit.reinforcement.progress import DriverProgress
 
 __all__ = ["DriverTraining", "train_driver"]
@@ -149,8 +148,7 @@ def _run(
 ) -> TrainingCourse:
     """Train to the end, from the last checkpoint on if there is one."""
     rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
-    layout = options.layout if options.observation == "compact" else None
-    model = _begun(params, folder, rewards or env, layout=layout, tell=progress.tell, resume=resume)
+    model = _begun(params, folder, rewards or env, options=options, tell=progress.tell, resume=resume)
     options.keep_in(model)
     setattr(model, _TRAINING, told)
     state = CourseState.of(model)
@@ -187,7 +185,7 @@ def _begun(
     folder: RunFolder,
     env: VecEnv,
     *,
-    layout: CompactLayout | None,
+    options: PolicyOptions,
     tell: Callable[[str], None],
     resume: bool,
 ) -> PPO:
@@ -199,7 +197,12 @@ def _begun(
         return model
     if resume:
         tell(f"there is no checkpoint in {folder.path} yet: the training starts at step 0")
-    return make_algorithm(params, env, layout=layout)
+    layout = options.layout if options.observation == "compact" else None
+    model = make_algorithm(params, env, layout=layout)
+    if params.init is not None:
+        take_weights(model, params.init, options)
+        tell(f"the training begins with the policy {params.init}")
+    return model
 
 
 def _is_over(params: ReinforcementParams, num_steps: int, trained_s: float) -> bool:
