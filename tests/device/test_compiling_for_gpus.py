@@ -121,7 +121,7 @@ def test_kernels_of_simulations_and_environments_compile(
         env.reset(seed=1)
         env.step(given)
     of_traffic = {"start_slots", "begin_step", "move_seats", "enter_frame", "write_rows"}
-    of_avs = {"start_avs", "move_avs", "follow_avs", "check_avs", "scale_actions", "choose_controls", "_look"}
+    of_avs = {"start_avs", "move_avs", "follow_avs", "check_avs", "scale_actions", "choose_controls", "write_state"}
     of_avs |= {"judge_step", "_count_step"}
     assert set(backend.assembly) == of_traffic | of_avs
     assert_compiled(backend, has_angles=True)

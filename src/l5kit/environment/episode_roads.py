@@ -41,7 +41,7 @@ class RoutePlaces(NamedTuple):
     """Where the AVs of N slots, and those of the log, are on their routes in some frames.
 
     Attributes:
-        frames: The frames, counted in the bank, int64 (N,).
+        frames: The frames, counted in the bank, -1 where nothing has started, int64 (N,).
         routes: The paths of the AVs, int64 (N,).
         places: Where they are on these, float64 (N, 3); see :func:`~l5kit.lanes.route_places.follow_routes`.
         expert_arcs_m: How far the AVs of the log are, float64 (N,).
@@ -143,6 +143,12 @@ class EpisodeRoads:
             follow_avs, len(slots), slots, traffic.places, *of_bank, avs.boxes, begins, self.before, self.now
         )
 
+    def items(self, size: int) -> DeviceArray:
+        """Return the numbers from 0 on, so many of them, up to N."""
+        if self.backend.is_serial:
+            return self.every[:size]
+        return self.every if size == len(self) else self.backend.array(self.backend.tensor(self.every)[:size])
+
     def rows(self, slots: DeviceArray) -> TrafficRows:
         """Return the road users of slots (B,) now, until the next step."""
         if self._last is None or not (self._last[0] is slots or self._is_last(slots)):
@@ -169,7 +175,7 @@ class EpisodeRoads:
 def _make_places(backend: Backend, size: int) -> RoutePlaces:
     """Return places that nobody has come to yet."""
     return RoutePlaces(
-        frames=backend.zeros(size, np.int64),
+        frames=backend.full(size, -1, np.int64),
         routes=backend.full(size, -1, np.int64),
         places=backend.zeros((size, 3), np.float64),
         expert_arcs_m=backend.zeros(size, np.float64),

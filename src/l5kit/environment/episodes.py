@@ -66,7 +66,6 @@ class Episodes:
         scene_indices: Scene of each episode, int64 (N,).
         lengths: Number of its frames, int64 (N,).
         frame_indices: Its current frame, -1 before the first episode, int64 (N,).
-        states: The AVs, N of them.
     """
 
     def __init__(self, parts: EpisodeParts, num_slots: int) -> None:
@@ -75,19 +74,8 @@ class Episodes:
         self.lengths: Int64Array = np.zeros(num_slots, np.int64)
         self.frame_indices: Int64Array = np.full(num_slots, -1, np.int64)
         length_m, width_m = parts.ego_size_m
-        boxes = np.zeros((num_slots, 5))
-        boxes[:, 3:] = length_m, width_m
-        motions = np.zeros((num_slots, 4))
-        self._avs = AvArrays(boxes, np.zeros((num_slots, 2)), motions, np.zeros((num_slots, 4)))
-        # views, so that what is written to the one stands in the other
-        self.states = VehicleStates(
-            positions_m=boxes[:, :2],
-            yaws_rad=boxes[:, 2],
-            speeds_mps=motions[:, 0],
-            accelerations_mps2=motions[:, 1],
-            steering_rad=motions[:, 3],
-            lengths_m=boxes[:, 3],
-        )
+        self._avs = AvArrays(*(np.zeros((num_slots, width)) for width in (5, 2, 4, 4)))
+        self._avs.boxes[:, 3:] = length_m, width_m
         self._world_from_agent: Float64Array = np.zeros((num_slots, 3, 3))
         self._world_from_agent[:, 2, 2] = 1.0
         self._yaws_rad: Float64Array = np.zeros(num_slots)
@@ -96,6 +84,11 @@ class Episodes:
 
     def __len__(self) -> int:
         return len(self.frame_indices)
+
+    @property
+    def states(self) -> VehicleStates:
+        """The AVs, N of them."""
+        return self._states_of(slice(None))
 
     @property
     def is_at_end(self) -> BoolArray:
@@ -125,7 +118,7 @@ class Episodes:
         self._place(slots)
         self._enter(slots, begins=True)
         seen = self.look(slots)
-        speeds_mps = self.states.speeds_mps[slots]
+        speeds_mps = self._avs.motions[slots, 0]
         if seen is not None and "curr_speed" in seen:
             speeds_mps = np.asarray(seen["curr_speed"], np.float64)
         self.parts.actions.begin(*shown_to(self.parts.actions, "begin", (slots, speeds_mps)))
@@ -152,7 +145,7 @@ class Episodes:
         """Drive the AVs of slots (B,) to their next frames, and return what that was worth."""
         parts, roads = self.parts, self.parts.roads
         boxes_before = self._avs.boxes[slots]
-        states = self.states.taken(slots)
+        states = self._states_of(slots)
         routes = None if roads is None else RouteRows(roads.paths, roads.now.routes[slots], roads.now.places[slots])
         egos = EgosNow(states, self._world_from_agent[slots], self._yaws_rad[slots], routes)
         moved = parts.actions.move(*shown_to(parts.actions, "move", (slots, egos, actions)), parts.step_time_s)
@@ -181,10 +174,10 @@ class Episodes:
             self._yaws_rad[slots] = np.asarray(columns["yaw"])
             return columns
         view.look(slots, self._avs)
-        yaws_rad = self.states.yaws_rad[slots]
+        yaws_rad = self._avs.boxes[slots, 2]
         cos, sin, poses = np.cos(yaws_rad), np.sin(yaws_rad), self._world_from_agent
         poses[slots, 0, 0], poses[slots, 0, 1], poses[slots, 1, 0], poses[slots, 1, 1] = cos, -sin, sin, cos
-        poses[slots, :2, 2] = self.states.positions_m[slots]
+        poses[slots, :2, 2] = self._avs.boxes[slots, :2]
         self._yaws_rad[slots] = yaws_rad
         return None
 
@@ -207,6 +200,18 @@ class Episodes:
         self._set_states(slots, placed, placed)
         self._avs.motions[slots, 2] = yaw_rates
         self._avs.motions_before[slots] = self._avs.motions[slots]
+
+    def _states_of(self, slots: Int64Array | slice) -> VehicleStates:
+        """Return the AVs of some slots as vehicle models take them."""
+        boxes, motions = self._avs.boxes[slots], self._avs.motions[slots]
+        return VehicleStates(
+            positions_m=boxes[:, :2],
+            yaws_rad=boxes[:, 2],
+            speeds_mps=motions[:, 0],
+            accelerations_mps2=motions[:, 1],
+            steering_rad=motions[:, 3],
+            lengths_m=boxes[:, 3],
+        )
 
     def _set_states(self, slots: Int64Array, states: VehicleStates, before: VehicleStates) -> None:
         avs = self._avs

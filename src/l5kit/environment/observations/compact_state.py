@@ -1,13 +1,15 @@
 """Compact observations: what vehicles see of their route, of road users and of lanes, as one row of numbers each."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_read_only
+from l5kit.device.backend import Backend, DeviceArray
+from l5kit.device.opening import open_backend
 from l5kit.environment.observations.compact_layout import (
     ACCELERATION_SCALE_MPS2,
     AGENT_COLUMNS,
@@ -45,6 +47,7 @@ __all__ = [
     "Sizes",
     "VehicleRows",
     "write_compact_states",
+    "write_state",
 ]
 
 SeenRows = tuple[SceneRows, EgoRows, LightRows]
@@ -138,11 +141,23 @@ class RouteRows(NamedTuple):
 
 
 class LookRoom(NamedTuple):
-    """Room for what one vehicle sees: numbers and distances of road users and points, and lights of points."""
+    """Room for what R vehicles see at the same time; item n has the row n modulo R.
 
-    near: Int64Array
-    far_m2: Float64Array
-    point_ranks: Int64Array
+    Attributes:
+        near: Numbers of road users or points, int64 (R, any).
+        far_m2: How far they are, squared, float64 (R, any).
+        point_ranks: Lights of points, int64 (R, any).
+    """
+
+    near: DeviceArray
+    far_m2: DeviceArray
+    point_ranks: DeviceArray
+
+    @classmethod
+    def make(cls, backend: Backend, size: int, layout: CompactLayout) -> "LookRoom":
+        """Return room on a device, of one vehicle where one looks after the other."""
+        shape = (1 if backend.is_serial else size, max(layout.num_agents, layout.num_lane_points, 1))
+        return cls(backend.empty(shape, np.int64), backend.empty(shape, np.float64), backend.empty(shape, np.int64))
 
 
 def write_compact_states(
@@ -171,17 +186,23 @@ def write_compact_states(
         InvalidArgumentError: The shapes do not fit, or ``out`` is no float32 array that lies in one piece.
     """
     _check(layout, vehicles, seen, routes, out)
-    sizes = sizes_of(layout)
-    rows, egos, lights = seen
+    boxes, motions, slots, own_rows = vehicles
+    rows, egos, (frames, scenes, lights) = seen
     paths, of_vehicles, places = routes
-    _write_states(
-        sizes,
-        lane_points.arrays,
-        VehicleRows(*map(_kernel, vehicles)),
+    backend, size = open_backend("cpu"), len(boxes)
+    backend.run(
+        write_state,
+        size,
+        np.arange(size),
+        _kernel(slots),
+        (_kernel(boxes), _kernel(motions), _kernel(own_rows)),
         SceneRows(*map(_kernel, rows)),
         (_kernel(egos[0]), _kernel(egos[1])),
-        LightRows(_kernel(lights.frames), _kernel(lights.scenes), SceneLights(*map(_kernel, lights.lights))),
-        RouteRows(PathArrays(*map(_kernel, paths)), _kernel(of_vehicles), _kernel(places)),
+        PathArrays(*map(_kernel, paths)),
+        (_kernel(of_vehicles), _kernel(places)),
+        (_kernel(frames[slots]), _kernel(scenes[slots]), SceneLights(*map(_kernel, lights))),
+        (sizes_of(layout), lane_points.arrays),
+        LookRoom.make(backend, size, layout),
         out,
     )
 
@@ -229,68 +250,43 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_states(
-    sizes: Sizes,
-    points: LanePointArrays,
-    vehicles: VehicleRows,
-    rows: SceneRows,
-    egos: EgoRows,
-    lights: LightRows,
-    routes: RouteRows,
-    out: Float32Array,
-) -> None:
-    """Write what :func:`write_compact_states` says."""
-    boxes, motions, slots, own_rows = vehicles
-    paths, of_vehicles, places = routes
-    most = max(sizes.num_agents, sizes.num_lane_points)
-    room = LookRoom(np.empty(most, np.int64), np.empty(most), np.empty(sizes.num_lane_points, np.int64))
-    for number in range(len(boxes)):
-        slot, vehicle = slots[number], (boxes[number], motions[number])
-        own, at = (slot, own_rows[number]), (lights.frames[slot], lights.scenes[slot])
-        path = (of_vehicles[number], places[number])
-        write_compact_state(out[number], sizes, points, vehicle, own, rows, egos, paths, path, lights.lights, at, room)
+def write_state(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write what one of K vehicles sees, 0 where its frame is below 0, as nothing has started there.
 
-
-@njit(nogil=True, inline="always")
-def write_compact_state(
-    row: Float32Array,
-    sizes: Sizes,
-    points: LanePointArrays,
-    vehicle: tuple[Float64Array, Float64Array],
-    own: tuple[int, int],
-    rows: SceneRows,
-    egos: EgoRows,
-    paths: PathArrays,
-    route: tuple[int, Float64Array],
-    lights: SceneLights,
-    at: tuple[int, int],
-    room: LookRoom,
-) -> None:
-    """Write the observation of one vehicle.
-
-    Args:
-        row: The observation, (D,).
-        sizes: The layout.
-        points: The lanes.
-        vehicle: Box of the vehicle, (5,), and its speed, acceleration and, last of all, steering, (3 or more,).
-        own: Its slot, and its own row of the road users, -1 for an AV.
-        rows: Road users of all slots.
-        egos: AVs of all slots.
-        paths: All paths, whose lines have lights of their scenes.
-        route: The path of the vehicle, -1 for none, and where it is on it, (3,).
-        lights: Of all scenes.
-        at: Frame and scene of the slot, counted in the lights.
-        room: Room for what it sees.
+    Arguments: numbers of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5), motions
+    (N, 3 or more), steering last of all, and own rows of the road users, -1 for AVs, (N,); road users and AVs of slots;
+    paths, whose lines have lights of their scenes; the path of each, -1 for none, (N,), and where it is on it, (N, 3);
+    frame and scene of each, counted in the lights, and these; layout and points of lanes; LookRoom; what is written,
+    (N, D).
     """
-    near, far_m2, point_ranks = room
-    (path, place), (frame, scene) = route, at
+    numbers, slots, vehicles, rows, egos, paths, (routes, places), of_lights, (sizes, points), room, out = arguments
+    (boxes, motions, own_rows), (frames, scenes, lights) = vehicles, of_lights
+    number = numbers[item]
+    row, box, frame, scene = out[number], boxes[number], frames[number], scenes[number]
+    if frame < 0:
+        row[:] = 0.0
+        return
+    lights, points, room, sizes = SceneLights(*lights), LanePointArrays(*points), LookRoom(*room), Sizes(*sizes)
+    place = item % len(room.near)
+    near, far_m2, point_ranks = room.near[place], room.far_m2[place], room.point_ranks[place]
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
-    _write_surroundings(row, sizes, vehicle, own, rows, egos, paths, path, place, ranks, (near, far_m2))
-    box = vehicle[0]
+    _write_surroundings(
+        row,
+        sizes,
+        (box, motions[number]),
+        (slots[item], own_rows[number]),
+        SceneRows(*rows),
+        egos,
+        PathArrays(*paths),
+        routes[number],
+        places[number],
+        ranks,
+        (near, far_m2),
+    )
     count = find_nearest_points(points, (box[0], box[1], sizes.reach_m), near, far_m2, sizes.num_lane_points)
     lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
-    for number in range(count):
-        point_ranks[number] = rank_of_lane(lanes, ranks, points.lanes[near[number]])
+    for point in range(count):
+        point_ranks[point] = rank_of_lane(lanes, ranks, points.lanes[near[point]])
     write_lanes(row, sizes, box, points, point_ranks, near, count)
 
 

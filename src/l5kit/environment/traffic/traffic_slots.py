@@ -152,6 +152,14 @@ class TrafficSlots:
         self._memory = self._make_memory(0, 0)
         backend.wait()  # for what other streams may read
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of: not the arrays, which are those of the bank."""
+        return {name: value for name, value in vars(self).items() if name != "arrays"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.arrays = BankArrays.of(self.bank, self.backend)
+
     def __len__(self) -> int:
         return int(self.places.frames.shape[0])
 

@@ -183,6 +183,30 @@ def test_slots_start_again_while_others_go_on(bank, backend):
     np.testing.assert_array_equal(rows.boxes, own_rows.boxes)
 
 
+def test_how_things_stood_before_a_step_is_kept(bank, backend):
+    simulation = SlotSimulation(bank, 2, model=MODELS["bicycle"], drives=None, backend=backend)
+    roads, avs = simulation.roads, simulation.avs
+
+    def found(*arrays):
+        return [backend.tensor(array).cpu().numpy().copy() for array in arrays]
+
+    def assert_same(arrays, expected):
+        for array, other in zip(found(*arrays), expected, strict=True):
+            np.testing.assert_array_equal(array, other)
+
+    simulation.reset([0, 1], [1, 5])
+    for _ in range(3):
+        places, motions, boxes = found(*roads.now), found(avs.motions), found(avs.boxes)[0]
+        simulation.step(torch.full((2, 2), 0.3, dtype=torch.float64, device=backend.device))
+        assert_same(roads.before, places)
+        assert_same([avs.motions_before], motions)
+        turned_rad = found(avs.boxes)[0][:, 2] - boxes[:, 2]
+        np.testing.assert_allclose(found(avs.motions)[0][:, 2], turned_rad / 0.1, atol=1e-9)
+    simulation.reset([2], [9], [1])
+    for before, now in zip(found(*roads.before), found(*roads.now), strict=True):
+        np.testing.assert_array_equal(before[1], now[1])
+
+
 def test_actions_of_32_bits_are_taken(bank, backend):
     found = []
     for dtype in (torch.float32, torch.float64):
