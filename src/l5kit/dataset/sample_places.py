@@ -12,7 +12,7 @@ from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array_with
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
-from l5kit.data.stores.read_ahead import read_ahead
+from l5kit.data.stores.read_ahead import RowRanges, read_ahead
 from l5kit.data.texts import decoded_text
 from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_ids
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
@@ -147,7 +147,7 @@ def frames_of_scene(scenes: Records, frames: Records, scene: int) -> RecordArray
 
 def _copy_scenes(log: LogArrays, rows: Int64Array, starts: Int64Array, stops: Int64Array) -> CurrentFrames:
     """Return the current frames ``rows`` among copies of their scenes."""
-    read_ahead([(log.frames, starts, stops)])
+    read_ahead([RowRanges(log.frames, starts, stops)])
     scenes = [
         rows_of(log.frames, slice(*bounds), strict=True) for bounds in zip(starts.tolist(), stops.tolist(), strict=True)
     ]

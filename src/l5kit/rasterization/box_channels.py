@@ -1,6 +1,6 @@
 """Box channels: the draw list of the boxes of agents, sorted into the channels that they are drawn in."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -249,7 +249,7 @@ def _gather_agents(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _gather_rows(
     agent_arrays: tuple[NumericArray, ...],
-    view_arrays: tuple[int, Int64Array, Int64Array, Int64Array, NumericArray, Float64Array],
+    view_arrays: tuple[Any, ...],
     planes_shape: PlanesShape,
     threshold: np.float32,
     render_ego_history: bool,
