@@ -14,8 +14,8 @@ from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.device_log import (
     DEVICE_AGENT_DTYPE,
     DeviceLog,
-    DeviceWindows,
-    av_headings,
+    MovedAvs,
+    cut_on_device,
     most_agents_of,
     send_windows,
     upload_log,
@@ -24,7 +24,7 @@ from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_sequence import rows_of, signature_of
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
 from l5kit.data.window_cutting import WindowSteps
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.windows import Targets, WindowArrays, Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.device_vectors import with_av_as_agent
@@ -33,9 +33,7 @@ from l5kit.dataset.sample_places import LogArrays, SamplePlaces, cut_places, des
 from l5kit.device.backend import Backend
 from l5kit.errors import UnsupportedValueError
 from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.device_sampler import DeviceAgentSampler, lights_of
-from l5kit.sampling.device_vector_sampler import DeviceVectorSampler
-from l5kit.sampling.device_windows import MovedAvs, cut_on_device
+from l5kit.sampling.backend_sampler import BackendSampler, lights_of, runs_on_device
 from l5kit.sampling.sample_keys import ALIASES
 from l5kit.sampling.targets import find_av, perturb_windows, require_found
 from l5kit.sampling.tracks import find_targets
@@ -73,10 +71,7 @@ def makes_on_device(dataset: object) -> bool:
         return False
     if overrides_package(dataset, "__getitems__", "locate", package="l5kit.dataset"):
         return False
-    sampler: Any = dataset.sample_function
-    if type(sampler) is AgentSampler:
-        return DeviceAgentSampler.makes(sampler)
-    return type(sampler) is VectorSampler and DeviceVectorSampler.makes(sampler)
+    return runs_on_device(dataset.sample_function)
 
 
 class DeviceSamples:
@@ -111,7 +106,7 @@ class DeviceSamples:
         self._sampler = _sampler_of(dataset)
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
-        self._maker = _maker_of(self._sampler, backend)
+        self._maker = BackendSampler(self._sampler, backend)
         self._log = None if is_resident is False else self._place_log(must_be_there=bool(is_resident))
         self.is_resident = self._log is not None
         backend.wait()  # for log and map, which other streams read
@@ -178,8 +173,7 @@ class DeviceSamples:
         if isinstance(dataset, EgoAgentDatasetVectorized):
             added["all_valid_agents_track_ids"] = dataset.valid_track_ids(places)
         on_device, cut = self._windows(windows, resident, scenes, places, is_moved=perturbation is not None)
-        extent_m = (log.ego_extent_m[0], log.ego_extent_m[1])
-        columns = self._maker.columns(on_device, cut, (windows, targets), added, extent_m)
+        columns = self._maker.columns(on_device, cut, (windows, targets), added)
         if isinstance(dataset, EgoAgentDatasetVectorized):
             columns |= with_av_as_agent(columns)
         return _in_layout(columns)
@@ -192,19 +186,15 @@ class DeviceSamples:
 
     def _windows(
         self, windows: Windows, resident: DeviceLog | None, scenes: RecordArray, places: SamplePlaces, *, is_moved: bool
-    ) -> tuple[DeviceLog, DeviceWindows]:
+    ) -> tuple[DeviceLog, WindowArrays]:
         """Return the windows on the device: cut out of a log that lies there, or sent."""
         if resident is None:
             return send_windows(self._backend, windows, self._lights)
         bounds = scenes[FRAME_INTERVAL]
-        moved = None
-        if is_moved:
-            frames = windows.frames
-            positions_m = np.ascontiguousarray(frames["ego_translation"][..., :2])
-            headings = av_headings(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 3)
-            moved = MovedAvs(positions_m, headings)
+        moved = MovedAvs.of_frames(windows.frames) if is_moved else None
         at = np.stack([bounds[:, 0] + places.state_indices, bounds[:, 0], bounds[:, 1]])
-        return resident, cut_on_device(resident, at, self._sampler.steps, moved)
+        cut = cut_on_device(resident, at, self._sampler.steps, moved, ego_extent_m=windows.ego_extent_m)
+        return resident, cut
 
     def _place_log(self, *, must_be_there: bool) -> DeviceLog | None:
         """Return the log on the device, where somebody may hold it already; None where it does not fit."""
@@ -288,15 +278,6 @@ def _in_layout(columns: dict[str, Any]) -> dict[str, Any]:
     for alias in ALIASES.keys() & columns.keys():
         columns[alias] = columns[ALIASES[alias]].clone()
     return columns
-
-
-def _maker_of(sampler: AgentSampler | VectorSampler, backend: Backend) -> DeviceAgentSampler | DeviceVectorSampler:
-    """Return what makes on a device what a sampler makes on the processor."""
-    return (
-        DeviceAgentSampler(sampler, backend)
-        if isinstance(sampler, AgentSampler)
-        else DeviceVectorSampler(sampler, backend)
-    )
 
 
 def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:

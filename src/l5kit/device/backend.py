@@ -24,6 +24,7 @@ Kernel = Callable[[int, tuple[Any, ...]], None]
 """A function compiled by ``numba.njit`` that does one item: its number, and the arguments as one tuple."""
 
 _Made = TypeVar("_Made")
+_Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])
 
 DeviceArray = Any
 """An array of a backend, as kernels take it: of NumPy on the processor, of numba-cuda on a GPU."""
@@ -104,6 +105,11 @@ class Backend(ABC):
     def upload_one(self, array: NumericArray | RecordArray) -> DeviceArray:
         """Return a copy of one array on the device."""
         return self.upload([array])[0]
+
+    def upload_tuple(self, arrays: _Arrays) -> _Arrays:
+        """Return a named tuple with copies of its arrays on the device, sent together; what else is in it stays."""
+        sent = iter(self.upload([each for each in arrays if isinstance(each, np.ndarray)]))
+        return type(arrays)(*(next(sent) if isinstance(each, np.ndarray) else each for each in arrays))
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Return a C-contiguous array of zeros."""
