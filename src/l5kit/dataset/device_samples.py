@@ -27,9 +27,8 @@ from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.windows import Targets, WindowArrays, Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.device_vectors import with_av_as_agent
-from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
-from l5kit.dataset.sample_places import LogArrays, SamplePlaces, cut_places, describe_origin, take_rows
+from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, with_av_as_agent
+from l5kit.dataset.sample_places import LogArrays, SamplePlaces, cut_samples, describe_origin
 from l5kit.device.backend import Backend
 from l5kit.errors import UnsupportedValueError
 from l5kit.sampling.agent_sampler import AgentSampler
@@ -155,27 +154,26 @@ class DeviceSamples:
         return self._maker.scratch_bytes(most_agents) + DEVICE_AGENT_DTYPE.itemsize * most_agents * num_frames
 
     def _make(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
+        import torch
+
         places = dataset.locate(positions)
         dataset.require_readable(places)
         resident = self._log if dataset.dataset is self._opened else None
         log = LogArrays.of(dataset.dataset, has_tl_faces=self._has_tl_faces and resident is None)
-        scenes, track_ids = take_rows(log.scenes, places.scene_indices), None
-        if places.agent_rows is not None:
-            track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
         perturbation = _sampler_of(dataset).perturbation
         is_cut_here = resident is None or perturbation is not None
-        windows = cut_places(log, places, scenes, self._sampler.steps if is_cut_here else _ONLY_NOW)
-        added = describe_origin(places, scenes, windows, track_ids)
+        scenes, windows, track_ids = cut = cut_samples(log, places, self._sampler.steps if is_cut_here else _ONLY_NOW)
+        added = describe_origin(places, cut)
         perturb_windows(windows, perturbation)
         targets = self._find(windows, track_ids)
         if isinstance(self._sampler, AgentSampler):
             added["frame_index"] = places.state_indices
         if isinstance(dataset, EgoAgentDatasetVectorized):
             added["all_valid_agents_track_ids"] = dataset.valid_track_ids(places)
-        on_device, cut = self._windows(windows, resident, scenes, places, is_moved=perturbation is not None)
-        columns = self._maker.columns(on_device, cut, (windows, targets), added)
+        of_log, there = self._windows(windows, resident, scenes, places, is_moved=perturbation is not None)
+        columns = self._maker.columns(of_log, there, (windows, targets), added)
         if isinstance(dataset, EgoAgentDatasetVectorized):
-            columns |= with_av_as_agent(columns)
+            columns |= with_av_as_agent(columns, torch)
         return _in_layout(columns)
 
     def _find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:

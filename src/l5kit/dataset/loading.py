@@ -1,9 +1,10 @@
 """The loader: batches made ahead of use by threads of this process, or by other processes."""
 
 import queue
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
+
+_Made = TypeVar("_Made")
 
 StartContext = BaseContext | str
 """How worker processes are started, as :mod:`multiprocessing` says it."""
@@ -161,7 +164,7 @@ def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, dev
 
 
 def _loader_of_device(plan: BatchPlan, source: BatchSource, makers: BatchMakers, device: object) -> BatchLoader:
-    from l5kit.dataset.device_loading import DeviceLoader, SendingLoader, can_load_on_device
+    from l5kit.dataset.backend_loading import BackendLoader, SendingLoader, can_load_on_device
     from l5kit.device.opening import open_backend
 
     backend = open_backend(device)
@@ -172,7 +175,7 @@ def _loader_of_device(plan: BatchPlan, source: BatchSource, makers: BatchMakers,
             f"num_workers is {makers.num_workers}, but {backend.device} makes these batches itself; leave it out, and "
             "pass threads for more that are asked for at once"
         )
-    return DeviceLoader(plan, source, backend=backend, num_threads=makers.num_threads)
+    return BackendLoader(plan, source, backend=backend, num_threads=makers.num_threads)
 
 
 class ThreadLoader(BatchLoader):
@@ -187,13 +190,15 @@ class ThreadLoader(BatchLoader):
         InvalidArgumentError: Several threads would draw from one perturbation.
     """
 
+    _instead_of_threads: ClassVar[str] = "threads=1, or num_workers"
+
     def __init__(self, plan: BatchPlan, source: BatchSource, *, num_threads: int) -> None:
         super().__init__(plan, source)
         self.num_threads = num_threads
         if num_threads > 1 and self._new_maker().reseeds_shared:
             raise InvalidArgumentError(
                 f"threads is {num_threads}, but {source.dataset!r} makes samples by a function of its own with a "
-                "perturbation, which threads would share; pass threads=1, or num_workers"
+                f"perturbation, which threads would share; pass {self._instead_of_threads}"
             )
 
     def _new_maker(self) -> BatchMaker:
@@ -201,22 +206,33 @@ class ThreadLoader(BatchLoader):
         return BatchMaker(self._source.dataset, self._source.collate_fn, new_memory=new_memory)
 
     def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        finish = _pinned if self._source.pin_memory else _as_it_is
         if self.num_threads == 0:
             maker = self._new_maker()
-            return (finish(maker(order)) for order in orders)
+            return (self._make(maker, order) for order in orders)
+        return self._run_ahead(self._make, orders)
+
+    def _make(self, maker: BatchMaker, order: BatchOrder) -> object:
+        """Return a batch."""
+        batch = maker(order)
+        return _pinned(batch) if self._source.pin_memory else batch
+
+    def _run_ahead(
+        self, make: Callable[[BatchMaker, BatchOrder], _Made], orders: Iterator[BatchOrder]
+    ) -> Generator[_Made, None, None]:
+        """Yield what threads make of orders ahead of use, each with a maker of its own."""
         makers: queue.SimpleQueue[BatchMaker] = queue.SimpleQueue()
         for _ in range(self.num_threads):
             makers.put(self._new_maker())
 
-        def make(order: BatchOrder) -> object:
+        def make_one(order: BatchOrder) -> _Made:
             maker = makers.get()
             try:
-                return finish(maker(order))
+                return make(maker, order)
             finally:
                 makers.put(maker)
 
-        return run_ahead(make, orders, num_threads=self.num_threads, num_ahead=self.num_threads * self._source.prefetch)
+        num_ahead = self.num_threads * self._source.prefetch
+        return run_ahead(make_one, orders, num_threads=self.num_threads, num_ahead=num_ahead)
 
 
 class WorkerLoader(BatchLoader):

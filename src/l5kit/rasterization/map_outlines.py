@@ -67,6 +67,20 @@ class _Lines(NamedTuple):
     element_starts: Int64Array
 
 
+class _Elements(NamedTuple):
+    """The elements that are near windows, one window after the other.
+
+    Attributes:
+        rows: Which ones, (R,).
+        ranks: The lights of those that are lanes, (R,).
+        is_visible: Whether an element, and each of its lines, may touch the picture, (R, 3).
+    """
+
+    rows: NumericArray
+    ranks: NumericArray
+    is_visible: BoolArray
+
+
 class _Found(NamedTuple):
     """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each.
 
@@ -334,7 +348,7 @@ def _list_shapes(
     end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
     for window in range(len(near.starts) - 1):
         rows = (near.starts[window], near.starts[window + 1])
-        end = _order_shapes((near.rows, ranks, is_visible), rows, num_lanes, found.shapes, end)
+        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, found.shapes, end)
         found.starts[window + 1] = end
 
 
@@ -446,7 +460,7 @@ def _write_ranks(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _order_shapes(
-    elements: tuple[NumericArray, NumericArray, BoolArray],
+    elements: _Elements,
     rows: tuple[int, int],
     num_lanes: int,
     shapes: NumericArray,
@@ -457,8 +471,7 @@ def _order_shapes(
     Lanes come first, then their boundaries by colour, then crosswalks.
 
     Args:
-        elements: The elements of all windows, (R,), the ranks of the lights of lanes, (R,), and whether an element and
-            each of its lines may touch the picture, (R, 3). The contours of an element are those three, in this order.
+        elements: The elements of all windows. Each has three contours: both of its lines as one, and each of them.
         rows: First and end row of the window among them.
         num_lanes: Elements that are lanes.
         shapes: Kind, first contour, their end, and colour of each, (any, 4 or more).
@@ -538,5 +551,5 @@ def _order(item: int, arguments: tuple[Any, ...]) -> None:
     first = item * most
     first_shape: Any = np.int64(_PARTS * first)
     of_window = (first, first + counts[item])
-    end = _order_shapes((rows, ranks, is_visible), of_window, num_lanes, shapes, first_shape)
+    end = _order_shapes(_Elements(rows, ranks, is_visible), of_window, num_lanes, shapes, first_shape)
     groups[item, 0], groups[item, 1], groups[item, 2] = first_shape, end, item * num_planes + first_plane
