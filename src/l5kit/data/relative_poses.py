@@ -71,6 +71,12 @@ class RelativePoses:
             make(shape, availabilities),
         )
 
+    @property
+    def flags(self) -> Any:
+        """The availabilities as new bools: an array for arrays, a tensor for tensors."""
+        known = self.availabilities
+        return known.astype(np.bool_) if isinstance(known, np.ndarray) else known != 0
+
     def mapped(self, view: Callable[[Any], Any]) -> "RelativePoses":
         """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
         return RelativePoses(*map(view, self.as_arrays()))

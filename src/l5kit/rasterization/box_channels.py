@@ -1,6 +1,5 @@
 """Box channels: the draw list of the boxes of agents, sorted into the channels that they are drawn in."""
 
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -108,8 +107,7 @@ class _Drawn(NamedTuple):
         return self.corners, self.contours, self.shapes, self.rows
 
 
-@dataclass(frozen=True)
-class BoxDrawing:
+class BoxDrawing(NamedTuple):
     """How boxes are drawn, as :func:`list_boxes` takes it.
 
     Attributes:

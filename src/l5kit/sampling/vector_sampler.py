@@ -122,11 +122,11 @@ class VectorSampler(WindowSampler):
             "target_positions": future.positions_m,
             "target_yaws": future.yaws_rad,
             "target_extents": future.extents_m,
-            "target_availabilities": future.availabilities != 0,
+            "target_availabilities": future.flags,
             "history_positions": past.positions_m,
             "history_yaws": past.yaws_rad,
             "history_extents": past.extents_m,
-            "history_availabilities": past.availabilities != 0,
+            "history_availabilities": past.flags,
             "speed": found.next_speeds_mps if is_of_future else found.speeds_mps,
         }
         return {key: columns[key] for key in _STATE_KEYS}

@@ -121,13 +121,16 @@ class VectorMap:
     def polylines(self, zeros: NewArray, num_windows: int) -> "MapPolylines":
         """Return polylines of so many windows to be written, in arrays that ``zeros`` makes."""
         params, num_points = self.params, int(self.midlines_m.shape[1])
-        shapes = (
-            (num_windows, 2 * params.max_num_lanes, num_points),
-            (num_windows, params.max_num_lanes, num_points),
-            (num_windows, params.max_num_crosswalks, params.max_points_per_crosswalk),
-        )
+        boundaries = num_windows, 2 * params.max_num_lanes, num_points
+        lanes = num_windows, params.max_num_lanes, num_points
+        crosswalks = num_windows, params.max_num_crosswalks, params.max_points_per_crosswalk
         return MapPolylines(
-            *(zeros(*each) for shape in shapes for each in (((*shape, 3), np.float32), (shape, np.bool_)))
+            zeros((*boundaries, 3), np.float32),
+            zeros(boundaries, np.bool_),
+            zeros((*lanes, 3), np.float32),
+            zeros(lanes, np.bool_),
+            zeros((*crosswalks, 3), np.float32),
+            zeros(crosswalks, np.bool_),
         )
 
     @property

@@ -221,9 +221,9 @@ class Vectorizer:
         """
         self.require_frames(windows.num_history, windows.num_future)
         _require_as_many(len(windows), len(targets), past)
-        agents = self._no_agents(np.zeros, len(windows))
-        num_kept = self._num_kept(windows.num_history)
-        write_other_agents(windows, targets, self.agent_choice, agents, num_kept=num_kept)
+        choice, num_kept = self.agent_choice, self._num_kept(windows.num_history)
+        agents = self._no_agents(np.zeros, len(windows), choice.max_agents)
+        write_other_agents(windows, targets, choice, agents, num_kept=num_kept)
         lane_rows = np.empty((len(windows), self._lane_params.max_num_lanes), np.int64)
         columns: dict[str, NumericArray] = _agent_columns(past, agents, np)
         columns["all_other_agents_track_ids"] = as_sample_track_ids(agents.track_ids)
@@ -287,7 +287,8 @@ class Vectorizer:
         _require_as_many(num_windows, targets.yaws_rad.shape[0], past)
         choice, num_kept = self.agent_choice, self._num_kept(windows.num_history)
         sizes = sizes_of_choice(max(most_rows, 1), windows.num_history, choice.max_agents)
-        agents, polylines = self._no_agents(backend.zeros, num_windows), self._map.polylines(backend.zeros, num_windows)
+        agents = self._no_agents(backend.zeros, num_windows, choice.max_agents)
+        polylines = self._map.polylines(backend.zeros, num_windows)
         num_at_once = max(_MOST_BYTES // (sizes.num_bytes + self._map.bytes_per_window), 1)
         for first in range(0, num_windows, num_at_once):
             part = first, min(first + num_at_once, num_windows)
@@ -296,10 +297,9 @@ class Vectorizer:
         polylines_there = {key: backend.tensor(array) for key, array in polylines._asdict().items()}
         return _agent_columns(past, agents.mapped(backend.tensor), torch) | polylines_there
 
-    def _no_agents(self, zeros: NewArray, num_windows: int) -> OtherAgents:
+    def _no_agents(self, zeros: NewArray, num_windows: int, num_agents: int) -> OtherAgents:
         """Return windows without other agents, in arrays that ``zeros`` makes."""
         num_history, num_future = self.history_num_frames_max + 1, self.future_num_frames
-        num_agents = self.agent_choice.max_agents
         return OtherAgents.of_none(zeros, num_windows, num_agents, num_history=num_history, num_future=num_future)
 
     def _num_kept(self, num_history: int) -> int:
@@ -347,9 +347,9 @@ def _agent_columns(past: RelativePoses, agents: OtherAgents, arrays: Any) -> dic
         "all_other_agents_types": agents.types,
         "all_other_agents_track_ids": agents.track_ids,
         "agent_trajectory_polyline": arrays.concatenate([past.positions_m, past.yaws_rad], axis=-1),
-        "agent_polyline_availability": past.availabilities != 0,
+        "agent_polyline_availability": past.flags,
         "other_agents_polyline": arrays.concatenate([agents.past.positions_m, agents.past.yaws_rad], axis=-1),
-        "other_agents_polyline_availability": agents.past.availabilities != 0,
+        "other_agents_polyline_availability": agents.past.flags,
     }
 
 
