@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from l5kit._overriding import overrides_package
-from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit._types import Int64Array, RecordArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.device_log import (
     DEVICE_AGENT_DTYPE,
@@ -24,7 +24,7 @@ from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_sequence import rows_of, signature_of
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
 from l5kit.data.window_cutting import WindowSteps
-from l5kit.data.windows import Targets, WindowArrays, Windows
+from l5kit.data.windows import WindowArrays, Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, with_av_as_agent
@@ -34,8 +34,6 @@ from l5kit.errors import UnsupportedValueError
 from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.backend_sampler import BackendSampler, lights_of, runs_on_device
 from l5kit.sampling.sample_keys import ALIASES
-from l5kit.sampling.targets import find_av, perturb_windows, require_found
-from l5kit.sampling.tracks import find_targets
 from l5kit.sampling.vector_sampler import VectorSampler
 
 __all__ = ["DeviceSamples", "joined", "makes_on_device"]
@@ -160,27 +158,21 @@ class DeviceSamples:
         dataset.require_readable(places)
         resident = self._log if dataset.dataset is self._opened else None
         log = LogArrays.of(dataset.dataset, has_tl_faces=self._has_tl_faces and resident is None)
-        perturbation = _sampler_of(dataset).perturbation
-        is_cut_here = resident is None or perturbation is not None
+        sampler = _sampler_of(dataset)
+        is_moved = sampler.perturbation is not None
+        is_cut_here = resident is None or is_moved
         scenes, windows, track_ids = cut = cut_samples(log, places, self._sampler.steps if is_cut_here else _ONLY_NOW)
         added = describe_origin(places, cut)
-        perturb_windows(windows, perturbation)
-        targets = self._find(windows, track_ids)
+        targets = sampler.perturb_and_find(windows, track_ids)
         if isinstance(self._sampler, AgentSampler):
             added["frame_index"] = places.state_indices
         if isinstance(dataset, EgoAgentDatasetVectorized):
             added["all_valid_agents_track_ids"] = dataset.valid_track_ids(places)
-        of_log, there = self._windows(windows, resident, scenes, places, is_moved=perturbation is not None)
+        of_log, there = self._windows(windows, resident, scenes, places, is_moved=is_moved)
         columns = self._maker.columns(of_log, there, (windows, targets), added)
         if isinstance(dataset, EgoAgentDatasetVectorized):
             columns |= with_av_as_agent(columns, torch)
         return _in_layout(columns)
-
-    def _find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
-        if track_ids is None:
-            return find_av(windows)
-        threshold = self._sampler.params.filter_agents_threshold
-        return require_found(find_targets(windows, track_ids, threshold), threshold)
 
     def _windows(
         self, windows: Windows, resident: DeviceLog | None, scenes: RecordArray, places: SamplePlaces, *, is_moved: bool

@@ -60,7 +60,7 @@ class AgentSampler(WindowSampler):
             if "image" in sample:
                 sample["image"] = channels_last(sample["image"])
         else:
-            targets = self._perturb_and_find(windows, track_ids)
+            targets = self.perturb_and_find(windows, track_ids)
             picture = {"image": self._draw_single(windows, targets)}
             sample = picture | sample_of(self._state_columns(windows, targets), 0)
         return {"frame_index": state_index} | sample
@@ -83,7 +83,7 @@ class AgentSampler(WindowSampler):
     def _columns(
         self, windows: Windows, track_ids: NumericArray | None, memory: ColumnMemory | None
     ) -> dict[str, Column]:
-        targets = self._perturb_and_find(windows, track_ids)
+        targets = self.perturb_and_find(windows, track_ids)
         if self.rasterizer is None:
             return self._state_columns(windows, targets)
         return {"image": self._draw(windows, targets, memory)} | self._state_columns(windows, targets)

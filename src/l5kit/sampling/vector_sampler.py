@@ -72,7 +72,7 @@ class VectorSampler(WindowSampler):
         if self.makes_batches:
             sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:
-            targets = self._perturb_and_find(windows, track_ids)
+            targets = self.perturb_and_find(windows, track_ids)
             found = self._trajectories(windows, targets)
             sample = sample_of(self.state_columns(found, self.pose_columns(windows, targets)), 0)
             sample |= self._vectorize_single(windows, targets, sample)
@@ -96,7 +96,7 @@ class VectorSampler(WindowSampler):
         track_ids: NumericArray | None,
         memory: ColumnMemory | None,  # noqa: ARG002
     ) -> dict[str, Column]:
-        targets = self._perturb_and_find(windows, track_ids)
+        targets = self.perturb_and_find(windows, track_ids)
         found = self._trajectories(windows, targets)
         surroundings: dict[str, Column] = self.vectorizer.vectorize_windows(windows, targets, found.past)
         return self.state_columns(found, self.pose_columns(windows, targets)) | surroundings
