@@ -13,9 +13,9 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource
 from l5kit.dataset.device_samples import DeviceSamples, joined, makes_on_device
 from l5kit.dataset.joined import JoinedDataset
-from l5kit.dataset.loading import ThreadLoader
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder
 from l5kit.dataset.sample_batch import collate
+from l5kit.dataset.thread_loader import ThreadLoader
 from l5kit.device.backend import Backend
 
 __all__ = ["BackendLoader", "SendingLoader", "can_load_on_device"]
