@@ -17,9 +17,9 @@ import torch
 
 from l5kit.bench.workloads import AGENT_SEMANTIC, URBAN_DRIVER
 from l5kit.bench.workplace import Amounts, Workplace, find_bench_files
+from l5kit.dataset.backend_loading import BackendLoader
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batch_loader import BatchPlan, BatchSource
-from l5kit.dataset.device_loading import DeviceLoader
 from l5kit.dataset.device_samples import DeviceSamples
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend
@@ -37,7 +37,7 @@ def measure_loader(samples: BaseEgoDataset, backend: Backend, batch_size: int, t
     indices = np.random.default_rng(0).integers(0, len(samples), batch_size * num_batches).tolist()
     plan = BatchPlan(indices, batch_size, drop_last=True, seed=0, rank=0)
     source = BatchSource(samples, collate, pin_memory=False, prefetch=2)
-    loader = DeviceLoader(plan, source, backend=backend, num_threads=threads)
+    loader = BackendLoader(plan, source, backend=backend, num_threads=threads)
     list(itertools.islice(loader, 2))
     backend.wait()
     start = time.perf_counter()

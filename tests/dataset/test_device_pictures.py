@@ -10,8 +10,8 @@ from torch.utils.data import default_collate
 
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.dataset import AgentDataset, EgoDataset, collate, loader
-from l5kit.dataset.loading import _pinned
 from l5kit.dataset.sample_batch import SampleBatch
+from l5kit.dataset.thread_loader import pinned
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization import BoxRasterizer, RenderContext
 from l5kit.rasterization.window_rasterizer import WindowRasterizer
@@ -200,7 +200,7 @@ def test_tensors_of_the_processor_come_from_workers() -> None:
 @pytest.mark.parametrize("device", OF_DEVICE)
 def test_tensors_of_a_device_are_not_pinned(device: str) -> None:
     batch = {"image": torch.zeros(2, 3, device=device), "names": ["a", "b"]}
-    assert _pinned(batch)["image"] is batch["image"]
+    assert pinned(batch)["image"] is batch["image"]
 
 
 @pytest.mark.parametrize("device", OF_DEVICE)

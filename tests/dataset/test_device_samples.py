@@ -32,8 +32,8 @@ from l5kit.dataset import (
     device_samples,
     loader,
 )
+from l5kit.dataset.backend_loading import BackendLoader, SendingLoader, can_load_on_device
 from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource
-from l5kit.dataset.device_loading import DeviceLoader, SendingLoader, can_load_on_device
 from l5kit.dataset.device_samples import DeviceSamples, makes_on_device
 from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.loading import BatchMakers, new_loader
@@ -280,7 +280,7 @@ def loaders(dataset: Any, backend: Backend, threads: int, **options: Any) -> Ite
     source = BatchSource(dataset, collate, pin_memory=False, prefetch=2)
     assert can_load_on_device(source)
     plan = BatchPlan(plain.sampler, 8, drop_last=True, seed=3, rank=0)
-    return iter((plain, DeviceLoader(plan, source, backend=backend, num_threads=threads)))
+    return iter((plain, BackendLoader(plan, source, backend=backend, num_threads=threads)))
 
 
 @pytest.mark.parametrize("threads", [0, 1, 3])
@@ -350,8 +350,8 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> Backend:
 def test_the_loader_lets_a_device_make_what_it_can(city: Path, twin: Backend) -> None:
     dataset = open_city(city, "AV", city_cfg())
     plain, of_device = (loader(dataset, 8, shuffle=True, seed=4, device=device) for device in (None, "cuda"))
-    assert isinstance(of_device, DeviceLoader)
-    assert not isinstance(plain, DeviceLoader)
+    assert isinstance(of_device, BackendLoader)
+    assert not isinstance(plain, BackendLoader)
     for batch, expected in itertools.islice(zip(of_device, plain, strict=True), 3):
         assert_same(batch, expected, "cpu")
     satellite = open_city(city, "AV", city_cfg("py_satellite", satellite_map_key="aerial_map/aerial_map.png"))
@@ -381,8 +381,8 @@ def test_trainings_let_a_device_make_batches_if_they_are_told_to(on_device: bool
     params = LoaderParams(key="a", batch_size=4, shuffle=True, threads=1, on_device=on_device)
     steps = StepBatches(dataset, params, seed=3, num_steps=4, steps_per_epoch=9, pin_memory=False, device="cuda")
     plain = StepBatches(dataset, params, seed=3, num_steps=4, steps_per_epoch=9, pin_memory=False)
-    assert isinstance(steps._new_loader(0), DeviceLoader) == on_device
-    assert not isinstance(plain._new_loader(0), DeviceLoader)
+    assert isinstance(steps._new_loader(0), BackendLoader) == on_device
+    assert not isinstance(plain._new_loader(0), BackendLoader)
     for batch, expected in zip(steps, plain, strict=True):
         assert_same(batch, expected, "cpu")
     seen = EvaluationBatches(dataset, params, pin_memory=False, device="cuda")
@@ -438,7 +438,7 @@ def test_the_most_agents_are_those_of_sound_frames_of_all_blocks(monkeypatch: py
 
 def test_threads_share_the_memory_of_batches(twin: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock(wraps=DeviceSamples)
-    monkeypatch.setattr("l5kit.dataset.device_loading.DeviceSamples", made)
+    monkeypatch.setattr("l5kit.dataset.backend_loading.DeviceSamples", made)
     dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
     joined = JoinedDataset([Subset(dataset, range(5)), dataset])
     loader(joined, 4, device="cuda", threads=3)
@@ -545,7 +545,7 @@ def test_speeds_of_vector_samples(city: Path, backend: Backend) -> None:
 def test_a_loader_can_be_pickled(backend: Backend) -> None:
     dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
     plan = BatchPlan(range(6), 3, drop_last=False, seed=0, rank=0)
-    of_device = DeviceLoader(plan, BatchSource(dataset, collate, False, 1), backend=backend, num_threads=1)
+    of_device = BackendLoader(plan, BatchSource(dataset, collate, False, 1), backend=backend, num_threads=1)
     other = pickle.loads(pickle.dumps(of_device))
     for batch, expected in zip(other, of_device, strict=True):
         assert batch["frame_index"].device == torch.device(backend.device)

@@ -8,7 +8,7 @@ import torch
 
 from l5kit.data.map.api import MapAPI
 from l5kit.dataset import EgoAgentDatasetVectorized, EgoDatasetVectorized
-from l5kit.dataset.device_vectors import with_av_as_agent
+from l5kit.dataset.ego_vectorized import with_av_as_agent
 from l5kit.sampling.sample_keys import ROWS_OF_AV
 from l5kit.vectorization.vectorizer import Vectorizer
 from support.logs import make_several_scenes_log
@@ -44,7 +44,7 @@ def test_agents_with_the_av_are_those_of_the_dataset(num_others: int, device: st
     before = {key: column.clone() for key, column in given.items()}
     vectorizer.other_agents_num = num_others + 1
     expected = columns_of(EgoAgentDatasetVectorized, vectorizer, cfg)
-    found = with_av_as_agent(given)
+    found = with_av_as_agent(given, torch)
     assert set(found) == ROWS_OF_AV.keys() & given.keys()
     for key, column in found.items():
         array = column.cpu().numpy()

@@ -23,7 +23,7 @@ from torch.utils.data import (
 )
 
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset import EgoDataset, allocators, loader, loading
+from l5kit.dataset import EgoDataset, allocators, loader, loading, thread_loader
 from l5kit.errors import InvalidArgumentError, SampleError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.kinematic.perturbation import Perturbation
@@ -386,7 +386,7 @@ class FakePin:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.drawn: list[int] = []
         self.copied: list[int] = []
-        monkeypatch.setattr(loading, "allocate_pinned", self.allocate)
+        monkeypatch.setattr(thread_loader, "allocate_pinned", self.allocate)
         monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: self.pin(tensor))
 
     def allocate(self, shape: Any, dtype: Any) -> Any:

@@ -18,8 +18,8 @@ from l5kit.dataset.device_samples import DeviceSamples
 from support.gpu_compiling import CompilingBackend, compiling_backend
 
 KERNELS_OF_SAMPLES = {"_cut", "_trace", "_write_velocities"}
-KERNELS_OF_RASTERS = {"_find_near", "_list_boxes", "_order", "_paint", "_project"} | KERNELS_OF_SAMPLES
-NUM_KERNELS_OF_VECTORS = 8
+KERNELS_OF_RASTERS = {"_find_near", "_list_boxes_of_frame", "_order", "_paint", "_project"} | KERNELS_OF_SAMPLES
+NUM_KERNELS_OF_VECTORS = 7
 
 MOST_BYTES_OF_ARGUMENTS = 4096
 """More than these go only with newer drivers and GPUs."""
@@ -54,7 +54,7 @@ def assert_compiled(backend: CompilingBackend, *, has_angles: bool = False) -> N
 def test_kernels_are_not_compiled_when_they_are_linked(backend: CompilingBackend) -> None:
     """Where they would be compiled with products and sums joined, whatever the compiler was told before."""
     from l5kit.device.cuda import launcher_of
-    from l5kit.rasterization.device_rasterizer import _paint
+    from l5kit.rasterization.row_painting import _paint
 
     assert launcher_of(_paint).targetoptions["lto"] is False
 

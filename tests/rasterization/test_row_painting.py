@@ -8,10 +8,9 @@ from numpy.testing import assert_array_equal
 
 from l5kit.device.processor import ProcessorBackend
 from l5kit.errors import InvalidArgumentError
-from l5kit.rasterization.device_rasterizer import paint
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
 from l5kit.rasterization.numba_painter import NumbaPainter
-from l5kit.rasterization.row_painting import MARGIN_PX, Canvas, bound_rows, require_countable
+from l5kit.rasterization.row_painting import MARGIN_PX, Canvas, ShapeArrays, bound_rows, paint, require_countable
 from l5kit.rasterization.subpixel import subpixel_of
 from support.shapes import HEIGHT, MAKERS, WIDTH, Shape
 
@@ -43,7 +42,8 @@ def paint_rows(shapes: ShapeList) -> np.ndarray:
         bound_rows(shapes.points, first, end, height, contours, number)
     planes = channels * np.arange(len(shapes))
     groups = np.stack([shapes.starts[:-1], shapes.starts[1:], planes], axis=1).astype(np.int32)
-    drawn = (np.array(shapes.points), contours, shapes.shapes[:, :4].astype(np.int32), groups, np.array(shapes.colors))
+    of_shapes, colors = shapes.shapes[:, :4].astype(np.int32), np.array(shapes.colors)
+    drawn = ShapeArrays(np.array(shapes.points), contours, of_shapes, groups, colors)
     num_pixels = len(shapes) * channels * height * width
     pixels = np.full(-(-num_pixels // 8) * 8, shapes.background, np.uint8)
     paint(ProcessorBackend(), Canvas(pixels, pixels.view(np.uint64), height, width), len(shapes), drawn)

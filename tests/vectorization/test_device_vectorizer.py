@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
+from l5kit.data.relative_poses import RelativePoses
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Targets, Windows
@@ -17,8 +19,7 @@ from l5kit.device.processor import ProcessorBackend
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.sampling.poses import StepTimes, trajectories
 from l5kit.sampling.targets import find_av, trace_targets
-from l5kit.vectorization import device_vectorizer
-from l5kit.vectorization.device_vectorizer import DeviceVectorizer, PastPoses, is_supported
+from l5kit.vectorization.vector_map import send_map
 from l5kit.vectorization.vectorizer import Vectorizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 from support.device_windows import DeviceBatch, to_device
@@ -95,7 +96,7 @@ def assert_device_gives_the_same(vectorizer: Vectorizer, windows: Windows, targe
     past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
     expected = vectorizer.vectorize_windows(windows, targets, past)
     batch = to_device(BACKEND, windows, targets, vectorizer.vector_map.lights)
-    found = vectorize(vectorizer, batch, PastPoses(past.positions_m, past.yaws_rad, past.availabilities))
+    found = vectorize(vectorizer, batch, past)
     assert list(found) == list(expected)
     for key, column in expected.items():
         assert (found[key].dtype, found[key].shape) == (column.dtype, column.shape), key
@@ -103,9 +104,14 @@ def assert_device_gives_the_same(vectorizer: Vectorizer, windows: Windows, targe
     return found
 
 
-def vectorize(vectorizer: Vectorizer, batch: DeviceBatch, past: Any) -> dict[str, Any]:
-    device = DeviceVectorizer(vectorizer, BACKEND)
-    return device.vectorize(batch.log, batch.windows, batch.targets, past, most_rows=batch.most_rows)
+def vectorize(
+    vectorizer: Vectorizer, batch: DeviceBatch, past: RelativePoses, *, most_rows: int | None = None
+) -> dict[str, Any]:
+    """Return what the kernels of a device make, as arrays."""
+    sent, most_rows = send_map(vectorizer.vector_map, BACKEND), batch.most_rows if most_rows is None else most_rows
+    past = past.mapped(torch.from_numpy)
+    found = vectorizer.vectorize_on_device(sent, batch.log, batch.windows, batch.targets, past, most_rows=most_rows)
+    return {key: column.numpy() for key, column in found.items()}
 
 
 @pytest.mark.parametrize("is_by_distance", [False, True], ids=["as a set", "by distance"])
@@ -217,7 +223,7 @@ def test_a_recorded_scene(shared_data: Path) -> None:
 
 @pytest.mark.parametrize("most_bytes", [1, 20_000])
 def test_large_batches_are_made_in_parts(most_bytes: int, street: MapAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_vectorizer, "_MOST_BYTES", most_bytes)
+    monkeypatch.setattr("l5kit.vectorization.vectorizer._MOST_BYTES", most_bytes)
     cfg = make_vector_cfg(max_num_lanes=5, other_agents_num=12)
     windows = all_windows(busy_log(7), cfg)
     assert_device_gives_the_same(Vectorizer(cfg, street), *with_agent_targets(windows))
@@ -230,9 +236,7 @@ def test_agents_beyond_the_most_rows_are_overlooked(street: MapAPI) -> None:
     targets = find_av(windows)
     past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
     batch = to_device(BACKEND, windows, targets, street.arrays.lights)
-    device = DeviceVectorizer(Vectorizer(cfg, street), BACKEND)
-    of_past = PastPoses(past.positions_m, past.yaws_rad, past.availabilities)
-    found = device.vectorize(batch.log, batch.windows, batch.targets, of_past, most_rows=2)
+    found = vectorize(Vectorizer(cfg, street), batch, past, most_rows=2)
     assert found["all_other_agents_track_ids"].tolist() == [[7, 5, 0, 0], [7, 0, 0, 0]]
 
 
@@ -242,14 +246,12 @@ def test_attributes_are_read_at_every_call(street: MapAPI) -> None:
     targets = find_av(windows)
     past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
     batch = to_device(BACKEND, windows, targets, vectorizer.vector_map.lights)
-    device = DeviceVectorizer(vectorizer, BACKEND)
-    of_past = PastPoses(past.positions_m, past.yaws_rad, past.availabilities)
     vectorizer.other_agents_num = 7
-    found = device.vectorize(batch.log, batch.windows, batch.targets, of_past, most_rows=batch.most_rows)
+    found = vectorize(vectorizer, batch, past)
     assert found["all_other_agents_track_ids"].shape == (len(windows), 7)
     vectorizer.other_agents_num = -1
     with pytest.raises(InvalidArgumentError, match="other_agents_num must be 0 or more, got -1"):
-        device.vectorize(batch.log, batch.windows, batch.targets, of_past, most_rows=batch.most_rows)
+        vectorize(vectorizer, batch, past)
 
 
 def test_windows_that_do_not_fit_are_refused(street: MapAPI) -> None:
@@ -258,11 +260,10 @@ def test_windows_that_do_not_fit_are_refused(street: MapAPI) -> None:
     targets = find_av(windows)
     past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
     batch = to_device(BACKEND, windows, targets, street.arrays.lights)
-    of_past = PastPoses(past.positions_m, past.yaws_rad, past.availabilities)
     with pytest.raises(IndexOutOfRangeError, match="4 history and 5 future frames do not fit into samples of 4 and 2"):
-        vectorize(Vectorizer(make_vector_cfg(future_num_frames=2), street), batch, of_past)
+        vectorize(Vectorizer(make_vector_cfg(future_num_frames=2), street), batch, past)
     with pytest.raises(InvalidArgumentError, match="got 16, 16 and 15"):
-        vectorize(Vectorizer(cfg, street), batch, PastPoses(*(array[1:] for array in of_past)))
+        vectorize(Vectorizer(cfg, street), batch, past.mapped(lambda array: array[1:]))
 
 
 def test_only_the_own_vectorizer_is_supported(street: MapAPI) -> None:
@@ -271,8 +272,12 @@ def test_only_the_own_vectorizer_is_supported(street: MapAPI) -> None:
 
     own, changed = (Vectorizer(make_vector_cfg(), street) for _ in range(2))
     changed.vectorize_windows = own.vectorize_windows  # type: ignore[method-assign]
-    assert is_supported(own)
-    for vectorizer in (Other(make_vector_cfg(), street), changed, object()):
-        assert not is_supported(vectorizer)
-        with pytest.raises(InvalidArgumentError, match="vectorizer must be a Vectorizer of l5kit"):
-            DeviceVectorizer(vectorizer, BACKEND)  # type: ignore[arg-type]
+    assert own.runs_on_devices
+    windows = all_windows(busy_log(4), make_vector_cfg())
+    targets = find_av(windows)
+    past = trajectories(trace_targets(windows, targets), targets, TIMES, num_history=windows.num_history).past
+    batch = to_device(BACKEND, windows, targets, street.arrays.lights)
+    for vectorizer in (Other(make_vector_cfg(), street), changed):
+        assert not vectorizer.runs_on_devices
+        with pytest.raises(InvalidArgumentError, match="methods of its own or routes, which devices do not know"):
+            vectorize(vectorizer, batch, past)

@@ -203,13 +203,13 @@ def _loader_of(
     samples: BaseEgoDataset, backend: Backend, amounts: DeviceAmounts, batch_size: int, num_batches: int
 ) -> Iterable[dict[str, "torch.Tensor"]]:
     """Return batches of samples at random."""
-    from l5kit.dataset.device_loading import DeviceLoader
+    from l5kit.dataset.backend_loading import BackendLoader
 
     generator = np.random.default_rng(0)
     indices = generator.integers(0, len(samples), batch_size * num_batches).tolist()
     plan = BatchPlan(indices, batch_size, drop_last=True, seed=0, rank=0)
     source = BatchSource(samples, collate, pin_memory=False, prefetch=2)
-    loader: Any = DeviceLoader(plan, source, backend=backend, num_threads=amounts.num_threads)
+    loader: Any = BackendLoader(plan, source, backend=backend, num_threads=amounts.num_threads)
     batches: Iterable[dict[str, torch.Tensor]] = loader
     return batches
 

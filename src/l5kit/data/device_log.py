@@ -1,29 +1,30 @@
-"""Logs on a device: frames, agents and faces as kernels read them, and the windows of a batch."""
+"""Logs on a device: frames, agents and faces as kernels read them, and the windows that are cut out of them there."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, RecordArray, Records
+from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, Records
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.track_ids import NUM_TRACK_IDS
+from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import Windows
+from l5kit.data.windows import WindowArrays, Windows
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import yaw_of_x_axis
 
 __all__ = [
     "DEVICE_AGENT_DTYPE",
     "DeviceLog",
-    "DeviceTargets",
-    "DeviceWindows",
+    "MovedAvs",
     "as_device_agents",
     "av_headings",
+    "cut_on_device",
     "most_agents_of",
     "send_windows",
     "upload_log",
@@ -80,47 +81,22 @@ class DeviceLog:
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceWindows:
-    """The windows of a batch on a device: B windows of C columns, the H of the history first, newest frame first.
+class MovedAvs:
+    """The AVs of B windows that something has moved, in all C frames of each.
 
     Attributes:
-        num_history: H.
-        is_there: Which frames a window has, bool (B, C).
-        starts: First agent of each frame, int64 (B, C); equal to the end where there is no frame.
-        stops: End agent of each frame, int64 (B, C).
-        face_bounds: First and end face of the newest frame, int64 (B, 2).
-        av_positions_m: World x and y of the AV, float64 (B, C, 2).
-        av_headings: Its yaw, cosine and sine of it, float32 (B, C, 3).
+        positions_m: World x and y, float64 (B, C, 2).
+        headings: Yaw, cosine and sine, float32 (B, C, 3).
     """
 
-    num_history: int
-    is_there: DeviceArray
-    starts: DeviceArray
-    stops: DeviceArray
-    face_bounds: DeviceArray
-    av_positions_m: DeviceArray
-    av_headings: DeviceArray
+    positions_m: Float64Array
+    headings: Float32Array
 
-
-@dataclass(frozen=True, eq=False)
-class DeviceTargets:
-    """Whom the windows of a batch are about, on a device.
-
-    Attributes:
-        has_tracks: Whether they are agents; else the AV in all windows.
-        track_ids: Their tracks, uint64 (B,); 0 for the AV.
-        centroids_m: World x and y, float64 (B, 2).
-        yaws_rad: World headings, float32 (B,).
-        agent_from_world: Their frames, float64 (B, 3, 3).
-        extent_m: Length and width of the AV in all of them.
-    """
-
-    has_tracks: bool
-    track_ids: DeviceArray
-    centroids_m: DeviceArray
-    yaws_rad: DeviceArray
-    agent_from_world: DeviceArray
-    extent_m: tuple[float, float]
+    @classmethod
+    def of_frames(cls, frames: RecordArray) -> "MovedAvs":
+        """Return the AVs of frames, FRAME_DTYPE (B, C)."""
+        headings = av_headings(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 3)
+        return cls(np.ascontiguousarray(frames["ego_translation"][..., :2]), headings)
 
 
 def upload_log(
@@ -153,7 +129,7 @@ def upload_log(
     return DeviceLog(backend, sent[0], sent[1], sent[2], sent[3], records, sent[4], most_agents, has_large_ids)
 
 
-def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) -> tuple[DeviceLog, DeviceWindows]:
+def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) -> tuple[DeviceLog, WindowArrays]:
     """Return windows of a log that does not lie on a device, with only the records that they need.
 
     Args:
@@ -174,16 +150,61 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
         columns < windows.counts[0][:, None],
         columns - windows.num_history < windows.counts[1][:, None],
     )
-    frames = windows.frames
-    positions_m = np.where(is_there[..., None], frames["ego_translation"][..., :2], 0.0)
-    headings = av_headings(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 3)
-    sent = backend.upload(
-        [as_device_agents(agents), numbers, is_there, starts, stops, face_bounds, positions_m, headings]
+    avs = MovedAvs.of_frames(windows.frames)
+    positions_m = np.where(is_there[..., None], avs.positions_m, 0.0)
+    there, faces_there, *cut = backend.upload(
+        [as_device_agents(agents), numbers, is_there, starts, stops, face_bounds, positions_m, avs.headings]
     )
     none = backend.zeros((0, 2), np.int64)
     most_agents = int(windows.agents.counts.max(initial=0))
-    log = DeviceLog(backend, none, none, sent[6], sent[7], sent[0], sent[1], most_agents, _has_large_ids(agents))
-    return log, DeviceWindows(windows.num_history, *sent[2:])
+    log = DeviceLog(backend, none, none, cut[4], cut[5], there, faces_there, most_agents, _has_large_ids(agents))
+    size_m = _as_float32(windows.ego_extent_m)
+    return log, WindowArrays(cut[0], cut[1], cut[2], cut[3], cut[4], cut[5], size_m, windows.num_history)
+
+
+def cut_on_device(
+    log: DeviceLog,
+    places: NumericArray,
+    steps: WindowSteps,
+    moved: MovedAvs | None = None,
+    *,
+    ego_extent_m: tuple[float, float, float],
+) -> WindowArrays:
+    """Return the windows around frames of a log.
+
+    Args:
+        log: The log.
+        places: The current frame of each window, first frame and end frame of its scene, int64 (3, B).
+        steps: Which frames belong to a window.
+        moved: Where the AVs are; None for where the log has them.
+        ego_extent_m: Length, width and height of the AV.
+    """
+    backend, num_history = log.backend, steps.history_num_frames + 1
+    shape = (places.shape[1], num_history + steps.future_num_frames)
+    if moved is None:
+        sent = backend.upload_one(places)
+        positions_m, headings = backend.empty((*shape, 2), np.float64), backend.empty((*shape, 3), np.float32)
+    else:
+        sent, positions_m, headings = backend.upload([places, moved.positions_m, moved.headings])
+    cut = WindowArrays(
+        backend.empty(shape, np.bool_),
+        backend.empty(shape, np.int64),
+        backend.empty(shape, np.int64),
+        backend.empty((shape[0], 2), np.int64),
+        positions_m,
+        headings,
+        av_size_m=_as_float32(ego_extent_m),
+        num_history=num_history,
+    )
+    backend.run(
+        _cut,
+        shape[0] * shape[1],
+        (log.agent_bounds, log.face_bounds, log.av_positions_m, log.av_headings),
+        sent,
+        (steps.history_step_size, steps.future_step_size, moved is None),
+        cut,
+    )
+    return cut
 
 
 def most_agents_of(frames: Records, num_agents: int) -> int:
@@ -231,6 +252,11 @@ def _joined(rows: WindowRows) -> tuple[RecordArray, Int64Array, Int64Array]:
     return join_records(parts) if parts else rows.arrays[0][:0], starts, stops
 
 
+def _as_float32(extent_m: tuple[float, float, float]) -> tuple[float, float]:
+    """Return length and width of the AV as exact as agents have theirs."""
+    return float(np.float32(extent_m[0])), float(np.float32(extent_m[1]))
+
+
 def _has_large_ids(agents: RecordArray) -> bool:
     """Return whether a track has an id that samples cannot hold."""
     return bool(agents["track_id"].max(initial=0) >= NUM_TRACK_IDS)
@@ -256,3 +282,26 @@ def av_headings(rotations: Float64Array) -> Float32Array:
 def _write_yaws(rotations: Float64Array, yaws_rad: Float32Array) -> None:
     for i in range(len(rotations)):
         yaws_rad[i] = yaw_of_x_axis(rotations[i, 0, 0], rotations[i, 1, 0])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cut(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write one frame of a window; frames that a scene does not have are empty."""
+    log, places, (past_step, future_step, is_logged), of_windows = arguments
+    agent_bounds, face_bounds, log_positions_m, log_headings = log
+    cut = WindowArrays(*of_windows)
+    num_history, num_columns = cut.num_history, cut.starts.shape[1]
+    window, column = item // num_columns, item % num_columns
+    current, first, end = places[0, window], places[1, window], places[2, window]
+    row = current - column * past_step if column < num_history else current + (column - num_history + 1) * future_step
+    cut.is_there[window, column] = first <= row < end
+    cut.starts[window, column] = cut.stops[window, column] = 0
+    if first <= row < end:
+        cut.starts[window, column], cut.stops[window, column] = agent_bounds[row, 0], agent_bounds[row, 1]
+    if is_logged and first <= row < end:
+        for axis in range(2):
+            cut.av_positions_m[window, column, axis] = log_positions_m[row, axis]
+        for axis in range(3):
+            cut.av_headings[window, column, axis] = log_headings[row, axis]
+    if column == 0:
+        cut.face_bounds[window, 0], cut.face_bounds[window, 1] = face_bounds[row, 0], face_bounds[row, 1]

@@ -2,7 +2,7 @@
 
 import operator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numba import njit
@@ -16,7 +16,7 @@ from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
-from l5kit.data.stores.read_ahead import read_ahead
+from l5kit.data.stores.read_ahead import RowRanges, read_ahead
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Windows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
@@ -176,7 +176,7 @@ def cut_windows(
             "restore it from its source"
         )
     needed = intervals if steps.skips_frames else ranges
-    read_ahead([(agents, *needed[0]), (tl_faces, *needed[1])])
+    read_ahead([RowRanges(agents, *needed[0]), RowRanges(tl_faces, *needed[1])])
     agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=steps.skips_frames, strict=True)
     face_rows = _place_rows(tl_faces, intervals[1], ranges[1], is_apart=steps.skips_frames, strict=False)
     return Windows(frames_cut, counts, agent_rows, face_rows, steps.history_num_frames + 1, ego_extent_m)
@@ -273,30 +273,52 @@ def _gather(array: Records, starts: Int64Array, stops: Int64Array, *, strict: bo
     return join_records(parts)
 
 
+class _Current(NamedTuple):
+    """The current frames of B windows; fields as in :class:`CurrentFrames`."""
+
+    rows: Int64Array
+    scene_starts: Int64Array
+    scene_stops: Int64Array
+
+
+class _Cut(NamedTuple):
+    """Room for B windows of H frames of history and F of the future.
+
+    Attributes:
+        frames: (B, H + F).
+        counts: How many of history and future are there, (2, B).
+        intervals: Rows of agents and of faces, 0 where there is no frame, (2, start and stop, B, H + F).
+        ranges: What those of a window span, (2, start and stop, B).
+    """
+
+    frames: RecordArray
+    counts: Int64Array
+    intervals: Int64Array
+    ranges: Int64Array
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _cut_windows(
     frames: RecordArray,
     intervals_of_frames: tuple[Int64Array, Int64Array],
-    current: tuple[Int64Array, Int64Array, Int64Array],
+    current_arrays: tuple[Int64Array, ...],
     capacities: tuple[int, int],
     step_sizes: tuple[int, int],
     lengths: tuple[int, int],
-    cut: tuple[RecordArray, Int64Array, Int64Array, Int64Array],
+    cut_arrays: tuple[NumericArray, ...],
 ) -> tuple[int, int, int]:
-    """Write the windows around current frames (rows, first and end frames of their scenes).
+    """Write the windows around current frames: the arrays are those of :class:`_Current` and :class:`_Cut`.
 
-    Capacities and step sizes are those of history and future. What is written are frames (B, H + F), how many of
-    history and future are there (2, B), the rows of agents and faces (2, start and stop, B, H + F), 0 where there is
-    no frame, and what those of a window span (2, 2, B). Returns array, window and frame of the first interval
+    Capacities and step sizes are those of history and future. Returns array, window and frame of the first interval
     that does not lie within the length of its array, or -1 three times; an empty one may lie behind it. For a
     current frame that does not lie in its scene, or a scene that does not within the frames, the array is 2.
     """
-    rows, scene_starts, scene_stops = current
-    frames_cut, counts, intervals, ranges = cut
+    current, cut = _Current(*current_arrays), _Cut(*cut_arrays)
+    intervals, ranges = cut.intervals, cut.ranges
     intervals[:], ranges[:] = 0, 0
-    for window in range(len(rows)):
-        current_row = np.int64(rows[window])
-        scene_start, scene_stop = np.int64(scene_starts[window]), np.int64(scene_stops[window])
+    for window in range(len(current.rows)):
+        current_row = np.int64(current.rows[window])
+        scene_start, scene_stop = np.int64(current.scene_starts[window]), np.int64(current.scene_stops[window])
         if not 0 <= scene_start <= current_row < scene_stop <= len(frames):
             return _CURRENT_FRAMES, window, 0
         for part in range(2):
@@ -307,7 +329,7 @@ def _cut_windows(
                     row, column = current_row - place * step_sizes[0], place
                 else:
                     row, column = current_row + (place + 1) * step_sizes[1], capacities[0] + place
-                frames_cut[window, column] = frames[row]
+                cut.frames[window, column] = frames[row]
                 for which in range(2):
                     if lengths[which] == 0:
                         continue  # all intervals are 0 to 0
@@ -320,7 +342,7 @@ def _cut_windows(
                             ranges[which, 1, window] = stop
                     elif start < 0 or stop != start:
                         return which, window, column
-            counts[part, window] = num_there
+            cut.counts[part, window] = num_there
     return -1, -1, -1
 
 

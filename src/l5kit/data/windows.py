@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
@@ -105,6 +106,48 @@ class Windows:
         )
 
 
+class WindowArrays(NamedTuple):
+    """B windows of C frames as kernels take them, of NumPy or of a device; those of the past first, newest first.
+
+    Attributes:
+        is_there: Which frames a window has, bool (B, C).
+        starts: First agent of each frame, int64 (B, C); equal to the end where there is no frame.
+        stops: End agent of each frame, int64 (B, C).
+        face_bounds: First and end face of the newest frame, int64 (B, 2).
+        av_positions_m: World x and y of the AV, float64 (B, C, 2).
+        av_headings: Its yaw, cosine and sine of it, float32 (B, C, 3).
+        av_size_m: Its length and width, as exact as agents have theirs.
+        num_history: How many of the columns are frames of the past, the current one included.
+    """
+
+    is_there: BoolArray
+    starts: Int64Array
+    stops: Int64Array
+    face_bounds: Int64Array
+    av_positions_m: Float64Array
+    av_headings: Float32Array
+    av_size_m: tuple[float, float]
+    num_history: int
+
+
+class TargetArrays(NamedTuple):
+    """Whom B windows are about, as kernels take it, of NumPy or of a device.
+
+    Attributes:
+        has_tracks: Whether they are agents; else the AV in all windows.
+        track_ids: Their tracks, uint64 (B,); 0 for the AV.
+        centroids_m: World x and y, float64 (B, 2).
+        yaws_rad: World headings, float32 (B,).
+        agent_from_world: Their frames, float64 (B, 3, 3).
+    """
+
+    has_tracks: bool
+    track_ids: NumericArray
+    centroids_m: Float64Array
+    yaws_rad: Float32Array
+    agent_from_world: Float64Array
+
+
 @dataclass(frozen=True)
 class Targets:
     """Whom B windows are about, in their current frames: the AV in all of them, or an agent in each.
@@ -138,6 +181,15 @@ class Targets:
 
     def __len__(self) -> int:
         return len(self.yaws_rad)
+
+    @property
+    def arrays(self) -> TargetArrays:
+        """The targets as kernels take them."""
+        has_tracks = self.track_ids is not None
+        track_ids = np.zeros(len(self), np.uint64) if self.track_ids is None else self.track_ids.astype(np.uint64)
+        return TargetArrays(
+            has_tracks, track_ids, self.centroids_m, self.yaws_rad.astype(np.float32), self.agent_from_world
+        )
 
     @property
     def is_found(self) -> BoolArray:

@@ -31,12 +31,11 @@ from l5kit.dataset.sample_places import (
     BatchSampler,
     LogArrays,
     SamplePlaces,
-    cut_places,
+    cut_samples,
     describe_origin,
     ego_extent_of,
     encoded_hosts,
     frames_of_scene,
-    take_rows,
 )
 from l5kit.dataset.torch_parts import Dataset, get_worker_info
 from l5kit.errors import (
@@ -472,13 +471,9 @@ class BaseEgoDataset(Dataset[Sample]):
         memory: ColumnMemory | None,
         missing: Literal["error", "mask"],
     ) -> SampleColumns:
-        scenes = take_rows(log.scenes, places.scene_indices)
-        windows = cut_places(log, places, scenes, sampler.steps)
-        track_ids = None
-        if places.agent_rows is not None:
-            track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
-        origin = describe_origin(places, scenes, windows, track_ids)
-        made = sampler.make_columns(windows, track_ids, out=self._memory_of_sampler(memory), missing=missing)
+        cut = cut_samples(log, places, sampler.steps)
+        origin = describe_origin(places, cut)
+        made = sampler.make_columns(cut.windows, cut.track_ids, out=self._memory_of_sampler(memory), missing=missing)
         columns = self._as_columns(places, {**made.arrays, **origin})
         if memory is not None:
             added = {key: values for key, values in columns.items() if made.arrays.get(key) is not values}

@@ -9,13 +9,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from l5kit._overriding import overrides_package
-from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit._types import Int64Array, RecordArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.device_log import (
     DEVICE_AGENT_DTYPE,
     DeviceLog,
-    DeviceWindows,
-    av_headings,
+    MovedAvs,
+    cut_on_device,
     most_agents_of,
     send_windows,
     upload_log,
@@ -24,21 +24,16 @@ from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_sequence import rows_of, signature_of
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
 from l5kit.data.window_cutting import WindowSteps
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.windows import WindowArrays, Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.device_vectors import with_av_as_agent
-from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
-from l5kit.dataset.sample_places import LogArrays, SamplePlaces, cut_places, describe_origin, take_rows
+from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, with_av_as_agent
+from l5kit.dataset.sample_places import LogArrays, SamplePlaces, cut_samples, describe_origin
 from l5kit.device.backend import Backend
 from l5kit.errors import UnsupportedValueError
 from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.device_sampler import DeviceAgentSampler, lights_of
-from l5kit.sampling.device_vector_sampler import DeviceVectorSampler
-from l5kit.sampling.device_windows import MovedAvs, cut_on_device
+from l5kit.sampling.backend_sampler import BackendSampler, lights_of, runs_on_device
 from l5kit.sampling.sample_keys import ALIASES
-from l5kit.sampling.targets import find_av, perturb_windows, require_found
-from l5kit.sampling.tracks import find_targets
 from l5kit.sampling.vector_sampler import VectorSampler
 
 __all__ = ["DeviceSamples", "joined", "makes_on_device"]
@@ -73,10 +68,7 @@ def makes_on_device(dataset: object) -> bool:
         return False
     if overrides_package(dataset, "__getitems__", "locate", package="l5kit.dataset"):
         return False
-    sampler: Any = dataset.sample_function
-    if type(sampler) is AgentSampler:
-        return DeviceAgentSampler.makes(sampler)
-    return type(sampler) is VectorSampler and DeviceVectorSampler.makes(sampler)
+    return runs_on_device(dataset.sample_function)
 
 
 class DeviceSamples:
@@ -111,7 +103,7 @@ class DeviceSamples:
         self._sampler = _sampler_of(dataset)
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
-        self._maker = _maker_of(self._sampler, backend)
+        self._maker = BackendSampler(self._sampler, backend)
         self._log = None if is_resident is False else self._place_log(must_be_there=bool(is_resident))
         self.is_resident = self._log is not None
         backend.wait()  # for log and map, which other streams read
@@ -160,51 +152,39 @@ class DeviceSamples:
         return self._maker.scratch_bytes(most_agents) + DEVICE_AGENT_DTYPE.itemsize * most_agents * num_frames
 
     def _make(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
+        import torch
+
         places = dataset.locate(positions)
         dataset.require_readable(places)
         resident = self._log if dataset.dataset is self._opened else None
         log = LogArrays.of(dataset.dataset, has_tl_faces=self._has_tl_faces and resident is None)
-        scenes, track_ids = take_rows(log.scenes, places.scene_indices), None
-        if places.agent_rows is not None:
-            track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
-        perturbation = _sampler_of(dataset).perturbation
-        is_cut_here = resident is None or perturbation is not None
-        windows = cut_places(log, places, scenes, self._sampler.steps if is_cut_here else _ONLY_NOW)
-        added = describe_origin(places, scenes, windows, track_ids)
-        perturb_windows(windows, perturbation)
-        targets = self._find(windows, track_ids)
+        sampler = _sampler_of(dataset)
+        is_moved = sampler.perturbation is not None
+        is_cut_here = resident is None or is_moved
+        scenes, windows, track_ids = cut = cut_samples(log, places, self._sampler.steps if is_cut_here else _ONLY_NOW)
+        added = describe_origin(places, cut)
+        targets = sampler.perturb_and_find(windows, track_ids)
         if isinstance(self._sampler, AgentSampler):
             added["frame_index"] = places.state_indices
         if isinstance(dataset, EgoAgentDatasetVectorized):
             added["all_valid_agents_track_ids"] = dataset.valid_track_ids(places)
-        on_device, cut = self._windows(windows, resident, scenes, places, is_moved=perturbation is not None)
-        extent_m = (log.ego_extent_m[0], log.ego_extent_m[1])
-        columns = self._maker.columns(on_device, cut, (windows, targets), added, extent_m)
+        of_log, there = self._windows(windows, resident, scenes, places, is_moved=is_moved)
+        columns = self._maker.columns(of_log, there, (windows, targets), added)
         if isinstance(dataset, EgoAgentDatasetVectorized):
-            columns |= with_av_as_agent(columns)
+            columns |= with_av_as_agent(columns, torch)
         return _in_layout(columns)
-
-    def _find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
-        if track_ids is None:
-            return find_av(windows)
-        threshold = self._sampler.params.filter_agents_threshold
-        return require_found(find_targets(windows, track_ids, threshold), threshold)
 
     def _windows(
         self, windows: Windows, resident: DeviceLog | None, scenes: RecordArray, places: SamplePlaces, *, is_moved: bool
-    ) -> tuple[DeviceLog, DeviceWindows]:
+    ) -> tuple[DeviceLog, WindowArrays]:
         """Return the windows on the device: cut out of a log that lies there, or sent."""
         if resident is None:
             return send_windows(self._backend, windows, self._lights)
         bounds = scenes[FRAME_INTERVAL]
-        moved = None
-        if is_moved:
-            frames = windows.frames
-            positions_m = np.ascontiguousarray(frames["ego_translation"][..., :2])
-            headings = av_headings(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 3)
-            moved = MovedAvs(positions_m, headings)
+        moved = MovedAvs.of_frames(windows.frames) if is_moved else None
         at = np.stack([bounds[:, 0] + places.state_indices, bounds[:, 0], bounds[:, 1]])
-        return resident, cut_on_device(resident, at, self._sampler.steps, moved)
+        cut = cut_on_device(resident, at, self._sampler.steps, moved, ego_extent_m=windows.ego_extent_m)
+        return resident, cut
 
     def _place_log(self, *, must_be_there: bool) -> DeviceLog | None:
         """Return the log on the device, where somebody may hold it already; None where it does not fit."""
@@ -288,15 +268,6 @@ def _in_layout(columns: dict[str, Any]) -> dict[str, Any]:
     for alias in ALIASES.keys() & columns.keys():
         columns[alias] = columns[ALIASES[alias]].clone()
     return columns
-
-
-def _maker_of(sampler: AgentSampler | VectorSampler, backend: Backend) -> DeviceAgentSampler | DeviceVectorSampler:
-    """Return what makes on a device what a sampler makes on the processor."""
-    return (
-        DeviceAgentSampler(sampler, backend)
-        if isinstance(sampler, AgentSampler)
-        else DeviceVectorSampler(sampler, backend)
-    )
 
 
 def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:

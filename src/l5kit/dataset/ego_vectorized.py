@@ -3,7 +3,8 @@
 import copy
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -145,7 +146,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         scene_index, state_index, _ = self._locate_item(index)
         sample = self._make_item(index, scene_index, state_index)
         single = {key: np.asarray(sample[key])[None] for key in {*ROWS_OF_AV, *ROWS_OF_AV.values()} & sample.keys()}
-        with_av = {key: column[0] for key, column in _with_av_as_agent(single).items()}
+        with_av = {key: column[0] for key, column in with_av_as_agent(single, np).items()}
         return sample | with_av | {"all_valid_agents_track_ids": self._valid_track_ids(scene_index)}
 
     def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
@@ -204,7 +205,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:
         track_ids = self.valid_track_ids(places)
         arrays = {key: column for key, column in columns.items() if isinstance(column, np.ndarray)}
-        return columns | _with_av_as_agent(arrays) | {"all_valid_agents_track_ids": track_ids}
+        return columns | with_av_as_agent(arrays, np) | {"all_valid_agents_track_ids": track_ids}
 
     def valid_track_ids(self, places: SamplePlaces) -> Float64Array:
         """Return ``all_valid_agents_track_ids`` of samples (B,), (B, 50)."""
@@ -259,10 +260,20 @@ def leave_row_for_av(vectorizer: Vectorizer) -> Vectorizer:
     return own_vectorizer
 
 
-def _with_av_as_agent(columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
-    """Return the arrays of the agents of B samples with the AV as their first row."""
+def with_av_as_agent(columns: Mapping[str, Any], arrays: Any) -> dict[str, Any]:
+    """Return the columns of the agents of B samples with the AV as their first row, new arrays or tensors.
+
+    Args:
+        columns: The columns of ``EgoDatasetVectorized``; looked at are those of agents, (B, M, ...), and those with
+            the same of the AV, (B, ...), which :data:`~l5kit.sampling.sample_keys.ROWS_OF_AV` names.
+        arrays: The module of these columns, ``numpy`` or ``torch``.
+
+    Returns:
+        The columns of agents, (B, M + 1, ...). The future of an agent is not available where 10 or fewer steps of its
+        history are known, the current one included, or 1 or fewer of its future.
+    """
     agents = {
-        key: np.concatenate([columns[av_key][:, None], columns[key]], axis=1)
+        key: arrays.concatenate([columns[av_key][:, None], columns[key]], axis=1)
         for key, av_key in ROWS_OF_AV.items()
         if key in columns
     }

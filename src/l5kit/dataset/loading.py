@@ -1,6 +1,5 @@
 """The loader: batches made ahead of use by threads of this process, or by other processes."""
 
-import queue
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
@@ -8,7 +7,6 @@ from multiprocessing.context import BaseContext
 import numpy as np
 
 from l5kit._types import Float64Array
-from l5kit.dataset.allocators import allocate_pinned
 from l5kit.dataset.batch_loader import (
     BatchLoader,
     BatchPlan,
@@ -16,12 +14,12 @@ from l5kit.dataset.batch_loader import (
     IndexedSamples,
     length_of,
     require_at_least,
-    run_ahead,
 )
 from l5kit.dataset.rank_sampler import ShuffleBy, process_place
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.scene_choice import SceneChoice
+from l5kit.dataset.thread_loader import ThreadLoader, pinned
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 
@@ -161,7 +159,7 @@ def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, dev
 
 
 def _loader_of_device(plan: BatchPlan, source: BatchSource, makers: BatchMakers, device: object) -> BatchLoader:
-    from l5kit.dataset.device_loading import DeviceLoader, SendingLoader, can_load_on_device
+    from l5kit.dataset.backend_loading import BackendLoader, SendingLoader, can_load_on_device
     from l5kit.device.opening import open_backend
 
     backend = open_backend(device)
@@ -172,51 +170,7 @@ def _loader_of_device(plan: BatchPlan, source: BatchSource, makers: BatchMakers,
             f"num_workers is {makers.num_workers}, but {backend.device} makes these batches itself; leave it out, and "
             "pass threads for more that are asked for at once"
         )
-    return DeviceLoader(plan, source, backend=backend, num_threads=makers.num_threads)
-
-
-class ThreadLoader(BatchLoader):
-    """Batches made by threads of this process.
-
-    Args:
-        plan: Which batches.
-        source: What they are made of.
-        num_threads: How many threads; with 0 each batch is made when it is asked for.
-
-    Raises:
-        InvalidArgumentError: Several threads would draw from one perturbation.
-    """
-
-    def __init__(self, plan: BatchPlan, source: BatchSource, *, num_threads: int) -> None:
-        super().__init__(plan, source)
-        self.num_threads = num_threads
-        if num_threads > 1 and self._new_maker().reseeds_shared:
-            raise InvalidArgumentError(
-                f"threads is {num_threads}, but {source.dataset!r} makes samples by a function of its own with a "
-                "perturbation, which threads would share; pass threads=1, or num_workers"
-            )
-
-    def _new_maker(self) -> BatchMaker:
-        new_memory = allocate_pinned if self._source.pin_memory else None
-        return BatchMaker(self._source.dataset, self._source.collate_fn, new_memory=new_memory)
-
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        finish = _pinned if self._source.pin_memory else _as_it_is
-        if self.num_threads == 0:
-            maker = self._new_maker()
-            return (finish(maker(order)) for order in orders)
-        makers: queue.SimpleQueue[BatchMaker] = queue.SimpleQueue()
-        for _ in range(self.num_threads):
-            makers.put(self._new_maker())
-
-        def make(order: BatchOrder) -> object:
-            maker = makers.get()
-            try:
-                return finish(maker(order))
-            finally:
-                makers.put(maker)
-
-        return run_ahead(make, orders, num_threads=self.num_threads, num_ahead=self.num_threads * self._source.prefetch)
+    return BackendLoader(plan, source, backend=backend, num_threads=makers.num_threads)
 
 
 class WorkerLoader(BatchLoader):
@@ -247,7 +201,7 @@ class WorkerLoader(BatchLoader):
         is_usable = False
         try:
             for batch in workers.run(orders):
-                yield _pinned(batch) if self._source.pin_memory else batch
+                yield pinned(batch) if self._source.pin_memory else batch
             is_usable = True
         except GeneratorExit:  # left early: the workers forget what they were asked for
             is_usable = True
@@ -322,19 +276,6 @@ class _BatchesInWorker(Dataset[object]):
         if self._maker is None:
             self._maker = BatchMaker(self._dataset, self._collate_fn)
         return self._maker(order)
-
-
-def _pinned(batch: object) -> object:
-    """Return a batch with its tensors in pinned memory; those that lie there, or on a device, are not copied."""
-    import torch
-
-    if isinstance(batch, torch.Tensor):
-        return batch.pin_memory() if batch.device.type == "cpu" else batch
-    if isinstance(batch, dict):
-        return {key: _pinned(value) for key, value in batch.items()}
-    if isinstance(batch, list | tuple) and type(batch) in (list, tuple):
-        return type(batch)(_pinned(value) for value in batch)
-    return batch
 
 
 def _as_it_is(batch: object) -> object:

@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array_with
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
-from l5kit.data.stores.read_ahead import read_ahead
+from l5kit.data.stores.read_ahead import RowRanges, read_ahead
 from l5kit.data.texts import decoded_text
 from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_ids
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
@@ -135,6 +135,32 @@ def cut_places(log: LogArrays, places: SamplePlaces, scenes: RecordArray, steps:
     return log.routes.of_log(windows, places.scene_indices, places.state_indices)
 
 
+class CutSamples(NamedTuple):
+    """What B samples are made of: their scenes, their windows, and the tracks they are about, None for the AV."""
+
+    scenes: RecordArray
+    windows: Windows
+    track_ids: NumericArray | None
+
+
+def cut_samples(log: LogArrays, places: SamplePlaces, steps: WindowSteps) -> CutSamples:
+    """Return the windows of samples, and whom they are about.
+
+    Args:
+        log: What the samples are made of.
+        places: Where they lie in it.
+        steps: Which frames belong to a sample.
+
+    Raises:
+        CorruptedDataError: An interval of a scene or a frame reaches beyond its array.
+    """
+    scenes = take_rows(log.scenes, places.scene_indices)
+    windows = cut_places(log, places, scenes, steps)
+    if places.agent_rows is None:
+        return CutSamples(scenes, windows, None)
+    return CutSamples(scenes, windows, np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"]))
+
+
 def frames_of_scene(scenes: Records, frames: Records, scene: int) -> RecordArray:
     """Return the frames of a scene.
 
@@ -147,7 +173,7 @@ def frames_of_scene(scenes: Records, frames: Records, scene: int) -> RecordArray
 
 def _copy_scenes(log: LogArrays, rows: Int64Array, starts: Int64Array, stops: Int64Array) -> CurrentFrames:
     """Return the current frames ``rows`` among copies of their scenes."""
-    read_ahead([(log.frames, starts, stops)])
+    read_ahead([RowRanges(log.frames, starts, stops)])
     scenes = [
         rows_of(log.frames, slice(*bounds), strict=True) for bounds in zip(starts.tolist(), stops.tolist(), strict=True)
     ]
@@ -156,15 +182,14 @@ def _copy_scenes(log: LogArrays, rows: Int64Array, starts: Int64Array, stops: In
     return CurrentFrames(join_records(scenes), rows + shift, starts + shift, ends)
 
 
-def describe_origin(
-    places: SamplePlaces, scenes: RecordArray, windows: Windows, track_ids: NumericArray | None
-) -> dict[str, NumericArray]:
+def describe_origin(places: SamplePlaces, cut: CutSamples) -> dict[str, NumericArray]:
     """Return what a dataset adds to samples: scene, host, time and track, one array for each key."""
+    track_ids = cut.track_ids
     tracks = np.full(len(places), EGO_TRACK_ID, np.int64) if track_ids is None else as_sample_track_ids(track_ids)
     return {
         "scene_index": places.scene_indices,
-        "host_id": encoded_hosts(scenes),
-        "timestamp": windows.current_frames["timestamp"].astype(np.int64),
+        "host_id": encoded_hosts(cut.scenes),
+        "timestamp": cut.windows.current_frames["timestamp"].astype(np.int64),
         "track_id": tracks,
     }
 

@@ -24,6 +24,7 @@ Kernel = Callable[[int, tuple[Any, ...]], None]
 """A function compiled by ``numba.njit`` that does one item: its number, and the arguments as one tuple."""
 
 _Made = TypeVar("_Made")
+_Parts = TypeVar("_Parts")
 
 DeviceArray = Any
 """An array of a backend, as kernels take it: of NumPy on the processor, of numba-cuda on a GPU."""
@@ -105,12 +106,15 @@ class Backend(ABC):
         """Return a copy of one array on the device."""
         return self.upload([array])[0]
 
-    def shared(self, parts: Any) -> Any:
+    def shared(self, parts: _Parts) -> _Parts:
         """Return tuples whose arrays kernels of this device read: copies, sent together, or those of the processor."""
-        if self.is_serial:
-            return parts
+        return parts if self.is_serial else self.upload_tuple(parts)
+
+    def upload_tuple(self, parts: _Parts) -> _Parts:
+        """Return tuples with copies of their arrays on the device, sent together; what else is in them stays."""
         sent = iter(self.upload(list(_arrays_in(parts))))
-        return _with_arrays(parts, sent)
+        copied: _Parts = _with_arrays(parts, sent)
+        return copied
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Return a C-contiguous array of zeros."""

@@ -63,6 +63,10 @@ class LaneColors(ReadOnlyArrays):
         require_starts(self, "starts", num_parts=len(self.starts) - 1, end=len(self.lanes))
         require_starts(self, "scene_starts", num_parts=len(self.scene_starts) - 1, end=len(self.starts) - 1)
 
+    def rows_of(self, scenes: Int64Array, frame_indices: Int64Array) -> "ColorRows":
+        """Return the lights of a frame of each of some scenes, both (R,)."""
+        return ColorRows(self.scene_starts[scenes] + frame_indices, self.starts, self.lanes, self.ranks)
+
 
 def read_lane_colors(scenes: Sequence[SceneRecords], lights: LaneLights | None) -> LaneColors:
     """Return the lanes that are yellow or red in the frames of scenes.
@@ -103,6 +107,22 @@ def _colors_of(
     slots = np.arange(int(sizes.sum())) + np.repeat(lights.lane_starts[active] - ends + sizes, sizes)
     per_frame = np.bincount(frames, weights=sizes, minlength=len(intervals)).astype(np.int64)
     return per_frame, lights.lane_rows[slots], np.repeat(lights.ranks[active], sizes)
+
+
+class ColorRows(NamedTuple):
+    """The lanes that are yellow or red in the current frames of R scenes, as kernels take them.
+
+    Attributes:
+        frames: Frame of each scene, counted in ``starts``, (R,).
+        starts: As in :class:`LaneColors`, like the others.
+        lanes: (any,).
+        ranks: (any,).
+    """
+
+    frames: Int64Array
+    starts: Int64Array
+    lanes: Int64Array
+    ranks: Int64Array
 
 
 class SceneLights(NamedTuple):

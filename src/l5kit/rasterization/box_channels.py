@@ -1,18 +1,21 @@
 """Box channels: the draw list of the boxes of agents, sorted into the channels that they are drawn in."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
 from l5kit.data.window_rows import read_only_field
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
+from l5kit.device.backend import DeviceArray
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.geometry.transform import yaw_of_x_axis
 from l5kit.rasterization.culling import CULLING_MARGIN_PX, touches_picture
 from l5kit.rasterization.draw_list import FILLED, PlanesShape, ShapeList
+from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, subpixel_of
 
 _NOT_DRAWN = -1
@@ -20,6 +23,11 @@ _NOT_DRAWN = -1
 
 _MARGIN_PX = 4
 """Rows above and below the corners of a box that its outline may touch, and some to spare."""
+
+_NUM_CORNERS: Final = 4
+
+_BYTES_PER_BOX: Final = 64
+"""Of a box on a device: its corners, its contour, and its shape where each is one."""
 
 BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
 
@@ -99,16 +107,34 @@ class _Drawn(NamedTuple):
         return self.corners, self.contours, self.shapes, self.rows
 
 
+class BoxDrawing(NamedTuple):
+    """How boxes are drawn, as :func:`list_boxes` takes it.
+
+    Attributes:
+        planes_shape: (channels, height, width) of each window.
+        threshold: Agents are drawn when the summed probability of the kept classes is above it.
+        render_ego_history: Whether the agent of interest is drawn in the frames before the newest.
+        is_solid: Whether overlapping boxes are filled, and do not cancel.
+    """
+
+    planes_shape: PlanesShape
+    threshold: float
+    render_ego_history: bool
+    is_solid: bool
+
+    def bytes_per_window(self, most_agents: int) -> int:
+        """Return how much memory the boxes of a window take on a device, whose frames have so many agents at most."""
+        return self.planes_shape[0] // 2 * (most_agents + 1) * _BYTES_PER_BOX
+
+
 def list_boxes(
     windows: Windows,
     targets: Targets,
     raster_from_world: Float64Array,
     *,
-    planes_shape: PlanesShape,
-    threshold: float,
-    render_ego_history: bool,
+    drawing: BoxDrawing,
 ) -> ShapeList:
-    """Return the boxes of windows that can touch the picture, as one filled shape for each channel of each window.
+    """Return the boxes of windows that can touch the picture, as filled shapes for each channel of each window.
 
     Channel i of the first half holds the agents of frame i, channel i of the second half the agent of interest in
     frame i. With an agent of interest the AV is among the agents and the track of the agent of interest is not.
@@ -117,19 +143,11 @@ def list_boxes(
         windows: What to draw, the history of B windows.
         targets: The agents of interest, (B,).
         raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
-        planes_shape: (channels, height, width) of each window.
-        threshold: Agents are drawn when the summed probability of the kept classes is above it.
-        render_ego_history: Whether the agent of interest is drawn in the frames before the newest.
+        drawing: How they are drawn.
     """
-    num_windows, num_channels = len(raster_from_world), planes_shape[0]
-    boxes = _collect_boxes(
-        windows,
-        targets,
-        raster_from_world,
-        planes_shape=planes_shape,
-        threshold=np.float32(threshold),
-        render_ego_history=render_ego_history,
-    )
+    num_windows, planes_shape = len(raster_from_world), drawing.planes_shape
+    num_channels = planes_shape[0]
+    boxes = _collect_boxes(windows, targets, raster_from_world, drawing)
     num_boxes, num_shapes = len(boxes.channels), num_windows * num_channels
     drawn = _Drawn(
         corners=np.empty((num_boxes, 4, 2), np.int32),
@@ -140,7 +158,7 @@ def list_boxes(
     headings = np.cos(boxes.yaws_rad), np.sin(boxes.yaws_rad)
     most_points = _project_boxes(boxes.as_arrays(), headings, raster_from_world, planes_shape, drawn.as_arrays())
     num_drawn = drawn.shapes[-1, 2] if num_shapes else 0
-    return ShapeList(
+    listed = ShapeList(
         points=drawn.corners[:num_drawn].reshape(-1, 2),
         contours=drawn.contours[:num_drawn],
         shapes=drawn.shapes,
@@ -150,10 +168,64 @@ def list_boxes(
         rows=drawn.rows.reshape(num_windows, num_channels, 2),
         known_most_points=most_points,
     )
+    return _as_solid_boxes(listed) if drawing.is_solid else listed
 
 
-def as_solid_boxes(boxes: ShapeList) -> ShapeList:
-    """Return the boxes of :func:`list_boxes` as a shape each, so that they do not cancel where they overlap."""
+def list_boxes_on_device(
+    log: DeviceLog,
+    windows: WindowArrays,
+    targets: TargetArrays,
+    raster_from_world: DeviceArray,
+    *,
+    drawing: BoxDrawing,
+    colors: DeviceArray,
+    planes_per_window: int,
+) -> ShapeArrays:
+    """Return the boxes of B windows on a device, as :func:`list_boxes` does.
+
+    Args:
+        log: The log of the windows.
+        windows: What to draw.
+        targets: The agents of interest.
+        raster_from_world: Pixels from world metres for each window, float64 (B, 3, 3).
+        drawing: How they are drawn.
+        colors: :data:`BOX_COLORS` on the device.
+        planes_per_window: Planes of a window, of which the first are those of boxes.
+
+    Returns:
+        The arrays; group ``window * channels + channel`` holds the boxes of a channel.
+
+    Raises:
+        InvalidArgumentError: There are more boxes than can be counted.
+    """
+    num_windows, num_channels = int(windows.starts.shape[0]), drawing.planes_shape[0]
+    num_frames, capacity, num_groups = num_channels // 2, log.most_agents + 1, num_windows * num_channels
+    num_boxes = num_windows * num_frames * capacity
+    require_countable(_NUM_CORNERS * num_boxes)
+    empty = log.backend.empty
+    drawn = ShapeArrays(
+        empty((_NUM_CORNERS * num_boxes, 2), np.int32),
+        empty((num_boxes, 4), np.int32),
+        empty((num_boxes if drawing.is_solid else num_groups, 4), np.int32),
+        empty((num_groups, 3), np.int32),
+        colors,
+    )
+    log.backend.run(
+        _list_boxes_of_frame,
+        num_windows * num_frames,
+        log.agents,
+        windows,
+        targets,
+        raster_from_world,
+        (*drawing.planes_shape, capacity, planes_per_window),
+        (np.float32(drawing.threshold), drawing.render_ego_history, drawing.is_solid),
+        drawn,
+    )
+    return drawn
+
+
+def _as_solid_boxes(boxes: ShapeList) -> ShapeList:
+    """Return boxes as a shape each, so that they do not cancel where they overlap."""
     counts = boxes.shapes[:, 2] - boxes.shapes[:, 1]
     shapes = np.repeat(boxes.shapes, counts, axis=0)
     shapes[:, 1] = np.arange(len(shapes))
@@ -174,28 +246,18 @@ def _collect_boxes(
     windows: Windows,
     targets: Targets,
     raster_from_world: Float64Array,
-    *,
-    planes_shape: PlanesShape,
-    threshold: np.float32,
-    render_ego_history: bool,
+    drawing: BoxDrawing,
 ) -> _Boxes:
     """Return the boxes that are drawn, first the agents that may touch the picture, then all AVs."""
     counts, num_history = windows.counts[0], windows.num_history
     agent_counts = windows.agents.stops[:, :num_history] - windows.agents.starts[:, :num_history]
     boxes = _Boxes.empty(int(agent_counts.sum()) + len(counts) * num_history)
-    num_agents = _gather_agents(
-        windows,
-        targets,
-        raster_from_world,
-        boxes,
-        planes_shape=planes_shape,
-        threshold=threshold,
-        render_ego_history=render_ego_history,
-    )
+    num_agents = _gather_agents(windows, targets, raster_from_world, boxes, drawing)
+    num_channels = drawing.planes_shape[0]
     num_boxes = _gather_avs(
         windows.frames,
-        counts if render_ego_history or targets.track_ids is not None else np.minimum(counts, 1),
-        (planes_shape[0], planes_shape[0] // 2 if targets.track_ids is None else 0),
+        counts if drawing.render_ego_history or targets.track_ids is not None else np.minimum(counts, 1),
+        (num_channels, num_channels // 2 if targets.track_ids is None else 0),
         (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1])),
         boxes.as_arrays(),
         num_agents,
@@ -208,10 +270,7 @@ def _gather_agents(
     targets: Targets,
     raster_from_world: Float64Array,
     boxes: _Boxes,
-    *,
-    planes_shape: PlanesShape,
-    threshold: np.float32,
-    render_ego_history: bool,
+    drawing: BoxDrawing,
 ) -> int:
     """Write the agents that are drawn and may touch the picture to the head of ``boxes``; return how many."""
     num_boxes = 0
@@ -237,9 +296,9 @@ def _gather_agents(
         num_boxes = _gather_rows(
             agent_arrays,
             view_arrays,
-            planes_shape,
-            threshold,
-            render_ego_history,
+            drawing.planes_shape,
+            np.float32(drawing.threshold),
+            drawing.render_ego_history,
             boxes.as_arrays(),
             num_boxes,
         )
@@ -249,7 +308,7 @@ def _gather_agents(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _gather_rows(
     agent_arrays: tuple[NumericArray, ...],
-    view_arrays: tuple[int, Int64Array, Int64Array, Int64Array, NumericArray, Float64Array],
+    view_arrays: tuple[Any, ...],
     planes_shape: PlanesShape,
     threshold: np.float32,
     render_ego_history: bool,
@@ -270,7 +329,7 @@ def _gather_rows(
                 length, width_m = np.float64(agents.extents_m[row, 0]), np.float64(agents.extents_m[row, 1])
                 centroid_m = (agents.centroids_m[row, 0], agents.centroids_m[row, 1])
                 if (
-                    is_beside_picture(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
+                    _is_beside_picture(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
                     or not kept_probability(agents.probabilities[row]) > threshold
                 ):
                     continue
@@ -315,7 +374,7 @@ def _gather_avs(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def is_beside_picture(
+def _is_beside_picture(
     matrix: Float64Array,
     centroid_m: tuple[float, float],
     extent_m: tuple[float, float],
@@ -340,7 +399,28 @@ def is_beside_picture(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def project_corner(
+def _project_box(
+    matrix: Float64Array,
+    centroid_m: tuple[float, float],
+    extent_m: tuple[float, float],
+    heading: tuple[float, float],
+    raster_size: tuple[int, int],
+    points: Int32Array,
+    first: int,
+) -> bool:
+    """Write the corners of a box to points from ``first`` on, and return whether it may touch the picture."""
+    column_low = row_low = np.inf
+    column_high = row_high = -np.inf
+    for corner in range(_NUM_CORNERS):
+        column, row = _project_corner(matrix, centroid_m, extent_m, heading, corner)
+        points[first + corner, 0], points[first + corner, 1] = subpixel_of(column), subpixel_of(row)
+        column_low, column_high = min(column_low, column), max(column_high, column)
+        row_low, row_high = min(row_low, row), max(row_high, row)
+    return touches_picture(column_low, row_low, column_high, row_high, raster_size)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _project_corner(
     matrix: Float64Array,
     centroid_m: tuple[float, float],
     extent_m: tuple[float, float],
@@ -392,24 +472,14 @@ def _project_boxes(
     num_channels, height, width = planes_shape
     channels, corners, shapes, rows = boxes.channels, drawn.corners, drawn.shapes, drawn.rows
     cos, sin = headings
-    corners_px = np.empty((len(channels), 4, 2))
+    points = np.empty((_NUM_CORNERS * len(channels), 2), np.int32)
     slots = np.zeros(len(shapes), np.int64)
     for box in range(len(channels)):
         matrix = raster_from_world[channels[box] // num_channels]
-        column_low = row_low = np.inf
-        column_high = row_high = -np.inf
-        for corner in range(4):
-            column, row = project_corner(
-                matrix,
-                (boxes.centroids_m[box, 0], boxes.centroids_m[box, 1]),
-                (boxes.extents_m[box, 0], boxes.extents_m[box, 1]),
-                (np.float64(cos[box]), np.float64(sin[box])),
-                corner,
-            )
-            corners_px[box, corner, 0], corners_px[box, corner, 1] = column, row
-            column_low, column_high = min(column_low, column), max(column_high, column)
-            row_low, row_high = min(row_low, row), max(row_high, row)
-        if touches_picture(column_low, row_low, column_high, row_high, (width, height)):
+        centroid_m = (boxes.centroids_m[box, 0], boxes.centroids_m[box, 1])
+        extent_m = (boxes.extents_m[box, 0], boxes.extents_m[box, 1])
+        heading = (np.float64(cos[box]), np.float64(sin[box]))
+        if _project_box(matrix, centroid_m, extent_m, heading, (width, height), points, _NUM_CORNERS * box):
             slots[channels[box]] += 1
         else:
             channels[box] = _NOT_DRAWN
@@ -425,15 +495,110 @@ def _project_boxes(
         if channels[box] != _NOT_DRAWN:
             slot = slots[channels[box]]
             slots[channels[box]] += 1
-            drawn.contours[slot, 0], drawn.contours[slot, 1] = 4 * slot, 4 * slot + 4
+            drawn.contours[slot, 0], drawn.contours[slot, 1] = _NUM_CORNERS * slot, _NUM_CORNERS * (slot + 1)
             touched = rows[channels[box]]
-            for corner in range(4):
+            for corner in range(_NUM_CORNERS):
                 for axis in range(2):
-                    corners[slot, corner, axis] = subpixel_of(corners_px[box, corner, axis])
+                    corners[slot, corner, axis] = points[_NUM_CORNERS * box + corner, axis]
                 whole_row = np.int64(corners[slot, corner, 1]) // CV2_SHIFT_VALUE
                 touched[0] = min(touched[0], max(whole_row - _MARGIN_PX, 0))
                 touched[1] = max(touched[1], min(whole_row + _MARGIN_PX + 1, height))
     for shape in range(len(shapes)):
         if rows[shape, 0] >= rows[shape, 1]:
             rows[shape] = 0
-    return 4 * most_boxes
+    return _NUM_CORNERS * most_boxes
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the boxes of a frame of a window: agents from the first place on, agents of interest before the last one.
+
+    Where the agent of interest is an agent, the AV comes behind the other agents.
+    """
+    agents, of_windows, of_targets, raster_from_world, sizes, (threshold, draws_past, is_solid), arrays = arguments
+    windows, targets, drawn = WindowArrays(*of_windows), TargetArrays(*of_targets), ShapeArrays(*arrays)
+    num_channels, height, width, capacity, planes_per_window = sizes
+    num_frames = num_channels // 2
+    window, frame = item // num_frames, item % num_frames
+    first, end = item * capacity, item * capacity
+    last = first + capacity
+    begin = last
+    if frame < windows.num_history and windows.is_there[window, frame]:
+        matrix = raster_from_world[window]
+        pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])
+        for row in range(windows.starts[window, frame], windows.stops[window, frame]):
+            agent = agents[row]
+            centroid_m = (agent.centroid[0], agent.centroid[1])
+            extent_m = (np.float64(agent.extent[0]), np.float64(agent.extent[1]))
+            is_target = targets.has_tracks and agent.track_id == targets.track_ids[window]
+            if (
+                _is_beside_picture(matrix, centroid_m, extent_m, pixels_per_metre, (width, height))
+                or not kept_probability(agent.label_probabilities) > threshold
+                or (is_target and frame > 0 and not draws_past)
+            ):
+                continue
+            heading = (np.float64(agent.cos), np.float64(agent.sin))
+            place = begin - 1 if is_target else end
+            if _put_box(matrix, centroid_m, extent_m, heading, (width, height), place, drawn):
+                begin, end = (begin - 1, end) if is_target else (begin, end + 1)
+        _reverse(drawn.contours, begin, last)
+        if targets.has_tracks or frame == 0 or draws_past:
+            centroid_m = (windows.av_positions_m[window, frame, 0], windows.av_positions_m[window, frame, 1])
+            headings = windows.av_headings[window, frame]
+            heading = (np.float64(headings[1]), np.float64(headings[2]))
+            place = end if targets.has_tracks else begin - 1
+            if _put_box(matrix, centroid_m, windows.av_size_m, heading, (width, height), place, drawn):
+                begin, end = (begin, end + 1) if targets.has_tracks else (begin - 1, end)
+    planes = (num_channels, planes_per_window)
+    _put_channel(drawn, window, frame, (first, end), planes, is_solid)
+    _put_channel(drawn, window, num_frames + frame, (begin, last), planes, is_solid)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _put_box(
+    matrix: Float64Array,
+    centroid_m: tuple[float, float],
+    extent_m: tuple[float, float],
+    heading: tuple[float, float],
+    raster_size: tuple[int, int],
+    place: int,
+    drawn: ShapeArrays,
+) -> bool:
+    """Write a box to a place, and return whether it can touch the picture; what was there is overwritten anyway."""
+    first = _NUM_CORNERS * place
+    if not _project_box(matrix, centroid_m, extent_m, heading, raster_size, drawn.points, first):
+        return False
+    bound_rows(drawn.points, first, first + _NUM_CORNERS, raster_size[1], drawn.contours, place)
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _reverse(contours: Any, begin: int, end: int) -> None:
+    """Turn the order of contours round."""
+    for i in range((end - begin) // 2):
+        for column in range(4):
+            low, high = contours[begin + i, column], contours[end - 1 - i, column]
+            contours[begin + i, column], contours[end - 1 - i, column] = high, low
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _put_channel(
+    drawn: ShapeArrays,
+    window: int,
+    channel: int,
+    boxes: tuple[int, int],
+    planes: tuple[int, int],
+    is_solid: bool,
+) -> None:
+    """Write the group of a channel: a shape of all its boxes, or a shape for each."""
+    shapes, groups = drawn.shapes, drawn.groups
+    first, end = boxes
+    group = window * planes[0] + channel
+    if is_solid:
+        for box in range(first, end):
+            shapes[box, 0], shapes[box, 1], shapes[box, 2], shapes[box, 3] = FILLED, box, box + 1, 0
+        groups[group, 0], groups[group, 1] = first, end
+    else:
+        shapes[group, 0], shapes[group, 1], shapes[group, 2], shapes[group, 3] = FILLED, first, end, 0
+        groups[group, 0], groups[group, 1] = group, group + 1
+    groups[group, 2] = window * planes[1] + channel

@@ -13,7 +13,7 @@ from l5kit.data.windows import Targets, Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import rotation33_as_yaw, transform_points
-from l5kit.rasterization.box_channels import as_solid_boxes, list_boxes
+from l5kit.rasterization.box_channels import BoxDrawing, list_boxes
 from l5kit.rasterization.draw_list import ShapeList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.render_context import RenderContext
@@ -129,15 +129,17 @@ class BoxRasterizer(PlanarRasterizer):
                 f"history_frames holds {num_frames} frames, but history_num_frames is {self.history_num_frames}; pass"
                 f" at most {self.history_num_frames + 1}, the current one included"
             )
-        boxes = list_boxes(
-            windows,
-            targets,
-            raster_from_world,
+        return list_boxes(windows, targets, raster_from_world, drawing=self.drawing)
+
+    @property
+    def drawing(self) -> BoxDrawing:
+        """How boxes are drawn, by the attributes as they are now."""
+        return BoxDrawing(
             planes_shape=self.images_shape(1)[1:],
             threshold=self.filter_agents_threshold,
             render_ego_history=self.render_ego_history,
+            is_solid=self.solid_boxes,
         )
-        return as_solid_boxes(boxes) if self.solid_boxes else boxes
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
         """Return agents in blue and the agent of interest in green, fading from frame to frame into the past.

@@ -10,12 +10,17 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.data.array_shapes import require_shapes
-from l5kit.data.map.lane_lights import LaneLights, LightArrays
+from l5kit.data.device_log import DeviceLog
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point
+from l5kit.data.map.lane_lights import LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
+from l5kit.data.windows import WindowArrays
+from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
+from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
 from l5kit.rasterization.subpixel import subpixel_of
 
 ROAD_COLOR: Final[Any] = np.int64(4)
@@ -25,6 +30,9 @@ CROSSWALK_COLOR: Final[Any] = np.int64(5)
 
 _BACKGROUND = 255
 """White."""
+
+_PARTS: Final = 3
+"""Contours of an element: both of its lines as one, and each of them."""
 
 
 class NearElements(NamedTuple):
@@ -59,22 +67,25 @@ class _Lines(NamedTuple):
     element_starts: Int64Array
 
 
-class _Projected(NamedTuple):
-    """Both lines of R elements in the pictures; a crosswalk leaves the second one empty.
+class _Elements(NamedTuple):
+    """The elements that are near windows, one window after the other.
 
     Attributes:
-        points: Column and row in 512ths of a pixel, (P, 2).
-        spans: First point and end point of each line, (R, 2, 2).
-        is_visible: Whether the element and each of its lines may touch the picture, (R, 3).
+        rows: Which ones, (R,).
+        ranks: The lights of those that are lanes, (R,).
+        is_visible: Whether an element, and each of its lines, may touch the picture, (R, 3).
     """
 
-    points: Int32Array
-    spans: Int64Array
+    rows: NumericArray
+    ranks: NumericArray
     is_visible: BoolArray
 
 
 class _Found(NamedTuple):
-    """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each."""
+    """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each.
+
+    An element has three contours: both of its lines as one, and each of them; a crosswalk leaves the last one empty.
+    """
 
     contours: Int64Array
     shapes: Int64Array
@@ -180,8 +191,8 @@ class MapOutlines:
         num_near = len(near.rows)
         points = np.empty((int(self._num_vertices[near.rows].sum()), 2), np.int32)
         found = _Found(
-            contours=np.empty((3 * num_near, 2), np.int64),
-            shapes=np.empty((3 * num_near, 5), np.int64),
+            contours=np.empty((_PARTS * num_near, 2), np.int64),
+            shapes=np.zeros((_PARTS * num_near, 5), np.int64),
             starts=np.zeros(len(near.starts), np.int64),
         )
         _list_shapes(
@@ -189,7 +200,7 @@ class MapOutlines:
             self.num_lanes,
             (near.rows, near.starts),
             (raster_from_world, raster_size),
-            (lights.ranks, lights.lane_starts, lights.lane_rows),
+            tuple(lights.arrays),
             (active.faces, active.starts),
             points,
             (found.contours, found.shapes, found.starts),
@@ -198,7 +209,7 @@ class MapOutlines:
         width, height = raster_size
         return ShapeList(
             points=points,
-            contours=found.contours[:end],
+            contours=found.contours,
             shapes=found.shapes[:end],
             starts=found.starts,
             colors=colors,
@@ -206,6 +217,108 @@ class MapOutlines:
             background=_BACKGROUND,
             known_most_points=self._most_points,
         )
+
+
+class SentOutlines(NamedTuple):
+    """A :class:`MapOutlines` on a device, with what finds and colours its elements.
+
+    Attributes:
+        grid: Finds what is near.
+        lines: The lines.
+        lights: The lights of lanes.
+        colors: As for :meth:`MapOutlines.list_shapes`.
+        num_lanes: How many elements are lanes.
+        most_near: Elements in a cell of the grid, at most, and at least 1.
+        most_points: Vertices of these, at most, and at least 1.
+    """
+
+    grid: GridArrays
+    lines: _Lines
+    lights: LightArrays
+    colors: DeviceArray
+    num_lanes: int
+    most_near: int
+    most_points: int
+
+    @property
+    def bytes_per_window(self) -> int:
+        """Memory that the shapes of a window take."""
+        return 8 * self.most_points + self.most_near * (8 + _PARTS * (16 + 16 + 1) + 4)
+
+
+def send_outlines(
+    outlines: MapOutlines, grid: BoundsGrid, lights: LaneLights, *, colors: UInt8Array, backend: Backend
+) -> SentOutlines:
+    """Return a map on a device."""
+    lines = _Lines(outlines.vertices_m, outlines.line_starts, outlines.element_starts)
+    num_vertices = np.diff(outlines.line_starts[outlines.element_starts])
+    return SentOutlines(
+        backend.upload_tuple(grid.arrays),
+        backend.upload_tuple(lines),
+        backend.upload_tuple(lights.arrays),
+        backend.upload_one(colors),
+        outlines.num_lanes,
+        max(grid.most_in_cell, 1),
+        max(_most_in_cell(grid, num_vertices), 1),
+    )
+
+
+def list_shapes_on_device(
+    sent: SentOutlines,
+    log: DeviceLog,
+    windows: WindowArrays,
+    centers_m: DeviceArray,
+    raster_from_world: DeviceArray,
+    *,
+    raster_size: tuple[int, int],
+    planes: tuple[int, int],
+) -> ShapeArrays:
+    """Return what of a map may touch the pictures of B windows, as :meth:`MapOutlines.list_shapes` does.
+
+    Args:
+        sent: The map.
+        log: The log, whose faces are numbered as in the map.
+        windows: Windows, whose newest lights count.
+        centers_m: World x and y of the middles of the pictures, float64 (B, 2).
+        raster_from_world: Pixels from world metres, float64 (B, 3, 3).
+        raster_size: Width and height in pixels.
+        planes: Planes of a window, and the first one that is drawn in.
+
+    Returns:
+        The arrays; each window is a group.
+
+    Raises:
+        InvalidArgumentError: There is more of the map than can be counted.
+    """
+    backend, num_windows, most = log.backend, int(centers_m.shape[0]), sent.most_near
+    num_rows = num_windows * most
+    require_countable(num_windows * max(sent.most_points, _PARTS * most))
+    empty = backend.empty
+    rows, begins, counts = empty(num_rows, np.int32), empty(num_rows, np.int32), empty(num_windows, np.int32)
+    near = (most, rows, begins, counts)
+    backend.run(_find_near, num_windows, sent.grid, sent.lines, centers_m, near)
+    points, contours = empty((num_windows * sent.most_points, 2), np.int32), empty((_PARTS * num_rows, 4), np.int32)
+    is_visible, ranks = empty((num_rows, _PARTS), np.bool_), empty(num_rows, np.int32)
+    backend.run(
+        _project,
+        num_rows,
+        sent.lines,
+        near,
+        (raster_from_world, raster_size, sent.most_points, sent.num_lanes),
+        (windows.face_bounds, log.faces),
+        sent.lights,
+        (points, contours, is_visible, ranks),
+    )
+    shapes, groups = empty((_PARTS * num_rows, 4), np.int32), empty((num_windows, 3), np.int32)
+    numbers = (sent.num_lanes, *planes)
+    backend.run(_order, num_windows, (most, rows, counts), ranks, is_visible, numbers, (shapes, groups))
+    return ShapeArrays(points, contours, shapes, groups, sent.colors)
+
+
+def _most_in_cell(grid: BoundsGrid, counts: Int64Array) -> int:
+    """Return the largest sum of counts of the elements of a cell."""
+    ends = np.append(0, np.cumsum(counts[grid.cell_rows]))
+    return int(np.diff(ends[grid.cell_starts]).max(initial=0))
 
 
 def _starts_of(lengths: Int64Array) -> Int64Array:
@@ -227,14 +340,16 @@ def _list_shapes(
 
     The tuples get their names in here: plain ones are cheaper to hand over to a kernel.
     """
-    near = NearElements(*near_arrays)
+    near, found = NearElements(*near_arrays), _Found(*found_arrays)
     num_near = len(near.rows)
-    spans, is_visible = np.empty((num_near, 2, 2), np.int64), np.zeros((num_near, 3), np.bool_)
-    projected = _Projected(points, spans, is_visible)
-    _project_lines(_Lines(*line_arrays), near, raster[0], raster[1], projected)
-    _order_shapes(
-        num_lanes, near, LightArrays(*light_arrays), ActiveFaces(*active_arrays), projected, _Found(*found_arrays)
-    )
+    is_visible, ranks = np.empty((num_near, _PARTS), np.bool_), np.empty(num_near, np.int64)
+    _project_lines(_Lines(*line_arrays), near, raster[0], raster[1], points, found.contours, is_visible)
+    _write_ranks(num_lanes, near, LightArrays(*light_arrays), ActiveFaces(*active_arrays), ranks)
+    end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
+    for window in range(len(near.starts) - 1):
+        rows = (near.starts[window], near.starts[window + 1])
+        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, found.shapes, end)
+        found.starts[window + 1] = end
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -243,34 +358,55 @@ def _project_lines(
     near: NearElements,
     raster_from_world: Float64Array,
     raster_size: tuple[int, int],
-    projected: _Projected,
+    points: Int32Array,
+    contours: Int64Array,
+    is_visible: BoolArray,
 ) -> None:
-    """Write where elements lie in the pictures; ``is_visible`` is False before."""
-    points, spans, is_visible = projected
-    end = 0
+    """Write where the elements of all windows lie in the pictures, and which may touch them."""
+    end: Any = np.int64(0)
     for window in range(len(near.starts) - 1):
         matrix = raster_from_world[window]
-        for index in range(near.starts[window], near.starts[window + 1]):
-            element = near.rows[index]
-            first_line, end_line = lines.element_starts[element], lines.element_starts[element + 1]
-            lowest_column = lowest_row = np.inf
-            highest_column = highest_row = -np.inf
-            for part in range(2):
-                spans[index, part, 0] = end
-                line = first_line + part
-                if line < end_line:
-                    first, stop = lines.line_starts[line], lines.line_starts[line + 1]
-                    column_low, row_low, column_high, row_high = project_line(
-                        lines.vertices_m, first, stop, matrix, points, end
-                    )
-                    end += stop - first
-                    is_visible[index, 1 + part] = touches_picture(
-                        column_low, row_low, column_high, row_high, raster_size
-                    )
-                    lowest_column, highest_column = min(lowest_column, column_low), max(highest_column, column_high)
-                    lowest_row, highest_row = min(lowest_row, row_low), max(highest_row, row_high)
-                spans[index, part, 1] = end
-            is_visible[index, 0] = touches_picture(lowest_column, lowest_row, highest_column, highest_row, raster_size)
+        for row in range(near.starts[window], near.starts[window + 1]):
+            begin = end
+            middle, end = _project_element(lines, near.rows[row], matrix, raster_size, points, begin, (is_visible, row))
+            contours[_PARTS * row, 0], contours[_PARTS * row, 1] = begin, end
+            contours[_PARTS * row + 1, 0], contours[_PARTS * row + 1, 1] = begin, middle
+            contours[_PARTS * row + 2, 0], contours[_PARTS * row + 2, 1] = middle, end
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _project_element(
+    lines: _Lines,
+    element: int,
+    matrix: Float64Array,
+    raster_size: tuple[int, int],
+    points: Int32Array,
+    begin: int,
+    seen: tuple[BoolArray, int],
+) -> tuple[int, int]:
+    """Write the points of an element from ``begin`` on; return where those of its second line begin, and their end.
+
+    ``seen`` are an array (R, 3) and its row that takes whether the element and each of its lines may touch the picture.
+    """
+    is_visible, row = seen
+    middle = end = begin
+    lowest_column = lowest_row = np.inf
+    highest_column = highest_row = -np.inf
+    for part in range(2):
+        line = lines.element_starts[element] + part
+        middle = end
+        is_visible[row, 1 + part] = False
+        if line < lines.element_starts[element + 1]:
+            first, stop = lines.line_starts[line], lines.line_starts[line + 1]
+            column_low, row_low, column_high, row_high = project_line(
+                lines.vertices_m, first, stop, matrix, points, end
+            )
+            end += stop - first
+            is_visible[row, 1 + part] = touches_picture(column_low, row_low, column_high, row_high, raster_size)
+            lowest_column, highest_column = min(lowest_column, column_low), max(highest_column, column_high)
+            lowest_row, highest_row = min(lowest_row, row_low), max(highest_row, row_high)
+    is_visible[row, 0] = touches_picture(lowest_column, lowest_row, highest_column, highest_row, raster_size)
+    return middle, end
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -303,60 +439,117 @@ def project_line(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _order_shapes(
-    num_lanes: int,
-    near: NearElements,
-    lights: LightArrays,
-    active: ActiveFaces,
-    projected: _Projected,
-    found: _Found,
+def _write_ranks(
+    num_lanes: int, near: NearElements, lights: LightArrays, active: ActiveFaces, ranks: Int64Array
 ) -> None:
-    """Write the shapes of all windows in the order of drawing.
-
-    A lane has the highest rank of the active faces of its window that control it.
-    """
-    spans, is_visible = projected.spans, projected.is_visible
-    ranks, rank_of_lane = np.empty(len(near.rows), np.int64), np.zeros(num_lanes, np.int64)
-    end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
+    """Write for each lane the highest rank of the active faces of its window that control it."""
+    of_lanes = np.zeros(num_lanes, np.int64)
     for window in range(len(near.starts) - 1):
-        first, last = near.starts[window], near.starts[window + 1]
-        for face in active.faces[active.starts[window] : active.starts[window + 1]]:
+        faces = active.faces[active.starts[window] : active.starts[window + 1]]
+        for face in faces:
             for lane in lights.lane_rows[lights.lane_starts[face] : lights.lane_starts[face + 1]]:
-                rank_of_lane[lane] = max(rank_of_lane[lane], lights.ranks[face])
-        end_lane = first
-        for index in range(first, last):
-            if near.rows[index] >= num_lanes:
+                of_lanes[lane] = max(of_lanes[lane], lights.ranks[face])
+        for row in range(near.starts[window], near.starts[window + 1]):
+            if near.rows[row] >= num_lanes:
                 break
-            ranks[index] = rank_of_lane[near.rows[index]]
-            end_lane += 1
-            if is_visible[index, 0]:
-                _put(found, end, spans[index, 0, 0], spans[index, 1, 1], FILLED, ROAD_COLOR)
-                end += 1
-        for face in active.faces[active.starts[window] : active.starts[window + 1]]:
+            ranks[row] = of_lanes[near.rows[row]]
+        for face in faces:
             for lane in lights.lane_rows[lights.lane_starts[face] : lights.lane_starts[face + 1]]:
-                rank_of_lane[lane] = 0
-        colors_done = 0
-        for leader in range(first, end_lane):
-            color = ranks[leader]
-            if colors_done >> color & 1:
-                continue
-            colors_done |= 1 << color
-            for index in range(leader, end_lane):
-                for part in range(2):
-                    if ranks[index] == color and is_visible[index, 1 + part]:
-                        _put(found, end, spans[index, part, 0], spans[index, part, 1], OPEN_LINE, color)
-                        end += 1
-        for index in range(end_lane, last):
-            if is_visible[index, 0]:
-                _put(found, end, spans[index, 0, 0], spans[index, 0, 1], CLOSED_LINE, CROSSWALK_COLOR)
-                end += 1
-        found.starts[window + 1] = end
+                of_lanes[lane] = 0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _put(found: _Found, shape: int, first: int, end: int, kind: int, color: int) -> None:
-    """Write a shape of one contour, which is drawn from the first plane on."""
-    found.contours[shape, 0], found.contours[shape, 1] = first, end
-    table = found.shapes
-    table[shape, 0], table[shape, 1], table[shape, 2] = kind, shape, shape + 1
-    table[shape, 3], table[shape, 4] = color, 0
+def _order_shapes(
+    elements: _Elements,
+    rows: tuple[int, int],
+    num_lanes: int,
+    shapes: NumericArray,
+    end: int,
+) -> int:
+    """Write the shapes of a window from ``end`` on in the order of drawing; return their end.
+
+    Lanes come first, then their boundaries by colour, then crosswalks.
+
+    Args:
+        elements: The elements of all windows. Each has three contours: both of its lines as one, and each of them.
+        rows: First and end row of the window among them.
+        num_lanes: Elements that are lanes.
+        shapes: Kind, first contour, their end, and colour of each, (any, 4 or more).
+        end: The first shape.
+    """
+    numbers, ranks, is_visible = elements
+    first, last = rows
+    end_lane = first
+    for row in range(first, last):
+        if numbers[row] >= num_lanes:
+            break
+        end_lane += 1
+        if is_visible[row, 0]:
+            _put(shapes, end, FILLED, _PARTS * row, ROAD_COLOR)
+            end += 1
+    colors_done = np.int64(0)
+    for leader in range(first, end_lane):
+        color: Any = np.int64(ranks[leader])
+        if colors_done >> color & 1:
+            continue
+        colors_done |= np.int64(1) << color
+        for row in range(leader, end_lane):
+            for part in range(1, _PARTS):
+                if ranks[row] == color and is_visible[row, part]:
+                    _put(shapes, end, OPEN_LINE, _PARTS * row + part, color)
+                    end += 1
+    for row in range(end_lane, last):
+        if is_visible[row, 0]:
+            _put(shapes, end, CLOSED_LINE, _PARTS * row + 1, CROSSWALK_COLOR)
+            end += 1
+    return end
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _put(shapes: NumericArray, shape: int, kind: int, contour: int, color: int) -> None:
+    """Write a shape of one contour."""
+    shapes[shape, 0], shapes[shape, 1], shapes[shape, 2], shapes[shape, 3] = kind, contour, contour + 1, color
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_near(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the elements near a point, and where the vertices of each begin among those of all of them."""
+    grid, of_lines, centers_m, (most, rows, begins, counts) = arguments
+    lines = _Lines(*of_lines)
+    first = item * most
+    num_near = find_near_point(centers_m[item, 0], centers_m[item, 1], grid, rows[first : first + most])
+    end = np.int64(0)
+    for row in range(first, first + num_near):
+        begins[row] = end
+        element = rows[row]
+        first_line, end_line = lines.element_starts[element], lines.element_starts[element + 1]
+        end += lines.line_starts[end_line] - lines.line_starts[first_line]
+    counts[item] = num_near
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _project(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write where an element lies in the picture, whether it can be seen, and the light of a lane."""
+    of_lines, (most, rows, begins, counts), raster, faces, lights, (points, contours, is_visible, ranks) = arguments
+    raster_from_world, raster_size, most_points, num_lanes = raster
+    window = item // most
+    if item % most >= counts[window]:
+        return
+    element: Any = np.int64(rows[item])
+    begin, matrix = window * most_points + begins[item], raster_from_world[window]
+    middle, end = _project_element(_Lines(*of_lines), element, matrix, raster_size, points, begin, (is_visible, item))
+    bound_rows(points, begin, end, raster_size[1], contours, _PARTS * item)
+    bound_rows(points, begin, middle, raster_size[1], contours, _PARTS * item + 1)
+    bound_rows(points, middle, end, raster_size[1], contours, _PARTS * item + 2)
+    ranks[item] = rank_of_lane(element, faces[0][window], faces[1], lights) if element < num_lanes else 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _order(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the shapes of a window in the order of drawing, and its group."""
+    (most, rows, counts), ranks, is_visible, (num_lanes, num_planes, first_plane), (shapes, groups) = arguments
+    first = item * most
+    first_shape: Any = np.int64(_PARTS * first)
+    of_window = (first, first + counts[item])
+    end = _order_shapes(_Elements(rows, ranks, is_visible), of_window, num_lanes, shapes, first_shape)
+    groups[item, 0], groups[item, 1], groups[item, 2] = first_shape, end, item * num_planes + first_plane

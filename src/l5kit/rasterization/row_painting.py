@@ -10,11 +10,12 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int32Array, UInt8Array, UInt64Array
+from l5kit.device.backend import Backend
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.antialiased import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 
-__all__ = ["MARGIN_PX", "ShapeArrays", "bound_rows", "paint_row", "require_countable"]
+__all__ = ["MARGIN_PX", "Canvas", "ShapeArrays", "bound_rows", "paint", "paint_row", "require_countable"]
 
 MARGIN_PX: Final = 4
 """Rows above and below its points that a contour may touch, corners being at whole rows, and one to spare."""
@@ -87,6 +88,26 @@ def require_countable(num_points: int) -> None:
             f"the shapes of these windows may have {num_points} points, but {_MOST_POINTS} is the most; draw fewer "
             "windows at once, as in smaller batches"
         )
+
+
+def paint(backend: Backend, canvas: Canvas, num_groups: int, drawn: ShapeArrays) -> None:
+    """Draw shapes, all rows of all groups at once.
+
+    Args:
+        backend: Where the arrays lie.
+        canvas: Where to draw, with the background.
+        num_groups: How many groups there are.
+        drawn: What is drawn.
+    """
+    backend.run(_paint, num_groups * canvas.height, canvas, drawn)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _paint(item: int, arguments: tuple[Any, ...]) -> None:
+    """Paint a row of a group."""
+    canvas, drawn = arguments
+    canvas = Canvas(*canvas)
+    paint_row(canvas, item // canvas.height, item % canvas.height, ShapeArrays(*drawn))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

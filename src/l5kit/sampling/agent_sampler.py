@@ -1,8 +1,9 @@
 """Sampler of pictures: samples of the AV or of agents with a raster, one by one or in batches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +22,6 @@ from l5kit.sampling.poses import Trajectories, trajectories
 from l5kit.sampling.sample_columns import ColumnMemory, sample_of
 from l5kit.sampling.targets import trace_targets
 from l5kit.sampling.window_sampler import WindowSampler
-
-if TYPE_CHECKING:
-    from l5kit.sampling.device_windows import DeviceTrajectories
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class AgentSampler(WindowSampler):
             if "image" in sample:
                 sample["image"] = channels_last(sample["image"])
         else:
-            targets = self._perturb_and_find(windows, track_ids)
+            targets = self.perturb_and_find(windows, track_ids)
             picture = {"image": self._draw_single(windows, targets)}
             sample = picture | sample_of(self._state_columns(windows, targets), 0)
         return {"frame_index": state_index} | sample
@@ -85,7 +83,7 @@ class AgentSampler(WindowSampler):
     def _columns(
         self, windows: Windows, track_ids: NumericArray | None, memory: ColumnMemory | None
     ) -> dict[str, Column]:
-        targets = self._perturb_and_find(windows, track_ids)
+        targets = self.perturb_and_find(windows, track_ids)
         if self.rasterizer is None:
             return self._state_columns(windows, targets)
         return {"image": self._draw(windows, targets, memory)} | self._state_columns(windows, targets)
@@ -104,15 +102,29 @@ class AgentSampler(WindowSampler):
         """Return where the targets are, were and will be, in the order of the keys of a sample."""
         states = trace_targets(windows, targets)
         found = trajectories(states, targets, self.times, num_history=windows.num_history)
-        columns: dict[str, Column] = {
-            **trajectory_columns(found),
-            **self.pose_columns(targets),
+        return self.state_columns(found, self.pose_columns(windows, targets))
+
+    def state_columns(self, found: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
+        """Return where targets are, were and will be, by key: arrays, or tensors where ``found`` has tensors."""
+        past, future = found.past, found.future
+        columns = {
+            "target_positions": future.positions_m,
+            "target_yaws": future.yaws_rad,
+            "target_velocities": found.future_velocities_mps,
+            "target_availabilities": future.availabilities,
+            "history_positions": past.positions_m,
+            "history_yaws": past.yaws_rad,
+            "history_velocities": found.past_velocities_mps,
+            "history_availabilities": past.availabilities,
+            "history_extents": past.extents_m,
+            "future_extents": future.extents_m,
+            **of_pose,
         }
-        if windows.num_history > 1:
+        if found.past_velocities_mps.shape[1] > 0:
             columns["curr_speed"] = found.speeds_mps
         return columns
 
-    def pose_columns(self, targets: Targets) -> dict[str, Column]:
+    def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:  # noqa: ARG002
         """Return where the targets (B,) are now: the columns that need no other frame."""
         world_from_agent, agent_from_world = targets.world_from_agent, targets.agent_from_world
         raster_from_world = self.render_context.raster_from_local @ agent_from_world
@@ -142,20 +154,3 @@ class AgentSampler(WindowSampler):
         else:  # a user's own, not derived from Rasterizer
             planes = channels_first(rasterizer.rasterize(*window))
         return channels_last(planes)
-
-
-def trajectory_columns(found: "Trajectories | DeviceTrajectories") -> dict[str, Any]:
-    """Return past and future of targets, on the processor or a device, one array for each key of a sample."""
-    past, future = found.past, found.future
-    return {
-        "target_positions": future.positions_m,
-        "target_yaws": future.yaws_rad,
-        "target_velocities": found.future_velocities_mps,
-        "target_availabilities": future.availabilities,
-        "history_positions": past.positions_m,
-        "history_yaws": past.yaws_rad,
-        "history_velocities": found.past_velocities_mps,
-        "history_availabilities": past.availabilities,
-        "history_extents": past.extents_m,
-        "future_extents": future.extents_m,
-    }

@@ -1,6 +1,7 @@
 """Positions, headings and extents of tracks over several frames, relative to poses."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -10,10 +11,11 @@ from numba import njit
 from l5kit._types import Float32Array, Float64Array, FloatArray, NumericArray
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
-from l5kit.data.relative_poses import PoseArrays, RelativePoses
-from l5kit.data.windows import Targets
+from l5kit.data.device_log import DeviceLog
+from l5kit.data.relative_poses import NewArray, PoseArrays, RelativePoses
+from l5kit.data.windows import TargetArrays, Targets, WindowArrays
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
-from l5kit.sampling.tracks import StateArrays, TrackStates
+from l5kit.sampling.tracks import StateArrays, TrackStates, write_agent_state
 
 _FIRST: Final[Any] = np.int64(0)
 """In place of the literal, for which numba would compile what is called with it once more."""
@@ -41,7 +43,8 @@ class Trajectories:
         future: Nearest frame first, (B, F).
         past_velocities_mps: Differences of successive past positions over time, (B, H - 1, 2) float32.
         future_velocities_mps: Of the future, the first one from where the track is now, (B, F, 2) float32.
-        speeds_mps: Lengths of the first past velocities, (B,) float32; anything where there is none.
+        speeds_mps: Lengths of the first past velocities, (B,) float32; 0 where there is none.
+        next_speeds_mps: Lengths of the first future velocities, likewise.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -52,6 +55,7 @@ class Trajectories:
     past_velocities_mps: Float32Array
     future_velocities_mps: Float32Array
     speeds_mps: Float32Array
+    next_speeds_mps: Float32Array
 
     def __post_init__(self) -> None:
         (num_tracks, num_past), num_future = self.past.availabilities.shape, self.future.availabilities.shape[1]
@@ -59,13 +63,34 @@ class Trajectories:
         if self.past_velocities_mps.shape != past or self.future_velocities_mps.shape != future:
             refuse_shapes(self, past_velocities_mps=past, future_velocities_mps=future)
 
+    @classmethod
+    def new(cls, make: NewArray, num_tracks: int, num_history: int, num_future: int) -> "Trajectories":
+        """Return trajectories to be written, in arrays that ``make`` makes."""
+        return cls(
+            RelativePoses.new(make, num_tracks, num_history, availabilities=np.float32),
+            RelativePoses.new(make, num_tracks, num_future, availabilities=np.float32),
+            make((num_tracks, num_history - 1, 2), np.float32),
+            make((num_tracks, num_future, 2), np.float32),
+            make((num_tracks,), np.float32),
+            make((num_tracks,), np.float32),
+        )
+
+    def mapped(self, view: Callable[[Any], Any]) -> "Trajectories":
+        """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
+        return Trajectories(self.past.mapped(view), self.future.mapped(view), *map(view, self.velocities()))
+
+    def velocities(self) -> tuple[Float32Array, ...]:
+        """Return the last four arrays, in the order of :class:`Velocities`."""
+        return self.past_velocities_mps, self.future_velocities_mps, self.speeds_mps, self.next_speeds_mps
+
 
 class Velocities(NamedTuple):
-    """The last three fields of :class:`Trajectories` inside kernels."""
+    """The last four fields of :class:`Trajectories` inside kernels."""
 
     past_mps: Float32Array
     future_mps: Float32Array
     speeds_mps: Float32Array
+    next_speeds_mps: Float32Array
 
 
 def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad: FloatArray) -> RelativePoses:
@@ -76,7 +101,7 @@ def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad
         agent_from_world: The poses, (B, 3, 3); positions are transformed in float64.
         yaws_rad: Their world headings, (B,); they are subtracted in float32.
     """
-    poses = _new_poses(*states.is_there.shape)
+    poses = RelativePoses.new(np.empty, *states.is_there.shape, availabilities=np.float32)
     _write_relative_poses(states.as_arrays(), agent_from_world, yaws_rad.astype(np.float32), poses.as_arrays())
     return poses
 
@@ -91,14 +116,7 @@ def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num
         num_history: Frames of the past, the current one included.
     """
     num_tracks, num_frames = states.is_there.shape
-    num_future = num_frames - num_history
-    found = Trajectories(
-        _new_poses(num_tracks, num_history),
-        _new_poses(num_tracks, num_future),
-        np.empty((num_tracks, num_history - 1, 2), np.float32),
-        np.empty((num_tracks, num_future, 2), np.float32),
-        np.empty(num_tracks, np.float32),
-    )
+    found = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
     _write_trajectories(
         states.as_arrays(),
         num_history,
@@ -107,20 +125,37 @@ def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num
         (np.float32(times.past_s), np.float32(times.future_s)),
         found.past.as_arrays(),
         found.future.as_arrays(),
-        (found.past_velocities_mps, found.future_velocities_mps, found.speeds_mps),
+        found.velocities(),
     )
     return found
 
 
-def _new_poses(num_tracks: int, num_frames: int) -> RelativePoses:
-    """Return poses (B, N) to be written."""
-    shape = num_tracks, num_frames
-    return RelativePoses(
-        np.empty((*shape, 2), np.float32),
-        np.empty((*shape, 1), np.float32),
-        np.empty((*shape, 2), np.float32),
-        np.empty(shape, np.float32),
+def trajectories_on_device(
+    log: DeviceLog, windows: WindowArrays, targets: TargetArrays, times: StepTimes
+) -> Trajectories:
+    """Return past and future of targets of windows on a device, as seen from where they are.
+
+    Args:
+        log: The log of the windows.
+        windows: The windows.
+        targets: Whom they are about.
+        times: Times between the frames.
+    """
+    backend, (num_windows, num_columns) = log.backend, map(int, windows.starts.shape)
+    num_history, shape = windows.num_history, (num_windows, num_columns)
+    states = StateArrays(
+        backend.empty(shape, np.bool_),
+        backend.empty((*shape, 2), np.float64),
+        backend.empty(shape, np.float32),
+        backend.empty((*shape, 2), np.float32),
     )
+    found = Trajectories.new(backend.empty, num_windows, num_history, num_columns - num_history)
+    poses = (found.past.as_arrays(), found.future.as_arrays())
+    backend.run(_trace, num_windows * num_columns, log.agents, windows, targets, states, poses)
+    steps_s = (np.float32(times.past_s), np.float32(times.future_s))
+    positions_m = (found.past.positions_m, found.future.positions_m)
+    backend.run(_write_velocities, num_windows, positions_m, steps_s, found.velocities())
+    return found
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -229,6 +264,43 @@ def write_velocities(
         for axis in range(2):
             before_m = future_positions_m[i, j - 1, axis] if j else np.float32(0.0)
             future_velocities_mps[i, j, axis] = (future_positions_m[i, j, axis] - before_m) / steps_s[1]
-    if past_velocities_mps.shape[1]:
-        x, y = past_velocities_mps[i, 0, 0], past_velocities_mps[i, 0, 1]
-        velocities.speeds_mps[i] = math.sqrt(x * x + y * y)
+    velocities.speeds_mps[i] = _speed_of_first(past_velocities_mps, i)
+    velocities.next_speeds_mps[i] = _speed_of_first(future_velocities_mps, i)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _speed_of_first(velocities_mps: Float32Array, i: int) -> Any:
+    """Return the length of the first velocity of track i, 0 where it has none."""
+    if velocities_mps.shape[1] == 0:
+        return np.float32(0.0)
+    x, y = velocities_mps[i, 0, 0], velocities_mps[i, 0, 1]
+    return math.sqrt(x * x + y * y)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _trace(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write where the target of a window is in one of its frames."""
+    agents, of_windows, of_targets, of_states, poses = arguments
+    windows, targets, states = WindowArrays(*of_windows), TargetArrays(*of_targets), StateArrays(*of_states)
+    num_columns = windows.starts.shape[1]
+    window, column = item // num_columns, item % num_columns
+    states.is_there[window, column] = False
+    if targets.has_tracks:
+        bounds = (windows.starts[window, column], windows.stops[window, column])
+        write_agent_state(agents, bounds, targets.track_ids[window], states, (window, column))
+    elif windows.is_there[window, column]:
+        states.is_there[window, column] = True
+        states.yaws_rad[window, column] = windows.av_headings[window, column, 0]
+        for axis in range(2):
+            states.positions_m[window, column, axis] = windows.av_positions_m[window, column, axis]
+            states.extents_m[window, column, axis] = windows.av_size_m[axis]
+    is_past = column < windows.num_history
+    part, place = (poses[0], column) if is_past else (poses[1], column - windows.num_history)
+    write_pose(states, window, column, targets.agent_from_world, targets.yaws_rad, PoseArrays(*part), place)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_velocities(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the velocities of one track."""
+    (past_positions_m, future_positions_m), steps_s, velocities = arguments
+    write_velocities(item, past_positions_m, future_positions_m, steps_s, Velocities(*velocities))

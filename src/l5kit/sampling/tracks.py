@@ -227,16 +227,27 @@ def _trace_tracks(
     states = StateArrays(*state_arrays)
     for window in range(part[0], part[1]):
         for frame in range(starts.shape[1]):
-            for row in range(starts[window, frame], stops[window, frame]):
-                if rows[row].track_id == track_ids[window]:
-                    agent = rows[row]
-                    states.is_there[window, frame] = True
-                    states.positions_m[window, frame, 0] = agent.centroid[0]
-                    states.positions_m[window, frame, 1] = agent.centroid[1]
-                    states.yaws_rad[window, frame] = agent.yaw
-                    states.extents_m[window, frame, 0] = agent.extent[0]
-                    states.extents_m[window, frame, 1] = agent.extent[1]
-                    break
+            bounds = (starts[window, frame], stops[window, frame])
+            write_agent_state(rows, bounds, track_ids[window], states, (window, frame))
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def write_agent_state(
+    rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, place: tuple[int, int]
+) -> None:
+    """Write the first row of a track among those of a frame, first and end row, to a place of states, if it is there.
+
+    For use inside kernels.
+    """
+    for row in range(bounds[0], bounds[1]):
+        if rows[row].track_id == track_id:
+            agent = rows[row]
+            states.is_there[place] = True
+            states.yaws_rad[place] = agent.yaw
+            for axis in range(2):
+                states.positions_m[place[0], place[1], axis] = agent.centroid[axis]
+                states.extents_m[place[0], place[1], axis] = agent.extent[axis]
+            break
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

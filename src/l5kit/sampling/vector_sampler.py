@@ -1,11 +1,12 @@
 """Sampler of vectors: samples of the AV or of agents with polylines of what is around, one by one or in batches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from l5kit._types import Column, Float32Array, Int64Array, NumericArray, Records, Sample
+from l5kit._types import Column, Int64Array, NumericArray, Records, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.log_facts import EGO_EXTENT_M
@@ -71,17 +72,13 @@ class VectorSampler(WindowSampler):
         if self.makes_batches:
             sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:
-            targets = self._perturb_and_find(windows, track_ids)
-            sample = sample_of(self._state_columns(windows, targets, self._trajectories(windows, targets)), 0)
+            targets = self.perturb_and_find(windows, track_ids)
+            found = self._trajectories(windows, targets)
+            sample = sample_of(self.state_columns(found, self.pose_columns(windows, targets)), 0)
             sample |= self._vectorize_single(windows, targets, sample)
         if selected_track_id is None:
             sample["type"] = int(sample["type"])
         return sample
-
-    @property
-    def state_keys(self) -> tuple[str, ...]:
-        """The keys of a sample that come before those of its surroundings, in their order."""
-        return _STATE_KEYS
 
     @property
     def route_map(self) -> RouteMap | None:
@@ -99,36 +96,40 @@ class VectorSampler(WindowSampler):
         track_ids: NumericArray | None,
         memory: ColumnMemory | None,  # noqa: ARG002
     ) -> dict[str, Column]:
-        targets = self._perturb_and_find(windows, track_ids)
+        targets = self.perturb_and_find(windows, track_ids)
         found = self._trajectories(windows, targets)
         surroundings: dict[str, Column] = self.vectorizer.vectorize_windows(windows, targets, found.past)
-        return self._state_columns(windows, targets, found) | surroundings
+        return self.state_columns(found, self.pose_columns(windows, targets)) | surroundings
 
     def _trajectories(self, windows: Windows, targets: Targets) -> Trajectories:
         """Return where the targets were, as far as it is kept, and will be."""
         states = trace_targets(windows, targets)
         found = trajectories(states, targets, self.times, num_history=windows.num_history)
-        end = self.params.history_num_frames_ego + 1
-        for array in found.past.as_arrays():
-            array[:, end:] = 0
+        self.forget_older(found)
         return found
 
-    def _state_columns(self, windows: Windows, targets: Targets, found: Trajectories) -> dict[str, Column]:
-        """Return who the targets are, where they were and will be."""
+    def forget_older(self, found: Trajectories) -> None:
+        """Write zeros to the steps of the past that are not kept of targets."""
+        for array in found.past.as_arrays():
+            array[:, self.params.history_num_frames_ego + 1 :] = 0
+
+    def state_columns(self, found: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
+        """Return who targets are, where they were and will be: arrays, or tensors where ``found`` has tensors."""
         past, future = found.past, found.future
-        columns: dict[str, Column] = {
-            **self.pose_columns(windows, targets),
+        is_of_future = found.future_velocities_mps.shape[1] > 0 and not self.params.speed_from_history
+        columns = {
+            **of_pose,
             "target_positions": future.positions_m,
             "target_yaws": future.yaws_rad,
             "target_extents": future.extents_m,
-            "target_availabilities": future.availabilities.astype(np.bool_),
+            "target_availabilities": future.flags,
             "history_positions": past.positions_m,
             "history_yaws": past.yaws_rad,
             "history_extents": past.extents_m,
-            "history_availabilities": past.availabilities.astype(np.bool_),
-            "speed": self._speeds(found),
+            "history_availabilities": past.flags,
+            "speed": found.next_speeds_mps if is_of_future else found.speeds_mps,
         }
-        return {key: columns[key] for key in self.state_keys}
+        return {key: columns[key] for key in _STATE_KEYS}
 
     def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, NumericArray]:
         """Return who the targets (B,) are and where they are now: the columns that need no other frame."""
@@ -140,17 +141,6 @@ class VectorSampler(WindowSampler):
             "centroid": targets.centroids_m,
             "yaw": targets.yaws_rad.astype(np.float64, copy=False),
         }
-
-    def _speeds(self, found: Trajectories) -> Float32Array:
-        """Return the speeds of the targets, (B,): of the next step, or of the last one, or 0 where there is none."""
-        num_future = found.future_velocities_mps.shape[1]
-        if num_future > 0 and not self.params.speed_from_history:
-            x_mps, y_mps = found.future_velocities_mps[:, 0].T
-            speeds_mps: Float32Array = np.sqrt(x_mps * x_mps + y_mps * y_mps)
-            return speeds_mps
-        if found.past_velocities_mps.shape[1] > 0:
-            return found.speeds_mps
-        return np.zeros_like(found.speeds_mps)
 
     def _vectorize_single(self, windows: Windows, targets: Targets, sample: Sample) -> Sample:
         """Return what a vectorizer of any kind gives for one window."""

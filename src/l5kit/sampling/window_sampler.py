@@ -127,7 +127,12 @@ class WindowSampler(ABC):
             windows = routes.of_log(windows, np.zeros(1, np.int64), np.array([state_index]))
         return windows, track_ids
 
-    def _perturb_and_find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
+    def perturb_and_find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
+        """Move the AV in windows, and return whom they are about: tracks (B,), or the AV for None.
+
+        Raises:
+            TrackNotFoundError: A track is not in its current frame or does not pass the label filter.
+        """
         perturb_windows(windows, self.perturbation)
         if track_ids is None:
             return find_av(windows)

@@ -1,6 +1,7 @@
 """Sidewalks of a town and the ways that pedestrians take on them."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,15 @@ _PASS_M = 1.7
 
 _Corner = tuple[int, int, int]
 """Intersection, arm and side of the arm: -1 right, 1 left, seen from the intersection."""
+
+
+class _Crossing(NamedTuple):
+    """A crosswalk on a way: the kerbs it leads from and to, its number, and whether it is walked from its start."""
+
+    here_m: Float64Array
+    there_m: Float64Array
+    crosswalk: int
+    is_forward: bool
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ def _random_way(
     line, corner = _sidewalk_from(plan, sidewalks, (int(node), int(arm), int(rng.choice(_SIDES))))
     first = len(line) - 6 - int(rng.uniform(_MIN_START_M, len(line) - 15))
     pieces = [line[max(first, 4) : -5]]
-    crossed: list[tuple[Float64Array, Float64Array, int, bool]] = []
+    crossed: list[_Crossing] = []
     may_cross, may_leave = True, False
     while sum(line_lengths(piece)[-1] for piece in pieces if len(piece) > 1) < 1.3 * _WAY_LENGTH_M:
         here = _corner_point(plan, corner)
@@ -103,7 +113,7 @@ def _random_way(
         if may_cross and crosswalk >= 0 and len(crossed) < MAX_CROSSINGS - 1 and rng.random() < 0.6:
             corner = (corner[0], corner[1], -corner[2])
             there = _corner_point(plan, corner)
-            crossed.append((here, there, crosswalk, corner[2] > 0))
+            crossed.append(_Crossing(here, there, crosswalk, corner[2] > 0))
             pieces += [here[None], there[None]]
             may_cross, may_leave = False, True
         elif may_leave and (around is None or rng.random() < 0.5):
@@ -124,9 +134,7 @@ def _resample(line_m: Float64Array) -> Float64Array:
     return np.stack([np.interp(wanted, s, line_m[:, axis]) for axis in (0, 1)], axis=1)
 
 
-def _finish_way(
-    corners_m: Float64Array, crossed: list[tuple[Float64Array, Float64Array, int, bool]], offset_m: float
-) -> Way:
+def _finish_way(corners_m: Float64Array, crossed: list[_Crossing], offset_m: float) -> Way:
     """Round the corners, keep to the right, and find the crossings on the finished path."""
     path = _resample(corners_m)
     window = np.ones(5) / 5

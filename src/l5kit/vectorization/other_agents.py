@@ -1,19 +1,24 @@
 """Other agents: which ones around a target are in its vector sample, and where they were and will be."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
 from l5kit.data.array_shapes import require_shapes
+from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
-from l5kit.data.relative_poses import PoseArrays, RelativePoses
+from l5kit.data.relative_poses import NewArray, PoseArrays, RelativePoses
 from l5kit.data.set_order import set_table_size, sort_as_set
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
+
+_FIRST: Final[Any] = np.int64(0)
+"""In place of the literal, for which numba would compile what is called with it once more."""
 
 
 class ChoiceMemory(NamedTuple):
@@ -51,6 +56,33 @@ class ChoiceMemory(NamedTuple):
     order: NumericArray
     set_tables: NumericArray
     slots: NumericArray
+
+
+class ChoiceSizes(NamedTuple):
+    """How large the arrays of :class:`ChoiceMemory` are.
+
+    Attributes:
+        rows: Rows of agents in the history of a window, at most; ids take twice as many places, distances as many.
+        frames: History frames.
+        agents: Agents that are chosen, at most.
+        table: Places for candidates.
+        set_tables: Places for two tables of a set.
+        slots: Places for the chosen ones.
+        integers: All integers of a window together.
+    """
+
+    rows: int
+    frames: int
+    agents: int
+    table: int
+    set_tables: int
+    slots: int
+    integers: int
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of a window, whose integers have four bytes."""
+        return 4 * self.integers + 24 * self.rows
 
 
 @dataclass(frozen=True)
@@ -94,31 +126,22 @@ class OtherAgents:
         require_shapes(self, types=shape, track_ids=shape)
         require_shapes(self.future, availabilities=(*shape, *self.future.availabilities.shape[2:]))
 
+    def mapped(self, view: Callable[[Any], Any]) -> "OtherAgents":
+        """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
+        return OtherAgents(self.past.mapped(view), self.future.mapped(view), view(self.types), view(self.track_ids))
+
     @classmethod
-    def of_none(cls, num_windows: int, num_agents: int, *, num_history: int, num_future: int) -> "OtherAgents":
-        """Return windows without other agents."""
+    def of_none(
+        cls, zeros: NewArray, num_windows: int, num_agents: int, *, num_history: int, num_future: int
+    ) -> "OtherAgents":
+        """Return windows without other agents, in arrays that ``zeros`` makes."""
+        shape = num_windows, num_agents
         return cls(
-            RelativePoses.of_no_track(num_windows, num_agents, num_history),
-            RelativePoses.of_no_track(num_windows, num_agents, num_future),
-            np.zeros((num_windows, num_agents), np.int64),
-            np.zeros((num_windows, num_agents), np.int64),
+            RelativePoses.new(zeros, *shape, num_history, availabilities=np.bool_),
+            RelativePoses.new(zeros, *shape, num_future, availabilities=np.bool_),
+            zeros(shape, np.int64),
+            zeros(shape, np.int64),
         )
-
-
-class _SeenTargets(NamedTuple):
-    """Targets inside kernels.
-
-    Attributes:
-        ids: Their tracks, uint64.
-        centroids_m: Where they are, world.
-        yaws_rad: Their headings.
-        agent_from_world: The frames of targets.
-    """
-
-    ids: NumericArray
-    centroids_m: Float64Array
-    yaws_rad: Float32Array
-    agent_from_world: Float64Array
 
 
 class MetAgents(NamedTuple):
@@ -145,13 +168,7 @@ def write_other_agents(
         found: Where to write; no agents yet.
         num_kept: History frames that are written.
     """
-    track_ids = targets.track_ids
-    seen = (
-        np.zeros(len(windows), np.uint64) if track_ids is None else track_ids.astype(np.uint64),
-        targets.centroids_m,
-        targets.yaws_rad.astype(np.float32),
-        targets.agent_from_world,
-    )
+    seen = tuple(targets.arrays)
     poses = (found.past.as_arrays(), found.future.as_arrays())
     for rows, part in windows.agents.parts():
         _write_windows(
@@ -160,11 +177,76 @@ def write_other_agents(
             windows.agents.starts,
             windows.agents.stops,
             (windows.num_history, num_kept),
-            (track_ids is not None, seen),
+            seen,
             (float(choice.max_distance_m), np.float32(choice.threshold), choice.is_by_distance),
             poses,
             (found.types, found.track_ids),
         )
+
+
+def write_on_device(
+    log: DeviceLog,
+    windows: WindowArrays,
+    targets: TargetArrays,
+    choice: AgentChoice,
+    found: OtherAgents,
+    *,
+    num_kept: int,
+    sizes: ChoiceSizes,
+    part: tuple[int, int],
+) -> None:
+    """Choose agents around the targets of some windows and write where they are, as on the processor.
+
+    Args:
+        log: The log that the windows are of.
+        windows: B windows.
+        targets: Whom they are about.
+        choice: Which agents.
+        found: Where to write; no agents yet.
+        num_kept: History frames that are written.
+        sizes: Memory of a window. Rows of its history beyond are not looked at.
+        part: First and end window.
+    """
+    backend, num_windows = log.backend, part[1] - part[0]
+    memory = (
+        backend.empty((num_windows, sizes.integers), np.int32),
+        backend.empty((num_windows, 2 * sizes.rows), np.uint64),
+        backend.empty((num_windows, sizes.rows), np.float64),
+    )
+    rows, first = log.agents, part[0]
+    num_future = int(windows.is_there.shape[1]) - windows.num_history
+    backend.run(
+        _meet_agents,
+        num_windows * windows.num_history,
+        (first, float(choice.max_distance_m), np.float32(choice.threshold)),
+        rows,
+        windows,
+        targets,
+        sizes,
+        memory,
+    )
+    backend.run(
+        _choose_agents,
+        num_windows,
+        (first, choice.is_by_distance),
+        rows,
+        sizes,
+        memory,
+        (found.types, found.track_ids),
+    )
+    backend.run(
+        _write_frames,
+        num_windows * (num_kept + num_future),
+        (first, num_kept, num_kept + num_future),
+        rows,
+        windows,
+        targets,
+        sizes,
+        memory,
+        found.track_ids,
+        found.past.as_arrays(),
+        found.future.as_arrays(),
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -174,7 +256,7 @@ def _write_windows(
     starts: Int64Array,
     stops: Int64Array,
     num_frames: tuple[int, int],
-    targets: tuple[bool, tuple[NumericArray, ...]],
+    target_arrays: tuple[Any, ...],
     choice: tuple[float, np.float32, bool],
     pose_arrays: tuple[tuple[NumericArray, ...], tuple[NumericArray, ...]],
     chosen: tuple[Int64Array, Int64Array],
@@ -185,14 +267,21 @@ def _write_windows(
     order.
     """
     num_history, num_kept = num_frames
-    has_track, seen = targets[0], _SeenTargets(*targets[1])
+    seen = TargetArrays(*target_arrays)
     past, future = PoseArrays(*pose_arrays[0]), PoseArrays(*pose_arrays[1])
     types, track_ids = chosen
     most_rows = _most_rows(starts[part[0] : part[1], :num_history], stops[part[0] : part[1], :num_history])
-    memory = _new_memory(most_rows, num_history, types.shape[1])
+    sizes = sizes_of_choice(most_rows, num_history, types.shape[1])
+    integers, ids, distances_m = (
+        np.empty((1, sizes.integers), np.int64),
+        np.empty((1, 2 * most_rows), np.uint64),
+        np.empty((1, most_rows)),
+    )
+    memory = _memory_of(_FIRST, (integers, ids, distances_m), sizes)
+    memory.table[:] = -1
     met = MetAgents(memory.met_rows, memory.met_ids, memory.met_distances_m)
     for window in range(part[0], part[1]):
-        target, end = (has_track, seen.ids[window]), 0
+        target, end = (seen.has_tracks, seen.track_ids[window]), 0
         for frame in range(num_history):
             memory.met_starts[frame] = end
             frame_rows = starts[window, frame], stops[window, frame]
@@ -218,23 +307,39 @@ def _most_rows(starts: Int64Array, stops: Int64Array) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _new_memory(most_rows: int, num_history: int, max_agents: int) -> ChoiceMemory:
-    """Return memory for windows with so many rows in so many history frames."""
+def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) -> ChoiceMemory:
+    """Return the memory of one of some windows, views of integers, ids and distances (B, any)."""
+    integers, ids, distances_m = memory
+    num_rows, num_frames, num_agents, table, set_tables, slots, _ = sizes
+    first_met = num_rows + 2 * num_frames
+    order = first_met + 3 * num_rows
+    first_set_table = order + num_agents
+    first_slot = first_set_table + set_tables
+    first_place = first_slot + slots
     return ChoiceMemory(
-        np.empty(most_rows, np.int64),
-        np.empty(most_rows, np.uint64),
-        np.empty(most_rows, np.float64),
-        np.empty(num_history, np.int64),
-        np.empty(num_history, np.int64),
-        np.full(hash_table_size(most_rows), -1, np.int64),
-        np.empty(most_rows, np.uint64),
-        np.empty(most_rows, np.int64),
-        np.empty(most_rows, np.int64),
-        np.empty(most_rows, np.int64),
-        np.empty(max_agents, np.int64),
-        np.empty(2 * set_table_size(max_agents), np.int64),
-        np.empty(slot_table_size(max_agents), np.int64),
+        integers[window, :num_rows],
+        ids[window, :num_rows],
+        distances_m[window, :num_rows],
+        integers[window, num_rows : num_rows + num_frames],
+        integers[window, num_rows + num_frames : first_met],
+        integers[window, first_place : first_place + table],
+        ids[window, num_rows : 2 * num_rows],
+        integers[window, first_met : first_met + num_rows],
+        integers[window, first_met + num_rows : first_met + 2 * num_rows],
+        integers[window, first_met + 2 * num_rows : order],
+        integers[window, order:first_set_table],
+        integers[window, first_set_table:first_slot],
+        integers[window, first_slot:first_place],
     )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sizes_of_choice(num_rows: int, num_frames: int, num_agents: int) -> ChoiceSizes:
+    """Return the sizes for windows with so many rows in so many history frames, of which so many are chosen."""
+    table, set_tables = hash_table_size(num_rows), 2 * set_table_size(num_agents)
+    slots = slot_table_size(num_agents)
+    integers = 4 * num_rows + 2 * num_frames + num_agents + table + set_tables + slots
+    return ChoiceSizes(num_rows, num_frames, num_agents, table, set_tables, slots, integers)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -404,3 +509,67 @@ def write_frame(
         tracks.extents_m[window, slot, frame, 0] = agent.extent[0]
         tracks.extents_m[window, slot, frame, 1] = agent.extent[1]
         tracks.availabilities[window, slot, frame] = True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _meet_agents(item: int, arguments: Any) -> None:
+    """Write the rows of a history frame that may be chosen; the places of a frame start behind all rows before it."""
+    (first_window, max_distance_m, threshold), rows, of_windows, of_targets, of_sizes, memory = arguments
+    windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)
+    starts, stops = windows.starts, windows.stops
+    place, frame = item // sizes.frames, item % sizes.frames
+    window = first_window + place
+    of_window = _memory_of(place, memory, sizes)
+    for slot in range(frame, len(of_window.table), sizes.frames):
+        of_window.table[slot] = -1
+    first = min(_count_rows(starts[window, :frame], stops[window, :frame]), sizes.rows)
+    start = starts[window, frame]
+    stop = min(stops[window, frame], start + sizes.rows - first)
+    end = meet_agents(
+        rows,
+        (start, stop),
+        targets.centroids_m[window],
+        (max_distance_m, threshold),
+        (targets.has_tracks, targets.track_ids[window]),
+        first,
+        MetAgents(of_window.met_rows, of_window.met_ids, of_window.met_distances_m),
+    )
+    of_window.met_starts[frame], of_window.met_stops[frame] = first, end
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _count_rows(starts: Int64Array, stops: Int64Array) -> int:
+    """Return how many rows some frames have."""
+    num_rows = 0
+    for frame in range(len(starts)):
+        num_rows += stops[frame] - starts[frame]
+    return num_rows
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _choose_agents(item: int, arguments: Any) -> None:
+    """Choose the agents of a window."""
+    (first_window, is_by_distance), rows, of_sizes, memory, (types, track_ids) = arguments
+    window = first_window + item
+    choose_agents(
+        rows, is_by_distance, _memory_of(item, memory, ChoiceSizes(*of_sizes)), types[window], track_ids[window]
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_frames(item: int, arguments: Any) -> None:
+    """Write the chosen agents of a window in one frame, of the past or the future."""
+    (first_window, num_kept, num_frames), rows, of_windows, of_targets = arguments[:4]
+    of_sizes, memory, track_ids, past, future = arguments[4:]
+    windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)
+    place, frame = item // num_frames, item % num_frames
+    window = first_window + place
+    slots, pose = _memory_of(place, memory, sizes).slots, (targets.agent_from_world[window], targets.yaws_rad[window])
+    if frame < num_kept:
+        frame_rows = windows.starts[window, frame], windows.stops[window, frame]
+        write_frame(rows, frame_rows, slots, track_ids[window], pose, PoseArrays(*past), (window, frame))
+    else:
+        ahead = frame - num_kept
+        column = windows.num_history + ahead
+        frame_rows = windows.starts[window, column], windows.stops[window, column]
+        write_frame(rows, frame_rows, slots, track_ids[window], pose, PoseArrays(*future), (window, ahead))

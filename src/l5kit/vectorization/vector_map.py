@@ -2,18 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.configs.parameters import LaneParams
-from l5kit.data.map.bounds_grid import BoundsGrid
-from l5kit.data.map.lane_lights import LaneLights, LightArrays
+from l5kit.data.device_log import DeviceLog
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
+from l5kit.data.map.lane_lights import LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
+from l5kit.data.relative_poses import NewArray
 from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import Targets
+from l5kit.data.windows import TargetArrays, Targets, WindowArrays
+from l5kit.device.backend import Backend
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 
@@ -22,6 +25,13 @@ RowsOfPoints = tuple[Int64Array, Int64Array]
 
 NO_LIGHT = 4
 """State of a lane without a traffic light; 0 stands for a light without an active face, then come their colours."""
+
+
+_LINES = 3
+"""Of a lane: its left and its right boundary, and its midline."""
+
+_FAR = -1.0
+"""In place of a distance, of what is not near."""
 
 
 @dataclass(frozen=True)
@@ -87,46 +97,66 @@ class VectorMap:
         active = self.lights.find_active(tl_faces)
         if lane_rows is None:
             lane_rows = np.empty((len(targets), self.params.max_num_lanes), np.int64)
-        return self._lane_columns(targets, near, active, lane_rows) | self._crosswalk_columns(targets, near)
-
-    def _lane_columns(
-        self, targets: Targets, near: RowsOfPoints, active: RowsOfPoints, lane_rows: Int64Array
-    ) -> dict[str, NumericArray]:
-        num_windows, num_lanes, num_points = len(targets), self.params.max_num_lanes, self.midlines_m.shape[1]
-        boundaries_m = np.zeros((num_windows, num_lanes, 2, num_points, 3), np.float32)
-        midlines_m = np.zeros((num_windows, num_lanes, num_points, 3), np.float32)
-        boundary_availabilities = np.zeros(boundaries_m.shape[:-1], np.bool_)
-        midline_availabilities = np.zeros(midlines_m.shape[:-1], np.bool_)
-        _write_lanes(
+        found = self.polylines(np.zeros, len(targets))
+        _write_lanes_of_windows(
             near,
             targets.centroids_m,
             targets.agent_from_world,
             np.float32(self.params.max_retrieval_distance_m),
             (self.midlines_m, self.boundaries_m, self.has_light),
             active,
-            (self.lights.ranks, self.lights.lane_starts, self.lights.lane_rows),
-            (boundaries_m, midlines_m),
-            (boundary_availabilities, midline_availabilities),
+            tuple(self.lights.arrays),
+            tuple(found),
             lane_rows,
         )
-        return {
-            "lanes": boundaries_m.reshape(num_windows, 2 * num_lanes, num_points, 3),
-            "lanes_availabilities": boundary_availabilities.reshape(num_windows, 2 * num_lanes, num_points),
-            "lanes_mid": midlines_m,
-            "lanes_mid_availabilities": midline_availabilities,
-        }
-
-    def _crosswalk_columns(self, targets: Targets, near: RowsOfPoints) -> dict[str, NumericArray]:
-        shape = len(targets), self.params.max_num_crosswalks, self.params.max_points_per_crosswalk
-        crosswalks_m, availabilities = np.zeros((*shape, 3), np.float32), np.zeros(shape, np.bool_)
-        _write_crosswalks(
+        _write_crosswalks_of_windows(
             near,
             len(self.midlines_m),
             targets.agent_from_world,
             (self.crosswalks_m, self.crosswalk_starts),
-            (crosswalks_m, availabilities),
+            (found.crosswalks, found.crosswalks_availabilities),
         )
-        return {"crosswalks": crosswalks_m, "crosswalks_availabilities": availabilities}
+        return found._asdict()
+
+    def polylines(self, zeros: NewArray, num_windows: int) -> "MapPolylines":
+        """Return polylines of so many windows to be written, in arrays that ``zeros`` makes."""
+        params, num_points = self.params, int(self.midlines_m.shape[1])
+        boundaries = num_windows, 2 * params.max_num_lanes, num_points
+        lanes = num_windows, params.max_num_lanes, num_points
+        crosswalks = num_windows, params.max_num_crosswalks, params.max_points_per_crosswalk
+        return MapPolylines(
+            zeros((*boundaries, 3), np.float32),
+            zeros(boundaries, np.bool_),
+            zeros((*lanes, 3), np.float32),
+            zeros(lanes, np.bool_),
+            zeros((*crosswalks, 3), np.float32),
+            zeros(crosswalks, np.bool_),
+        )
+
+    @property
+    def bytes_per_window(self) -> int:
+        """Memory that a window takes while the map around it is found on a device."""
+        return 8 * max(self.grid.most_in_cell, 1) + 12 * self.params.max_num_lanes + 4 * self.params.max_num_crosswalks
+
+
+class MapPolylines(NamedTuple):
+    """The map around the targets of B windows, as in a sample, of NumPy or of a device.
+
+    Attributes:
+        lanes: Left and right boundary of each lane in turn, (B, 2 L, P, 3) float32.
+        lanes_availabilities: (B, 2 L, P) bool.
+        lanes_mid: (B, L, P, 3) float32.
+        lanes_mid_availabilities: (B, L, P) bool.
+        crosswalks: (B, X, Q, 3) float32.
+        crosswalks_availabilities: (B, X, Q) bool.
+    """
+
+    lanes: Float32Array
+    lanes_availabilities: BoolArray
+    lanes_mid: Float32Array
+    lanes_mid_availabilities: BoolArray
+    crosswalks: Float32Array
+    crosswalks_availabilities: BoolArray
 
 
 class _Lanes(NamedTuple):
@@ -137,8 +167,110 @@ class _Lanes(NamedTuple):
     has_light: BoolArray
 
 
+class SentMap(NamedTuple):
+    """A :class:`VectorMap` on a device, as kernels take it.
+
+    Attributes:
+        grid: Finds what is near.
+        lights: Finds the lanes that faces control.
+        lanes: Their lines.
+        crosswalks_m: Vertices of crosswalks.
+        crosswalk_starts: First vertex of each, and the end of the last one.
+        most_in_cell: Rows of a cell of the grid, at most, and at least 1.
+        params: How much of the map is in a sample.
+    """
+
+    grid: GridArrays
+    lights: LightArrays
+    lanes: _Lanes
+    crosswalks_m: Float64Array
+    crosswalk_starts: Int64Array
+    most_in_cell: int
+    params: LaneParams
+
+
+def send_map(vector_map: VectorMap, backend: Backend) -> SentMap:
+    """Return a map on a device."""
+    lanes = _Lanes(vector_map.midlines_m, vector_map.boundaries_m, vector_map.has_light)
+    crosswalks_m, crosswalk_starts = backend.upload([vector_map.crosswalks_m, vector_map.crosswalk_starts])
+    return SentMap(
+        backend.upload_tuple(vector_map.grid.arrays),
+        backend.upload_tuple(vector_map.lights.arrays),
+        backend.upload_tuple(lanes),
+        crosswalks_m,
+        crosswalk_starts,
+        max(vector_map.grid.most_in_cell, 1),
+        vector_map.params,
+    )
+
+
+def write_map_on_device(
+    sent: SentMap,
+    log: DeviceLog,
+    windows: WindowArrays,
+    targets: TargetArrays,
+    found: MapPolylines,
+    *,
+    part: tuple[int, int],
+) -> None:
+    """Write the map around the targets of some windows, as on the processor.
+
+    Args:
+        sent: The map, on the device of the log.
+        log: The log that the windows are of.
+        windows: B windows.
+        targets: Whom they are about.
+        found: Where to write; zeros yet.
+        part: First and end window.
+    """
+    backend, first, num_windows = log.backend, part[0], part[1] - part[0]
+    num_lanes, num_crosswalks = sent.params.max_num_lanes, sent.params.max_num_crosswalks
+    radius_m = np.float32(sent.params.max_retrieval_distance_m)
+    near_m = backend.empty((num_windows, sent.most_in_cell), np.float64)
+    distances_m = backend.empty((num_windows, num_lanes), np.float64)
+    chosen = backend.empty((num_windows, num_lanes + num_crosswalks), np.int32)
+    backend.run(
+        _measure,
+        num_windows * sent.most_in_cell,
+        (first, sent.most_in_cell),
+        targets.centroids_m,
+        sent.grid,
+        sent.lanes.midlines_m,
+        near_m,
+    )
+    backend.run(
+        _choose,
+        num_windows,
+        (first, num_lanes, num_crosswalks, int(sent.lanes.midlines_m.shape[0])),
+        targets.centroids_m,
+        sent.grid,
+        near_m,
+        (chosen, distances_m),
+    )
+    backend.run(
+        _write_lanes,
+        num_windows * num_lanes * _LINES,
+        (first, num_lanes, radius_m),
+        chosen,
+        targets.agent_from_world,
+        sent.lanes,
+        sent.lights,
+        (log.faces, windows.face_bounds),
+        found,
+    )
+    backend.run(
+        _write_crosswalks,
+        num_windows * num_crosswalks,
+        (first, num_lanes, num_crosswalks),
+        chosen,
+        targets.agent_from_world,
+        (sent.crosswalks_m, sent.crosswalk_starts),
+        (found.crosswalks, found.crosswalks_availabilities),
+    )
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_lanes(
+def _write_lanes_of_windows(
     near: RowsOfPoints,
     centroids_m: Float64Array,
     agent_from_world: Float64Array,
@@ -146,47 +278,41 @@ def _write_lanes(
     lane_arrays: tuple[NumericArray, ...],
     active: RowsOfPoints,
     light_arrays: tuple[Int64Array, ...],
-    polylines_m: tuple[Float32Array, Float32Array],
-    availabilities: tuple[BoolArray, BoolArray],
+    polylines: tuple[NumericArray, ...],
     lane_rows: Int64Array,
 ) -> None:
     """Write the lanes nearest to each target with the states of their lights, and their rows in the map.
 
     The tuples hold fields of :class:`VectorMap`, what :meth:`LaneLights.find_active` returns, fields of
-    :class:`LaneLights`, and the arrays for boundaries and midlines.
+    :class:`LaneLights`, and those of :class:`MapPolylines`.
     """
     rows, row_starts = near
-    midlines_m, boundaries_m, has_light = _Lanes(*lane_arrays)
+    lanes, polylines_found = _Lanes(*lane_arrays), MapPolylines(*polylines)
     lights = LightArrays(*light_arrays)
     faces, face_starts = active
-    states = np.zeros(len(midlines_m), np.int64)
-    nearest = np.empty(polylines_m[1].shape[1], np.int64)
+    states = np.zeros(len(lanes.midlines_m), np.int64)
+    nearest = np.empty(lane_rows.shape[1], np.int64)
     distances_m = np.empty(len(nearest), np.float64)
     for window in range(len(centroids_m)):
         found = rows[row_starts[window] : row_starts[window + 1]]
-        num_lanes = _find_nearest(found, midlines_m, centroids_m[window], nearest, distances_m)
+        num_lanes = _find_nearest(found, lanes.midlines_m, centroids_m[window], nearest, distances_m)
         lane_rows[window, :num_lanes] = nearest[:num_lanes]
         lane_rows[window, num_lanes:] = -1
         window_faces = faces[face_starts[window] : face_starts[window + 1]]
         set_states(window_faces, lights, states, is_on=True)
         for i in range(num_lanes):
             lane = nearest[i]
-            state = states[lane] if has_light[lane] else NO_LIGHT
-            for side in range(2):
-                write_line(
-                    boundaries_m[lane, side],
+            state = states[lane] if lanes.has_light[lane] else NO_LIGHT
+            for line in range(_LINES):
+                _write_lane(
+                    lanes,
+                    lane,
+                    line,
                     agent_from_world[window],
-                    (radius_m, np.float32(0)),
-                    polylines_m[0][window, i, side],
-                    availabilities[0][window, i, side],
+                    (radius_m, np.float32(state)),
+                    polylines_found,
+                    (window, i),
                 )
-            write_line(
-                midlines_m[lane],
-                agent_from_world[window],
-                (radius_m, np.float32(state)),
-                polylines_m[1][window, i],
-                availabilities[1][window, i],
-            )
         set_states(window_faces, lights, states, is_on=False)
 
 
@@ -245,6 +371,36 @@ def set_states(faces: Int64Array, lights: LightArrays, states: Int64Array, is_on
             states[lane] = max(states[lane], ranks[face]) if is_on else 0
 
 
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _write_lane(
+    lanes: _Lanes,
+    lane: int,
+    line: int,
+    agent_from_world: Float64Array,
+    radius_and_state: tuple[np.float32, np.float32],
+    found: MapPolylines,
+    place: tuple[int, int],
+) -> None:
+    """Write the left (0) or right (1) boundary or the midline (2) of a lane to a place, window and slot."""
+    window, slot = place
+    if line < 2:
+        write_line(
+            lanes.boundaries_m[lane, line],
+            agent_from_world,
+            (radius_and_state[0], np.float32(0)),
+            found.lanes[window, 2 * slot + line],
+            found.lanes_availabilities[window, 2 * slot + line],
+        )
+    else:
+        write_line(
+            lanes.midlines_m[lane],
+            agent_from_world,
+            radius_and_state,
+            found.lanes_mid[window, slot],
+            found.lanes_mid_availabilities[window, slot],
+        )
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def write_line(
     line_m: Float64Array,
@@ -263,7 +419,7 @@ def write_line(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_crosswalks(
+def _write_crosswalks_of_windows(
     near: RowsOfPoints,
     first_row: int,
     agent_from_world: Float64Array,
@@ -301,3 +457,82 @@ def write_polygon(
         x, y = transform_xy(agent_from_world, vertices_m[i, 0], vertices_m[i, 1])
         polygon_m[i, 0], polygon_m[i, 1] = x, y
         availabilities[i] = True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _measure(item: int, arguments: Any) -> None:
+    """Write how far one of the rows of a target's cell is away, 0 for a crosswalk that is near."""
+    (first_window, most_in_cell), centroids_m, of_grid, midlines_m, near_m = arguments
+    grid = GridArrays(*of_grid)
+    place, in_cell = item // most_in_cell, item % most_in_cell
+    centroid_m = centroids_m[first_window + place]
+    first, end = _slots_near(centroid_m, grid)
+    distance_m = _FAR
+    if first + in_cell < end:
+        row = grid.cell_rows[first + in_cell]
+        if is_near(centroid_m[0], centroid_m[1], grid.bounds_m, row, grid.radius_m):
+            distance_m = distance_of(row, midlines_m, centroid_m) if row < len(midlines_m) else 0.0
+    near_m[place, in_cell] = distance_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _slots_near(centroid_m: Float64Array, grid: GridArrays) -> tuple[int, int]:
+    """Return first and end slot of the cell of a point (2,)."""
+    x_m, y_m = centroid_m[0], centroid_m[1]
+    return slots_of_cell(x_m, y_m, grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _choose(item: int, arguments: Any) -> None:
+    """Write the nearest lanes and the first crosswalks of a window, -1 where there are no more."""
+    (first_window, num_lanes, num_crosswalks, first_crosswalk), centroids_m, of_grid = arguments[:3]
+    near_m, (chosen, distances_m) = arguments[3:]
+    grid = GridArrays(*of_grid)
+    first, end = _slots_near(centroids_m[first_window + item], grid)
+    lanes, crosswalks = chosen[item, :num_lanes], chosen[item, num_lanes:]
+    num_near_lanes = num_near_crosswalks = 0
+    for slot in range(first, end):
+        distance_m, row = near_m[item, slot - first], grid.cell_rows[slot]
+        if distance_m < 0:
+            continue
+        if row < first_crosswalk:
+            num_near_lanes = keep_nearest(row, distance_m, num_near_lanes, lanes, distances_m[item])
+        elif num_near_crosswalks < num_crosswalks:
+            crosswalks[num_near_crosswalks] = row - first_crosswalk
+            num_near_crosswalks += 1
+    lanes[num_near_lanes:] = -1
+    crosswalks[num_near_crosswalks:] = -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_lanes(item: int, arguments: Any) -> None:
+    """Write the left or right boundary or the midline of one of the lanes of a window."""
+    (first_window, num_lanes, radius_m), chosen, agent_from_world, of_lanes, lights, faces, found = arguments
+    lanes = _Lanes(*of_lanes)
+    line, slot, place = item % _LINES, item // _LINES % num_lanes, item // _LINES // num_lanes
+    window, lane = first_window + place, chosen[place, slot]
+    if lane < 0:
+        return
+    state: Any = np.int64(0)
+    if line == _LINES - 1:
+        state = rank_of_lane(lane, faces[1][window], faces[0], lights) if lanes.has_light[lane] else NO_LIGHT
+    pose, radius_and_state = agent_from_world[window], (radius_m, np.float32(state))
+    _write_lane(lanes, lane, line, pose, radius_and_state, MapPolylines(*found), (window, slot))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_crosswalks(item: int, arguments: Any) -> None:
+    """Write one of the crosswalks of a window."""
+    (first_window, num_lanes, num_crosswalks), chosen, agent_from_world, crosswalks, found = arguments
+    vertices_m, starts = crosswalks
+    polygons_m, availabilities = found
+    place, slot = item // num_crosswalks, item % num_crosswalks
+    window, crosswalk = first_window + place, chosen[place, num_lanes + slot]
+    if crosswalk < 0:
+        return
+    write_polygon(
+        vertices_m[starts[crosswalk] : starts[crosswalk + 1]],
+        agent_from_world[window],
+        polygons_m[window, slot],
+        availabilities[window, slot],
+    )

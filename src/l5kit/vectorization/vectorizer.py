@@ -4,24 +4,34 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Final, Self
 
 import numpy as np
 
 from l5kit._overriding import overrides
 from l5kit._types import BoolArray, Config, Float32Array, FloatArray, NumericArray, RecordArray
 from l5kit.configs.parameters import VectorizerParams
+from l5kit.data.device_log import DeviceLog
 from l5kit.data.map.api import MapAPI
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
-from l5kit.data.relative_poses import RelativePoses
+from l5kit.data.relative_poses import NewArray, RelativePoses
 from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import SeenTargets, Targets, Windows
+from l5kit.data.windows import SeenTargets, TargetArrays, Targets, WindowArrays, Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.lanes.route_map import RouteMap, build_route_map
-from l5kit.vectorization.other_agents import AgentChoice, OtherAgents, write_other_agents
+from l5kit.vectorization.other_agents import (
+    AgentChoice,
+    OtherAgents,
+    sizes_of_choice,
+    write_on_device,
+    write_other_agents,
+)
 from l5kit.vectorization.route_columns import RouteColumns, agents_by_route
-from l5kit.vectorization.vector_map import VectorMap
+from l5kit.vectorization.vector_map import SentMap, VectorMap, write_map_on_device
+
+_MOST_BYTES: Final = 512 * 2**20
+"""Memory of the kernels of a device at most; larger batches are made in parts."""
 
 
 class Vectorizer:
@@ -210,24 +220,14 @@ class Vectorizer:
             CorruptedDataError: An agent around a target has a track id that no sample holds.
         """
         self.require_frames(windows.num_history, windows.num_future)
-        if not len(windows) == len(targets) == len(past.availabilities):
-            raise InvalidArgumentError(
-                f"windows, targets and past must be as many, got {len(windows)}, {len(targets)} and "
-                f"{len(past.availabilities)}"
-            )
-        agents = self._find_agents(windows, targets)
+        _require_as_many(len(windows), len(targets), past)
+        choice, num_kept = self.agent_choice, self._num_kept(windows.num_history)
+        agents = self._no_agents(np.zeros, len(windows), choice.max_agents)
+        write_other_agents(windows, targets, choice, agents, num_kept=num_kept)
         lane_rows = np.empty((len(windows), self._lane_params.max_num_lanes), np.int64)
-        columns: dict[str, NumericArray] = {
-            **_track_columns("all_other_agents_history", agents.past),
-            **_track_columns("all_other_agents_future", agents.future),
-            "all_other_agents_types": agents.types,
-            "all_other_agents_track_ids": as_sample_track_ids(agents.track_ids),
-            "agent_trajectory_polyline": _polylines(past),
-            "agent_polyline_availability": past.availabilities.astype(np.bool_),
-            "other_agents_polyline": _polylines(agents.past),
-            "other_agents_polyline_availability": agents.past.availabilities.copy(),
-            **self._map.columns(targets, windows.tl_faces, lane_rows),
-        }
+        columns: dict[str, NumericArray] = _agent_columns(past, agents, np)
+        columns["all_other_agents_track_ids"] = as_sample_track_ids(agents.track_ids)
+        columns |= self._map.columns(targets, windows.tl_faces, lane_rows)
         if self._route_params is not None and self.route_map is not None:
             maker = RouteColumns(self._route_params, self.route_map, self._map.lights)
             is_there = agents.past.availabilities[:, :, 0].copy()
@@ -236,16 +236,75 @@ class Vectorizer:
                 columns |= agents_by_route(columns)
         return columns
 
-    def _find_agents(self, windows: Windows, targets: Targets) -> OtherAgents:
-        choice, num_kept = self.agent_choice, min(self.history_num_frames_agents + 1, windows.num_history)
-        found = OtherAgents.of_none(
-            len(windows),
-            self.other_agents_num,
-            num_history=self.history_num_frames_max + 1,
-            num_future=self.future_num_frames,
+    @property
+    def runs_on_devices(self) -> bool:
+        """Whether :meth:`vectorize_on_device` can be used: it knows no routes and no methods of subclasses."""
+        return (
+            type(self) is Vectorizer
+            and not self.has_route
+            and not overrides(self, "vectorize", "vectorize_windows", base=Vectorizer)
         )
-        write_other_agents(windows, targets, choice, found, num_kept=num_kept)
-        return found
+
+    def vectorize_on_device(
+        self,
+        sent_map: SentMap,
+        log: DeviceLog,
+        windows: WindowArrays,
+        targets: TargetArrays,
+        past: RelativePoses,
+        *,
+        most_rows: int,
+    ) -> dict[str, Any]:
+        """Return what is around the targets of B windows that lie on a device; several threads may do so at once.
+
+        Args:
+            sent_map: :attr:`vector_map` on the device.
+            log: The log that the windows are of.
+            windows: B windows of at most h + 1 history and F future frames.
+            targets: Whom they are about.
+            past: Where the targets were, as seen from where they are: tensors.
+            most_rows: How many agents the history frames of a window have at most, together. Those beyond would be
+                overlooked.
+
+        Returns:
+            One tensor for each key of :meth:`vectorize_windows`, of the same shape and type. A track id of 2**63 or
+            more, which no sample holds and the processor refuses, comes out negative; for logs that have such,
+            ``DeviceLog.has_large_ids`` is true.
+
+        Raises:
+            IndexError: There are more than h + 1 history frames or F future frames.
+            InvalidArgumentError: Windows, targets and past differ in number, or this is no vectorizer for devices.
+        """
+        import torch
+
+        if not self.runs_on_devices:
+            raise InvalidArgumentError(
+                f"{self!r} has methods of its own or routes, which devices do not know; make its samples on the "
+                "processor"
+            )
+        backend, (num_windows, num_frames) = log.backend, map(int, windows.is_there.shape)
+        self.require_frames(windows.num_history, num_frames - windows.num_history)
+        _require_as_many(num_windows, targets.yaws_rad.shape[0], past)
+        choice, num_kept = self.agent_choice, self._num_kept(windows.num_history)
+        sizes = sizes_of_choice(max(most_rows, 1), windows.num_history, choice.max_agents)
+        agents = self._no_agents(backend.zeros, num_windows, choice.max_agents)
+        polylines = self._map.polylines(backend.zeros, num_windows)
+        num_at_once = max(_MOST_BYTES // (sizes.num_bytes + self._map.bytes_per_window), 1)
+        for first in range(0, num_windows, num_at_once):
+            part = first, min(first + num_at_once, num_windows)
+            write_on_device(log, windows, targets, choice, agents, num_kept=num_kept, sizes=sizes, part=part)
+            write_map_on_device(sent_map, log, windows, targets, polylines, part=part)
+        polylines_there = {key: backend.tensor(array) for key, array in polylines._asdict().items()}
+        return _agent_columns(past, agents.mapped(backend.tensor), torch) | polylines_there
+
+    def _no_agents(self, zeros: NewArray, num_windows: int, num_agents: int) -> OtherAgents:
+        """Return windows without other agents, in arrays that ``zeros`` makes."""
+        num_history, num_future = self.history_num_frames_max + 1, self.future_num_frames
+        return OtherAgents.of_none(zeros, num_windows, num_agents, num_history=num_history, num_future=num_future)
+
+    def _num_kept(self, num_history: int) -> int:
+        """Return how many of the history frames of windows other agents are kept in."""
+        return min(self.history_num_frames_agents + 1, num_history)
 
     def require_frames(self, num_history: int, num_future: int) -> None:
         """Refuse windows that have more frames than samples.
@@ -271,6 +330,29 @@ class Vectorizer:
         return {name: value for name, value in vars(self).items() if name not in ("_map", "route_map")}
 
 
+def _require_as_many(num_windows: int, num_targets: int, past: RelativePoses) -> None:
+    """Refuse windows, targets and pasts of different numbers."""
+    num_past = int(past.availabilities.shape[0])
+    if not num_windows == num_targets == num_past:
+        raise InvalidArgumentError(
+            f"windows, targets and past must be as many, got {num_windows}, {num_targets} and {num_past}"
+        )
+
+
+def _agent_columns(past: RelativePoses, agents: OtherAgents, arrays: Any) -> dict[str, Any]:
+    """Return what samples have of targets and other agents, by ``numpy`` or ``torch`` as the module of arrays."""
+    return {
+        **_track_columns("all_other_agents_history", agents.past),
+        **_track_columns("all_other_agents_future", agents.future),
+        "all_other_agents_types": agents.types,
+        "all_other_agents_track_ids": agents.track_ids,
+        "agent_trajectory_polyline": arrays.concatenate([past.positions_m, past.yaws_rad], axis=-1),
+        "agent_polyline_availability": past.flags,
+        "other_agents_polyline": arrays.concatenate([agents.past.positions_m, agents.past.yaws_rad], axis=-1),
+        "other_agents_polyline_availability": agents.past.flags,
+    }
+
+
 def _track_columns(prefix: str, tracks: RelativePoses) -> dict[str, NumericArray]:
     return {
         f"{prefix}_positions": tracks.positions_m,
@@ -278,11 +360,6 @@ def _track_columns(prefix: str, tracks: RelativePoses) -> dict[str, NumericArray
         f"{prefix}_extents": tracks.extents_m,
         f"{prefix}_availability": tracks.availabilities,
     }
-
-
-def _polylines(poses: RelativePoses) -> Float32Array:
-    """Return x, y and heading, (..., 3)."""
-    return np.concatenate([poses.positions_m, poses.yaws_rad], axis=-1, dtype=np.float32)
 
 
 def _read_only(rows: WindowRows) -> WindowRows:

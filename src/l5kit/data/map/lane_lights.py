@@ -57,6 +57,11 @@ class LaneLights(ReadOnlyArrays):
             np.concatenate([np.empty(0, np.int64), *lanes]),
         )
 
+    @property
+    def arrays(self) -> "LightArrays":
+        """What kernels ask for."""
+        return LightArrays(self.ranks, self.lane_starts, self.lane_rows)
+
     def id_of(self, face: int) -> str:
         """Return the id of a face."""
         return "".join(map(chr, self.face_ids[face].tolist())).rstrip("\0")

@@ -1,6 +1,7 @@
 """Read-ahead of remote arrays: the chunks that a sample or a batch needs are asked for at the same time."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,13 +10,21 @@ from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.remote_chunks import NUM_READ_AHEAD, fetch_files, is_decoded_here
 
 
-def read_ahead(wanted: Sequence[tuple[Records, Int64Array, Int64Array]]) -> None:
+class RowRanges(NamedTuple):
+    """Ranges of rows of an array, within it: first row and end row of each, of any shape."""
+
+    array: Records
+    starts: Int64Array
+    stops: Int64Array
+
+
+def read_ahead(wanted: Sequence[RowRanges]) -> None:
     """Read the chunks of ranges of rows of several arrays, so that they are kept when the rows are asked for.
 
     Nothing happens for arrays that are not remote, for chunks that are kept, and where there would be no room.
 
     Args:
-        wanted: For each array first row and end row of its ranges, of any shape, within the array.
+        wanted: The ranges of each array.
 
     Raises:
         CorruptedDataError: A chunk cannot be decoded.

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -273,11 +273,11 @@ def _mark_rows(
         frames[AGENT_INTERVAL] - first_row,
         read_only_field(frames, "ego_translation"),
         (slots, num_slots),
-        (
-            read_only_field(agents, "label_probabilities"),
-            read_only_field(agents, "centroid"),
-            read_only_field(agents, "yaw"),
-            read_only_field(agents, "extent"),
+        _AgentFields(
+            probabilities=read_only_field(agents, "label_probabilities"),
+            centroids_m=read_only_field(agents, "centroid"),
+            yaws_rad=read_only_field(agents, "yaw"),
+            extents_m=read_only_field(agents, "extent"),
         ),
         (
             np.float32(thresholds.probability),
@@ -303,21 +303,29 @@ def _track_slots(track_ids: NumericArray) -> tuple[Int64Array, int]:
     return slots.astype(np.int64), len(unique_ids)
 
 
+class _AgentFields(NamedTuple):
+    """Fields of the records of N agents, as ``AGENT_DTYPE`` has them."""
+
+    probabilities: Float32Array
+    centroids_m: Float64Array
+    yaws_rad: Float32Array
+    extents_m: Float32Array
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _mark_rows_kernel(
     intervals: Int64Array,
     ego_translations_m: Float64Array,
     tracks: tuple[Int64Array, int],
-    agents: tuple[Float32Array, Float64Array, Float32Array, Float32Array],
+    agents: _AgentFields,
     thresholds: tuple[np.float32, float, float, float],
     counts: UInt32Array,
     verdicts: UInt8Array,
 ) -> None:
     """Write the counts (N, 2) and verdicts (N,) of the rows of consecutive frames.
 
-    ``tracks`` are the number of the track of each row, and how many numbers there are; ``agents`` the fields of the
-    rows: probabilities, centroids, headings and extents; ``thresholds`` those of :class:`MaskThresholds`: probability,
-    distance to the AV in metres, change of heading in degrees, ratio of areas.
+    ``tracks`` are the number of the track of each row, and how many numbers there are; ``thresholds`` those of
+    :class:`MaskThresholds`: probability, distance to the AV in metres, change of heading in degrees, ratio of areas.
     """
     slots, num_slots = tracks
     probabilities, centroids_m, yaws_rad, extents_m = agents

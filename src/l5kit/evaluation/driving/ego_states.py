@@ -1,6 +1,7 @@
 """States of the AV in the frames of several scenes: what scores of driving look at."""
 
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box import REAR_AXLE_SHARE
 
-__all__ = ["EgoBody", "EgoStates"]
+__all__ = ["EgoArrays", "EgoBody", "EgoStates"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,15 @@ class EgoBody:
     def of_extent(cls, length_m: float = EGO_EXTENT_LENGTH, width_m: float = EGO_EXTENT_WIDTH) -> "EgoBody":
         """Return a body whose rear axle is where that of a usual car of this length is."""
         return cls(length_m, width_m, REAR_AXLE_SHARE * length_m)
+
+
+class EgoArrays(NamedTuple):
+    """The AV in S scenes of up to F frames, as kernels take it; fields as in :class:`EgoStates`."""
+
+    times_s: Float64Array
+    num_frames: Int64Array
+    boxes: Float64Array
+    speeds_mps: Float64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +91,11 @@ class EgoStates(ReadOnlyArrays):
                     f"EgoStates: {int(is_broken.sum())} values of {name} are not finite in frames that are there; "
                     "leave such scenes out"
                 )
+
+    @property
+    def arrays(self) -> EgoArrays:
+        """The states as kernels take them."""
+        return EgoArrays(self.timestamps_s, self.num_frames, self.boxes, self.speeds_mps)
 
     @property
     def num_scenes(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -19,8 +20,7 @@ __all__ = ["AgentColumns", "join_road_users"]
 _NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
+class _Rows(NamedTuple):
     """Columns that road users are written into."""
 
     tracks: Int64Array
@@ -29,14 +29,21 @@ class _Rows:
     boxes: Float64Array
     velocities_mps: Float64Array
 
-    @property
-    def columns(self) -> tuple[NumericArray, ...]:
-        return self.tracks, self.groups, self.labels, self.boxes, self.velocities_mps
-
     def cut(self, begin: int, end: int | None) -> "_Rows":
         """Return some of the rows, views."""
-        rows = slice(begin, end)
-        return _Rows(*(column[rows] for column in self.columns))
+        columns: tuple[NumericArray, ...] = self
+        return _Rows(*(column[begin:end] for column in columns))
+
+
+class _Records(NamedTuple):
+    """Columns of agents, of any stride; fields as in :class:`AgentColumns`."""
+
+    track_ids: NumericArray
+    centroids_m: NumericArray
+    yaws_rad: NumericArray
+    extents_m: NumericArray
+    velocities_mps: NumericArray
+    label_probabilities: NumericArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,14 +152,10 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
     track_ids, stands = np.empty(size, np.uint64), np.empty(size, np.bool_)
     _read_rows(
         (scene.firsts, scene.counts),
-        (as_read_only(scene.track_ids), as_read_only(scene.centroids_m), as_read_only(scene.yaws_rad)),
-        (as_read_only(scene.extents_m), as_read_only(scene.velocities_mps), as_read_only(scene.label_probabilities)),
+        _Records(*(as_read_only(getattr(scene, name)) for name in _Records._fields)),
         (groups_of_labels(), float(np.float32(threshold)), include_unknown),
         track_ids,
-        rows.groups,
-        rows.labels,
-        rows.boxes,
-        rows.velocities_mps,
+        rows,
         stands,
     )
     rows.tracks[:] = number_tracks(track_ids)[1]
@@ -166,7 +169,7 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
     counts = ends[first_rows + scene.counts] - ends[first_rows]
     num_used = int(ends[-1])
     if num_used < size:
-        for column in rows.columns:
+        for column in rows:
             column[:num_used] = column[is_used]
     return counts, num_used
 
@@ -174,31 +177,29 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
 @njit(nogil=True, cache=True, error_model="numpy")
 def _read_rows(
     frames: tuple[Int64Array, Int64Array],
-    poses: tuple[NumericArray, NumericArray, NumericArray],
-    others: tuple[NumericArray, NumericArray, NumericArray],
+    agents: _Records,
     classes: tuple[Int64Array, float, bool],
     track_ids: UInt64Array,
-    groups: Int64Array,
-    labels: Int64Array,
-    boxes: Float64Array,
-    velocities_mps: Float64Array,
+    rows: _Rows,
     stands: BoolArray,
 ) -> None:
     """Write the agents of frames, one after the other; ``stands`` marks those that need a velocity of differences."""
-    (firsts, counts), (ids, centroids_m, yaws_rad), (extents_m, velocities, probabilities) = frames, poses, others
+    (firsts, counts), boxes = frames, rows.boxes
+    centroids_m, extents_m, velocities_mps = agents.centroids_m, agents.extents_m, agents.velocities_mps
     group_of_label, threshold, include_unknown = classes
     place = 0
     for frame in range(len(firsts)):
         for row in range(firsts[frame], firsts[frame] + counts[frame]):
-            label, is_hidden = label_of_row(row, probabilities, extents_m, threshold)
+            label, is_hidden = label_of_row(row, agents.label_probabilities, extents_m, threshold)
             group = group_of_label[label] if label >= 0 else _NONE
-            labels[place] = label
+            rows.labels[place] = label
             is_other = include_unknown and group == _NONE
-            groups[place] = _OTHER if is_other and not is_hidden else group
-            track_ids[place] = ids[row]
-            boxes[place, 0], boxes[place, 1], boxes[place, 2] = centroids_m[row, 0], centroids_m[row, 1], yaws_rad[row]
+            rows.groups[place] = _OTHER if is_other and not is_hidden else group
+            track_ids[place] = agents.track_ids[row]
+            boxes[place, 0], boxes[place, 1] = centroids_m[row, 0], centroids_m[row, 1]
+            boxes[place, 2] = agents.yaws_rad[row]
             boxes[place, 3], boxes[place, 4] = extents_m[row, 0], extents_m[row, 1]
-            velocities_mps[place, 0] = 0.0 if is_other else velocities[row, 0]
-            velocities_mps[place, 1] = 0.0 if is_other else velocities[row, 1]
-            stands[place] = velocities[row, 0] == 0 and velocities[row, 1] == 0 and not is_other
+            for axis in range(2):
+                rows.velocities_mps[place, axis] = 0.0 if is_other else velocities_mps[row, axis]
+            stands[place] = velocities_mps[row, 0] == 0 and velocities_mps[row, 1] == 0 and not is_other
             place += 1

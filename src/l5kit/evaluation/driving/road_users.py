@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -12,7 +13,15 @@ from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["RoadUserGroup", "RoadUsers", "classify_rows", "group_of_row", "groups_of_labels", "label_of_row"]
+__all__ = [
+    "RoadUserArrays",
+    "RoadUserGroup",
+    "RoadUsers",
+    "classify_rows",
+    "group_of_row",
+    "groups_of_labels",
+    "label_of_row",
+]
 
 _VEHICLES = ("CAR", "VAN", "TRAM", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE")
 _VULNERABLE = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST", "PEDESTRIAN")
@@ -33,6 +42,16 @@ class RoadUserGroup(IntEnum):
 
 
 _NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
+
+
+class RoadUserArrays(NamedTuple):
+    """N rows of road users, as kernels take them; fields as in :class:`RoadUsers`."""
+
+    starts: Int64Array
+    tracks: Int64Array
+    groups: Int64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +105,11 @@ class RoadUsers(ReadOnlyArrays):
 
     def __len__(self) -> int:
         return len(self.tracks)
+
+    @property
+    def arrays(self) -> RoadUserArrays:
+        """The rows as kernels take them."""
+        return RoadUserArrays(self.starts, self.tracks, self.groups, self.boxes, self.velocities_mps)
 
     @property
     def num_tracks(self) -> int:

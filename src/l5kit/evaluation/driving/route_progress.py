@@ -1,6 +1,7 @@
 """Progress of the AV along the route of the expert, the lanes that the log drove."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -121,8 +122,7 @@ def find_progress(
         states.positions_m,
         states.num_frames,
         parents,
-        (routes.part_starts, routes.parents, routes.line_starts),
-        (routes.points_m, routes.arc_lengths_m),
+        _Routes(routes.part_starts, routes.parents, routes.line_starts, routes.points_m, routes.arc_lengths_m),
         along_m,
     )
     progress_m = np.zeros(states.is_there.shape)
@@ -177,24 +177,31 @@ def _lengths_along(points_m: Float64Array, line_starts: Int64Array, route_starts
     return lengths_m
 
 
+class _Routes(NamedTuple):
+    """Routes as kernels take them; fields as in :class:`ExpertRoutes`."""
+
+    part_starts: Int64Array
+    parents: Int64Array
+    line_starts: Int64Array
+    points_m: Float64Array
+    arc_lengths_m: Float64Array
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_places_on_routes(
     positions_m: Float64Array,
     num_frames: Int64Array,
     parents: Int64Array,
-    parts: tuple[Int64Array, Int64Array, Int64Array],
-    lines: tuple[Float64Array, Float64Array],
+    routes: _Routes,
     along_m: Float64Array,
 ) -> None:
     """Write the length of the route up to the AV in the frames in which it is on the route."""
-    part_starts, part_parents, line_starts = parts
-    points_m, arc_lengths_m = lines
     for scene in range(len(num_frames)):
-        present, end = part_starts[scene], part_starts[scene + 1]
+        present, end = routes.part_starts[scene], routes.part_starts[scene + 1]
         last_part, last_frame = -1, 0
         for frame in range(num_frames[scene]):
             part = present
-            while part < end and part_parents[part] != parents[scene, frame]:
+            while part < end and routes.parents[part] != parents[scene, frame]:
                 part += 1
             if part == end:
                 continue
@@ -202,6 +209,7 @@ def _write_places_on_routes(
             here, there = positions_m[scene, frame], positions_m[scene, last_frame]
             reach_m = _REACH_M + _REACH_PER_M * np.hypot(here[0] - there[0], here[1] - there[1])
             before_m = along_m[scene, last_frame] if part == last_part else np.nan
-            line = slice(line_starts[part], line_starts[part + 1])
-            along_m[scene, frame] = project_onward(points_m[line], arc_lengths_m[line], here, before_m, reach_m)
+            line = slice(routes.line_starts[part], routes.line_starts[part + 1])
+            points_m, lengths_m = routes.points_m[line], routes.arc_lengths_m[line]
+            along_m[scene, frame] = project_onward(points_m, lengths_m, here, before_m, reach_m)
             last_part, last_frame = part, frame

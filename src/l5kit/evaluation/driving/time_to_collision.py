@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -11,9 +10,9 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, angle_from_heading, count_at_fault
-from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces, is_across_lanes
-from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.road_surface import RoadSurface, is_in_junction
 
@@ -109,13 +108,12 @@ def find_times_to_collision(
     times_s = np.full(states.is_there.shape, np.inf)
     widest_rad: Float64Array = np.where(places.is_across | places.is_in_junction, BEHIND_RAD, AHEAD_RAD)
     _write_times(
-        states.boxes,
+        states.arrays,
         states.rear_axles_m,
-        states.speeds_mps,
         widest_rad,
-        states.num_frames,
-        (road_users.starts, road_users.tracks, collisions.kinds != CollisionKind.NONE),
-        (road_users.boxes, road_users.speeds_mps),
+        road_users.arrays,
+        road_users.speeds_mps,
+        collisions.kinds != CollisionKind.NONE,
         (look.step_s, look.num_steps),
         np.zeros(road_users.num_tracks, np.bool_),
         times_s,
@@ -172,8 +170,10 @@ def find_meeting_times(
     shape = states.is_there.shape
     ahead_s, around_s = np.full(shape, np.inf), np.full(shape, np.inf)
     _write_meetings(
-        _Egos(states.boxes, states.speeds_mps, states.num_frames, float(states.body.rear_axle_to_centre_m)),
-        _Others(road_users.starts, road_users.tracks, is_left_out, road_users.boxes),
+        states.arrays,
+        float(states.body.rear_axle_to_centre_m),
+        road_users.arrays,
+        is_left_out,
         looks,
         float(step_time_s),
         np.zeros(road_users.num_tracks, np.int64),
@@ -191,32 +191,30 @@ def time_to_collision(times_s: Float64Array, *, look: LookAhead | None = None) -
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_times(
-    egos: Float64Array,
+    egos: EgoArrays,
     rear_axles_m: Float64Array,
-    ego_speeds_mps: Float64Array,
     widest_rad: Float64Array,
-    num_frames: Int64Array,
-    rows_of_frames: tuple[Int64Array, Int64Array, BoolArray],
-    others: tuple[Float64Array, Float64Array],
+    others: RoadUserArrays,
+    other_speeds_mps: Float64Array,
+    collides: BoolArray,
     look: tuple[float, int],
     has_collided: BoolArray,
     times_s: Float64Array,
 ) -> None:
     """Lower the times of the frames to the first at which the AV meets somebody who counts."""
-    starts, tracks, collides = rows_of_frames
-    boxes, speeds_mps = others
-    for scene in range(len(num_frames)):
+    boxes, tracks = others.boxes, others.tracks
+    for scene in range(len(egos.num_frames)):
         has_collided[:] = False
-        for frame in range(num_frames[scene]):
-            place = scene * egos.shape[1] + frame
-            ego, speed_mps = egos[scene, frame], ego_speeds_mps[scene, frame]
-            for row in range(starts[place], starts[place + 1]):
+        for frame in range(egos.num_frames[scene]):
+            place = scene * egos.boxes.shape[1] + frame
+            ego, speed_mps = egos.boxes[scene, frame], egos.speeds_mps[scene, frame]
+            for row in range(others.starts[place], others.starts[place + 1]):
                 has_collided[tracks[row]] |= collides[row]
                 if has_collided[tracks[row]] or speed_mps <= STOPPED_MPS:
                     continue
                 angle_rad = angle_from_heading(ego[2], rear_axles_m[scene, frame], boxes[row])
                 if angle_rad <= widest_rad[scene, frame]:
-                    time_s = meeting_time(ego, speed_mps, boxes[row], speeds_mps[row], look)
+                    time_s = meeting_time(ego, speed_mps, boxes[row], other_speeds_mps[row], look)
                     times_s[scene, frame] = min(times_s[scene, frame], time_s)
 
 
@@ -261,28 +259,12 @@ def meeting_time(
     return np.inf
 
 
-class _Egos(NamedTuple):
-    """AVs in S scenes of up to F frames, as kernels take them; fields as in :class:`EgoStates`."""
-
-    boxes: Float64Array
-    speeds_mps: Float64Array
-    num_frames: Int64Array
-    rear_axle_to_centre_m: float
-
-
-class _Others(NamedTuple):
-    """Rows of others, as kernels take them: fields as in :class:`RoadUsers`, and which end their track."""
-
-    starts: Int64Array
-    tracks: Int64Array
-    is_left_out: BoolArray
-    boxes: Float64Array
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_meetings(
-    egos: _Egos,
-    others: _Others,
+    egos: EgoArrays,
+    rear_axle_to_centre_m: float,
+    others: RoadUserArrays,
+    is_left_out: BoolArray,
     looks: Int64Array,
     step_s: float,
     ends: Int64Array,
@@ -301,7 +283,7 @@ def _write_meetings(
         first = scene * egos.boxes.shape[1]
         for frame in range(egos.num_frames[scene]):
             for row in range(starts[first + frame], starts[first + frame + 1]):
-                if others.is_left_out[row]:
+                if is_left_out[row]:
                     ends[tracks[row]] = min(ends[tracks[row]], frame)
         for frame in range(egos.num_frames[scene] - looks[-1]):
             speed_mps = egos.speeds_mps[scene, frame]
@@ -314,8 +296,8 @@ def _write_meetings(
                 time_s = later * step_s
                 moved[0] = egos.boxes[scene, frame, 0] + time_s * speed_mps * cos
                 moved[1] = egos.boxes[scene, frame, 1] + time_s * speed_mps * sin
-                rear_m[0] = moved[0] - egos.rear_axle_to_centre_m * cos
-                rear_m[1] = moved[1] - egos.rear_axle_to_centre_m * sin
+                rear_m[0] = moved[0] - rear_axle_to_centre_m * cos
+                rear_m[1] = moved[1] - rear_axle_to_centre_m * sin
                 for row in range(starts[first + frame + later], starts[first + frame + later + 1]):
                     if frame + later > ends[tracks[row]] or not boxes_overlap(moved, others.boxes[row]):
                         continue

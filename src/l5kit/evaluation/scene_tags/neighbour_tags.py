@@ -4,8 +4,8 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
+from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUserGroup, RoadUsers
 from l5kit.evaluation.scene_tags.frame_runs import find_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.geometry.box_gap import box_gap
@@ -38,9 +38,8 @@ def tag_neighbours(states: EgoStates, road_users: RoadUsers, thresholds: TagThre
         "vulnerable_near": np.zeros(len(times_s), np.bool_),
     }
     _mark_near(
-        (states.boxes[0], states.speeds_mps[0]),
-        (road_users.starts, road_users.groups),
-        (road_users.boxes, road_users.velocities_mps),
+        states.arrays,
+        road_users.arrays,
         (thresholds.moving_mps, thresholds.passing_mps),
         (thresholds.close_gap_m, thresholds.vulnerable_gap_m),
         marks["close_pass"],
@@ -53,9 +52,9 @@ def _mark_cut_ins(states: EgoStates, road_users: RoadUsers, thresholds: TagThres
     """Return the frames in which somebody gets into the way that the AV drives afterwards, (F,)."""
     is_marked = np.zeros(states.is_there.shape[1], np.bool_)
     _write_cut_ins(
-        (states.boxes[0], states.speeds_mps[0], states.timestamps_s[0]),
-        (road_users.starts, road_users.tracks),
-        (road_users.boxes, road_users.speeds_mps),
+        states.arrays,
+        road_users.arrays,
+        road_users.speeds_mps,
         (thresholds.moving_mps, np.radians(thresholds.same_way_deg), thresholds.cut_in_s),
         (thresholds.cut_in_inside_m, thresholds.cut_in_beside_m, thresholds.cut_in_ahead_m),
         np.full(road_users.num_tracks, -np.inf),
@@ -66,16 +65,15 @@ def _mark_cut_ins(states: EgoStates, road_users: RoadUsers, thresholds: TagThres
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _mark_near(
-    ego: tuple[Float64Array, Float64Array],
-    rows: tuple[Int64Array, Int64Array],
-    others: tuple[Float64Array, Float64Array],
+    ego: EgoArrays,
+    others: RoadUserArrays,
     speeds: tuple[float, float],
     gaps_m: tuple[float, float],
     is_close_pass: BoolArray,
     is_vulnerable_near: BoolArray,
 ) -> None:
     """Mark the frames in which the AV moves and somebody passes closely, or a pedestrian or cyclist is near."""
-    (boxes, speeds_mps), (starts, groups), (other_boxes, velocities_mps) = ego, rows, others
+    boxes, speeds_mps = ego.boxes[0], ego.speeds_mps[0]
     (moving_mps, passing_mps), (close_m, vulnerable_m) = speeds, gaps_m
     most_m = max(close_m, vulnerable_m)
     for frame in range(len(boxes)):
@@ -83,13 +81,13 @@ def _mark_near(
             continue
         box = boxes[frame]
         x_mps, y_mps = speeds_mps[frame] * np.cos(box[2]), speeds_mps[frame] * np.sin(box[2])
-        for row in range(starts[frame], starts[frame + 1]):
-            other, velocity_mps = other_boxes[row], velocities_mps[row]
+        for row in range(others.starts[frame], others.starts[frame + 1]):
+            other, velocity_mps = others.boxes[row], others.velocities_mps[row]
             reach_m = most_m + 0.5 * (np.hypot(box[3], box[4]) + np.hypot(other[3], other[4]))
             if np.hypot(other[0] - box[0], other[1] - box[1]) > reach_m:
                 continue
             gap_m = box_gap(box, other)
-            if groups[row] == _VULNERABLE and gap_m < vulnerable_m:
+            if others.groups[row] == _VULNERABLE and gap_m < vulnerable_m:
                 is_vulnerable_near[frame] = True
             is_moving = np.hypot(velocity_mps[0], velocity_mps[1]) >= moving_mps
             if (
@@ -102,16 +100,16 @@ def _mark_near(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_cut_ins(
-    ego: tuple[Float64Array, Float64Array, Float64Array],
-    rows: tuple[Int64Array, Int64Array],
-    others: tuple[Float64Array, Float64Array],
+    ego: EgoArrays,
+    others: RoadUserArrays,
+    other_speeds_mps: Float64Array,
     limits: tuple[float, float, float],
     distances_m: tuple[float, float, float],
     last_beside_s: Float64Array,
     is_marked: BoolArray,
 ) -> None:
-    """Mark the frames of cut-ins; ``last_beside_s`` keeps when each track was beside the way last."""
-    (boxes, speeds_mps, times_s), (starts, tracks), (other_boxes, other_speeds_mps) = ego, rows, others
+    """Mark the frames of cut-ins in one scene; ``last_beside_s`` keeps when each track was beside the way last."""
+    boxes, speeds_mps, times_s = ego.boxes[0], ego.speeds_mps[0], ego.times_s[0]
     (moving_mps, same_way_rad, within_s), (inside_m, beside_m, ahead_m) = limits, distances_m
     way = boxes[:, :2].copy()
     lengths_m = np.zeros(len(way))
@@ -119,8 +117,8 @@ def _write_cut_ins(
         step_m = np.hypot(way[frame, 0] - way[frame - 1, 0], way[frame, 1] - way[frame - 1, 1])
         lengths_m[frame] = lengths_m[frame - 1] + step_m
     for frame in range(len(boxes) - 1):
-        for row in range(starts[frame], starts[frame + 1]):
-            other, track = other_boxes[row], tracks[row]
+        for row in range(others.starts[frame], others.starts[frame + 1]):
+            other, track = others.boxes[row], others.tracks[row]
             half_m = 0.5 * (boxes[frame, 3] + other[3])
             most_m = ahead_m + half_m + beside_m + _SPARE_M
             if np.hypot(other[0] - boxes[frame, 0], other[1] - boxes[frame, 1]) > most_m:

@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces, turn_to_line
-from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUserGroup, RoadUsers
 from l5kit.evaluation.scene_tags.frame_runs import find_runs, is_in_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap
@@ -93,9 +93,10 @@ def find_unprotected_crossings(
     is_open[is_open] = tag_map.driving_map.is_in_junction[open_lanes] & ~tag_map.has_light[open_lanes]
     is_marked = np.zeros(len(lanes), np.bool_)
     _mark_crossings(
-        (states.boxes[0], times_s, is_open),
-        (road_users.starts, road_users.groups),
-        (road_users.boxes, road_users.speeds_mps),
+        states.arrays,
+        is_open,
+        road_users.arrays,
+        road_users.speeds_mps,
         (thresholds.moving_mps, np.radians(thresholds.crossing_deg), thresholds.crossing_s),
         is_marked,
     )
@@ -140,14 +141,15 @@ def _lie_side_by_side(driving_map: DrivingMap, before: int, after: int) -> bool:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _mark_crossings(
-    ego: tuple[Float64Array, Float64Array, BoolArray],
-    rows: tuple[Int64Array, Int64Array],
-    others: tuple[Float64Array, Float64Array],
+    ego: EgoArrays,
+    is_open: BoolArray,
+    others: RoadUserArrays,
+    speeds_mps: Float64Array,
     limits: tuple[float, float, float],
     is_marked: BoolArray,
 ) -> None:
-    """Mark the open frames whose box another road user overlaps across in a frame that is near in time."""
-    (boxes, times_s, is_open), (starts, groups), (other_boxes, speeds_mps) = ego, rows, others
+    """Mark the open frames of one scene whose box another road user overlaps across in a frame near in time."""
+    boxes, times_s = ego.boxes[0], ego.times_s[0]
     moving_mps, crossing_rad, within_s = limits
     first = 0
     for frame in range(len(boxes)):
@@ -161,10 +163,10 @@ def _mark_crossings(
             and other_frame < len(boxes)
             and times_s[other_frame] - times_s[frame] <= within_s + 1e-9
         ):
-            for row in range(starts[other_frame], starts[other_frame + 1]):
-                if groups[row] == _OTHER or speeds_mps[row] < moving_mps:
+            for row in range(others.starts[other_frame], others.starts[other_frame + 1]):
+                if others.groups[row] == _OTHER or speeds_mps[row] < moving_mps:
                     continue
-                turn_rad = turn_between(other_boxes[row, 2], boxes[frame, 2])
-                if turn_rad >= crossing_rad and boxes_overlap(boxes[frame], other_boxes[row]):
+                turn_rad = turn_between(others.boxes[row, 2], boxes[frame, 2])
+                if turn_rad >= crossing_rad and boxes_overlap(boxes[frame], others.boxes[row]):
                     is_marked[frame] = True
             other_frame += 1

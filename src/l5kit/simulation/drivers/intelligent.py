@@ -19,7 +19,6 @@ from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER, Intelli
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_following import (
     NUM_COLUMNS,
-    ColorRows,
     drive_agents,
     drive_avs,
     place_vehicles,
@@ -89,7 +88,7 @@ class IntelligentDriver:
         num_steps = self.num_steps if state.actors is None else 1
         poses = np.empty((len(state), num_steps, 3))
         rows, ego = state.agents.scene_rows, state.ego_rows
-        colors, num_lanes = seat.colors_of(state), seat.num_lanes
+        colors, num_lanes = seat.colors.rows_of(state.scenes, state.frame_indices), seat.num_lanes
         if state.actors is None:
             drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, colors, num_lanes, drive, poses)
         else:
@@ -165,11 +164,6 @@ class _Seat:
             if lateral_mps2 is not None:
                 write_highest_speeds(self.arrays, float(lateral_mps2), float(braking_mps2), False, self._bends_mps)
         return self._bends_mps
-
-    def colors_of(self, state: TrafficState) -> ColorRows:
-        """Return the lights of the current frames, as kernels take them."""
-        frames = self.colors.scene_starts[state.scenes] + state.frame_indices
-        return frames, self.colors.starts, self.colors.lanes, self.colors.ranks
 
     def _require_paths(self, state: TrafficState, vehicles: Int64Array) -> None:
         is_lost = ~self.paths.has_path[vehicles]

@@ -13,7 +13,7 @@ from l5kit.evaluation.driving.comfort import ComfortBounds, comfort_filters
 from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths
 from l5kit.lanes.path_places import find_place, points_around
-from l5kit.lanes.red_lights import LaneColors, read_lane_colors
+from l5kit.lanes.red_lights import ColorRows, LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
 from l5kit.simulation.drivers.proposal_forecasts import Agents, forecast_lanes
 from l5kit.simulation.drivers.proposal_places import road_arrays
@@ -24,7 +24,7 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
-from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows, mark_lights
+from l5kit.simulation.lanes.lane_following import SceneRows, mark_lights
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 
@@ -148,7 +148,7 @@ class RulePlanner:
             memory.begin(state),
             _ego_rows(state),
             rows_with_vanished(state),
-            memory.colors_of(state),
+            memory.colors.rows_of(state.scenes, state.frame_indices),
         )
         _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.places, plans, chosen)
         return plans, chosen
@@ -209,7 +209,7 @@ class _Memory:
         self._before: Float64Array = self.places.copy()
         self._is_before_new: BoolArray = np.zeros(len(batch), np.bool_)
         self._frames: Int64Array = np.full(len(batch), _NEVER, np.int64)
-        self._colors: LaneColors = read_lane_colors(batch.recorded, lights)
+        self.colors: LaneColors = read_lane_colors(batch.recorded, lights)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "_Memory":
         """Return itself: asked again in a frame, it starts from what it knew before."""
@@ -231,11 +231,6 @@ class _Memory:
     def forget(self, scenes: Int64Array) -> None:
         """Forget where the AVs of scenes were, and which lines they drove."""
         self.places[scenes], self._frames[scenes] = 0.0, _NEVER
-
-    def colors_of(self, state: TrafficState) -> ColorRows:
-        """Return the lights of the current frames, as kernels take them."""
-        frames = self._colors.scene_starts[state.scenes] + state.frame_indices
-        return frames, self._colors.starts, self._colors.lanes, self._colors.ranks
 
 
 def _no_paths(size: int) -> LanePaths:

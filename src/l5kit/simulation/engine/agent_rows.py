@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -53,7 +54,8 @@ class AgentsNow:
         """Their rows in the track table of the batch, -1 for a track that the log does not have, int64 (N,)."""
         rows = np.empty(len(self), np.int64)
         ids = as_read_only(self.records["track_id"])
-        _find_tracks((self.firsts, self.starts, self.scenes), ids, (self.tracks.starts, self.tracks.track_ids), rows)
+        frames = _Frames(self.firsts, self.starts, self.scenes)
+        _find_tracks(frames, ids, (self.tracks.starts, self.tracks.track_ids), rows)
         return rows
 
     @cached_property
@@ -114,10 +116,8 @@ class AgentsNow:
     def _motions(self) -> tuple[Float64Array, Float64Array]:
         """Boxes and velocities."""
         boxes, velocities_mps = np.empty((len(self), 5)), np.empty((len(self), 2))
-        centroids_m, extents_m, yaws_rad, velocities = (
-            as_read_only(self.records[field]) for field in ("centroid", "extent", "yaw", "velocity")
-        )
-        _read_motions(self.buffer_rows, (centroids_m, extents_m, yaws_rad), velocities, boxes, velocities_mps)
+        columns = (as_read_only(self.records[field]) for field in ("centroid", "extent", "yaw", "velocity"))
+        _read_motions(self.buffer_rows, _Records(*columns), boxes, velocities_mps)
         return boxes, velocities_mps
 
 
@@ -139,9 +139,26 @@ def read_agents(
     return AgentsNow(starts, intervals[:, 0].copy(), np.ascontiguousarray(scenes), agents, tracks, threshold)
 
 
+class _Frames(NamedTuple):
+    """The current frames of R scenes; fields as in :class:`AgentsNow`."""
+
+    firsts: Int64Array
+    starts: Int64Array
+    scenes: Int64Array
+
+
+class _Records(NamedTuple):
+    """Fields of the records of agents."""
+
+    centroids_m: NumericArray
+    extents_m: NumericArray
+    yaws_rad: NumericArray
+    velocities_mps: NumericArray
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _find_tracks(
-    frames: tuple[Int64Array, Int64Array, Int64Array],
+    frames: _Frames,
     record_ids: NumericArray,
     tracks: tuple[Int64Array, NumericArray],
     track_rows: Int64Array,
@@ -150,13 +167,13 @@ def _find_tracks(
 
     Each is looked for behind the one before, in steps that double, then by halving: most frames are sorted by track.
     """
-    firsts, starts, scenes = frames
-    track_starts, track_ids = tracks
-    for place in range(len(firsts)):
-        begin, stop = track_starts[scenes[place]], track_starts[scenes[place] + 1]
+    starts, (track_starts, track_ids) = frames.starts, tracks
+    for place in range(len(frames.firsts)):
+        scene = frames.scenes[place]
+        begin, stop = track_starts[scene], track_starts[scene + 1]
         low = begin
         for row in range(starts[place], starts[place + 1]):
-            wanted = record_ids[firsts[place] + row - starts[place]]
+            wanted = record_ids[frames.firsts[place] + row - starts[place]]
             if low > begin and track_ids[low - 1] >= wanted:
                 low = begin
             high, step = low, 1
@@ -177,20 +194,19 @@ def _find_tracks(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _read_motions(
     rows: Int64Array,
-    records: tuple[NumericArray, NumericArray, NumericArray],
-    record_velocities_mps: NumericArray,
+    records: _Records,
     boxes: Float64Array,
     velocities_mps: Float64Array,
 ) -> None:
     """Write boxes and velocities of rows of records."""
-    centroids_m, extents_m, yaws_rad = records
+    centroids_m, extents_m = records.centroids_m, records.extents_m
     for place in range(len(rows)):
         row = rows[place]
         boxes[place, 0], boxes[place, 1] = centroids_m[row, 0], centroids_m[row, 1]
-        boxes[place, 2] = yaws_rad[row]
+        boxes[place, 2] = records.yaws_rad[row]
         boxes[place, 3], boxes[place, 4] = extents_m[row, 0], extents_m[row, 1]
-        velocities_mps[place, 0] = record_velocities_mps[row, 0]
-        velocities_mps[place, 1] = record_velocities_mps[row, 1]
+        velocities_mps[place, 0] = records.velocities_mps[row, 0]
+        velocities_mps[place, 1] = records.velocities_mps[row, 1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

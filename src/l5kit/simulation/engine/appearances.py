@@ -7,8 +7,8 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
-from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
+from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUsers
 from l5kit.lanes.driving_map import FARTHEST_LANE_M
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays
 from l5kit.lanes.path_places import line_at
@@ -56,8 +56,8 @@ def find_gaps_at_appearance(
     road_users.require_frames_of(states.is_there.shape)
     gaps_m = np.full(len(road_users), np.inf)
     _write_gaps(
-        (states.boxes, states.speeds_mps, states.num_frames),
-        (road_users.starts, road_users.tracks, road_users.boxes, road_users.velocities_mps),
+        states.arrays,
+        road_users.arrays,
         paths.arrays,
         np.ascontiguousarray(path_of_scene, np.int64),
         np.zeros(road_users.num_tracks, np.int64),
@@ -68,26 +68,24 @@ def find_gaps_at_appearance(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_gaps(
-    egos: tuple[Float64Array, Float64Array, Int64Array],
-    others: tuple[Int64Array, Int64Array, Float64Array, Float64Array],
+    egos: EgoArrays,
+    others: RoadUserArrays,
     paths: PathArrays,
     path_of_scene: Int64Array,
     last_frames: Int64Array,
     gaps_m: Float64Array,
 ) -> None:
     """Lower the gaps of rows that appear close; ``last_frames`` is room for a number of each track."""
-    boxes, speeds_mps, num_frames = egos
-    starts, tracks, other_boxes, velocities_mps = others
-    path_starts, path_points_m, lengths_m, _, _, _, _, _ = paths
-    motions = np.zeros((len(lengths_m), NUM_COLUMNS))
+    boxes, speeds_mps, tracks, other_boxes = egos.boxes, egos.speeds_mps, others.tracks, others.boxes
+    motions = np.zeros((len(paths.lengths_m), NUM_COLUMNS))
     objects, is_new = np.empty((1, OBJECT_FIELDS)), np.empty(1, np.bool_)
-    for scene in range(len(num_frames)):
+    for scene in range(len(egos.num_frames)):
         last_frames[:] = -2
         path = path_of_scene[scene]
         motion = motions[path]
         motion[X] = np.nan  # as nobody drives along the path here, the AV is never where its motion says
-        points_m = path_points_m[path_starts[path] : path_starts[path + 1]]
-        for frame in range(num_frames[scene]):
+        points_m = paths.points_m[paths.starts[path] : paths.starts[path + 1]]
+        for frame in range(egos.num_frames[scene]):
             ego, speed_mps = boxes[scene, frame], speeds_mps[scene, frame]
             reach_m = stopping_gap_m(speed_mps)
             # in every frame, as the search goes on from the place before
@@ -99,14 +97,14 @@ def _write_gaps(
             is_on_path = math.hypot(ego[0] - line[0], ego[1] - line[1]) <= FARTHEST_LANE_M and abs(motion[SLOPE]) < 1.0
 
             number = scene * boxes.shape[1] + frame
-            for row in range(starts[number], starts[number + 1]):
+            for row in range(others.starts[number], others.starts[number + 1]):
                 was_there = last_frames[tracks[row]] == frame - 1
                 last_frames[tracks[row]] = frame
                 apart_m = math.hypot(other_boxes[row, 0] - ego[0], other_boxes[row, 1] - ego[1])
                 radii_m = 0.5 * (math.hypot(ego[3], ego[4]) + math.hypot(other_boxes[row, 3], other_boxes[row, 4]))
                 if frame == 0 or was_there or apart_m > reach_m + radii_m + _BESIDE_M:
                     continue
-                write_object(objects, 0, other_boxes[row], velocities_mps[row])
+                write_object(objects, 0, other_boxes[row], others.velocities_mps[row])
                 size = (0.5 * ego[3], 0.5 * ego[4] + _BESIDE_M)
                 if is_on_path:
                     gap_m = find_leader(points_m, place, size, reach_m, objects, -1)[0]

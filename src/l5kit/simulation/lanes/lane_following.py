@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, piece_at
 from l5kit.lanes.path_places import find_place, points_around, pose_at
-from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, rank_of_line
+from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, ColorRows, rank_of_line
 from l5kit.simulation.intelligent_driver import driver_acceleration
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
@@ -224,9 +224,6 @@ class SceneRows(NamedTuple):
 EgoRows = tuple[Float64Array, Float64Array]
 """Boxes of the AVs, x, y, yaw, length and width, (R, 5), and their velocities (R, 2)."""
 
-ColorRows = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
-"""Frames of all scenes (R,) counted in the rows, and ``starts``, ``lanes`` and ``ranks`` of LaneColors."""
-
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_objects(objects: Float64Array, scene: int, rows: SceneRows, numbers: Int64Array) -> int:
@@ -252,9 +249,10 @@ def mark_lights(colors: ColorRows, scene: int, is_on: bool, ranks: Int64Array) -
         is_on: Whether they are written.
         ranks: Light of each lane of the map, 0 for none.
     """
-    frames, starts, lanes, values = colors
-    for slot in range(starts[frames[scene]], starts[frames[scene] + 1]):
-        ranks[lanes[slot]] = max(ranks[lanes[slot]], values[slot]) if is_on else 0
+    frame = colors.frames[scene]
+    for slot in range(colors.starts[frame], colors.starts[frame + 1]):
+        lane = colors.lanes[slot]
+        ranks[lane] = max(ranks[lane], colors.ranks[slot]) if is_on else 0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -1,6 +1,5 @@
-"""Loaders for a device: batches that are made there, or made on the processor and sent ahead of use."""
+"""Loaders for a backend: batches that are made there, or made on the processor and sent ahead of use."""
 
-import queue
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -11,26 +10,26 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, run_ahead
+from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource
 from l5kit.dataset.device_samples import DeviceSamples, joined, makes_on_device
 from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder
 from l5kit.dataset.sample_batch import collate
+from l5kit.dataset.thread_loader import ThreadLoader
 from l5kit.device.backend import Backend
-from l5kit.errors import InvalidArgumentError
 
-__all__ = ["DeviceLoader", "SendingLoader", "can_load_on_device"]
+__all__ = ["BackendLoader", "SendingLoader", "can_load_on_device"]
 
 Batch = dict[str, torch.Tensor]
 
 
 def can_load_on_device(source: BatchSource) -> bool:
-    """Return whether a device can make the batches of a source; see :class:`DeviceLoader`."""
+    """Return whether a device can make the batches of a source; see :class:`BackendLoader`."""
     return source.collate_fn is collate and _can_make(source.dataset)
 
 
-class DeviceLoader(BatchLoader):
-    """Batches that are made on a device, from a log that lies there or from the records that they need.
+class BackendLoader(ThreadLoader):
+    """Batches that are made on a backend, from a log that lies there or from the records that they need.
 
     They are those that the processor makes, in the same order, with the same random numbers. Datasets may be those of
     which :func:`~l5kit.dataset.device_samples.makes_on_device` is true, a ``Subset`` of torch or a ``JoinedDataset`` of
@@ -39,7 +38,7 @@ class DeviceLoader(BatchLoader):
     Args:
         plan: Which batches.
         source: What they are made of.
-        backend: The device.
+        backend: The backend.
         num_threads: Threads that ask the device for batches, each in a stream of its own; with 0 each batch is made
             when it is asked for.
 
@@ -47,15 +46,12 @@ class DeviceLoader(BatchLoader):
         InvalidArgumentError: Several threads would draw from one perturbation.
     """
 
+    _instead_of_threads = "threads=1"
+
     def __init__(self, plan: BatchPlan, source: BatchSource, *, backend: Backend, num_threads: int) -> None:
-        super().__init__(plan, source)
-        self._backend, self._num_threads = backend, num_threads
+        super().__init__(plan, source, num_threads=num_threads)
+        self._backend = backend
         self._samples = _assemble(source.dataset, backend, num_threads)
-        if num_threads > 1 and self._new_maker().reseeds_shared:
-            raise InvalidArgumentError(
-                f"threads is {num_threads}, but {source.dataset!r} has a perturbation that threads would share; pass "
-                "threads=1"
-            )
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what lies on the device, where it is put again by who receives this."""
@@ -63,7 +59,7 @@ class DeviceLoader(BatchLoader):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self._samples = _assemble(self._source.dataset, self._backend, self._num_threads)
+        self._samples = _assemble(self._source.dataset, self._backend, self.num_threads)
 
     def _new_maker(self) -> BatchMaker:
         return BatchMaker(self._source.dataset, self._source.collate_fn)
@@ -73,22 +69,12 @@ class DeviceLoader(BatchLoader):
         return self._samples.make(maker.dataset, list(order.indices))
 
     def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        if self._num_threads == 0:
-            maker = self._new_maker()
-            return (self._make(maker, order) for order in orders)
-        makers: queue.SimpleQueue[BatchMaker] = queue.SimpleQueue()
-        for _ in range(self._num_threads):
-            makers.put(self._new_maker())
+        if self.num_threads == 0:
+            return super()._make_batches(orders)
+        return self._hand_over(self._run_ahead(self._make_ahead, orders))
 
-        def make(order: BatchOrder) -> Callable[[], Batch]:
-            maker = makers.get()
-            try:
-                return self._backend.make_ahead(lambda: self._make(maker, order))
-            finally:
-                makers.put(maker)
-
-        num_ahead = self._num_threads * self._source.prefetch
-        return self._hand_over(run_ahead(make, orders, num_threads=self._num_threads, num_ahead=num_ahead))
+    def _make_ahead(self, maker: BatchMaker, order: BatchOrder) -> Callable[[], Batch]:
+        return self._backend.make_ahead(lambda: self._make(maker, order))
 
     def _hand_over(self, ahead: Generator[Callable[[], Batch], None, None]) -> Iterator[Batch]:
         """Yield batches; whoever leaves early waits for those that are being made, as their log may leave with it."""

@@ -1,26 +1,26 @@
-"""Rasterizer on a device: pictures of windows that lie on the device, drawn there."""
+"""Rasterizer on a backend: pictures of windows that lie there, drawn there."""
 
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
-from l5kit.data.device_log import DeviceLog, DeviceTargets, DeviceWindows
+from l5kit.data.device_log import DeviceLog
+from l5kit.data.windows import TargetArrays, WindowArrays
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import UnsupportedValueError
+from l5kit.rasterization.box_channels import BOX_COLORS, list_boxes_on_device
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
-from l5kit.rasterization.device_boxes import DeviceBoxes, bytes_of_boxes
-from l5kit.rasterization.device_map import DeviceMap
-from l5kit.rasterization.row_painting import Canvas, ShapeArrays, paint_row
+from l5kit.rasterization.map_outlines import list_shapes_on_device, send_outlines
+from l5kit.rasterization.row_painting import Canvas, paint
 from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
-from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
+from l5kit.rasterization.semantic_rasterizer import COLOR_TABLE, SemanticRasterizer
 from l5kit.rasterization.stub_rasterizer import StubRasterizer
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DeviceRasterizer", "draws_on_device", "paint"]
+__all__ = ["BackendRasterizer", "draws_on_device"]
 
 _WHITE = 255
 
@@ -50,12 +50,12 @@ def draws_on_device(rasterizer: object) -> bool:
     return is_known and vars(rasterizer).keys().isdisjoint(_METHODS)
 
 
-class DeviceRasterizer:
-    """Draws on a device what a rasterizer draws on the processor, to the bit.
+class BackendRasterizer:
+    """Draws on a backend what a rasterizer draws by its painter, to the bit.
 
     Args:
         rasterizer: One of which :func:`draws_on_device` is true; it is only read.
-        backend: The device.
+        backend: The backend, to which the map is sent.
 
     Raises:
         UnsupportedValueError: A device cannot draw it.
@@ -67,13 +67,15 @@ class DeviceRasterizer:
                 f"{rasterizer!r} cannot be drawn on a device; use py_semantic, box_debug, semantic_debug or stub_debug "
                 "without model_params.route"
             )
-        self._backend = backend
         self._shape = rasterizer.images_shape(1)[1:]
         self._is_float = rasterizer.image_dtype == "float32"
         boxes = getattr(rasterizer, "box_rast", rasterizer if isinstance(rasterizer, BoxRasterizer) else None)
+        self._boxes = None if boxes is None else boxes.drawing
+        self._box_colors = backend.upload_one(BOX_COLORS)
         of_map = getattr(rasterizer, "sem_rast", rasterizer if isinstance(rasterizer, SemanticRasterizer) else None)
-        self._boxes = None if boxes is None else DeviceBoxes(boxes, backend)
-        self._map = None if of_map is None else DeviceMap(of_map, backend)
+        self._map = None
+        if of_map is not None:
+            self._map = send_outlines(of_map.outlines, of_map.grid, of_map.lights, colors=COLOR_TABLE, backend=backend)
 
     def scratch_bytes(self, most_agents: int) -> int:
         """Return how much memory a window takes while it is drawn, beside its picture.
@@ -83,14 +85,14 @@ class DeviceRasterizer:
         """
         num_bytes = math.prod(self._shape) if self._is_float else 0
         if self._boxes is not None:
-            num_bytes += bytes_of_boxes(self._boxes.num_channels // 2, most_agents)
+            num_bytes += self._boxes.bytes_per_window(most_agents)
         return num_bytes + (0 if self._map is None else self._map.bytes_per_window)
 
     def rasterize(
         self,
         log: DeviceLog,
-        windows: DeviceWindows,
-        targets: DeviceTargets,
+        windows: WindowArrays,
+        targets: TargetArrays,
         raster_from_world: DeviceArray,
         centers_m: DeviceArray,
     ) -> "torch.Tensor":
@@ -106,32 +108,31 @@ class DeviceRasterizer:
         Returns:
             Shape (B, channels, height, width), uint8, or float32 from 0 to 1.
         """
-        backend, (channels, height, width) = self._backend, self._shape
+        backend, (channels, height, width) = log.backend, self._shape
         num_windows = int(centers_m.shape[0])
         num_pixels = num_windows * channels * height * width
         pixels = backend.zeros(-(-num_pixels // _PIXELS_OF_WORD) * _PIXELS_OF_WORD, np.uint8)
         pictures = backend.tensor(pixels)[:num_pixels].view(num_windows, channels, height, width)
         canvas = Canvas(pixels, backend.view(pixels, np.uint64), height, width)
         if self._boxes is not None:
-            drawn = self._boxes.list(log, windows, targets, raster_from_world, channels)
-            paint(backend, canvas, num_windows * self._boxes.num_channels, drawn)
+            boxes = list_boxes_on_device(
+                log,
+                windows,
+                targets,
+                raster_from_world,
+                drawing=self._boxes,
+                colors=self._box_colors,
+                planes_per_window=channels,
+            )
+            paint(backend, canvas, num_windows * self._boxes.planes_shape[0], boxes)
         if self._map is not None:
             pictures[:, -3:] = _WHITE
-            listed = self._map.list(log, windows, centers_m, raster_from_world, (channels, channels - 3))
-            paint(backend, canvas, num_windows, listed)
+            size, planes = (width, height), (channels, channels - 3)
+            elements = list_shapes_on_device(
+                self._map, log, windows, centers_m, raster_from_world, raster_size=size, planes=planes
+            )
+            paint(backend, canvas, num_windows, elements)
         return _as_values(pictures) if self._is_float else pictures
-
-
-def paint(backend: Backend, canvas: Canvas, num_groups: int, drawn: tuple[DeviceArray, ...]) -> None:
-    """Draw shapes, all rows of all groups at once.
-
-    Args:
-        backend: The device.
-        canvas: Where, with the background.
-        num_groups: How many groups there are.
-        drawn: What is drawn, in the order of :class:`l5kit.rasterization.row_painting.ShapeArrays`.
-    """
-    backend.run(_paint, num_groups * canvas.height, tuple(canvas), drawn)
 
 
 def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
@@ -142,11 +143,3 @@ def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
     import torch
 
     return torch.div(pictures, torch.full((), 255.0, dtype=torch.float32, device=pictures.device))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _paint(item: int, arguments: tuple[Any, ...]) -> None:
-    """Paint a row of a group."""
-    canvas, drawn = arguments
-    canvas = Canvas(*canvas)
-    paint_row(canvas, item // canvas.height, item % canvas.height, ShapeArrays(*drawn))
