@@ -35,8 +35,9 @@ from l5kit.closedloop import read_result
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json
+from l5kit.environment.policy_file import find_policy_file
 from l5kit.errors import InvalidArgumentError, L5KitError
-from l5kit.planning.weights_file import weights_of
+from l5kit.planning.weights_file import checkpoint_path, weights_of
 from l5kit.synthetic import make_towns
 from l5kit.synthetic.params import CityParams
 from l5kit.training import train
@@ -50,6 +51,9 @@ PINS = "towns.json"
 
 DRIVERS = {"log": RULES["log"], "log-followed": RULES["log, followed"], "idm": RULES["idm"], "rules": RULES["rules"]}
 """What drives without a network. The log behind the tracker is what imitation can reach at most."""
+
+POLICIES = dict.fromkeys(("route_policy", "route_policy-fallback-rules"), ("route_policy", None))
+"""What the policy drives that ships: trained by reinforcement in the towns of ``train``, see its card."""
 
 NUM_SEEDS = 3
 NUM_EVALUATIONS = 6
@@ -156,6 +160,8 @@ ROWS = (
     Row("vector_planner", Training("vector_planner", 8000, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
     Row("urban_driver", Training("urban_driver", 1500, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
     Row("safepathnet", Training("safepathnet", 3500, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
+    Row("route_policy"),
+    Row("route_policy-fallback-rules", fallback="rules"),
     # what each part is good for, of the route planner trained for 4 minutes of one core
     Row("short", _SHORT(_ROUTE + _RECOVERY)),
     Row("short-no-route", _SHORT(_NO_ROUTE + _RECOVERY)),
@@ -285,7 +291,7 @@ def measure(row: Row, seed: int, place: Place, *, name: str) -> JsonObject:
     digests = make_all_towns(row, place)
     facts = facts_of(row, seed, place.scale, digests)
     trained = None if row.training is None else train_once(row.training, facts, place)
-    planner, moves = DRIVERS[row.name] if trained is None else (str(trained["weights"]), None)
+    planner, moves = (DRIVERS | POLICIES)[row.name] if trained is None else (str(trained["weights"]), None)
     # a simulation is taken up by the same run only, so that others have folders of their own
     digest = digest_of_json({"facts": facts, "weights": trained and trained["weights_sha256"]})[:8]
     scores: dict[str, dict[str, list[float | None]]] = {}
@@ -378,7 +384,7 @@ def facts_of(row: Row, seed: int, scale: Scale, digests: Mapping[str, str]) -> J
     facts = {
         "configuration": row.training and configuration_of(row, seed, scale),
         "driving": {
-            "planner": DRIVERS[row.name] if row.training is None else "network",
+            "planner": _planner_of(row),
             "fallback": row.fallback,
             "route": "map" if row.has_map_route else "log",
             "start_frame": START_FRAME,
@@ -387,6 +393,14 @@ def facts_of(row: Row, seed: int, scale: Scale, digests: Mapping[str, str]) -> J
     }
     told: JsonObject = json.loads(json.dumps(facts))
     return told
+
+
+def _planner_of(row: Row) -> object:
+    """Return what tells the planner of a row apart from others that have its name."""
+    if row.name in POLICIES:
+        file = find_policy_file(checkpoint_path(row.name.partition("-")[0]))
+        return [*POLICIES[row.name], hashlib.sha256(file.read_bytes()).hexdigest()]
+    return DRIVERS[row.name] if row.training is None else "network"
 
 
 def configuration_of(row: Row, seed: int, scale: Scale) -> JsonObject:

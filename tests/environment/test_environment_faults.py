@@ -43,7 +43,7 @@ def wrong_actions(env):
     good = np.zeros(env.action_space.shape)
     bad = {name: good.copy() for name in ("nan", "inf", "minus inf", "absurd")}
     for action, value in zip(bad.values(), (np.nan, np.inf, -np.inf, 1e308), strict=True):
-        action.flat[-2] = value
+        action.flat[max(action.size - 2, 0)] = value
     bad |= {"short": good[..., :-1], "deep": good[None], "texts": np.full(good.shape, "a"), "none": None}
     return bad | {"complex": good.astype(complex), "objects": good.astype(object)}
 

@@ -62,7 +62,7 @@ def make(request, city, tmp_path):
         ({"reward": "most"}, "reward is 'most'; it must be one of displacement, driving"),
         ({"ends_at": 5}, "ends_at is 5; pass a list of some of collision, off_road"),
         ({"ends_at": "collision"}, "ends_at is 'collision'; pass a list"),
-        ({"ends_at": ["red_light"], "reward": "driving"}, r"ends_at is \['red_light'\]; pass a list"),
+        ({"ends_at": ["contact"], "reward": "driving"}, r"ends_at is \['contact'\]; pass a list"),
         ({"ends_at": [["collision"]], "reward": "driving"}, "pass a list of some of"),
         ({"ends_at": ["collision"]}, "only the reward 'driving' ends episodes early, and reward is 'displacement'"),
         ({"use_kinematic": True, "actions": "bicycle"}, "use_kinematic is True, but actions is 'bicycle'"),

@@ -128,10 +128,10 @@ def test_compact_sights_begin_in_the_lap_of_the_log(ring, log):
     followed, layout = SceneSimulation(batch_of(ring, log, 0)), CompactLayout(num_route_points=12)
     sight = CompactSight(followed.batch, layout, threshold=0.5)
     for _ in range(FIRST + 1):
-        expected = sight.look(followed.state())
+        expected, _ = sight.look(followed.state())
         followed.step()
     batch = batch_of(ring, log, FIRST)
-    seen = CompactSight(batch, layout, threshold=0.5).look(SceneSimulation(batch).state())
+    seen, _ = CompactSight(batch, layout, threshold=0.5).look(SceneSimulation(batch).state())
     for part in ("route", "agents", "lanes"):
         np.testing.assert_allclose(layout.split(seen)[part], layout.split(expected)[part], atol=1e-3, err_msg=part)
 
