@@ -13,6 +13,7 @@ from l5kit.environment.episode_choice import (
     read_masked_options,
     read_options,
 )
+from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from support.logs import make_several_scenes_log
 
@@ -131,3 +132,27 @@ def test_options_are_read_with_or_without_a_mask():
     for options in (5, "scene_id", ["scene_id"]):
         with pytest.raises(InvalidArgumentError, match="pass a dictionary, or None"):
             read_masked_options(options)
+
+
+def test_scenes_in_which_episodes_fail_are_drawn_more_often():
+    choice = EpisodeChoice(np.full(10, 50), 10, None, True, 20)
+    draws = EpisodeDraws(choice, 400, failed_share=0.5)
+    slots = np.arange(400)
+    draws.seed(slots, 3)
+    assert np.bincount(draws.draw(slots, {})[0], minlength=10).max() < 80  # nobody has failed
+    draws.note(np.array([2, 7, 7, 4]), np.array([True, True, True, False]))
+    counts = np.bincount(draws.draw(slots, {})[0], minlength=10)
+    assert counts[7] > counts[2] > 70
+    assert counts[[2, 7]].sum() == pytest.approx(400 * (0.5 + 0.5 * 0.2), abs=50)
+    assert (draws.draw(slots, {"scene_id": 5})[0] == 5).all()
+    draws.note(np.repeat([2, 7], 60), np.zeros(120, bool))  # both have gone well many times
+    assert np.bincount(draws.draw(slots, {})[0], minlength=10)[[2, 7]].sum() < 130
+
+
+def test_without_a_share_draws_are_as_before():
+    choice = EpisodeChoice(np.full(10, 50), 10, None, True, 20)
+    plain, noted = EpisodeDraws(choice, 5), EpisodeDraws(choice, 5)
+    for draws in (plain, noted):
+        draws.seed(np.arange(5), 1)
+    noted.note(np.array([3]), np.array([True]))
+    np.testing.assert_array_equal(plain.draw(np.arange(5), {}), noted.draw(np.arange(5), {}))

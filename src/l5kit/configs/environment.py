@@ -5,7 +5,16 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from l5kit.configs.kinds import MAX_NUM_FRAMES, Count, Flag, Key, NumberFromZero, PositiveCount, PositiveNumber
+from l5kit.configs.kinds import (
+    MAX_NUM_FRAMES,
+    Count,
+    Flag,
+    Key,
+    NumberFromZero,
+    PositiveCount,
+    PositiveNumber,
+    Probability,
+)
 from l5kit.configs.reading import Params
 
 __all__ = ["CompactParams", "DrivingParams", "EnvironmentParams"]
@@ -92,5 +101,9 @@ class EnvironmentParams(Params, section="gym_params"):
         PositiveCount, Key("frames that an action of a vehicle model holds, whose rewards are added up")
     ] = 1
     ends_at: Annotated[tuple[_End, ...], Key("what ends an episode before its last frame")] = ()
+    failed_share: Annotated[
+        Probability,
+        Key("share of the episodes of training that are of scenes in which episodes have failed lately"),
+    ] = 0.0
     compact: CompactParams = CompactParams()
     driving: DrivingParams = DrivingParams()

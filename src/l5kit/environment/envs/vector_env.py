@@ -135,7 +135,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         worth = episode_parts.reward
         self._infos = StepInfos(worth, num_envs, has_sums=not isinstance(worth, DisplacementReward))
-        self._draws = EpisodeDraws(self._choice, num_envs)
+        self._draws = EpisodeDraws(self._choice, num_envs, failed_share=parts.params.failed_share if train else 0.0)
         self._is_over: BoolArray = np.ones(num_envs, np.bool_)
 
     @property
@@ -215,6 +215,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
             rewards[slots], terminated[slots] = worth.total, worth.is_failed
         truncated: BoolArray = is_driven & episodes.is_at_end & ~terminated
         is_over = terminated | truncated
+        self._draws.note(self.scene_indices[is_over], terminated[is_over])
         if len(slots):
             told = self._infos.of_step(slots, worth, is_over[slots])
             infos = spread(told, slots, is_driven, only={"reward_sums": is_over})
