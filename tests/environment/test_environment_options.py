@@ -539,6 +539,16 @@ def test_an_action_ends_with_its_episode(city, tmp_path):
     assert (driven <= 5).all()
 
 
+def test_an_action_that_holds_longer_than_all_episodes_ends_with_them(city, tmp_path):
+    said = {"observation": "compact", "actions": "curvature", "frames_per_action": 100_000}
+    held = make_many(city, write_config(tmp_path, **said), 2, num_frames=SHORT)
+    held.reset(seed=1)
+    *_, truncated, _ = held.step(np.zeros((2, 2), np.float32))
+    assert truncated.all()
+    with pytest.raises(ConfigError, match="frames_per_action: expected a whole number from 1 to 100000"):
+        make_many(city, write_config(tmp_path, **{**said, "frames_per_action": 10**30}), 2)
+
+
 def test_poses_hold_for_one_frame(city, tmp_path):
     config = write_config(tmp_path, frames_per_action=2, actions="poses")
     with pytest.raises(

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import pickle
 import zipfile
 from dataclasses import replace
@@ -434,3 +435,83 @@ def test_rules_judge_the_plan_of_a_policy_along_the_route(city, tmp_path):
     assert isinstance(planner.seat.driver.planner, RoutePolicyPlanner)
     assert isinstance(planner.seat.model, TrackedPlans)
     assert planner.digest != open_planner(str(file)).digest
+
+
+def changed_policy(file, folder, change, *, options=None):
+    """Copy the file of a policy with other weights, which a function changes, and other options."""
+    with zipfile.ZipFile(file) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    weights = torch.load(io.BytesIO(entries["policy.pth"]), weights_only=True)
+    change(weights)
+    stored = io.BytesIO()
+    torch.save(weights, stored)
+    entries["policy.pth"] = stored.getvalue()
+    content = json.loads(entries["data"])
+    content[POLICY_OPTIONS] |= options or {}
+    entries["data"] = json.dumps(content).encode()
+    target = folder / "changed.zip"
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, value in entries.items():
+            archive.writestr(name, value)
+    return target
+
+
+MEANS, DEVIATIONS, OWN = (f"features_extractor.{name}" for name in ("means", "deviations", "own.bias"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda w: w.update({MEANS: torch.zeros(7)}), id="short means"),
+        pytest.param(
+            lambda w: w.update({MEANS: torch.zeros(99999, 1), DEVIATIONS: torch.ones(1, 99999)}), id="an outer product"
+        ),
+        pytest.param(lambda w: w.update({OWN: torch.tensor(0.0)}), id="no axis"),
+        pytest.param(lambda w: w.update({OWN: w[OWN][:, None]}), id="an axis more"),
+        pytest.param(lambda w: w.update({DEVIATIONS: torch.zeros_like(w[DEVIATIONS])}), id="divides by 0"),
+        pytest.param(lambda w: w.update({OWN: w[OWN] * np.nan}), id="no numbers"),
+        pytest.param(lambda w: w.update({OWN: w[OWN].to("meta")}), id="without values"),
+        pytest.param(lambda w: w.update({3: w[OWN]}), id="a name that is a number"),
+        pytest.param(lambda w: w.pop(OWN), id="missing"),
+    ],
+)
+def test_networks_of_road_users_that_are_broken_are_refused(city, tmp_path, change):
+    file, envs = write_policy(tmp_path, city, network="agents", compact=ALONG)
+    envs.close()
+    with pytest.raises(InvalidArgumentError, match=r"is broken|is no policy|has another network"):
+        PolicyDriver.load(changed_policy(file, tmp_path, change))
+
+
+@pytest.mark.parametrize("options", [{"step_time_s": math.nan}, {"step_time_s": -1.0}, {"threshold": math.inf}])
+def test_options_that_mean_nothing_are_refused(policy, tmp_path, options):
+    with pytest.raises(InvalidArgumentError, match="which this version of l5kit does not know"):
+        PolicyDriver.load(changed_policy(policy, tmp_path, lambda _: None, options=options))
+
+
+def test_damaged_weights_are_refused_in_one_way(city, tmp_path):
+    """Whatever the reader of torch raises for bytes that are wrong."""
+    file, envs = write_policy(tmp_path, city)
+    envs.close()
+    with zipfile.ZipFile(file) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    inner = zipfile.ZipFile(io.BytesIO(entries["policy.pth"]))
+    names = inner.namelist()
+    pickled = next(name for name in names if name.endswith("data.pkl"))
+    rng = np.random.default_rng(0)
+    num_refused = 0
+    for _ in range(60):
+        damaged = bytearray(inner.read(pickled))
+        for place in rng.integers(0, len(damaged), 3):
+            damaged[place] = rng.integers(256)
+        stored = io.BytesIO()
+        with zipfile.ZipFile(stored, "w") as archive:
+            for name in names:
+                archive.writestr(name, bytes(damaged) if name == pickled else inner.read(name))
+        with zipfile.ZipFile(tmp_path / "damaged.zip", "w") as archive:
+            for name, value in entries.items():
+                archive.writestr(name, stored.getvalue() if name == "policy.pth" else value)
+        try:
+            PolicyDriver.load(tmp_path / "damaged.zip")
+        except InvalidArgumentError:
+            num_refused += 1
+    assert num_refused > 20

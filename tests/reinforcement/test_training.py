@@ -1,6 +1,7 @@
 """Training of a driver: its files, and how it goes on."""
 
 import csv
+import io
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.save_util import load_from_zip_file
@@ -322,3 +324,38 @@ def test_policies_that_do_not_fit_are_refused(train, city, tmp_path, changes, me
     cfg["gym_params"]["actions"] = "bicycle"
     with pytest.raises(InvalidArgumentError, match="was trained with actions 'kinematic'; the training has actions 'b"):
         train_driver(cfg, tmp_path / "others", data_folder=city)
+
+
+def test_the_same_seed_measures_the_same_scales(city, tmp_path):
+    cfg = compact_config(tmp_path, actions="route", compact={"frame": "route", "num_lane_points": 0})
+    cfg["rl_params"] |= {"network": "agents", "features": 8, "agent_width": 8, "total_steps": 32}
+    first = [
+        train_driver(cfg, tmp_path / name, data_folder=city, tell=lambda _: None).folder / "first.zip"
+        for name in ("one", "other")
+    ]
+    one, other = (PPO.load(path).policy.state_dict() for path in first)
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+@pytest.mark.parametrize("change", ["nothing", "no eyes", "no numbers"])
+def test_a_training_begins_with_whole_policies_only(city, tmp_path, change):
+    cfg = compact_config(tmp_path, compact={"num_lane_points": 0})
+    cfg["rl_params"] |= {"network": "agents", "features": 8, "agent_width": 8, "total_steps": 32}
+    done = train_driver(cfg, tmp_path / "out", data_folder=city, tell=lambda _: None)
+    with zipfile.ZipFile(done.driver) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    weights = torch.load(io.BytesIO(entries["policy.pth"]), weights_only=True)
+    kept = {
+        "nothing": {},
+        "no eyes": {name: value for name, value in weights.items() if not name.startswith("features_extractor")},
+        "no numbers": {name: value * np.nan for name, value in weights.items()},
+    }[change]
+    stored = io.BytesIO()
+    torch.save(kept, stored)
+    with zipfile.ZipFile(tmp_path / "part.zip", "w") as archive:
+        for name, value in entries.items():
+            archive.writestr(name, stored.getvalue() if name == "policy.pth" else value)
+    cfg["rl_params"]["init"] = str(tmp_path / "part.zip")
+    with pytest.raises(InvalidArgumentError, match=r"has another network|is broken"):
+        train_driver(cfg, tmp_path / "more", data_folder=city, tell=lambda _: None)

@@ -21,7 +21,7 @@ from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.data.user_cache import cache_folder, hold_lock
-from l5kit.errors import UnsupportedValueError
+from l5kit.errors import ConfigError, UnsupportedValueError
 
 if TYPE_CHECKING:
     from l5kit.reinforcement.run import DriverTraining
@@ -80,6 +80,11 @@ def train_rl(
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
     for key in log_keys_of(keys, LocalDataManager(data)):
         require_log_of("train_data_loader.key", key, LocalDataManager(data))
+    if keys.folders is not None and eval_data is None:
+        raise ConfigError(
+            "train_data_loader.folders: evaluations need one log, and the data folder has several towns; name the "
+            "folder of one with --eval-data"
+        )
     _tell_of_limits(cfg)
     from l5kit.reinforcement.run import train_driver
 

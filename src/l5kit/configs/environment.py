@@ -20,6 +20,7 @@ from l5kit.configs.reading import Params
 __all__ = ["CompactParams", "DrivingParams", "EnvironmentParams"]
 
 _EpisodeFrames = Annotated[int, Meta(ge=3, le=MAX_NUM_FRAMES)]
+_HeldFrames = Annotated[int, Meta(ge=1, le=MAX_NUM_FRAMES)]
 _End = Literal["collision", "off_road", "red_light"]
 
 
@@ -98,7 +99,7 @@ class EnvironmentParams(Params, section="gym_params"):
     others: Annotated[Literal["log", "idm"], Key("who drives the other road users")] = "log"
     num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for all of the scene")] = 33
     frames_per_action: Annotated[
-        PositiveCount, Key("frames that an action of a vehicle model holds, whose rewards are added up")
+        _HeldFrames, Key("frames that an action of a vehicle model holds, whose rewards are added up")
     ] = 1
     ends_at: Annotated[tuple[_End, ...], Key("what ends an episode before its last frame")] = ()
     failed_share: Annotated[

@@ -137,8 +137,9 @@ class Episodes:
         worth = self._drive_frame(slots, actions)
         for _ in range(self.parts.frames_per_action - 1):
             goes_on = ~(worth.is_failed | self.is_at_end[slots])
-            if goes_on.any():
-                worth = worth.with_next(self._drive_frame(slots[goes_on], actions[goes_on]), goes_on)
+            if not goes_on.any():
+                break
+            worth = worth.with_next(self._drive_frame(slots[goes_on], actions[goes_on]), goes_on)
         return worth
 
     def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepWorth:

@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import re
+import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,8 +30,17 @@ _ENTRIES: Final = ("data", "policy.pth")
 _LAYER: Final = re.compile(r"mlp_extractor\.policy_net\.(\d+)\.weight")
 _KNOWN_SHAPE: Final = {"net_arch", "log_std_init"}
 _FEATURES: Final = "features_extractor."
+_BROKEN_ENCODER: Final = (
+    "{file} is broken (the layers that look at road users do not fit: {what}); take another file of the training"
+)
 _MOST_VALUE: Final = 5.0
 """Normalised values are cut to this, as in training."""
+
+_DAMAGES: Final = (
+    *(zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError),
+    *(LookupError, TypeError, AttributeError, struct.error, OverflowError, MemoryError),
+)
+"""What readers of zip files, JSON and weights raise where bytes are damaged."""
 
 Layer: TypeAlias = tuple[Float32Array, Float32Array]
 """Weights (outputs, inputs) and offsets (outputs,), float32."""
@@ -189,7 +199,9 @@ def _encoder_of(file: Path, weights: Mapping[str, torch.Tensor], options: Policy
         each = (layer_of(f"sets.{name}.each.{number}") for number in (0, 2))
         sets[name] = (*each, _array_of(weights.get(f"{_FEATURES}sets.{name}.mix.weight")))  # type: ignore[assignment]
     scales = [_array_of(weights.get(f"{_FEATURES}{name}")) for name in ("means", "deviations")]
-    encoder = CompactEncoder(layout, np.stack(np.broadcast_arrays(*scales)), layer_of("own"), sets)
+    if any(scale.shape != (layout.size,) for scale in scales):
+        raise InvalidArgumentError(_BROKEN_ENCODER.format(file=file, what="scales"))
+    encoder = CompactEncoder(layout, np.stack(scales), layer_of("own"), sets)
     _require_encoder(file, encoder)
     return encoder
 
@@ -197,25 +209,27 @@ def _encoder_of(file: Path, weights: Mapping[str, torch.Tensor], options: Policy
 def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
     """Refuse an encoder whose weights do not fit together or to the layout, or that are no numbers."""
     layout, (own_weights, own_offsets) = encoder.layout, encoder.own
-    expected = {"scales": (encoder.scales, (2, layout.size))}
-    num_own = layout.parts[SET_PARTS[0]][0].start
-    expected["own.weight"] = (own_weights, (len(own_offsets), num_own))
+    num_own, num_features = layout.parts[SET_PARTS[0]][0].start, own_offsets.size
+    expected = {
+        "own.weight": (own_weights, (num_features, num_own)),
+        "own.bias": (own_offsets, (num_features,)),
+    }
     for name, ((first, first_offsets), (second, second_offsets), mix) in encoder.sets.items():
-        width = len(first_offsets)
+        width, num_mixed = first_offsets.size, second_offsets.size
         expected[f"{name}.first"] = (first, (width, layout.parts[name][1][1]))
-        expected[f"{name}.second"] = (second, (len(second_offsets), width))
-        expected[f"{name}.mix"] = (mix, (len(own_offsets), len(second_offsets)))
+        expected[f"{name}.first.bias"] = (first_offsets, (width,))
+        expected[f"{name}.second"] = (second, (num_mixed, width))
+        expected[f"{name}.second.bias"] = (second_offsets, (num_mixed,))
+        expected[f"{name}.mix"] = (mix, (num_features, num_mixed))
     arrays = [
         encoder.scales,
         *(array for layer in encoder.layers for array in layer),
         *(s[2] for s in encoder.sets.values()),
     ]
     wrong = next((name for name, (array, shape) in expected.items() if array.shape != shape), None)
-    if wrong is not None or not all(np.isfinite(array).all() for array in arrays) or not (encoder.scales[1] > 0).all():
-        raise InvalidArgumentError(
-            f"{file} is broken (the layers that look at road users do not fit{f', {wrong}' if wrong else ''}); take "
-            "another file of the training"
-        )
+    is_finite = all(np.isfinite(array).all() for array in arrays)
+    if wrong is not None or not is_finite or not (encoder.scales[1] > 0).all():
+        raise InvalidArgumentError(_BROKEN_ENCODER.format(file=file, what=wrong or "numbers"))
 
 
 def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:
@@ -234,11 +248,15 @@ def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]
                 USUAL_LIMITS.require_readable(archive)
         content = json.loads(texts[0]) if is_whole else None
         weights = torch.load(io.BytesIO(texts[1]), map_location="cpu", weights_only=True) if is_whole else None
-    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except _DAMAGES as error:
         raise InvalidArgumentError(f"{file} is broken ({error}); take another file of the training") from error
-    if not isinstance(content, dict) or not isinstance(weights, dict):
+    if not isinstance(content, dict) or not isinstance(weights, dict) or not all(map(_is_text, weights)):
         raise InvalidArgumentError(f"{file} is no policy of l5kit train-rl, which holds {' and '.join(_ENTRIES)}")
     return content, weights
+
+
+def _is_text(name: object) -> bool:
+    return isinstance(name, str)
 
 
 def _options_of(file: Path, content: Mapping[str, Any]) -> PolicyOptions:
@@ -258,6 +276,8 @@ def _array_of(values: object) -> Float32Array:
     none: Float32Array = np.full((1, 1), np.nan, np.float32)
     if not isinstance(values, torch.Tensor) or values.layout != torch.strided or values.dtype != torch.float32:
         return none
+    if values.device.type != "cpu":
+        return none  # weights without values
     if values.numel() * values.element_size() > values.untyped_storage().nbytes():
         return none  # a few numbers that are said to be many
     array: Float32Array = values.detach().numpy()

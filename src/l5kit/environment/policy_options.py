@@ -1,5 +1,6 @@
 """Options of a policy: what it was trained to see and to do, which the file of the policy holds."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -59,8 +60,11 @@ class PolicyOptions:
         """
         try:
             read = cls(**{**content, "layout": CompactLayout(**content["layout"])})
-            return replace(read, step_time_s=float(read.step_time_s), threshold=float(read.threshold))
-        except (KeyError, TypeError, ValueError) as error:
+            told = replace(read, step_time_s=float(read.step_time_s), threshold=float(read.threshold))
+            if not (0 < told.step_time_s < math.inf and math.isfinite(told.threshold)):
+                raise ValueError("step_time_s and threshold are finite, and a step takes time")
+            return told
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"{POLICY_OPTIONS} of the policy are {content!r}, which this version of l5kit does not know ({error})"
             ) from error

@@ -92,9 +92,10 @@ def measure_scales(env: VecEnv, layout: CompactLayout, *, seed: int) -> Float32A
     Args:
         env: Environments with compact observations, which begin anew.
         layout: Their layout.
-        seed: Of the actions.
+        seed: Of the episodes and the actions.
     """
     generator = np.random.default_rng(seed)
+    env.seed(seed)
     seen = [np.asarray(env.reset())]
     for _ in range(_NUM_STEPS):
         if isinstance(env.action_space, spaces.Discrete):

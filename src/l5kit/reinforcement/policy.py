@@ -1,9 +1,10 @@
 """The algorithm that trains a driver: PPO of stable-baselines3, new or out of a checkpoint."""
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnv
@@ -28,6 +29,9 @@ _LEAST_SIDE_PX = 36
 """Least side of pictures that the latter takes; smaller ones are looked at pixel by pixel."""
 
 _NUM_FEATURES = 128
+
+_JUDGING = ("value_net.", "mlp_extractor.value_net.", "vf_features_extractor.", "pi_features_extractor.", "log_std")
+"""Weights that do not say what to do; policies that ship are without them."""
 
 
 def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactLayout | None = None) -> PPO:
@@ -84,19 +88,41 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
     file = find_policy_file(checkpoint_path(path))
     weights, trained = read_weights(file)
     if trained != options:
-        names = [each.name for each in fields(options) if getattr(trained, each.name) != getattr(options, each.name)]
+        was, has = _told(trained), _told(options)
+        names = [name for name in has if was.get(name) != has[name]]
         raise InvalidArgumentError(
-            f"rl_params.init: {file} was trained with {', '.join(f'{n} {getattr(trained, n)!r}' for n in names)}; the "
-            f"training has {', '.join(f'{n} {getattr(options, n)!r}' for n in names)}"
+            f"rl_params.init: {file} was trained with {', '.join(f'{name} {was[name]!r}' for name in names)}; the "
+            f"training has {', '.join(f'{name} {has[name]!r}' for name in names)}"
         )
     own = model.policy.state_dict()
+    broken = [name for name, value in weights.items() if not _is_usable(name, value)]
+    if broken:
+        raise InvalidArgumentError(
+            f"rl_params.init: {file} is broken ({broken[0]} holds no finite numbers that can be used); take another "
+            "file of the training"
+        )
+    needed = [name for name in own if not name.startswith(_JUDGING)]
     wrong = [name for name, value in weights.items() if name not in own or own[name].shape != value.shape]
+    wrong += [name for name in needed if name not in weights]
     if wrong:
         raise InvalidArgumentError(
             f"rl_params.init: {file} has another network ({wrong[0]} is one of {len(wrong)} that do not fit); set "
             "rl_params.network, net_arch, features and agent_width to those of its training"
         )
     model.policy.load_state_dict(weights, strict=False)
+
+
+def _told(options: PolicyOptions) -> dict[str, object]:
+    """Return options by name, those of the layout each by its own."""
+    told = options.as_json()
+    return {**told, **{f"compact.{name}": value for name, value in told.pop("layout").items()}}
+
+
+def _is_usable(name: str, value: object) -> bool:
+    """Return whether weights are finite numbers in memory; deviations, which values are divided by, are above 0."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.device.type != "cpu":
+        return False
+    return bool(value.isfinite().all()) and not (name.endswith(".deviations") and bool((value <= 0).any()))
 
 
 def load_algorithm(path: Path, env: VecEnv, *, seed: int) -> PPO:
