@@ -132,7 +132,7 @@ def test_every_row_can_be_trained_and_changes_what_its_name_says(script):
     digests = {}
     for row in script.ROWS:
         if row.training is None:
-            assert row.name in script.DRIVERS
+            assert row.name in script.DRIVERS or row.name in script.POLICIES
             continue
         cfg = script.configuration_of(row, 1, script.FULL)
         params = TrainingConfig.from_cfg(cfg).params
