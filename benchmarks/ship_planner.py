@@ -62,7 +62,7 @@ def main() -> None:
         options.folder = SHIPPED.with_name("route_policy")
     if options.readme:
         card = json.loads((options.folder / CARD_FILE).read_text("utf-8"))
-        (options.folder / README).write_text(card_text(card), encoding="utf-8")
+        (options.folder / README).write_text(model_card(card), encoding="utf-8")
     elif is_of_policy and options.facts is not None:
         facts = json.loads(options.facts.read_text("utf-8"))
         card = ship_policy(Path(options.training), facts=facts, folder=options.folder)
@@ -172,13 +172,8 @@ def ship_policy(training: Path, *, facts: dict[str, Any], folder: Path) -> dict[
         }
         shutil.copyfile(file.parent / CONFIG_FILE, scratch / CONFIG_FILE)
         (scratch / CARD_FILE).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-        (scratch / README).write_text(policy_card(card), encoding="utf-8")
+        (scratch / README).write_text(model_card(card), encoding="utf-8")
     return card
-
-
-def card_text(card: dict[str, Any]) -> str:
-    """Return the model card of a network or a policy."""
-    return policy_card(card) if card["workflow"] == "train-rl" else model_card(card)
 
 
 def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -201,40 +196,38 @@ def largest_difference_m(one: Path, other: Path, log: Path) -> float:
 
 
 def model_card(card: dict[str, Any]) -> str:
-    """Return the model card, as Markdown, of the facts of a network."""
-    name = card["name"]
+    """Return the model card, as Markdown, of the facts of a network or a policy."""
+    name, text = card["name"], _policy_texts(card) if card["workflow"] == "train-rl" else _network_texts(card)
     scores = (
         f"| {row['driver']} | {row['towns']} | {row['agents']} | {row['scenes']} | {row['score']:.2f} |"
         for row in card["scores"]
     )
-    data = [*(("trained on", each) for each in card["data"]), *(("judged on", each) for each in card["eval_data"])]
-    return f"""# The planner that ships: {name}
+    data = [("trained on", each) for each in card["data"]] + [("judged on", each) for each in card["eval_data"]]
+    return f"""# The {text["what"]} that ships: {name}
 
 <!-- written by benchmarks/ship_planner.py from card.json -->
 
 {card["status"]}
 
-`{name}` drives the AV in closed loop without any training of yours:
+`{name}` drives the AV in closed loop without any training of yours{text["needs"]}:
 
 ```bash
 l5kit synth city
 l5kit simulate city --planner {name}
 ```
 
-In Python `l5kit.workflows.drivers.load_driver("{name}", whom="ego", data_folder="city")` is its driver and
-`l5kit.load_model("{name}")` the network; `l5kit.planning.shipped_weights()` lists all names. A folder of your own
-that is called `{name}` is taken as `./{name}`.
+{text["in_python"]}
 
 ## Facts
 
 | fact | value |
 | --- | --- |
-| network | workflow `{card["workflow"]}`, {card["num_weights"]:,} weights |
+| {text["network"]} |
 | file | `{card["weights"]}`, {card["num_bytes"] / 1e6:.2f} MB, {card["dtype"]} |
-| stored weights | plans at most {card["difference_m"] * 1000:.1f} mm from those of the training |
+| {text["stored"]} |
 | SHA-256 | `{card["sha256"]}` |
 | written by | l5kit {card["l5kit"]}, format {card["format"]} |
-| training | {card["num_steps"]:,} steps, {card["minutes"]:g} minutes on two cores |
+| training | {card["num_steps"]:,} {text["steps"]}, {card["minutes"]:g} minutes on two cores |
 | seeds | {", ".join(f"{of} {seed}" for of, seed in card["seeds"].items())} |
 | licence | {card["licence"]}, as l5kit; all data is synthetic, so that no licence of a dataset applies |
 
@@ -261,7 +254,23 @@ Synthetic towns, made and trained on by
 ## Limits
 
 {_lines(f"- {text}" for text in card["limits"])}
+{text["end"]}"""
 
+
+def _network_texts(card: dict[str, Any]) -> dict[str, str]:
+    """Return what the model card says of a network alone."""
+    name = card["name"]
+    return {
+        "what": "planner",
+        "needs": "",
+        "in_python": f"""\
+In Python `l5kit.workflows.drivers.load_driver("{name}", whom="ego", data_folder="city")` is its driver and
+`l5kit.load_model("{name}")` the network; `l5kit.planning.shipped_weights()` lists all names. A folder of your own
+that is called `{name}` is taken as `./{name}`.""",
+        "network": f"network | workflow `{card['workflow']}`, {card['num_weights']:,} weights",
+        "stored": f"stored weights | plans at most {card['difference_m'] * 1000:.1f} mm from those of the training",
+        "steps": "steps",
+        "end": """
 **Without a map** it does not drive: route and lanes come from the semantic map, and a log without one is an error that
 names the missing file. Where the log leaves all lanes there is no route; then it drives by the agents and its own
 motion, which it has not learned well.
@@ -272,70 +281,26 @@ Weights and code come in one package, so they fit. Weights that are copied to an
 read: a card of a newer format than the code knows is an error that says to update l5kit, and weights of another network
 than the one that the code makes are an error that lists what differs. Within a format, weights keep their meaning; the
 last digits of plans may differ between versions of torch and between machines.
-"""
+""",
+    }
 
 
-def policy_card(card: dict[str, Any]) -> str:
-    """Return the model card, as Markdown, of the facts of a policy."""
+def _policy_texts(card: dict[str, Any]) -> dict[str, str]:
+    """Return what the model card says of a policy alone."""
     name = card["name"]
-    scores = (
-        f"| {row['driver']} | {row['towns']} | {row['agents']} | {row['scenes']} | {row['score']:.2f} |"
-        for row in card["scores"]
-    )
-    data = [*(("trained in", each) for each in card["data"]), *(("watched in", each) for each in card["eval_data"])]
-    return f"""# The policy that ships: {name}
-
-<!-- written by benchmarks/ship_planner.py from card.json -->
-
-{card["status"]}
-
-`{name}` drives the AV in closed loop without any training of yours (extra `rl`):
-
-```bash
-l5kit synth city
-l5kit simulate city --planner {name}
-l5kit simulate city --planner {name} --fallback rules
-```
-
-In Python `l5kit.environment.policy_driver.PolicyDriver.load("{name}")` is its driver. A folder of your own that is
-called `{name}` is taken as `./{name}`.
-
-## Facts
-
-| fact | value |
-| --- | --- |
-| policy | acceleration along the route, {card["num_weights"]:,} weights; limits, bends and steering are not learned |
-| file | `{card["weights"]}`, {card["num_bytes"] / 1e6:.2f} MB, {card["dtype"]} |
-| SHA-256 | `{card["sha256"]}` |
-| written by | l5kit {card["l5kit"]}, format {card["format"]} |
-| training | {card["num_steps"]:,} decisions of three frames, {card["minutes"]:g} minutes on two cores |
-| seeds | {", ".join(f"{of} {seed}" for of, seed in card["seeds"].items())} |
-| licence | {card["licence"]}, as l5kit; all data is synthetic, so that no licence of a dataset applies |
-
-## Scores
-
-In closed loop, as in `docs/closed_loop.md`, on towns that were not trained in.
-
-| driver | towns | other agents | scenes | score |
-| --- | --- | --- | --- | --- |
-{_lines(scores)}
-
-## Data
-
-Synthetic towns, made and trained in by
-
-```bash
-{_lines(card["recipe"])}
-```
-
-| | log | scenes | digest |
-| --- | --- | --- | --- |
-{_lines(f"| {use} | `{each['path']}` | {each['num_scenes']} | `{each['digest']}` |" for use, each in data)}
-
-## Limits
-
-{_lines(f"- {text}" for text in card["limits"])}
-"""
+    return {
+        "what": "policy",
+        "needs": " (extra `rl`)",
+        "in_python": f"""\
+In Python `l5kit.environment.policy_driver.PolicyDriver.load("{name}")` is its driver;
+`l5kit.planning.shipped_policies()` lists all names. A folder of your own that is called `{name}` is taken as
+`./{name}`.""",
+        "network": f"policy | acceleration along the route, {card['num_weights']:,} weights; limits, bends and steering "
+        "are not learned",
+        "stored": "stored weights | those of the training that drive, to the bit",
+        "steps": "decisions of three frames",
+        "end": "",
+    }
 
 
 def _lines(parts: Any) -> str:

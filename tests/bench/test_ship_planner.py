@@ -18,7 +18,7 @@ def test_the_model_card_is_that_of_the_facts_beside_it(script, name):
     folder = checkpoint_path(name)
     facts = json.loads((folder / CARD_FILE).read_text("utf-8"))
     written = (folder / script.README).read_text("utf-8")
-    assert written == script.card_text(facts), "write it anew: python benchmarks/ship_planner.py --readme"
+    assert written == script.model_card(facts), "write it anew: python benchmarks/ship_planner.py --readme"
 
 
 def test_the_model_card_tells_the_scores_of_the_facts(script):
