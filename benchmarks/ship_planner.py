@@ -295,8 +295,8 @@ def _policy_texts(card: dict[str, Any]) -> dict[str, str]:
 In Python `l5kit.environment.policy_driver.PolicyDriver.load("{name}")` is its driver;
 `l5kit.planning.shipped_policies()` lists all names. A folder of your own that is called `{name}` is taken as
 `./{name}`.""",
-        "network": f"policy | acceleration along the route, {card['num_weights']:,} weights; limits, bends and steering "
-        "are not learned",
+        "network": f"policy | acceleration along the route, {card['num_weights']:,} weights; limits, bends and "
+        "steering are not learned",
         "stored": "stored weights | those of the training that drive, to the bit",
         "steps": "decisions of three frames",
         "end": "",
