@@ -97,7 +97,8 @@ def run_mode(
     What is done in a step depends on the environment, the number of its episode and that of the step alone.
     """
     num_envs, mode = env.num_envs, env.autoreset_mode.value
-    table = np.random.default_rng(seed).uniform(-1, 1, (NUM_TABLED, num_envs, 2)).astype(np.float32)
+    shape = (NUM_TABLED, *env.action_space.shape)
+    table = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
     slots, returns = np.arange(num_envs), np.full((num_envs, NUM_REMEMBERED), np.nan)
     episodes, steps, sums = (np.zeros(num_envs, kind) for kind in (np.int64, np.int64, np.float64))
     is_over, num_done = np.zeros(num_envs, np.bool_), 0
