@@ -22,6 +22,8 @@ from l5kit.errors import ConfigError
 
 __all__ = ["LogKeys", "ReinforcementParams"]
 
+_Width = Annotated[int, Meta(ge=1, le=65_536)]
+_Threads = Annotated[int, Meta(ge=1, le=1024)]
 _Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
@@ -82,8 +84,8 @@ class ReinforcementParams(Params, section="rl_params"):
             "order does not matter, with normalised values"
         ),
     ] = "layers"
-    features: Annotated[PositiveCount, Key("values that the network `agents` makes of an observation")] = 128
-    agent_width: Annotated[PositiveCount, Key("width of its layers for road users")] = 64
+    features: Annotated[_Width, Key("values that the network `agents` makes of an observation")] = 128
+    agent_width: Annotated[_Width, Key("width of its layers for road users")] = 64
     net_arch: Annotated[tuple[PositiveCount, ...], Key("widths of the hidden layers of policy and value")] = (128, 128)
     log_std_init: Annotated[
         Number, Key("logarithm of the standard deviation of actions at the beginning, where these are no choices")
@@ -96,7 +98,7 @@ class ReinforcementParams(Params, section="rl_params"):
     eval_scenes: Annotated[PositiveCount, Key("scenes of an evaluation, at most, from the first on")] = 24
     checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000
     keep_checkpoints: Annotated[PositiveCount, Key("how many of the last checkpoints are kept")] = 3
-    environment_threads: Annotated[PositiveCount, Key("towns that step at the same time")] = 1
+    environment_threads: Annotated[_Threads, Key("towns that step at the same time")] = 1
     num_threads: Annotated[PositiveCount, Key("threads of torch; small networks are fastest with one")] = 1
 
     @classmethod
