@@ -169,7 +169,7 @@ def _require_known_format(file: Path) -> None:
 def _what_else(path: Path) -> str:
     """Return what a folder is that is none of a training of a network, and what takes it; empty where it is one."""
     if is_policy(path):
-        return _POLICY.format(path)
+        return _POLICY.format(path.name if is_shipped(path) else path)
     if all((path / name).is_file() for name in _SIMULATION):
         return f"a folder of l5kit simulate, which has its scores in scores.json already (l5kit view {path} shows them)"
     if all((path / name).is_file() for name in _EVALUATION):
