@@ -533,6 +533,7 @@ def test_an_action_ends_with_its_episode(city, tmp_path):
         if terminated.any():
             break
         assert (driven == 5).all()
+        assert not infos["is_off_road"].any()
         frames = held.frame_indices.copy()
     assert infos["is_off_road"][terminated].all()
     assert infos["reward_off_road"][terminated] == pytest.approx(-0.5)  # one frame off the road, whatever is left
