@@ -34,7 +34,9 @@ def test_policies_are_those_of_their_card_and_small(name):
     assert hashlib.sha256(file.read_bytes()).hexdigest() == card["sha256"]
     assert file.stat().st_size == card["num_bytes"] <= 2_000_000
     assert card["sha256"] in (folder / "README.md").read_text("utf-8")
-    with pytest.raises(FileNotFoundError, match=f"is a policy of l5kit train-rl, which l5kit simulate --planner {name} takes"):
+    with pytest.raises(
+        FileNotFoundError, match=f"is a policy of l5kit train-rl, which l5kit simulate --planner {name} takes"
+    ):
         weights_of(name)
 
 

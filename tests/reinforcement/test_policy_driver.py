@@ -151,6 +151,7 @@ def test_a_network_of_road_users_gives_what_torch_does(city, tmp_path, compact):
     file, envs = write_policy(tmp_path, city, network="agents", compact=compact)
     driver, model = PolicyDriver.load(file), PPO.load(file)
     seen = envs.reset()
+    seen[0, driver.options.layout.parts["agents"][0]] = 0.0  # nobody is there
     told = driver.network.act(seen)
     expected, _ = model.predict(seen, deterministic=True)
     np.testing.assert_allclose(np.clip(told, -1, 1), expected, atol=2e-6)
@@ -426,6 +427,36 @@ def test_a_policy_along_the_route_plans_where_it_goes_on_to(city, tmp_path, make
     assert (np.diff(speeds_mps[:, -20:], axis=1) < 0.02).all()  # nobody accelerates to the end
     curvature = PolicyDriver.load(write_policy(tmp_path, city)[0])
     assert curvature.as_planner is None
+
+
+class Steady:
+    """A network that always says the same."""
+
+    num_outputs = 1
+
+    def __init__(self, action, num_inputs):
+        self.action, self.num_inputs = action, num_inputs
+
+    def act(self, seen):
+        return np.full((len(seen), 1), self.action, np.float32)
+
+
+@pytest.mark.parametrize("action", [1.0, -1.0])
+def test_a_plan_holds_braking_longer_than_acceleration(city, tmp_path, make_batch, action):
+    file, envs = write_policy(tmp_path, city, actions="route", compact=ALONG)
+    envs.close()
+    options = PolicyDriver.load(file).options
+    driver = PolicyDriver(Steady(action, options.layout.size), options, "steady")
+    state = SceneSimulation(make_batch(start=20), ego=driver.seat).state()
+    slow = replace(state.ego, speeds_mps=np.full(NUM_SCENES, 4.0), accelerations_mps2=np.zeros(NUM_SCENES))
+    plan = driver.as_planner.drive(replace(state, ego=slow, actor_states=slow, memory={}))
+    ways_m = np.linalg.norm(np.diff(plan.values[..., :2], axis=1), axis=-1)
+    speeds_mps = ways_m / state.step_time_s
+    if action > 0:
+        assert (speeds_mps[:, 13] > 5.0).all()
+        assert (np.diff(speeds_mps[:, 28:], axis=1) < 0.02).all()
+    else:
+        assert (speeds_mps[:, -1] < 0.05).all()
 
 
 def test_rules_judge_the_plan_of_a_policy_along_the_route(city, tmp_path):
