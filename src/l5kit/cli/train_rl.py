@@ -78,13 +78,7 @@ def train_rl(
     keys = _check(cfg, out, resume=resume)
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
-    for key in log_keys_of(keys, LocalDataManager(data)):
-        require_log_of("train_data_loader.key", key, LocalDataManager(data))
-    if keys.folders is not None and eval_data is None:
-        raise ConfigError(
-            "train_data_loader.folders: evaluations need one log, and the data folder has several towns; name the "
-            "folder of one with --eval-data"
-        )
+    _require_logs(keys, data, eval_data)
     _tell_of_limits(cfg)
     from l5kit.reinforcement.run import train_driver
 
@@ -119,6 +113,17 @@ def _check(cfg: JsonObject, out: Path, *, resume: bool) -> LogKeys:
             f"rl_params.num_envs {params.num_envs} x n_steps {params.n_steps}"
         )
     return LogKeys.from_cfg(cfg)
+
+
+def _require_logs(keys: LogKeys, data: Path | None, eval_data: Path | None) -> None:
+    """Refuse data folders without the logs of a training."""
+    for key in log_keys_of(keys, LocalDataManager(data)):
+        require_log_of("train_data_loader.key", key, LocalDataManager(data))
+    if keys.folders is not None and eval_data is None:
+        raise ConfigError(
+            "train_data_loader.folders: evaluations need one log, and the data folder has several towns; name the "
+            "folder of one with --eval-data"
+        )
 
 
 def _tell_of_limits(cfg: JsonObject) -> None:
