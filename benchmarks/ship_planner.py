@@ -15,8 +15,8 @@ import argparse
 import hashlib
 import io
 import json
-import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import yaml
 
 import l5kit
 from l5kit._files import placed_when_complete
+from l5kit.configs.config import load_config_data
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.environment.policy_file import find_policy_file, read_policy
@@ -77,9 +78,7 @@ def main() -> None:
 
 def ship(file: Path, log: Path, *, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Write the folder of a network and return its card; another network in the folder is replaced as a whole."""
-    missing = [name for name in FACTS if name not in facts]
-    if missing:
-        raise SystemExit(f"the facts lack {', '.join(missing)}")
+    _require_facts(facts)
     kept, config = read_checkpoint(file), configuration_of(file)
     result_file = file.parent / "result.json"
     minutes = facts.get("minutes") or json.loads(result_file.read_text("utf-8"))["minutes"]
@@ -97,26 +96,15 @@ def ship(file: Path, log: Path, *, facts: dict[str, Any], folder: Path) -> dict[
         if target.stat().st_size > MOST_BYTES:
             raise SystemExit(f"the weights have {target.stat().st_size:,} bytes; at most {MOST_BYTES:,} ship")
         card = {
-            "format": CARD_FORMAT,
-            "name": folder.name,
-            "weights": target.name,
-            "sha256": hashlib.sha256(target.read_bytes()).hexdigest(),
-            "num_bytes": target.stat().st_size,
-            "num_weights": sum(value.numel() for value in weights.values()),
-            "dtype": str(dtype).removeprefix("torch."),
+            **_told_of(folder.name, target, weights, dtype=str(dtype).removeprefix("torch."), facts=facts),
             "difference_m": round(difference_m, 5),
-            "l5kit": l5kit.__version__,
-            "licence": "Apache-2.0",
             "workflow": config["workflow"],
             "num_steps": kept.facts.get("step"),
             "minutes": minutes,
             "data": _records(kept.facts.get("data")),
             "eval_data": _records(kept.facts.get("eval_data")),
-            **{name: facts[name] for name in FACTS},
         }
-        (scratch / CONFIG_FILE).write_text(yaml.safe_dump(config), encoding="utf-8")
-        (scratch / CARD_FILE).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-        (scratch / README).write_text(model_card(card), encoding="utf-8")
+        _write_texts(scratch, config, card)
     return card
 
 
@@ -125,9 +113,7 @@ def ship_policy(training: Path, *, facts: dict[str, Any], folder: Path) -> dict[
 
     The file of stable-baselines3 is cut down to the weights that drive and to what they were trained with.
     """
-    missing = [name for name in FACTS if name not in facts]
-    if missing:
-        raise SystemExit(f"the facts lack {', '.join(missing)}")
+    _require_facts(facts)
     file = find_policy_file(training)
     result = json.loads((file.parent / "result.json").read_text("utf-8"))
     with zipfile.ZipFile(file) as archive:
@@ -154,26 +140,49 @@ def ship_policy(training: Path, *, facts: dict[str, Any], folder: Path) -> dict[
         if target.stat().st_size > MOST_POLICY_BYTES:
             raise SystemExit(f"the policy has {target.stat().st_size:,} bytes; at most {MOST_POLICY_BYTES:,} ship")
         card = {
-            "format": CARD_FORMAT,
-            "name": folder.name,
-            "weights": target.name,
-            "sha256": hashlib.sha256(target.read_bytes()).hexdigest(),
-            "num_bytes": target.stat().st_size,
-            "num_weights": sum(value.numel() for value in kept.values()),
-            "dtype": "float32",
-            "l5kit": l5kit.__version__,
-            "licence": "Apache-2.0",
+            **_told_of(folder.name, target, kept, dtype="float32", facts=facts),
             "workflow": "train-rl",
             "num_steps": result["num_steps"],
             "minutes": round(facts.get("minutes") or result["minutes"], 2),
             "data": _records(result["data"]),
             "eval_data": _records(result["eval_data"]),
-            **{name: facts[name] for name in FACTS},
         }
-        shutil.copyfile(file.parent / CONFIG_FILE, scratch / CONFIG_FILE)
-        (scratch / CARD_FILE).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-        (scratch / README).write_text(model_card(card), encoding="utf-8")
+        config = load_config_data(str(file.parent / CONFIG_FILE))
+        config["rl_params"].pop("init", None)  # a file of whoever trained; the card says what it was
+        _write_texts(scratch, config, card)
     return card
+
+
+def _require_facts(facts: Mapping[str, Any]) -> None:
+    """Refuse facts that lack something."""
+    missing = [name for name in FACTS if name not in facts]
+    if missing:
+        raise SystemExit(f"the facts lack {', '.join(missing)}")
+
+
+def _told_of(
+    name: str, file: Path, weights: Mapping[str, torch.Tensor], *, dtype: str, facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the card of any weights tells: of their file, of l5kit, and what was given."""
+    return {
+        "format": CARD_FORMAT,
+        "name": name,
+        "weights": file.name,
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "num_bytes": file.stat().st_size,
+        "num_weights": sum(value.numel() for value in weights.values()),
+        "dtype": dtype,
+        "l5kit": l5kit.__version__,
+        "licence": "Apache-2.0",
+        **{name: facts[name] for name in FACTS},
+    }
+
+
+def _write_texts(folder: Path, config: Mapping[str, Any], card: dict[str, Any]) -> None:
+    """Write configuration, card and model card."""
+    (folder / CONFIG_FILE).write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
+    (folder / CARD_FILE).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+    (folder / README).write_text(model_card(card), encoding="utf-8")
 
 
 def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

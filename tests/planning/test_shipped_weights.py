@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -23,6 +24,13 @@ def test_the_weights_are_those_of_their_card_and_small(name):
     assert hashlib.sha256(file.read_bytes()).hexdigest() == card["sha256"]
     assert file.stat().st_size == card["num_bytes"] <= 3_000_000
     assert card["sha256"] in (file.parent / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", [*shipped_weights(), *shipped_policies()])
+def test_what_ships_tells_no_path_of_the_machine_that_made_it(name):
+    for path in checkpoint_path(name).iterdir():
+        if path.suffix in (".json", ".yaml", ".md"):
+            assert not re.search(r"/(tmp|home|root|work|Users)/", path.read_text("utf-8")), path
 
 
 @pytest.mark.parametrize("name", shipped_policies())
