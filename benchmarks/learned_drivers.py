@@ -37,7 +37,7 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json
 from l5kit.environment.policy_file import find_policy_file
 from l5kit.errors import InvalidArgumentError, L5KitError
-from l5kit.planning.weights_file import checkpoint_path, weights_of
+from l5kit.planning.weights_file import weights_of
 from l5kit.synthetic import make_towns
 from l5kit.synthetic.params import CityParams
 from l5kit.training import train
@@ -398,7 +398,7 @@ def facts_of(row: Row, seed: int, scale: Scale, digests: Mapping[str, str]) -> J
 def _planner_of(row: Row) -> object:
     """Return what tells the planner of a row apart from others that have its name."""
     if row.name in POLICIES:
-        file = find_policy_file(checkpoint_path(row.name.partition("-")[0]))
+        file = find_policy_file(POLICIES[row.name][0])
         return [*POLICIES[row.name], hashlib.sha256(file.read_bytes()).hexdigest()]
     return DRIVERS[row.name] if row.training is None else "network"
 

@@ -14,41 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 from torch import nn
 from torch.distributions import Normal
 
+from l5kit.configs.config import save_config_data
+from l5kit.configs.overrides import load_driver_config
 from l5kit.data import LocalDataManager
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.synthetic import make_city
-
-CONFIG = {
-    "model_params": {"history_num_frames": 1, "future_num_frames": 1, "step_time": 0.1, "render_ego_history": True},
-    "raster_params": {
-        "raster_size": [64, 64],
-        "pixel_size": [1.0, 1.0],
-        "ego_center": [0.25, 0.5],
-        "map_type": "py_semantic",
-        "semantic_map_key": "semantic_map/semantic_map.pb",
-        "dataset_meta_key": "meta.json",
-        "filter_agents_threshold": 0.5,
-        "disable_traffic_light_faces": False,
-        "set_origin_to_bottom": True,
-    },
-    "train_data_loader": {"key": "scenes/sample.zarr"},
-    "val_data_loader": {"key": "scenes/sample.zarr"},
-    "gym_params": {
-        "observation": "compact",
-        "actions": "route",  # how hard to accelerate along the route; the environment steers
-        "reward": "driving",
-        "others": "idm",
-        "ends_at": ["collision", "off_road", "red_light"],
-        "num_simulation_steps": 100,
-        "frames_per_action": 3,
-        "compact": {"frame": "route", "num_route_points": 12, "num_lane_points": 0, "reach_m": 60.0},
-        "driving": {"collision": 12.0, "time_to_collision": 5.0, "comfort": 1.0},
-    },
-}
 
 
 class Policy(nn.Module):
@@ -156,7 +129,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "gym.yaml"
-        config.write_text(yaml.safe_dump(CONFIG), encoding="utf-8")
+        save_config_data(load_driver_config(None), str(config))  # what is seen, done and paid for by l5kit train-rl
         data = options.data or make_city(Path(folder) / "city", num_scenes=40).path
         env = L5VectorEnv(options.envs, str(config), LocalDataManager(data), autoreset_mode="SameStep")
         train(env, options)

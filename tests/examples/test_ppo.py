@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from l5kit.configs.overrides import load_driver_config, with_overrides
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("gymnasium")
 
@@ -23,7 +25,8 @@ def example():
 def test_a_policy_is_trained_and_saved(example, city, tmp_path, monkeypatch, capsys):
     out = tmp_path / "policy.pt"
     arguments = ["--data", city, "--out", out, "--minutes", 0.03, "--envs", 4, "--rollout", 8, "--batch-size", 16]
-    monkeypatch.setitem(example.CONFIG["gym_params"], "num_simulation_steps", 9)
+    cfg = with_overrides(load_driver_config(None), ["gym_params.num_simulation_steps=9"])
+    monkeypatch.setitem(example.main.__globals__, "load_driver_config", lambda _: cfg)
     monkeypatch.setattr(sys, "argv", ["ppo.py", *map(str, arguments)])
     example.main()
     weights = torch.load(out, weights_only=True)

@@ -67,6 +67,7 @@ from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSi
 from l5kit.simulation.engine.scored_drives import score_drives
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_following import SceneRows
+from l5kit.simulation.lanes.route_tracking import track_routes
 from l5kit.simulation.windows.scored_windows import score_windows_of
 
 _BATCH_SIZE = 4
@@ -210,10 +211,18 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     backend.run(scale_actions, 1, *limits, controls, controls, is_bad)
     backend.run(choose_controls, 1, *limits, np.full(2, 3), one, controls, is_bad)
     follow_routes(bank.paths, one, avs.boxes, roads.now.places)
+    motions = np.zeros((1, 3))
+    track_routes(
+        *(bank.paths, one, roads.now.places),
+        motions=motions,
+        axles_m=np.ones((1, 2)),
+        wanted_mps2=np.zeros(1),
+        step_s=0.1,
+    )
     write_compact_states(
         layout,
         LanePoints.of_map(road.driving),
-        VehicleRows(avs.boxes, np.zeros((1, 3)), one, one - 1),
+        VehicleRows(avs.boxes, motions, one, one - 1),
         seen=(roads.rows(one).scene_rows, (avs.boxes, avs.velocities_mps), roads.lights_before(one)),
         routes=RouteRows(bank.paths, one, roads.now.places),
         out=np.zeros((1, layout.size), np.float32),

@@ -26,7 +26,7 @@ _End = Literal["collision", "off_road", "red_light"]
 
 @dataclass(frozen=True, kw_only=True)
 class CompactParams(Params, section="gym_params.compact"):
-    """What compact observations tell of, by the names of :class:`l5kit.environment.observations.CompactLayout`."""
+    """What compact observations tell of, by the names of ``CompactLayout``, which has these defaults."""
 
     num_agents: Annotated[Count, Key("road users that are seen at most")] = 12
     num_route_points: Annotated[Count, Key("points of the route ahead")] = 10
@@ -40,7 +40,7 @@ class CompactParams(Params, section="gym_params.compact"):
 
 @dataclass(frozen=True, kw_only=True)
 class DrivingParams(Params, section="gym_params.driving"):
-    """Weights of the reward `driving`, by the names of :class:`l5kit.environment.rewards.DrivingWeights`."""
+    """Weights of the reward `driving`, by the names of ``DrivingWeights``, which has these defaults."""
 
     combines: Annotated[Literal["sum", "product"], Key("whether penalties are taken off the progress, or scale it")] = (
         "sum"

@@ -4,6 +4,7 @@ from dataclasses import fields, is_dataclass
 from typing import NoReturn
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
@@ -58,6 +59,16 @@ def as_read_only(array: NumericArray) -> NumericArray:
     view = array.view()
     view.setflags(write=False)
     return view
+
+
+def as_kernel_array(array: NumericArray, dtype: DTypeLike | None = None) -> NumericArray:
+    """Return a read-only view in the one layout that a kernel is compiled for; a copy where it lies otherwise.
+
+    Args:
+        array: The array.
+        dtype: Of the view; None for that of the array.
+    """
+    return as_read_only(np.ascontiguousarray(array, dtype))
 
 
 def as_sealed(array: NumericArray) -> NumericArray:

@@ -64,6 +64,8 @@ class EpisodeDraws:
 
     def note(self, scenes: Int64Array, is_failed: BoolArray) -> None:
         """Remember how episodes of scenes (B,) have ended: a mean that forgets, over about ten of them each."""
+        if self._failed_share == 0:
+            return
         for scene, failed in zip(scenes.tolist(), is_failed.tolist(), strict=True):
             self._failures[scene] += _FORGETTING * (failed - self._failures[scene])
 

@@ -17,7 +17,6 @@ from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.route_places import follow_routes
-from l5kit.planning.weights_file import checkpoint_path
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -81,7 +80,7 @@ class PolicyDriver:
             InvalidArgumentError: The file is broken, no such policy, or does not say what it was trained with.
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
-        file = find_policy_file(checkpoint_path(path))
+        file = find_policy_file(path)
         network, options = read_policy(file)
         digest = hashlib.sha256(file.read_bytes())
         digest.update(json.dumps(options.as_json(), sort_keys=True).encode())

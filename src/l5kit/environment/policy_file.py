@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pickle
 import re
 import struct
@@ -19,9 +20,10 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.receipts import RECEIPT_FILE, find_loss
 from l5kit.data.unpack_limits import USUAL_LIMITS
-from l5kit.environment.observations.compact_layout import SET_PARTS, CompactLayout
+from l5kit.environment.observations.compact_layout import MOST_NORMALISED, SET_PARTS, CompactLayout
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
+from l5kit.planning.weights_file import checkpoint_path
 
 __all__ = ["CompactEncoder", "PolicyNetwork", "find_policy_file", "read_policy", "read_weights"]
 
@@ -33,8 +35,6 @@ _FEATURES: Final = "features_extractor."
 _BROKEN_ENCODER: Final = (
     "{file} is broken (the layers that look at road users do not fit: {what}); take another file of the training"
 )
-_MOST_VALUE: Final = 5.0
-"""Normalised values are cut to this, as in training."""
 
 _DAMAGES: Final = (
     *(zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError),
@@ -70,7 +70,7 @@ class CompactEncoder:
     def encode(self, seen: Float32Array) -> Float32Array:
         """Return the features (R, F) of observations (R, D)."""
         means, deviations = self.scales
-        values = np.clip((seen - means) / deviations, -_MOST_VALUE, _MOST_VALUE)
+        values = np.clip((seen - means) / deviations, -MOST_NORMALISED, MOST_NORMALISED)
         weights, offsets = self.own
         mixed = _times(weights, values[:, : weights.shape[1]]) + offsets
         for name, (first, second, mix) in self.sets.items():
@@ -123,13 +123,17 @@ def _times(weights: Float32Array, rows: Float32Array) -> Float32Array:
     return product
 
 
-def find_policy_file(path: Path) -> Path:
-    """Return the file of a policy: itself, or the ``driver.zip`` of the folder of a training.
+def find_policy_file(policy: str | os.PathLike[str]) -> Path:
+    """Return the file of a policy.
+
+    Args:
+        policy: The file, the folder of a training, for its ``driver.zip``, or the name of a policy that ships.
 
     Raises:
         FileNotFoundError: There is none.
         InvalidArgumentError: The folder is not what its training has left there.
     """
+    path = checkpoint_path(policy)
     file = path / _DRIVER if path.is_dir() else path
     if not file.is_file():
         names = sorted(other.name for other in path.glob("*.zip"))

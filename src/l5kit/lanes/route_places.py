@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.data.array_shapes import as_read_only
+from l5kit.data.array_shapes import as_kernel_array, as_read_only
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.path_places import find_place, line_at, points_around
@@ -119,7 +119,7 @@ def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, pla
             "whole array"
         )
     starts, points_m = as_read_only(paths.starts), as_read_only(paths.points_m)
-    poses = as_read_only(np.ascontiguousarray(poses, np.float64))
+    poses = as_kernel_array(poses, np.float64)
     _follow(starts, points_m, as_read_only(routes), poses, places)
 
 

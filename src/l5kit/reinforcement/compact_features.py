@@ -10,14 +10,12 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import nn
 
 from l5kit._types import Float32Array
-from l5kit.environment.observations.compact_layout import SET_PARTS, CompactLayout
+from l5kit.environment.observations.compact_layout import MOST_NORMALISED, SET_PARTS, CompactLayout
 
 __all__ = ["CompactFeatures", "measure_scales"]
 
 _NUM_STEPS = 30
 _LEAST_DEVIATION = 0.05
-_MOST = 5.0
-"""Normalised values are cut to this."""
 
 
 class _SetFeatures(nn.Module):
@@ -75,7 +73,7 @@ class CompactFeatures(BaseFeaturesExtractor):
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         """Return features, (B, features)."""
-        values = ((observations - self.means) / self.deviations).clamp(-_MOST, _MOST)
+        values = ((observations - self.means) / self.deviations).clamp(-MOST_NORMALISED, MOST_NORMALISED)
         mixed: torch.Tensor = self.own(values[:, : self._num_own])
         for name, layers in self.sets.items():
             columns, shape = self._parts[name]

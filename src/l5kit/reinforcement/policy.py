@@ -16,7 +16,6 @@ from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.policy_file import find_policy_file, read_weights
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import ConfigError, InvalidArgumentError
-from l5kit.planning.weights_file import checkpoint_path
 from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.folder import require_whole
 
@@ -85,7 +84,7 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
         InvalidArgumentError: The file is broken, or the policy was trained with other observations or actions, or has
             another network.
     """
-    file = find_policy_file(checkpoint_path(path))
+    file = find_policy_file(path)
     weights, trained = read_weights(file)
     if trained != options:
         was, has = _told(trained), _told(options)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from l5kit._types import Float32Array
+from l5kit.configs.environment import CompactParams
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
@@ -16,6 +17,7 @@ __all__ = [
     "EGO_COLUMNS",
     "FRAMES",
     "LANE_COLUMNS",
+    "MOST_NORMALISED",
     "ROUTE_COLUMNS",
     "ROUTE_FRAME_AGENT_COLUMNS",
     "ROUTE_FRAME_ROUTE_COLUMNS",
@@ -90,6 +92,9 @@ FRAMES = ("vehicle", "route")
 LANE_COLUMNS = ("x", "y", "cos", "sin", "speed_limit", "is_red", "is_yellow", "is_there")
 """Columns of each point of the part ``lanes``."""
 
+MOST_NORMALISED = 5.0
+"""Networks that normalise observations cut them to this."""
+
 SET_PARTS = ("agents", "lanes")
 """Parts that are rows of things in any order, whose last column is 1 where there is one."""
 
@@ -146,12 +151,12 @@ class CompactLayout:
             times the reach, where it would be clipped.
     """
 
-    num_agents: int = 12
-    num_route_points: int = 10
-    route_step_m: float = 5.0
-    num_lane_points: int = 24
-    reach_m: float = 50.0
-    frame: str = "vehicle"
+    num_agents: int = CompactParams.num_agents
+    num_route_points: int = CompactParams.num_route_points
+    route_step_m: float = CompactParams.route_step_m
+    num_lane_points: int = CompactParams.num_lane_points
+    reach_m: float = CompactParams.reach_m
+    frame: str = CompactParams.frame
 
     def __post_init__(self) -> None:
         if self.frame not in FRAMES:

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
-from l5kit.data.array_shapes import as_read_only
+from l5kit.data.array_shapes import as_kernel_array
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
 from l5kit.environment.observations.compact_layout import (
@@ -194,13 +194,13 @@ def write_compact_states(
         write_state,
         size,
         np.arange(size),
-        _kernel(slots),
-        (_kernel(boxes), _kernel(motions), _kernel(own_rows)),
-        SceneRows(*map(_kernel, rows)),
-        (_kernel(egos[0]), _kernel(egos[1])),
-        PathArrays(*map(_kernel, paths)),
-        (_kernel(of_vehicles), _kernel(places)),
-        (_kernel(frames[slots]), _kernel(scenes[slots]), SceneLights(*map(_kernel, lights))),
+        as_kernel_array(slots),
+        (as_kernel_array(boxes), as_kernel_array(motions), as_kernel_array(own_rows)),
+        SceneRows(*map(as_kernel_array, rows)),
+        (as_kernel_array(egos[0]), as_kernel_array(egos[1])),
+        PathArrays(*map(as_kernel_array, paths)),
+        (as_kernel_array(of_vehicles), as_kernel_array(places)),
+        (as_kernel_array(frames[slots]), as_kernel_array(scenes[slots]), SceneLights(*map(as_kernel_array, lights))),
         (sizes_of(layout), lane_points.arrays),
         LookRoom.make(backend, size, layout),
         out,
@@ -211,11 +211,6 @@ def sizes_of(layout: CompactLayout) -> Sizes:
     """Return what kernels ask a layout for."""
     counts = layout.num_agents, layout.num_route_points, layout.num_lane_points
     return Sizes(*counts, float(layout.route_step_m), float(layout.reach_m), layout.frame == "route")
-
-
-def _kernel(array: NumericArray) -> NumericArray:
-    """Return a view in the one layout that the kernel is compiled for."""
-    return as_read_only(np.ascontiguousarray(array))
 
 
 def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes: RouteRows, out: Float32Array) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.configs.environment import DrivingParams
 from l5kit.data.array_shapes import as_read_only
 from l5kit.device.opening import open_backend
 from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays
@@ -57,20 +58,20 @@ class DrivingWeights:
         InvalidArgumentError: A number is negative or not finite, or the reference is neither.
     """
 
-    progress: float = 1.0
-    collision: float = 10.0
-    contact: float = 0.0
-    off_road: float = 5.0
-    time_to_collision: float = 1.0
-    off_route: float = 1.0
-    speed: float = 0.5
-    comfort: float = 0.5
-    red_light: float = 5.0
-    end: float = 5.0
-    most_offset_m: float = 4.0
-    progress_reference: str = "limit"
-    least_reference_mps: float = 2.0
-    combines: str = "sum"
+    progress: float = DrivingParams.progress
+    collision: float = DrivingParams.collision
+    contact: float = DrivingParams.contact
+    off_road: float = DrivingParams.off_road
+    time_to_collision: float = DrivingParams.time_to_collision
+    off_route: float = DrivingParams.off_route
+    speed: float = DrivingParams.speed
+    comfort: float = DrivingParams.comfort
+    red_light: float = DrivingParams.red_light
+    end: float = DrivingParams.end
+    most_offset_m: float = DrivingParams.most_offset_m
+    progress_reference: str = DrivingParams.progress_reference
+    least_reference_mps: float = DrivingParams.least_reference_mps
+    combines: str = DrivingParams.combines
 
     def __post_init__(self) -> None:
         for field in fields(self):

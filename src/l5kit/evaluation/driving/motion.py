@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.data.array_shapes import as_read_only
+from l5kit.data.array_shapes import as_kernel_array
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["accelerations_of_ego", "rates_of_frames", "split_along_headings", "velocities_of_rows"]
@@ -80,8 +80,8 @@ def velocities_of_rows(
     """
     if tracks.min(initial=0) < 0 or tracks.max(initial=0) > len(tracks):
         tracks = np.unique(tracks, return_inverse=True)[1]
-    positions_m, times_s = (as_read_only(np.ascontiguousarray(values, np.float64)) for values in (positions_m, times_s))
-    tracks, scenes = (as_read_only(np.ascontiguousarray(values, np.int64)) for values in (tracks, scenes))
+    positions_m, times_s = (as_kernel_array(values, np.float64) for values in (positions_m, times_s))
+    tracks, scenes = (as_kernel_array(values, np.int64) for values in (tracks, scenes))
     order = np.arange(len(tracks)) if _is_in_order(times_s, scenes) else np.lexsort((times_s, scenes))
     velocities_mps = np.empty(positions_m.shape)
     last_rows = np.empty(int(tracks.max(initial=-1)) + 1, np.int64)

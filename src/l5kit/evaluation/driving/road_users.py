@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
-from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes, require_starts
+from l5kit.data.array_shapes import ReadOnlyArrays, as_kernel_array, as_read_only, require_shapes, require_starts
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
@@ -198,7 +198,7 @@ def classify_rows(
     groups = np.empty(size, np.int64)
     _write_groups(
         as_read_only(probabilities),
-        as_read_only(np.ascontiguousarray(extents_m[:, :2], np.float64)),
+        as_kernel_array(extents_m[:, :2], np.float64),
         groups_of_labels(),
         float(probabilities.dtype.type(threshold)),
         include_unknown,

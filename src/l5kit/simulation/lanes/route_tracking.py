@@ -5,8 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
-from l5kit.data.array_shapes import as_read_only
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import as_kernel_array
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.highest_speeds import speed_in_bend
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at
@@ -171,18 +171,13 @@ def track_routes(
     """
     controls = np.empty((len(routes), 2))
     _track_all(
-        PathArrays(*map(_as_given, paths)),
-        _as_given(routes),
-        _as_given(places),
-        _as_given(motions),
-        _as_given(axles_m),
-        _as_given(wanted_mps2),
+        PathArrays(*map(as_kernel_array, paths)),
+        as_kernel_array(routes),
+        as_kernel_array(places),
+        as_kernel_array(motions),
+        as_kernel_array(axles_m),
+        as_kernel_array(wanted_mps2),
         float(step_s),
         controls,
     )
     return controls
-
-
-def _as_given(array: NumericArray) -> NumericArray:
-    """Return a view in the one layout that the kernel is compiled for."""
-    return as_read_only(np.ascontiguousarray(array))
