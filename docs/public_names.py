@@ -58,9 +58,11 @@ def _is_public(name: str) -> bool:
 
 def _read(name: str, path: Path) -> Module:
     tree = ast.parse(path.read_text("utf-8"))
-    imported, defined = dict(_imported(tree)), dict(_defined(tree))
+    stub = path.with_suffix(".pyi")  # of a package whose names are loaded when they are first used
+    handing_on = ast.parse(stub.read_text("utf-8")) if stub.is_file() else tree
+    imported, defined = dict(_imported(handing_on, name)), dict(_defined(tree))
     ours = {key for key, source in imported.items() if source.startswith("l5kit.")}
-    listed = _listed(tree)
+    listed = sorted(imported) if handing_on is not tree else _listed(tree)
     public = {key for key in defined if not key.startswith("_")} if listed is None else set(listed)
     return Module(
         name=name,
@@ -85,10 +87,13 @@ def _listed(tree: ast.Module) -> list[str] | None:
     return None
 
 
-def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _imported(tree: ast.Module, package: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+            if node.level and node.module is None:
+                continue  # modules, which have pages of their own
+            module = f"{package}.{node.module}" if node.level else node.module
+            yield from ((alias.asname or alias.name, f"{module}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from ((alias.asname or alias.name, alias.name) for alias in node.names)
 

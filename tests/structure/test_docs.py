@@ -31,6 +31,8 @@ BLOCK = re.compile(
     flags=re.MULTILINE | re.DOTALL,
 )
 
+DEEP_IMPORT = re.compile(r"^ *(?:from|import) (l5kit\.\w+\.[\w.]+)", flags=re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -134,6 +136,12 @@ def test_what_the_documents_say_to_type_works(path, tmp_path, monkeypatch, reque
     finally:
         os.environ.clear()
         os.environ.update(environment)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_documents_import_from_packages_not_from_their_modules(path):
+    code = [block.text for block in blocks_of(path.read_text("utf-8")) if block.language == "python"]
+    assert DEEP_IMPORT.findall("\n".join(code)) == []
 
 
 def test_blocks_are_found_with_their_lines():

@@ -109,8 +109,14 @@ def circles(imports):
     }
 
 
+LAZY_NAMES = "__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)"
+"""Hands on the names in the ``__init__.pyi`` beside it, each loaded when it is first used."""
+
+
 def is_handing_on(statement):
     """Whether an ``__init__`` file may hold this statement."""
+    if ast.unparse(statement) == ast.unparse(ast.parse(LAZY_NAMES)):
+        return True
     if isinstance(statement, ast.Assign):
         return all(
             isinstance(target, ast.Name) and target.id in ("__all__", "__version__") for target in statement.targets

@@ -17,11 +17,12 @@ from l5kit.configs.kinds import (
 )
 from l5kit.configs.reading import Params
 
-__all__ = ["CompactParams", "DrivingParams", "EnvironmentParams"]
+__all__ = ["CompactParams", "DrivingParams", "EndName", "EnvironmentParams"]
 
 _EpisodeFrames = Annotated[int, Meta(ge=3, le=MAX_NUM_FRAMES)]
 _HeldFrames = Annotated[int, Meta(ge=1, le=MAX_NUM_FRAMES)]
-_End = Literal["collision", "off_road", "red_light"]
+EndName = Literal["collision", "off_road", "red_light", "time_to_collision"]
+"""What may end an episode early."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ class EnvironmentParams(Params, section="gym_params"):
     frames_per_action: Annotated[
         _HeldFrames, Key("frames that an action of a vehicle model holds, whose rewards are added up")
     ] = 1
-    ends_at: Annotated[tuple[_End, ...], Key("what ends an episode before its last frame")] = ()
+    ends_at: Annotated[tuple[EndName, ...], Key("what ends an episode before its last frame")] = ()
     failed_share: Annotated[
         Probability,
         Key("share of the episodes of training that are of scenes in which episodes have failed lately"),

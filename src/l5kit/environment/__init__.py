@@ -1,5 +1,7 @@
 """Environments for reinforcement learning; importing this registers their id with Gymnasium, where it is."""
 
-from l5kit.environment.registration import ENVIRONMENT_ID
+import lazy_loader
 
-__all__ = ["ENVIRONMENT_ID"]
+from l5kit.environment.registration import ENVIRONMENT_ID as ENVIRONMENT_ID
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

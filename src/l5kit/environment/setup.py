@@ -5,6 +5,7 @@ from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import get_args
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from gymnasium import spaces
 
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
-from l5kit.configs.environment import EnvironmentParams
+from l5kit.configs.environment import EndName, EnvironmentParams
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
@@ -72,7 +73,7 @@ OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
 REWARDS = ("displacement", "driving")
 OTHERS = ("log", "idm")
-ENDS = ("collision", "off_road", "red_light")
+ENDS = get_args(EndName)
 _NO_PICTURE = {
     "raster_size": [1, 1],
     "pixel_size": [1.0, 1.0],
@@ -91,7 +92,7 @@ class EnvironmentOptions:
         actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, or an object.
         reward: ``displacement`` or ``driving``, or a reward of one's own.
         others: Who drives other vehicles: ``log`` or ``idm``.
-        ends_at: What ends an episode early: ``collision``, ``off_road``, ``red_light``.
+        ends_at: What ends an episode early: ``collision``, ``off_road``, ``red_light``, ``time_to_collision``.
         rescale_action: Whether poses and kinematic actions are scaled.
         acceleration_per_step: Whether kinematic acceleration is scaled by the square of the step time.
         kin_model: Limits of the unicycle that kinematic actions move.

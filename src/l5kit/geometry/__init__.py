@@ -12,6 +12,7 @@ from l5kit.geometry.transform import (
     transform_points,
     vertical_flip,
     yaw_as_rotation33,
+    yaws_as_rotations33,
 )
 from l5kit.geometry.voxel import normalize_intensity, points_within_bounds, voxel_coords_to_intensity_grid
 
@@ -34,4 +35,5 @@ __all__ = [
     "voxel_coords_to_intensity_grid",
     "within_range",
     "yaw_as_rotation33",
+    "yaws_as_rotations33",
 ]

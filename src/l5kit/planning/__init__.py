@@ -1,5 +1,5 @@
 """Models that plan for the AV, from rasters and from vectors, and their checkpoints."""
 
-from l5kit.planning.weights_file import shipped_policies, shipped_weights
+import lazy_loader
 
-__all__ = ["shipped_policies", "shipped_weights"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,7 +1,5 @@
 """Workflows: the samples, the network and the scored trajectories that a configuration names."""
 
-from l5kit.workflows.trained_model import TrainedModel, load_model
-from l5kit.workflows.trained_network import load_network
-from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
+import lazy_loader
 
-__all__ = ["TrainedModel", "TrainingConfig", "load_model", "load_network", "make_model", "open_samples"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

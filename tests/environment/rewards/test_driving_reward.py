@@ -234,7 +234,8 @@ def test_collisions(other, speed_mps, term):
     reward = DrivingReward(DrivingWeights(contact=3.0, time_to_collision=0.0))
     step = make_step(others=[other], motion=(speed_mps, 0, 0, 0), motion_before=(speed_mps, 0, 0, 0))
     expected = {} if term is None else {term: {"collision": -10.0, "contact": -3.0}[term]}
-    assert worth_of(step, reward) == (expected, sum(expected.values()), set(expected))
+    terms, total, failed = worth_of(step, reward)
+    assert (terms, total, failed - {"time_to_collision"}) == (expected, sum(expected.values()), set(expected))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,9 @@ def test_collisions(other, speed_mps, term):
 )
 def test_time_to_collision(other, speed_mps, expected):
     step = make_step(others=[other], motion=(speed_mps, 0, 0, 0), motion_before=(speed_mps, 0, 0, 0))
-    assert worth_of(step)[0].get("time_to_collision", 0.0) == pytest.approx(expected)
+    terms, _, failed = worth_of(step)
+    assert terms.get("time_to_collision", 0.0) == pytest.approx(expected)
+    assert failed == ({"time_to_collision"} if expected else set())
 
 
 @pytest.mark.parametrize(
@@ -272,7 +275,7 @@ def test_who_comes_from_the_side_counts_where_lanes_meet(pose, expected, road_ma
 )
 def test_lateral_collisions_are_at_fault_out_of_the_lane(y_m, term, road_map):
     step = make_step(pose=(30, y_m, 0), others=[{"at": (29, y_m + 1.9), "v": MOVES}], driving_map=road_map)
-    assert worth_of(step, DrivingReward(DrivingWeights(contact=1.0)))[2] == {term}
+    assert worth_of(step, DrivingReward(DrivingWeights(contact=1.0)))[2] - {"time_to_collision"} == {term}
 
 
 @pytest.mark.parametrize(
@@ -320,13 +323,16 @@ def test_many_collisions_at_once_are_all_remembered():
     assert reward.of_step(SLOT, make_step(others=crowd)).total[0] == 0.0
 
 
-@pytest.mark.parametrize("ends_at", [(), ("off_road",), ("collision", "off_road"), ("contact",)])
+@pytest.mark.parametrize(
+    "ends_at", [(), ("off_road",), ("collision", "off_road"), ("contact",), ("time_to_collision",)]
+)
 def test_what_ends_the_task(ends_at, road_map):
     reward = DrivingReward(ends_at=ends_at)
     reward.begin(SLOT, make_step())
     hit = reward.of_step(SLOT, make_step(pose=(30, 0, 0), others=[{"at": (33.5, 0)}], driving_map=road_map))
     off = reward.of_step(SLOT, make_step(pose=(30, -9, 0), driving_map=road_map))
-    assert [hit.is_failed[0], off.is_failed[0]] == ["collision" in ends_at, "off_road" in ends_at]
+    ends_by_hit = not {"collision", "time_to_collision"}.isdisjoint(ends_at)
+    assert [hit.is_failed[0], off.is_failed[0]] == [ends_by_hit, "off_road" in ends_at]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         actions: ``bicycle``, ``curvature``, ``grid``, or ``ModelActions`` for a model that moves AVs on a device; None
             where the configuration names one of the first three.
         others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
-        ends_at: What ends an episode early, of ``collision`` and ``off_road``; None for what the configuration says.
+        ends_at: What ends an episode early, such as ``collision``; None for what the configuration says.
         randomize_start: Whether episodes of training start anywhere.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
         copy: Whether what a step returns are copies. Else each call writes into the same tensors.

@@ -102,7 +102,7 @@ class L5Env(gymnasium.Env[Any, Any]):
         actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
             of one's own; None for what the configuration says.
         others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
-        ends_at: What ends an episode early, of ``collision`` and ``off_road``, which needs the reward ``driving``; None
+        ends_at: What ends an episode early, such as ``collision``, which needs the reward ``driving``; None
             for what the configuration says.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
         device: None; ``gymnasium.make_vec`` makes environments on a device.

@@ -70,7 +70,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         reward: What steps are worth to each actor: ``displacement`` from its own log, ``driving``, or a reward of one's
             own, whose slots are actors; None for what the configuration says.
         others: Who drives vehicles that follow lanes and do not act: ``log`` or ``idm``; None for the configuration.
-        ends_at: What ends an actor early, of ``collision`` and ``off_road``, which needs the reward ``driving``; None
+        ends_at: What ends an actor early, such as ``collision``, which needs the reward ``driving``; None
             for the configuration.
         layout: What stands where in observations.
         randomize_start: Whether episodes of training start anywhere; None for the configuration.

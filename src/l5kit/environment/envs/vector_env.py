@@ -60,7 +60,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
             of one's own; None for what the configuration says.
         others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
-        ends_at: What ends an episode early, of ``collision`` and ``off_road``, which needs the reward ``driving``; None
+        ends_at: What ends an episode early, such as ``collision``, which needs the reward ``driving``; None
             for what the configuration says.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
         autoreset_mode: What becomes of an environment whose episode has ended: the next step begins the next episode

@@ -8,8 +8,9 @@ from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 
 __all__ = ["FAILURES", "TERMS", "write_worth"]
 
-FAILURES = ("collision", "contact", "off_road", "red_light")
-"""What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed."""
+FAILURES = ("collision", "contact", "off_road", "red_light", "time_to_collision")
+"""What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed, or too
+little time to a collision."""
 
 TERMS = (
     *("progress", "collision", "contact", "off_road", "time_to_collision"),
@@ -18,7 +19,7 @@ TERMS = (
 """The terms of the reward, in the order of their columns."""
 
 _OFF_ROAD_M = MOST_OFF_ROAD_M
-_COLLISION, _CONTACT, _OFF, _RED = range(len(FAILURES))
+_COLLISION, _CONTACT, _OFF, _RED, _CLOSE = range(len(FAILURES))
 _END = TERMS.index("end")
 _LASTING = tuple(TERMS.index(name) for name in ("off_road", "time_to_collision", "off_route", "speed", "comfort"))
 
@@ -46,7 +47,7 @@ def write_worth(
     """
     is_off = off_road_m >= _OFF_ROAD_M
     failures[_COLLISION], failures[_CONTACT] = counts[0] > 0, counts[1] > 0
-    failures[_OFF], failures[_RED] = is_off, amounts[4] > 0
+    failures[_OFF], failures[_RED], failures[_CLOSE] = is_off, amounts[4] > 0, is_close
     is_failed = False
     for failure in range(len(failures)):
         is_failed = is_failed or (failures[failure] and rules.ends[failure])

@@ -1,0 +1,49 @@
+"""Doors: packages that load a name when it is first used, as the ``__init__.pyi`` beside their ``__init__`` says."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "l5kit"
+STUBS = sorted(SOURCE.rglob("__init__.pyi"))
+NEEDS = {"environment": ("gymnasium", "pettingzoo", "stable_baselines3")}
+
+
+def names_of(stub):
+    """The names that a stub hands on, each with the module that has it."""
+    for node in ast.parse(stub.read_text("utf-8")).body:
+        assert isinstance(node, ast.ImportFrom), "a stub only hands names on"
+        yield from ((alias.asname, node.module) for alias in node.names if alias.asname == alias.name)
+
+
+def test_there_are_doors():
+    assert len(STUBS) > 8
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
+def test_a_door_has_the_names_of_its_stub_and_each_is_that_of_its_module(stub):
+    for library in NEEDS.get(stub.parent.name, ()):
+        pytest.importorskip(library)
+    package = importlib.import_module(f"l5kit.{stub.parent.name}")
+    names = dict(names_of(stub))
+    assert set(names) == set(package.__all__)
+    for name, module in names.items():
+        home = importlib.import_module(f"{package.__name__}.{module or name}")
+        assert getattr(package, name) is (getattr(home, name) if module else home)
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        package.nothing_of_this_name  # noqa: B018
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("package", ["data", "simulation", "planning", "prediction", "vectorization", "evaluation"])
+def test_a_door_loads_nothing_before_a_name_is_used(package):
+    source = (
+        f"import sys, l5kit.{package}\n"
+        f"print([name for name in sys.modules if name in ('torch', 'zarr') or name.startswith('l5kit.{package}.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
