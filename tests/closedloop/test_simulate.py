@@ -276,6 +276,42 @@ def test_networks_drive_the_av_and_the_others(city, tmp_path):
     assert not (tmp_path / "wrong").exists()
 
 
+@pytest.mark.filterwarnings("ignore:the agents mask of")
+def test_a_network_drives_as_its_checkpoint_does(city, tmp_path):
+    torch = pytest.importorskip("torch")
+    from l5kit import load_model
+    from support.networks import save_network
+
+    checkpoint, few = save_network("vector_planner", city, tmp_path), options(num_frames=5, device="cpu")
+    model = load_model(checkpoint)
+    from_file = simulate(city, tmp_path / "file", planner=str(checkpoint), options=few)
+    drives = {
+        "loaded": simulate(city, tmp_path / "loaded", planner=model, options=few),
+        "network": simulate(
+            city, tmp_path / "network", planner=model.network.train(), planner_cfg=model.config.mapping, options=few
+        ),
+    }
+    for drive in drives.values():
+        assert drive.frames_table.read_bytes() == from_file.frames_table.read_bytes()
+    assert not model.network.training
+
+    # the same weights are the same planner, others are another one
+    again = simulate(city, tmp_path / "loaded", planner=load_model(checkpoint), options=few)
+    assert again.scores == drives["loaded"].scores
+    with torch.no_grad():
+        next(model.parameters()).add_(1.0)
+    with pytest.raises(InvalidArgumentError, match="planner"):
+        simulate(city, tmp_path / "loaded", planner=model, options=few)
+
+
+def test_a_network_needs_the_configuration_of_its_samples(city, tmp_path):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InvalidArgumentError, match="planner_cfg is None, but Linear is a network"):
+        simulate(city, tmp_path / "out", planner=torch.nn.Linear(2, 2), options=options())
+    with pytest.raises(InvalidArgumentError, match="planner must be a network of torch or an object with a method"):
+        simulate(city, tmp_path / "out", planner=3, options=options())
+
+
 @pytest.mark.filterwarnings("ignore:.*traffic_light")
 def test_logs_without_lights_work(city, tmp_path):
     log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")

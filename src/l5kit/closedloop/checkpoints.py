@@ -1,16 +1,23 @@
-"""Checkpoints as planners and as traffic: trained networks, on the map of the log that they drive."""
+"""Checkpoints and networks as planners and as traffic, on the map of the log that they drive."""
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from l5kit._types import Config
 from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.log_facts import LogFacts
+from l5kit.errors import InvalidArgumentError
 from l5kit.planning.weights_file import weights_of
 from l5kit.simulation.engine.traffic_state import Driver
 
-__all__ = ["NetworkPlace", "open_checkpoint"]
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["NetworkPlace", "open_checkpoint", "open_network"]
 
 
 @dataclass(frozen=True)
@@ -68,3 +75,47 @@ def open_checkpoint(
         for each in (cfg, with_files_of(cfg, place.files))
     )
     return here.load(place.facts), of_training.digest
+
+
+def open_network(network: "nn.Module", *, whom: Literal["ego", "agents"], place: NetworkPlace) -> tuple[Driver, str]:
+    """Return a network of torch as a driver with the samples of a configuration, and the digest of both.
+
+    It is put into eval mode, and moved to the device.
+
+    Args:
+        network: Takes a batch of samples, and gives ``positions`` and ``yaws`` as networks of the workflow do. One that
+            :func:`l5kit.load_model` returns has its configuration with it.
+        whom: Whom it is to drive.
+        place: Where it drives, with the configuration that says what its samples are.
+
+    Raises:
+        ConfigError: Something in the configuration is wrong.
+        InvalidArgumentError: There is no configuration, or networks of its workflow drive others than those.
+        FileNotFoundError: The map is missing.
+    """
+    from safetensors.torch import save
+
+    from l5kit.workflows.drivers import network_driver, require_whom, samples_to_drive
+    from l5kit.workflows.samples import with_files_of
+    from l5kit.workflows.trained_model import TrainedModel
+    from l5kit.workflows.trained_network import WITHOUT_TRAINING
+    from l5kit.workflows.workflow import TrainingConfig
+
+    name = type(network).__name__
+    cfg = network.config.mapping if place.cfg is None and isinstance(network, TrainedModel) else place.cfg
+    if cfg is None:
+        argument = "planner_cfg" if whom == "ego" else "agents_cfg"
+        raise InvalidArgumentError(
+            f"{argument} is None, but {name} is a network, and nothing says which samples it takes; pass the "
+            "configuration of its training, such as load_training_config('vector_planner')"
+        )
+    config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **with_files_of(cfg, place.files)})
+    require_whom(config, whom, name=name)
+    samples = samples_to_drive(config, LocalDataManager(place.files.dataset.parent), place.facts)
+    driver = network_driver(network.eval(), config, samples, device=place.device)
+
+    # what it computes: its layers by their names and sizes, its weights, and what it sees, wherever the map lies
+    sha256 = hashlib.sha256(f"{type(network).__module__}.{network!r}".encode())
+    sha256.update(save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}))
+    sha256.update(json.dumps(dict(cfg), sort_keys=True, default=str).encode())
+    return driver, sha256.hexdigest()

@@ -1,12 +1,13 @@
 """Planners and traffic by name: who drives the AVs, and who drives the others."""
 
 import hashlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard
 
-from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
+from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint, open_network
 from l5kit.closedloop.options import MOVES
 from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.closedloop.policies import open_policy
@@ -20,7 +21,27 @@ from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
 
-__all__ = ["FALLBACKS", "LANE_DRIVERS", "PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = [
+    "FALLBACKS",
+    "LANE_DRIVERS",
+    "PLANNERS",
+    "TRAFFIC",
+    "AskedPlanner",
+    "AskedTraffic",
+    "Planner",
+    "Traffic",
+    "open_planner",
+    "open_traffic",
+]
+
+AskedPlanner: TypeAlias = "str | Driver | EgoSeat | nn.Module"
+"""Who is asked to drive AVs; see :func:`open_planner`."""
+
+AskedTraffic: TypeAlias = "str | Driver | AgentSeat | nn.Module"
+"""Who is asked to drive others; see :func:`open_traffic`."""
 
 _MODELS: dict[str, Callable[[], ActionModel]] = {"tracked": TrackedPlans, "poses": PlannedPoses}
 
@@ -114,7 +135,7 @@ TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
 
 
 def open_planner(
-    asked: str | Driver | EgoSeat,
+    asked: AskedPlanner,
     *,
     moves: str | None = None,
     place: NetworkPlace | None = None,
@@ -127,7 +148,8 @@ def open_planner(
             (:func:`~l5kit.planning.weights_file.shipped_weights`,
             :func:`~l5kit.planning.weights_file.shipped_policies`); a checkpoint, or the folder of a training; a policy
             of ``l5kit train-rl``, or its folder; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs,
-            or a class or function that makes one; a driver; or a driver with how its plans are carried out.
+            or a class or function that makes one; a network of torch, with
+            ``place.cfg``; a driver; or a driver with how its plans are carried out.
         moves: One of :data:`MOVES`; None for what is usual for the planner.
         place: Where networks drive; None where there are none.
         fallback: One of :data:`FALLBACKS`, who drives where plans have a fault; None for nobody. Plans are then tracked
@@ -165,9 +187,7 @@ def _with_fallback(planner: Planner, fallback: str) -> Planner:
     return Planner(planner.name, seat, _digest_of(planner.digest, _described(rules)), fallback)
 
 
-def _open_alone(
-    asked: str | Driver | EgoSeat, *, moves: str | None, place: NetworkPlace | None, is_tracked: bool
-) -> Planner:
+def _open_alone(asked: AskedPlanner, *, moves: str | None, place: NetworkPlace | None, is_tracked: bool) -> Planner:
     """Return a planner without a fallback; ``is_tracked`` says that plans are tracked where ``moves`` is None."""
     if isinstance(asked, EgoSeat):
         if moves is not None:
@@ -182,7 +202,7 @@ def _open_alone(
     driver, name, source = _open_driver(asked, PLANNERS, whom="ego", place=place)
     usual = MOVES[0] if is_tracked else _USUAL_MOVES.get(name, MOVES[0])
     seat = EgoSeat(driver, _MODELS[moves or usual]())
-    return Planner(name, seat, _digest_of(source, _described(seat, has_code=isinstance(asked, str))))
+    return Planner(name, seat, _digest_of(source, _described(seat, has_code=_has_code(asked))))
 
 
 def _open_policy(asked: str, *, moves: str | None, place: NetworkPlace | None) -> Planner:
@@ -200,7 +220,7 @@ def _open_policy(asked: str, *, moves: str | None, place: NetworkPlace | None) -
     return Planner(asked, seat, digest)
 
 
-def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None = None) -> Traffic:
+def open_traffic(asked: AskedTraffic, *, place: NetworkPlace | None = None) -> Traffic:
     """Return who drives the other road users; vehicles that nobody drives are replayed, and so is everybody else.
 
     Args:
@@ -220,7 +240,7 @@ def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None 
     control = AgentControl.of_traffic()
     reach_m = getattr(driver, "reach_m", control.near_m)  # of networks that know agents near the AV only
     seat = AgentSeat(driver, control=replace(control, near_m=min(control.near_m, reach_m)))
-    return Traffic(name, seat, _digest_of(source, _described(seat, has_code=isinstance(asked, str))))
+    return Traffic(name, seat, _digest_of(source, _described(seat, has_code=_has_code(asked))))
 
 
 def with_whole_path(asked: str) -> str:
@@ -231,7 +251,7 @@ def with_whole_path(asked: str) -> str:
 
 
 def _open_driver(
-    asked: str | Driver,
+    asked: "AskedPlanner | AskedTraffic",
     known: dict[str, Callable[[], Any]],
     *,
     whom: Literal["ego", "agents"],
@@ -239,6 +259,9 @@ def _open_driver(
 ) -> tuple[Driver, str, str]:
     """Return a driver, its name, and what tells its code apart from that of others."""
     argument = "planner" if whom == "ego" else "agents"
+    if _is_network(asked) and place is not None:
+        driver, digest = open_network(asked, whom=whom, place=place)
+        return driver, _name_of(asked), digest
     if not isinstance(asked, str):
         return _as_driver(asked, argument), _name_of(asked), _name_of(asked)
     if asked in known:
@@ -266,11 +289,22 @@ def _open_driver(
     return _as_driver(found, argument), asked, source
 
 
+def _is_network(asked: object) -> TypeGuard["nn.Module"]:
+    """Return whether something is a network of torch that is no driver itself."""
+    torch = sys.modules.get("torch")  # nobody has a network without it
+    return torch is not None and isinstance(asked, torch.nn.Module) and not hasattr(asked, "drive")
+
+
+def _has_code(asked: object) -> bool:
+    """Return whether the digest of a driver's source tells all that it computes."""
+    return isinstance(asked, str) or _is_network(asked)
+
+
 def _as_driver(found: Any, argument: str) -> Driver:
     if not callable(getattr(found, "drive", None)):
         raise InvalidArgumentError(
-            f"{argument} must be an object with a method drive(state), got {type(found).__name__}; "
-            "docs/architecture.md, A driver, has one"
+            f"{argument} must be a network of torch or an object with a method drive(state), got "
+            f"{type(found).__name__}; docs/architecture.md, A driver, has one"
         )
     driver: Driver = found
     return driver

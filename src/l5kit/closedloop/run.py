@@ -25,6 +25,7 @@ from l5kit.closedloop.folder import (
 from l5kit.closedloop.measured import AskedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, drop_damaged, find_parts
+from l5kit.closedloop.planners import AskedPlanner, AskedTraffic
 from l5kit.closedloop.progress import show_scenes
 from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.scores_file import scores_of
@@ -36,8 +37,6 @@ from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import EngineError
 from l5kit.evaluation.driving.metric import NUPLAN
-from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
-from l5kit.simulation.engine.traffic_state import Driver
 
 __all__ = ["simulate"]
 
@@ -48,8 +47,8 @@ def simulate(
     path: str | os.PathLike[str],
     folder: str | os.PathLike[str] = "simulation",
     *,
-    planner: str | Driver | EgoSeat = "idm",
-    agents: str | Driver | AgentSeat = "replay",
+    planner: AskedPlanner = "idm",
+    agents: AskedTraffic = "replay",
     planner_cfg: Config | None = None,
     agents_cfg: Config | None = None,
     map_path: str | os.PathLike[str] | None = None,
@@ -74,11 +73,13 @@ def simulate(
             map and ``meta.json`` of the log.
         folder: Where to write.
         planner: Who drives the AVs: a name of :data:`l5kit.closedloop.planners.PLANNERS`; a checkpoint, or the folder
-            of a training; ``FILE.py:NAME``; a driver; or a driver with how its plans are carried out.
+            of a training; ``FILE.py:NAME``; a network of torch, with ``planner_cfg``; a driver; or a driver with how
+            its plans are carried out.
         agents: Who drives the others: a name of :data:`l5kit.closedloop.planners.TRAFFIC`; a checkpoint;
-            ``FILE.py:NAME``; a driver; or a seat.
-        planner_cfg: Configuration of the training, with ``workflow``, for a checkpoint that has none in it.
-        agents_cfg: The same for a checkpoint that drives the others.
+            ``FILE.py:NAME``; a network; a driver; or a seat.
+        planner_cfg: Configuration of the training, with ``workflow``, for a checkpoint that has none in it, and for a
+            network: it says which samples that takes.
+        agents_cfg: The same for a checkpoint or network that drives the others.
         map_path: The semantic map; None to look for it. Without one its metrics do not apply.
         meta_path: ``meta.json``; None to look for it.
         truth: A log with the true boxes of the same scenes, against which is scored, where planners see boxes with

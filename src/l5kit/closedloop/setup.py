@@ -17,7 +17,16 @@ from l5kit.closedloop.checkpoints import NetworkPlace
 from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.measured import AskedMetric, Measured, find_scores, open_metrics, with_whole_files
 from l5kit.closedloop.options import ClosedLoopOptions
-from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic, with_whole_path
+from l5kit.closedloop.planners import (
+    LANE_DRIVERS,
+    AskedPlanner,
+    AskedTraffic,
+    Planner,
+    Traffic,
+    open_planner,
+    open_traffic,
+    with_whole_path,
+)
 from l5kit.closedloop.scene_checks import require_start
 from l5kit.closedloop.true_log import TrueLog, open_truth
 from l5kit.data.data_record import DataRecord
@@ -31,8 +40,6 @@ from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, 
 from l5kit.evaluation.driving.metric import NUPLAN
 from l5kit.evaluation.epdms.params import STEP_S
 from l5kit.simulation.engine.scene_batch import RoadMap
-from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
-from l5kit.simulation.engine.traffic_state import Driver
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 __all__ = ["ClosedLoopSetup", "set_up"]
@@ -114,8 +121,8 @@ class ClosedLoopSetup:
 def set_up(
     path: str | os.PathLike[str],
     *,
-    planner: str | Driver | EgoSeat,
-    agents: str | Driver | AgentSeat,
+    planner: AskedPlanner,
+    agents: AskedTraffic,
     planner_cfg: Config | None,
     agents_cfg: Config | None,
     map_path: str | os.PathLike[str] | None,
@@ -181,8 +188,8 @@ class Asked:
     path: Path
     map_path: Path | None
     meta_path: Path | None
-    planner: str | Driver | EgoSeat
-    agents: str | Driver | AgentSeat
+    planner: AskedPlanner
+    agents: AskedTraffic
     planner_cfg: Config | None
     agents_cfg: Config | None
     truth: Path | None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import torch
+from torch import nn
 
 from l5kit._types import Config
 from l5kit.configs.training import LoaderParams
@@ -25,7 +26,7 @@ from l5kit.workflows.samples import SampleSource, ego_rasters
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
 
-__all__ = ["DriverCheckpoint", "Whom", "load_driver", "samples_to_drive"]
+__all__ = ["DriverCheckpoint", "Whom", "load_driver", "network_driver", "require_whom", "samples_to_drive"]
 
 Whom = Literal["ego", "agents"]
 """Whom a network is to drive."""
@@ -94,15 +95,9 @@ class DriverCheckpoint:
     def __post_init__(self) -> None:
         if self.whom not in _OPTION_OF:
             raise InvalidArgumentError(f"whom is {self.whom!r}; it must be 'ego' or 'agents'")
-        file, workflow = self.file, self.config.params.workflow
-        drives: Whom = "agents" if self.config.workflow.is_of_agents else "ego"
-        if drives != self.whom and not self._is_token_traffic:
-            raise InvalidArgumentError(
-                f"{file} is a network of {workflow}, which drives {_NAME_OF[drives]}, not {_NAME_OF[self.whom]}; pass "
-                f"it with {_OPTION_OF[drives]} (in Python: whom={drives!r})"
-            )
-        if self.device.startswith("cuda") and not torch.cuda.is_available():
-            raise InvalidArgumentError(f"device is {self.device!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
+        if not self._is_token_traffic:
+            require_whom(self.config, self.whom, name=str(self.file))
+        _device_of(self.device)
 
     @property
     def file(self) -> Path:
@@ -136,26 +131,18 @@ class DriverCheckpoint:
             UnsupportedValueError: Samples of the configuration can be made one by one only.
         """
         samples = self._samples(facts)
-        device = self.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
         network = load_network(self.file, self.config, samples, allow_pickle=self.allow_pickle, has_loss=False)
-        params, recipe = self.config.params, self.config.network
-        if self._is_token_traffic and isinstance(recipe, MotionTokenRecipe):
-            return TokenTraffic(
-                network,
-                samples,
-                num_steps=recipe.times.num_steps,
-                step_time_s=params.step_time_s,
-                device=device,
-                reach_m=recipe.sizes.max_agents_distance_m,
-            )
-        return NetworkDriver(
+        if not self._is_token_traffic:
+            return network_driver(network, self.config, samples, device=self.device, max_batch=self.max_batch)
+        recipe = self.config.network
+        assert isinstance(recipe, MotionTokenRecipe)
+        return TokenTraffic(
             network,
             samples,
-            device=device,
-            headings="path" if params.workflow.startswith("agent_motion") else "network",
-            max_batch=self.max_batch,
+            num_steps=recipe.times.num_steps,
+            step_time_s=self.config.params.step_time_s,
+            device=_device_of(self.device),
+            reach_m=recipe.sizes.max_agents_distance_m,
         )
 
     @property
@@ -166,6 +153,55 @@ class DriverCheckpoint:
         return samples_to_drive(
             self.config, LocalDataManager(self.data_folder), facts, has_whole_scenes=self._is_token_traffic
         )
+
+
+def require_whom(config: TrainingConfig, whom: Whom, *, name: str) -> None:
+    """Refuse a network of a workflow that drives others than it is to.
+
+    Raises:
+        InvalidArgumentError: It does; the message says how to pass it instead.
+    """
+    drives: Whom = "agents" if config.workflow.is_of_agents else "ego"
+    if drives != whom:
+        raise InvalidArgumentError(
+            f"{name} is a network of {config.params.workflow}, which drives {_NAME_OF[drives]}, not {_NAME_OF[whom]}; "
+            f"pass it with {_OPTION_OF[drives]} (in Python: whom={drives!r})"
+        )
+
+
+def network_driver(
+    network: nn.Module, config: TrainingConfig, samples: BaseEgoDataset, *, device: str = "auto", max_batch: int = 128
+) -> NetworkDriver:
+    """Return a network as a driver.
+
+    Args:
+        network: Takes a batch of the samples, and gives what networks of the workflow do.
+        config: The configuration of its training.
+        samples: Makes them; see :func:`samples_to_drive`.
+        device: ``auto``, for CUDA where it is there, or a device of torch.
+        max_batch: Samples at once; see :class:`NetworkDriver`.
+
+    Raises:
+        InvalidArgumentError: There is no such device.
+        UnsupportedValueError: Samples of the configuration can be made one by one only.
+    """
+    return NetworkDriver(
+        network,
+        samples,
+        device=_device_of(device),
+        headings="path" if config.params.workflow.startswith("agent_motion") else "network",
+        max_batch=max_batch,
+    )
+
+
+def _device_of(asked: str) -> str:
+    """Return the device that is asked for, and for ``auto`` CUDA where it is there."""
+    has_cuda = torch.cuda.is_available()
+    if asked.startswith("cuda") and not has_cuda:
+        raise InvalidArgumentError(f"device is {asked!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
+    if asked != "auto":
+        return asked
+    return "cuda" if has_cuda else "cpu"
 
 
 def samples_to_drive(
