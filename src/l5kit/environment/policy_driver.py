@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from gymnasium import spaces
 
-from l5kit._types import NumericArray
+from l5kit._types import Float64Array, NumericArray
 from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.observations.compact_state import RouteRows
@@ -20,6 +20,7 @@ from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.lanes.route_tracking import begin_gently
 from l5kit.simulation.vehicle_models import PoseChange
 
 __all__ = ["PolicyDriver", "RoutePolicyPlanner"]
@@ -100,7 +101,8 @@ class PolicyDriver:
         """
         actions, routes = self._decide(state)
         if isinstance(self.actions, RouteActions):
-            return Actions(self.actions.steered(actions, state.ego, routes, state.step_time_s))
+            controls = self.actions.steered(actions, state.ego, routes, state.step_time_s)
+            return Actions(_begun_gently(controls, state))
         return Actions(self.actions.controls(actions))
 
     @property
@@ -162,3 +164,11 @@ class RoutePolicyPlanner:
             poses[:, step, :2], poses[:, step, 2] = states.positions_m, states.yaws_rad
             follow_routes(routes.paths, routes.routes, poses[:, step], places)
         return Actions(poses)
+
+
+def _begun_gently(controls: Float64Array, state: TrafficState) -> Float64Array:
+    """Return accelerations and curvatures (R, 2) with the jerk of drives that begin, as they do in environments."""
+    since_start_s = (state.frame_indices - state.batch.starts[state.scenes]) * state.step_time_s
+    before_mps2 = state.ego.accelerations_mps2
+    controls[:, 0] = begin_gently(controls[:, 0], before_mps2, since_start_s, step_s=state.step_time_s)
+    return controls

@@ -8,7 +8,7 @@ import pytest
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS, comfort_filters
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.route_places import follow_routes
-from l5kit.simulation.lanes.route_tracking import track_routes
+from l5kit.simulation.lanes.route_tracking import begin_gently, track_routes
 from l5kit.simulation.vehicle_models import InvertibleBicycle, VehicleStates
 
 STEP_S, LENGTH_M = 0.1, 4.5
@@ -176,3 +176,24 @@ def test_each_vehicle_gets_what_it_gets_alone():
 
     alone = np.concatenate([track(slice(row, row + 1)) for row in range(size)])
     np.testing.assert_array_equal(track(slice(None)), alone)
+
+
+def test_a_drive_that_goes_on_from_braking_begins_gently():
+    before, since = np.array([-1.5, 0.5, -1.5, -3.0, 1.0, -1.5]), np.array([0.0, 0.9, 1.0, 0.0, 0.0, 0.0])
+    wanted = np.array([-1.9, 0.9, -1.9, -2.7, -0.2, 0.4])
+    gentle = begin_gently(wanted, before, since, step_s=STEP_S)
+    # more braking and more acceleration come slowly in the first second; both are let go at once
+    np.testing.assert_allclose(gentle, [-1.72, 0.72, -1.9, -2.7, -0.2, 0.22])
+
+
+@pytest.mark.parametrize("before_mps2", [-3.0, -1.5, -0.7])
+def test_a_score_of_comfort_takes_no_gentle_beginning_for_a_jolt(before_mps2):
+    accelerations = [before_mps2]
+    for step in range(60):
+        hard = np.array([max(-3.7, accelerations[-1] - 0.37)])
+        since_s, before = np.array([step * STEP_S]), np.array(accelerations[-1:])
+        accelerations.append(float(begin_gently(hard, before, since_s, step_s=STEP_S)[0]))
+    filters = comfort_filters(len(accelerations))
+    jerks = filters.slope.matrix @ filters.smooth.matrix @ np.array(accelerations) / STEP_S
+    assert np.abs(jerks).max() < COMFORT_BOUNDS["jerks_along_mps3"][1]
+    assert min(accelerations) == -3.7

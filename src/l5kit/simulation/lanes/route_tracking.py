@@ -12,7 +12,7 @@ from l5kit.lanes.highest_speeds import speed_in_bend
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at
 from l5kit.lanes.path_places import line_at
 
-__all__ = ["HARDEST_BRAKING_MPS2", "MOST_ACCELERATION_MPS2", "track_route", "track_routes"]
+__all__ = ["HARDEST_BRAKING_MPS2", "MOST_ACCELERATION_MPS2", "begin_gently", "track_route", "track_routes"]
 
 HARDEST_BRAKING_MPS2, MOST_ACCELERATION_MPS2 = 3.7, 2.2
 """Braking and acceleration at most: the bounds of comfort, 4.05 and 2.40 m/s2 (nuPlan), less what smoothing adds."""
@@ -24,6 +24,9 @@ The bound of comfort is 4.13 m/s3 (nuPlan), but the score smooths accelerations 
 drive take a steady 3.7 m/s3 for 5.8, and more where braking is released soon. A jerk that grows stays within the bound
 there, and full braking comes after 1.5 s in place of 1.0 s.
 """
+
+_BEGINNING_JERK_MPS3, _BEGINNING_S = 2.2, 1.0
+"""Jerk at most in the beginning of a drive that goes on from a log: the parabolas make 4 m/s3 of it, see above."""
 
 _BEND_MPS2, _BRAKING_MPS2 = 2.5, 2.0
 """Acceleration across in bends, and how hard is braked before them and before lower limits."""
@@ -181,3 +184,24 @@ def track_routes(
         controls,
     )
     return controls
+
+
+def begin_gently(
+    accelerations_mps2: Float64Array, before_mps2: Float64Array, since_start_s: Float64Array, *, step_s: float
+) -> Float64Array:
+    """Return accelerations of drives (K,) whose size grows by at most 2.2 m/s3 in the first second.
+
+    An episode begins without acceleration, from where jerk grows with it. A simulation goes on from a log whose AV may
+    be braking already, where the parabolas of the score make more of a jerk at once than it is. Brakes are released as
+    fast as ever, so that nobody rolls back.
+
+    Args:
+        accelerations_mps2: Those that :func:`track_routes` returns, (K,).
+        before_mps2: Those of the step before, (K,).
+        since_start_s: How long the drives have lasted, seconds, (K,).
+        step_s: Seconds of the step.
+    """
+    change = np.where(since_start_s < _BEGINNING_S, _BEGINNING_JERK_MPS3, np.inf) * step_s
+    least, most = np.minimum(before_mps2, 0.0) - change, np.maximum(before_mps2, 0.0) + change
+    gentle: Float64Array = np.clip(accelerations_mps2, least, most)
+    return gentle
