@@ -4,11 +4,11 @@ Run ``python benchmarks/ship_planner.py TRAINING --log LOG --facts FACTS.json``.
 train`` or a file of weights in it, LOG one that it was not trained on, with its map: over its samples the plans of the
 stored weights are compared with those of the training. FACTS.json has what no file of the training knows, under the
 keys ``status`` (a sentence), ``recipe`` (the commands), ``seeds`` (by what they are of), ``scores`` (rows with
-``driver``, ``towns``, ``agents``, ``scenes``, ``score``) and ``limits`` (sentences); ``minutes`` and, of a
-policy, ``num_steps`` too where one training followed another. A TRAINING of ``l5kit train-rl`` becomes ``route_policy``: of its policy only what drives is
-kept, without the optimiser, and ``--log`` is not needed. Scores are those of the weights that ship, so fill them in
-after the first call (``l5kit simulate LOG --planner route_planner``), in card.json; ``--readme`` alone writes the model
-card anew from it.
+``driver``, ``towns``, ``agents``, ``scenes``, ``score``) and ``limits`` (sentences); ``minutes`` and, of a policy,
+``num_steps`` too where one training followed another. A TRAINING of ``l5kit train-rl`` becomes ``route_policy``: of
+its policy only what drives is kept, without the optimiser, and ``--log`` is not needed. Scores are those of the
+weights that ship, so fill them in after the first call (``l5kit simulate LOG --planner route_planner``), in
+card.json; ``--readme`` alone writes the model card anew from it.
 """
 
 import argparse
