@@ -146,12 +146,15 @@ class WorthArrays(NamedTuple):
 def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
     """Write what a step of an AV is worth, nothing where an episode begins: who overlaps the AV there has collided.
 
-    Arguments: slots (B,), and whether their episodes begin; the StepArrays; FaultArrays of all slots, with room for all
-    rows, changed; the map, as :func:`named_surface` takes it; StepRules; JudgeRoom; WorthArrays, which are written.
+    Arguments: slots (B,), -1 for none, and whether their episodes begin; the StepArrays; FaultArrays of all slots, with
+    room for all rows, changed; the map, as :func:`named_surface` takes it; StepRules; JudgeRoom; WorthArrays, which are
+    written.
     """
     slots, is_new, step, memory, surface, rules, room, worth = arguments
     step, memory, rules = StepArrays(*step), FaultArrays(*memory), StepRules(*rules)
     room, worth, slot = JudgeRoom(*room), WorthArrays(*worth), slots[item]
+    if slot < 0:
+        return
     own = item % len(room.counts)
     if is_new[item]:
         memory.num_tracks[slot] = 0

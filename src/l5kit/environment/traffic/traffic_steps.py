@@ -203,6 +203,8 @@ def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) 
     begin = uncounted(begin)
     slots, seats, paths, lights, drive, room = uncounted(move)
     for item in range(num_slots):
+        if slots[item] < 0:
+            continue
         begin_step(item, begin)
         for number in range(room.steps[0, _MOVED]):
             _move_one(slots[item], 0, number, seats, paths, lights, drive, room)
