@@ -1,7 +1,6 @@
 """Options of environments: each observation with each kind of actions, rewards and objects of one's own, and errors."""
 
 import json
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -413,7 +412,7 @@ class MeddlingActions(Sideways):
 
 def test_rewards_and_actions_of_ones_own_cannot_write_into_what_they_are_shown(city, tmp_path):
     config = write_config(tmp_path)
-    arrays = [field.name for field in fields(DrivenStep) if field.name not in ("step_time_s", "driving_map")]
+    arrays = [name for name in DrivenStep._fields if name not in ("step_time_s", "driving_map")]
     given = [(Sideways(), MeddlingReward(name)) for name in ("slots", *arrays)] + [(MeddlingActions(), Halves())]
     for actions, reward in given:
         env = make_many(city, config, 2, observation="compact", actions=actions, reward=reward)

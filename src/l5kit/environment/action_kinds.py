@@ -370,7 +370,7 @@ class ActionMover(ModelMover):
         self._limits = backend.shared(kind.control_kernel()[1])
         self._controls: DeviceArray = backend.zeros((num_slots, _NUM_CONTROLS), np.float64)
 
-    def moved(self, avs: AvSlots, slots: DeviceArray, actions: Any) -> DeviceArray:
+    def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
         """Return the AVs of slots one step later; see :class:`ModelMover`."""
         columns = super().moved(avs, slots, actions)
         if self._refuses and self.is_bad[: len(slots)].any():
@@ -381,7 +381,7 @@ class ActionMover(ModelMover):
             )
         return columns
 
-    def controls_of(self, size: int, actions: Any) -> DeviceArray:
+    def controls_of(self, size: int, actions: DeviceArray) -> DeviceArray:
         """Return the controls that actions (B, A), or numbers of a grid (B,), stand for."""
         kernel, given = self._kind.control_kernel()[0], actions
         if self._backend.is_serial:  # of one type, so that the kernel is compiled once

@@ -8,7 +8,8 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_slots import TrafficRows, TrafficSlots
+from l5kit.environment.traffic.traffic_kernels import TrafficRows
+from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
@@ -128,7 +129,7 @@ class EpisodeRoads:
     def leave(self, slots: DeviceArray, avs: AvArrays) -> None:
         """Move the others of slots (B,) to the next frames; the AVs, of all slots, are still in the current ones."""
         self._last = None
-        self.traffic.move(slots, (self._taken(avs.boxes, slots), self._taken(avs.velocities_mps, slots)))
+        self.traffic.move(slots, (self.taken(avs.boxes, slots), self.taken(avs.velocities_mps, slots)))
 
     def enter(self, slots: DeviceArray, avs: AvArrays, *, begins: bool) -> None:
         """Let in who comes into the frames of slots (B,) that are current now, and find the AVs, of all slots, there.
@@ -140,8 +141,8 @@ class EpisodeRoads:
         """
         self._last = None
         traffic, bank = self.traffic, self.traffic.arrays
-        traffic.let_in(slots, self._taken(avs.boxes, slots))
-        of_bank = (bank.scenes, bank.paths.starts, bank.paths.points_m, bank.ego.arcs_m)
+        traffic.let_in(slots, self.taken(avs.boxes, slots))
+        of_bank = (bank.starts, bank.paths.starts, bank.paths.points_m, bank.ego.arcs_m)
         self.backend.run(
             follow_avs, len(slots), slots, traffic.places, *of_bank, avs.boxes, begins, self.before, self.now
         )
@@ -158,15 +159,16 @@ class EpisodeRoads:
             self._last = slots, self.traffic.rows_of(slots)
         return self._last[1]
 
-    def lights_before(self, slots: Int64Array) -> LightRows:
+    def lights_before(self, slots: DeviceArray) -> LightRows:
         """Return the lights of slots (B,) before the last step, or where an episode has begun."""
-        return LightRows(self.before.frames[slots], self.traffic.bank_rows[slots], self.bank.lights)
+        bank_rows = self.taken(self.traffic.bank_rows, slots)
+        return LightRows(self.taken(self.before.frames, slots), bank_rows, self.traffic.arrays.lights)
 
     def _is_last(self, slots: DeviceArray) -> bool:
         """Return whether these are the slots that were asked for last; only the processor compares them."""
         return self._last is not None and self.backend.is_serial and np.array_equal(self._last[0], slots)
 
-    def _taken(self, array: DeviceArray, slots: DeviceArray) -> DeviceArray:
+    def taken(self, array: DeviceArray, slots: DeviceArray) -> DeviceArray:
         """Return the rows of slots (B,) of an array (N, ...)."""
         if self.backend.is_serial:
             return array[slots]
@@ -189,7 +191,7 @@ def _make_places(backend: Backend, size: int) -> RoutePlaces:
 def follow_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Write where the AV of a slot is on its route, and where it was; where an episode begins both are the same.
 
-    Arguments: slots (B,); places of all slots; ``scenes``, starts and points of ``paths`` and ``ego.arcs_m`` of
+    Arguments: slots (B,); places of all slots; ``starts``, starts and points of ``paths`` and ``ego.arcs_m`` of
     BankArrays; boxes of all AVs, (N, 5); whether episodes begin; RoutePlaces before and now, which are written.
     """
     slots, slot_places, scenes, path_starts, points_m, arcs_m, boxes, begins, before, now = arguments

@@ -9,7 +9,7 @@ from l5kit.data.read_only_views import shown_to
 from l5kit.device.opening import open_backend
 from l5kit.environment.action_kinds import ActionKind, ActionMover, EgosNow, moves_in_kernels
 from l5kit.environment.episode_choice import FIRST_FRAME
-from l5kit.environment.episode_roads import EpisodeRoads, RoutePlaces
+from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView
@@ -17,11 +17,8 @@ from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWo
 from l5kit.environment.slots.av_slots import AvMover, AvSlots, as_columns
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.slots.scene_slots import SceneSlots
-from l5kit.environment.traffic.traffic_slots import TrafficRows
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import compute_agent_poses
-from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.red_lights import LightRows, SceneLights
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.vehicle_models import VehicleStates
 
@@ -212,48 +209,4 @@ class Episodes:
 
     def _step_of(self, slots: Int64Array, boxes_before: Float64Array) -> DrivenStep:
         """Return the step that slots have done, for the reward."""
-        roads, avs, size = self.parts.roads, self.avs.arrays, len(slots)
-        rows = _no_rows(size) if roads is None else roads.rows(slots)
-        if roads is None:
-            now = before = RoutePlaces(slots, np.full(size, -1), np.zeros((size, 3)), np.zeros(size))
-        else:
-            now, before = (RoutePlaces(*(each[slots] for each in places)) for places in (roads.now, roads.before))
-        return DrivenStep(
-            boxes=avs.boxes[slots],
-            boxes_before=boxes_before,
-            motions=avs.motions[slots],
-            motions_before=avs.motions_before[slots],
-            places=now.places,
-            places_before=before.places,
-            expert_arcs_m=now.expert_arcs_m,
-            expert_arcs_before_m=before.expert_arcs_m,
-            log_poses=self._log_poses(slots),
-            rows=rows.scene_rows,
-            track_rows=rows.track_rows,
-            paths=_NO_PATHS if roads is None else roads.paths,
-            routes=now.routes,
-            lights=_no_lights(size) if roads is None else roads.lights_before(slots),
-            step_time_s=self.parts.step_time_s,
-            driving_map=None if roads is None else roads.driving_map,
-        )
-
-
-def _no_lights(size: int) -> LightRows:
-    none = np.zeros(0, np.int64)
-    scenes, starts = np.zeros(size, np.int64), np.zeros(2, np.int64)
-    return LightRows(scenes, scenes, SceneLights(starts, none.astype(np.int8), starts, none))
-
-
-def _no_rows(size: int) -> TrafficRows:
-    none = np.zeros(0, np.int64)
-    starts = np.zeros(size + 1, np.int64)
-    return TrafficRows(starts[:size], starts, none, np.zeros((0, 5)), np.zeros((0, 2)), none)
-
-
-def _no_paths() -> PathArrays:
-    start, none = np.zeros(1, np.int64), np.zeros(0)
-    whole = none.astype(np.int64)
-    return PathArrays(start, np.zeros((0, 2)), none, start, none, whole, np.zeros((0, 2), np.int64), none)
-
-
-_NO_PATHS = _no_paths()
+        return self.avs.step_of(slots, boxes_before=boxes_before, log_poses=self._log_poses(slots))

@@ -25,6 +25,7 @@ from l5kit.environment.rewards.episode_judge import GOES_ON, IS_BAD, IS_FAILED, 
 from l5kit.environment.rewards.step_judge import WorthArrays
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_num_envs
 from l5kit.environment.slots.av_slots import AvSlots
+from l5kit.environment.step_infos import named_worth
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
 
@@ -126,9 +127,8 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self._seen = backend.tensor(self._view.memory)
         self._states = HostCopy(self._episodes.states)
         self._draws = EpisodeDraws(choice, num_envs, failed_share=parts.params.failed_share if train else 0.0)
-        self.scene_indices: Int64Array = np.zeros(num_envs, np.int64)
-        self.first_frames: Int64Array = np.zeros(num_envs, np.int64)
-        self._last_frames: Int64Array = np.zeros(num_envs, np.int64)
+        of_episodes: Int64Array = np.zeros((3, num_envs), np.int64)
+        self.scene_indices, self.first_frames, self._last_frames = of_episodes
         self._last_on_device: DeviceArray = backend.zeros(num_envs, np.int64)
         self._has_begun = False
         self.single_observation_space: spaces.Space[Any] = self._view.space
@@ -253,12 +253,11 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
 
     def _infos(self) -> dict[str, Any]:
         """Return what there is to tell of a step."""
-        worth, names, sums = self._worth, ["tot", *self._names], self._handed(self._episodes.sums)
+        worth, sums = self._worth, self._handed(self._episodes.sums)
         terms, failures = self._handed(worth.terms), self._handed(worth.failures)
-        infos: dict[str, Any] = {"reward_tot": self._handed(worth.totals)}
-        infos |= {f"reward_{name}": terms[:, place] for place, name in enumerate(self._names)}
-        infos |= {f"is_{name}": failures[:, place] for place, name in enumerate(FAILURES)}
-        return infos | {"reward_sums": {name: sums[:, place] for place, name in enumerate(names)}}
+        failed = dict(zip(FAILURES, failures.T, strict=True))
+        infos = named_worth(self._names, self._handed(worth.totals), terms.T, failed)
+        return infos | {"reward_sums": dict(zip(("tot", *self._names), sums.T, strict=True))}
 
     def _handed(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone() if self.copy else tensor

@@ -10,7 +10,7 @@ from l5kit._types import Int64Array
 from l5kit.device.backend import DeviceArray
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_faults import FaultArrays, surface_arrays
-from l5kit.environment.rewards.step_judge import JudgeRoom, StepArrays, WorthArrays, judge_step
+from l5kit.environment.rewards.step_judge import JudgeRoom, WorthArrays, judge_step, step_for_kernel
 from l5kit.environment.slots.av_slots import AvSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_steps import SlotPlaces
@@ -79,34 +79,13 @@ class EpisodeJudge:
             is_bad: Whose action was none, bool (N,) on the device.
             begins: Whether this is the first frame of an action. Else worth is added to that of the frames before.
         """
-        avs, backend = self._avs, self._avs.backend
+        avs, backend, boxes = self._avs, self._avs.backend, self._avs.arrays.boxes
+        step = avs.step_of(self._roads.every, boxes_before=boxes, log_poses=boxes)  # these two are not looked at
         own = (self._memory, self._surface, self._rules, self._room, self._of_frame)
-        backend.run(judge_step, len(slots), slots, avs.is_new, self._step(), *own)
+        backend.run(judge_step, len(slots), slots, avs.is_new, step_for_kernel(step), *own)
         ends = (self._roads.traffic.places, last_frames, is_bad)
         written = (self._of_frame, self.worth, self.episodes)
         backend.run(_count_step, len(slots), slots, avs.is_new, ends, begins, *written)
-
-    def _step(self) -> StepArrays:
-        """Return the step that all slots have done."""
-        roads, avs = self._roads, self._avs.arrays
-        bank, rows = roads.traffic.arrays, roads.rows(roads.every)
-        return StepArrays(
-            boxes=avs.boxes,
-            motions=avs.motions,
-            motions_before=avs.motions_before,
-            places=roads.now.places,
-            places_before=roads.before.places,
-            expert_arcs_m=roads.now.expert_arcs_m,
-            expert_arcs_before_m=roads.before.expert_arcs_m,
-            rows=rows.scene_rows,
-            sizes=rows.sizes,
-            track_rows=rows.track_rows,
-            paths=bank.paths,
-            routes=roads.now.routes,
-            light_frames=roads.before.frames,
-            light_starts=bank.lights.starts,
-            light_ranks=bank.lights.ranks,
-        )
 
 
 def _most_tracks(bank: SceneBank) -> int:

@@ -1,15 +1,19 @@
 """AV slots: where the AVs of many scenes are, and the step that moves them, and who is around them, by a frame."""
 
-from typing import Any, Protocol, TypeAlias, TypeGuard, get_args
+from typing import Protocol, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.actors.logged_start import states_at_start
-from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
+from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePlaces
+from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.slots.av_steps import NUM_COLUMNS, REPLAY, ROUTE, choose_going, move_avs, set_avs
+from l5kit.environment.traffic.bank_arrays import BankArrays
+from l5kit.environment.traffic.traffic_kernels import TrafficRows
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle, VehicleStates
 
 __all__ = ["AvMover", "AvSlots", "ModelMover", "MovingModel", "as_columns", "is_moving"]
@@ -21,7 +25,7 @@ MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
 class AvMover(Protocol):
     """Who moves AVs: any object with this method."""
 
-    def moved(self, avs: "AvSlots", slots: DeviceArray, actions: Any) -> DeviceArray:
+    def moved(self, avs: "AvSlots", slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
         """Return the AVs of slots (B,) one step later, as :func:`as_columns` has them; nothing moves yet.
 
         Args:
@@ -93,7 +97,7 @@ class AvSlots:
         """Put the AVs of slots (B,) somewhere, as :func:`as_columns` has them, (B, ``NUM_COLUMNS``)."""
         self._set(*self.backend.upload([slots, columns]), begins=True)
 
-    def move(self, slots: DeviceArray, actions: Any) -> None:
+    def move(self, slots: DeviceArray, actions: DeviceArray) -> None:
         """Move the AVs of slots (B,) by actions (B, ...), and who is around them, to the next frames.
 
         Raises:
@@ -114,6 +118,50 @@ class AvSlots:
         assert self.roads is not None
         self.backend.run(choose_going, len(self), states, self.is_new, begins, self.roads.going)
         return self.roads.going
+
+    def step_of(self, slots: DeviceArray, *, boxes_before: DeviceArray, log_poses: DeviceArray) -> DrivenStep:
+        """Return the step that the AVs of slots (B,) have done, for rewards.
+
+        Args:
+            slots: The slots.
+            boxes_before: The AVs before the step, (B, 5).
+            log_poses: World x, y and yaw of the AVs of the log, (B, 3).
+        """
+        roads, avs, size = self.roads, self.arrays, len(slots)
+        if roads is None:
+            none, starts, two = _NOTHING.rows, np.zeros(size + 1, np.int64), np.zeros(2, np.int64)
+            rows = TrafficRows(starts[1:], starts, none.groups, none.boxes, none.velocities_mps, none.tracks)
+            lights = LightRows(starts[1:], starts[1:], _NOTHING.lights._replace(starts=two, lane_starts=two))
+            paths, driving_map = _NOTHING.paths, None
+            own = AvArrays(*(each[slots] for each in avs))
+            now = before = RoutePlaces(slots, np.full(size, -1), np.zeros((size, 3)), np.zeros(size))
+        else:
+            rows, paths, lights, driving_map = (
+                roads.rows(slots),
+                roads.paths,
+                roads.lights_before(slots),
+                roads.driving_map,
+            )
+            own = AvArrays(*(roads.taken(each, slots) for each in avs))
+            now, before = (RoutePlaces(*(roads.taken(each, slots) for each in of)) for of in (roads.now, roads.before))
+        return DrivenStep(
+            boxes=own.boxes,
+            boxes_before=boxes_before,
+            motions=own.motions,
+            motions_before=own.motions_before,
+            places=now.places,
+            places_before=before.places,
+            expert_arcs_m=now.expert_arcs_m,
+            expert_arcs_before_m=before.expert_arcs_m,
+            log_poses=log_poses,
+            rows=rows.scene_rows,
+            track_rows=rows.track_rows,
+            paths=paths,
+            routes=now.routes,
+            lights=lights,
+            step_time_s=self.step_time_s,
+            driving_map=driving_map,
+        )
 
     def _set(self, slots: DeviceArray, columns: DeviceArray, *, begins: bool) -> None:
         """Put AVs into the frames that their slots have reached, and let others come into these."""
@@ -158,17 +206,17 @@ class ModelMover:
         self._columns: DeviceArray = backend.zeros((num_slots, NUM_COLUMNS), np.float64)
         self.is_bad: DeviceArray = backend.zeros(num_slots, np.bool_)
 
-    def moved(self, avs: AvSlots, slots: DeviceArray, actions: Any) -> DeviceArray:
+    def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
         """Return the AVs of slots one step later, in memory that is used again; see :class:`AvMover`."""
         controls, roads = self.controls_of(len(slots), actions), avs.roads
         assert roads is not None
         bank = roads.traffic.arrays
-        of_log, of_routes = (roads.traffic.places, bank.scenes, bank.ego), (bank.paths, roads.now)
+        of_log, of_routes = (roads.traffic.places, bank.starts, bank.ego), (bank.paths, roads.now)
         to_write = (self._columns, self.is_bad)
         self._backend.run(move_avs, len(slots), slots, avs.arrays, of_log, of_routes, controls, self._model, *to_write)
         return self._columns
 
-    def controls_of(self, size: int, actions: Any) -> DeviceArray:  # noqa: ARG002 others are made of fewer numbers
+    def controls_of(self, size: int, actions: DeviceArray) -> DeviceArray:  # noqa: ARG002 others are made of fewer numbers
         """Return the controls of the model that actions (B, ...) stand for, float64 (B or more, 2)."""
         return actions
 
@@ -182,3 +230,6 @@ def as_columns(states: VehicleStates, yaw_rates: Float64Array) -> Float64Array:
     """Return B AVs as kernels take them: x, y, yaw, speed, acceleration, yaw rate (rad/s) and steering, (B, 7)."""
     motions = (states.speeds_mps, states.accelerations_mps2, yaw_rates, states.steering_rad)
     return np.column_stack([states.positions_m, states.yaws_rad, *motions])
+
+
+_NOTHING = BankArrays.empty()

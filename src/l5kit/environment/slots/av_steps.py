@@ -55,7 +55,7 @@ def set_avs(item: int, arguments: tuple[Any, ...]) -> None:
 def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Write where the AV of a slot, which has a next frame, gets by its controls; where it is if that is not finite.
 
-    Arguments: slots (B,); all AVs; places of all slots, ``scenes`` and ``ego`` of BankArrays; all paths, and where AVs
+    Arguments: slots (B,); all AVs; places of all slots, ``starts`` and ``ego`` of BankArrays; all paths, and where AVs
     are on them; controls (B, 2); what moves AVs, the numbers of the model, and seconds; what is written: the AVs,
     (B, ``NUM_COLUMNS``), and which controls are none, (B,), where they may be marked before.
     """
@@ -106,7 +106,7 @@ def choose_going(item: int, arguments: tuple[Any, ...]) -> None:
 def check_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Write whether the AV of a slot overlaps a road user, how far off the road it is, and whether its scene is over.
 
-    Arguments: places of all slots; ``scenes`` of BankArrays; numbers of the road users of slots, and these; the map;
+    Arguments: places of all slots; ``starts`` of BankArrays; numbers of the road users of slots, and these; the map;
     boxes of all AVs; corners (N, 4, 2) and the areas that held them, (N, 4); what is written, (N,) each.
     """
     places, scenes, sizes, rows, surface, boxes, corners_m, areas, (is_collided, off_road_m, is_over) = arguments

@@ -155,7 +155,6 @@ class SlotSimulation:
             InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was uploaded.
         """
         bank = self.bank
-        self.traffic.arrays.require_same(bank, self.backend)
         chosen = np.arange(len(self)) if slots is None else np.asarray(slots, np.int64)
         frames, scenes = np.asarray(frame_indices, np.int64), np.asarray(scene_indices, np.int64)
         if not chosen.shape == frames.shape == scenes.shape == (chosen.size,):
@@ -194,7 +193,7 @@ class SlotSimulation:
     def _checked(self) -> StepResult:
         """Return how all AVs stand."""
         traffic, rows = self.traffic, self.roads.rows(self.slots)
-        of_traffic = (traffic.places, traffic.arrays.scenes, rows.sizes, rows.scene_rows)
+        of_traffic = (traffic.places, traffic.arrays.starts, rows.sizes, rows.scene_rows)
         own = (self._surface, self.avs.boxes, self._corners_m, self._areas, self._found)
         self.backend.run(check_avs, len(self), *of_traffic, *own)
         return self._result
