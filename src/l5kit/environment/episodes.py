@@ -20,7 +20,6 @@ from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import compute_agent_poses
 from l5kit.sampling.sample_columns import SampleColumns
-from l5kit.simulation.vehicle_models import VehicleStates
 
 __all__ = ["EpisodeParts", "Episodes"]
 
@@ -176,15 +175,7 @@ class Episodes:
 
     def moved(self, avs: AvSlots, slots: Int64Array, actions: NumericArray) -> Float64Array:
         """Return the AVs of slots (B,) one step later, by actions of any kind; see :class:`AvMover`."""
-        boxes, motions, roads, kind = avs.arrays.boxes[slots], avs.arrays.motions[slots], avs.roads, self.parts.actions
-        states = VehicleStates(
-            positions_m=boxes[:, :2],
-            yaws_rad=boxes[:, 2],
-            speeds_mps=motions[:, 0],
-            accelerations_mps2=motions[:, 1],
-            steering_rad=motions[:, 3],
-            lengths_m=boxes[:, 3],
-        )
+        states, roads, kind = avs.states_of(slots), avs.roads, self.parts.actions
         poses, yaws_rad = self._world_from_agent[slots], self._yaws_rad[slots]
         if not isinstance(self.parts.view, LogView):
             poses, yaws_rad = compute_agent_poses(states.positions_m, states.yaws_rad), states.yaws_rad

@@ -108,6 +108,18 @@ class AvSlots:
             self.roads.leave(slots, self.arrays)
         self._set(slots, moved, begins=False)
 
+    def states_of(self, slots: Int64Array | slice) -> VehicleStates:
+        """Return the AVs of some slots as vehicle models take them, on the processor."""
+        boxes, motions = self.arrays.boxes[slots], self.arrays.motions[slots]
+        return VehicleStates(
+            positions_m=boxes[:, :2],
+            yaws_rad=boxes[:, 2],
+            speeds_mps=motions[:, 0],
+            accelerations_mps2=motions[:, 1],
+            steering_rad=motions[:, 3],
+            lengths_m=boxes[:, 3],
+        )
+
     def choose_going(self, states: DeviceArray, *, begins: bool = True) -> DeviceArray:
         """Return numbers of slots that go on, -1 for others, int64 (N,), in memory that is used again.
 
