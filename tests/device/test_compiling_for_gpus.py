@@ -115,13 +115,17 @@ def test_kernels_of_simulations_and_environments_compile(
     for drives_avs in (False, True):
         bench.measure(backend, 2, 1, 1, drives_avs=drives_avs)
     monkeypatch.setattr(device_env, "open_backend", lambda device: backend)
-    for actions, given in (("bicycle", torch.zeros(2, 2)), ("grid", torch.zeros(2, dtype=torch.int64))):
+    for actions, given in (
+        ("bicycle", torch.zeros(2, 2)),
+        ("grid", torch.zeros(2, dtype=torch.int64)),
+        ("route", torch.zeros(2, 1)),
+    ):
         config = write_config(tmp_path, observation="compact", reward="driving", actions=actions, others="idm")
         env = device_env.DeviceVectorEnv(2, config, data_of(city))
         env.reset(seed=1)
         env.step(given)
     of_traffic = {"start_slots", "begin_step", "move_seats", "enter_frame", "write_rows"}
-    of_avs = {"start_avs", "move_avs", "follow_avs", "check_avs", "scale_actions", "choose_controls", "write_state"}
-    of_avs |= {"judge_step", "_count_step"}
+    of_avs = {"set_avs", "move_avs", "choose_going", "follow_avs", "check_avs", "scale_actions", "choose_controls"}
+    of_avs |= {"write_state", "judge_step", "_count_step"}
     assert set(backend.assembly) == of_traffic | of_avs
     assert_compiled(backend, has_angles=True)

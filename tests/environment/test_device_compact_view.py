@@ -60,7 +60,7 @@ def test_what_is_seen_is_what_the_processor_sees(city, backend, has_map):
             begun[2] = True
         frames, rows = (_host(simulation, array) for array in simulation.traffic.places[:2])
         device_view.look(simulation.slots, simulation.avs)
-        roads.start(np.flatnonzero(begun), rows[begun], frames[begun])
+        roads.start(np.flatnonzero(begun), bank.scenes[rows[begun]], frames[begun])
         seen, expected = _host(simulation, device_view.memory), look(view, roads, avs_of(simulation), begun)
         np.testing.assert_allclose(seen, expected, rtol=0, atol=1e-6 if backend.device == "cpu" else 1e-4)
         lanes = LAYOUT.split(seen)["lanes"]

@@ -14,7 +14,7 @@ from l5kit.environment.episode_roads import EpisodeRoads  # noqa: E402
 from l5kit.environment.observations.compact_view import CompactView  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights  # noqa: E402
 from l5kit.environment.rewards.episode_judge import EpisodeJudge  # noqa: E402
-from l5kit.environment.slots.slot_simulation import SlotSimulation  # noqa: E402
+from l5kit.environment.slots.av_slots import AvSlots  # noqa: E402
 from l5kit.environment.traffic.traffic_slots import TrafficSlots  # noqa: E402
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError  # noqa: E402
 from l5kit.simulation.vehicle_models import PoseChange, Unicycle  # noqa: E402
@@ -79,7 +79,8 @@ def drive(env, twin, *, seed=3, most=(1.0, 1.0)):
 def draw_actions(env, generator, most):
     if env.action_space.dtype == np.int64:
         return generator.integers(0, env.single_action_space.n, NUM_ENVS)
-    return (generator.uniform(-1, 1, (NUM_ENVS, 2)) * most + [0.4, 0]).astype(np.float32)
+    (size,) = env.single_action_space.shape
+    return (generator.uniform(-1, 1, (NUM_ENVS, size)) * most[:size] + [0.4, 0][:size]).astype(np.float32)
 
 
 def check_infos(found, expected, is_end, tolerance):
@@ -100,8 +101,10 @@ def check_infos(found, expected, is_end, tolerance):
         {"actions": ModelActions(Unicycle(), (-6.0, -0.4), (3.0, 0.5)), "gym_params": {"overfit": True}},
         {"actions": "grid", "ends_at": []},
         {"actions": ModelActions(Unicycle(), (-6.0, -0.4), (3.0, 0.5), (4, 3)), "ends_at": ["off_road"]},
+        {"actions": "curvature", "gym_params": {"frames_per_action": 3}, "ends_at": ["collision", "off_road"]},
+        {"ends_at": ["off_road"], "gym_params": {"failed_share": 0.8}},
     ],
-    ids=["ends", "replayed", "expert", "unicycle", "grid", "grid of a unicycle"],
+    ids=["ends", "replayed", "expert", "unicycle", "grid", "grid of a unicycle", "held actions", "failed scenes"],
 )
 def test_episodes_are_those_of_the_processor(make_both, args):
     seen = drive(*make_both(**args))
@@ -109,6 +112,15 @@ def test_episodes_are_those_of_the_processor(make_both, args):
     assert (seen["terminated"] > 0) == bool(args.get("ends_at") or "reward" in args)
     for name in ("progress", "off_road", "comfort"):
         assert seen[f"reward_{name}"] > 0
+
+
+@pytest.mark.parametrize("num_frames", [1, 3])
+def test_routes_are_followed_as_on_the_processor(make_both, num_frames):
+    args = {"actions": "route", "gym_params": {"frames_per_action": num_frames}, "ends_at": ["collision"]}
+    seen = drive(*make_both(**args))
+    assert seen["ends"] >= NUM_ENVS
+    assert seen["reward_off_road"] == 0
+    assert seen["reward_progress"] > 100
 
 
 def test_the_red_light_of_a_lane_outside_junctions_counts(tmp_path, backend):
@@ -246,10 +258,10 @@ def test_a_number_in_the_step_that_begins_an_episode_is_not_looked_at(make):
     env.step(torch.full((2,), 31, device=env.device))
 
 
-@pytest.mark.parametrize("part", [TrafficSlots, EpisodeRoads, SlotSimulation, CompactView, EpisodeJudge])
+@pytest.mark.parametrize("part", [TrafficSlots, EpisodeRoads, AvSlots, CompactView, EpisodeJudge])
 def test_what_is_made_on_a_device_is_there_before_others_read_it(make, monkeypatch, part):
     """Whatever is asked for last in a constructor, somebody waits for it."""
-    asked, backend = [], type(make().simulation.backend)
+    asked, backend = [], type(make().avs.backend)
     for name in ("upload", "full", "empty", "run", "wait"):
         function = getattr(backend, name)
         monkeypatch.setattr(
@@ -301,19 +313,6 @@ def test_episodes_may_be_asked_for(make):
 def test_what_there_is_not_is_refused(city, tmp_path, args, error, message):
     with pytest.raises(error, match=message):
         DeviceVectorEnv(**({"num_envs": 1, "device": "cpu"} | arguments_of(city, tmp_path, dict(args))))
-
-
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ({"actions": "route"}, "actions is 'route', but on a device AVs are moved by models"),
-        ({"actions": "curvature", "frames_per_action": 2}, "frames_per_action is 2, but on a device"),
-    ],
-)
-def test_what_only_the_processor_has_is_refused(city, tmp_path, said, message):
-    config = write_config(tmp_path, observation="compact", reward="driving", **said)
-    with pytest.raises(UnsupportedValueError, match=message):
-        DeviceVectorEnv(2, config, data_of(city), device="cpu")
 
 
 def test_layouts_in_the_frame_of_the_route_are_seen_on_a_device_as_on_the_processor(city, tmp_path):

@@ -1,7 +1,6 @@
 """Options of environments: each observation with each kind of actions, rewards and objects of one's own, and errors."""
 
 import json
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -104,10 +103,10 @@ def test_who_goes_backwards_by_poses_has_a_speed_below_0(city, tmp_path):
     env = make_many(city, write_config(tmp_path), 1, observation="compact", actions="poses", rescale_action=False)
     env.reset(seed=2)
     env.step(np.array([[-1.0, 0.0, 0.0]], np.float32))
-    states = env.episodes.states
-    assert states.speeds_mps[0] == pytest.approx(-10.0)
+    motions = env.episodes.avs.arrays.motions
+    assert motions[0, 0] == pytest.approx(-10.0)
     env.step(np.array([[-1.0, 0.0, 0.0]], np.float32))
-    assert states.accelerations_mps2[0] == pytest.approx(0.0, abs=1e-6)
+    assert motions[0, 1] == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("maker", [make_one, make_many], ids=["single", "vector"])
@@ -413,7 +412,7 @@ class MeddlingActions(Sideways):
 
 def test_rewards_and_actions_of_ones_own_cannot_write_into_what_they_are_shown(city, tmp_path):
     config = write_config(tmp_path)
-    arrays = [field.name for field in fields(DrivenStep) if field.name not in ("step_time_s", "driving_map")]
+    arrays = [name for name in DrivenStep._fields if name not in ("step_time_s", "driving_map")]
     given = [(Sideways(), MeddlingReward(name)) for name in ("slots", *arrays)] + [(MeddlingActions(), Halves())]
     for actions, reward in given:
         env = make_many(city, config, 2, observation="compact", actions=actions, reward=reward)
@@ -448,7 +447,7 @@ def test_rewards_of_1_5_go_with_all_that_is_seen(city, tmp_path, observation, ac
     action = np.zeros(env.action_space.shape, np.float32)
     action[0] = 0.5
     step = env.step(action)
-    x_m = env._episodes.states.positions_m[0, 0]
+    x_m = env._episodes.avs.arrays.boxes[0, 0]
     assert step.reward == pytest.approx(x_m, rel=1e-6)
     assert set(step.info) == {"reward_tot", "reward_dist", "reward_yaw"}
     assert (reward.num_resets, env.reward) == (1, reward)
@@ -459,11 +458,11 @@ def test_grids_may_be_ones_own(city, tmp_path):
     env = make_one(city, write_config(tmp_path), observation="compact", actions=grid, randomize_start=False)
     assert env.action_space == spaces.Discrete(27)
     env.reset(seed=1)
-    before = env._episodes.states.positions_m.copy()
+    before = env._episodes.avs.arrays.boxes[:, :2].copy()
     env.step(13)
-    np.testing.assert_array_equal(env._episodes.states.positions_m, before)
+    np.testing.assert_array_equal(env._episodes.avs.arrays.boxes[:, :2], before)
     env.step(22)
-    way_m = np.hypot(*(env._episodes.states.positions_m - before)[0])
+    way_m = np.hypot(*(env._episodes.avs.arrays.boxes[:, :2] - before)[0])
     assert way_m == pytest.approx(1.0)
 
 

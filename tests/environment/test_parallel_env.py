@@ -173,7 +173,7 @@ def test_the_av_alone_drives_as_in_a_single_environment(make, reward, actions):
             )
         assert infos["ego"] == pytest.approx(info)
         ego = env.episode.simulation.state(ONE_SCENE).ego
-        np.testing.assert_allclose(ego.positions_m[0], single.unwrapped._episodes.states.positions_m[0], atol=1e-9)
+        np.testing.assert_allclose(ego.positions_m[0], single.unwrapped._episodes.avs.arrays.boxes[0, :2], atol=1e-9)
     assert truncated["ego"]
 
 

@@ -147,7 +147,7 @@ def avs_at(poses):
 def test_episodes_begin_in_the_lap_of_the_log(bank):
     roads, slots = EpisodeRoads(bank, 1, drives=None), np.zeros(1, np.int64)
     for first in (FIRST, 2, FIRST):
-        roads.begin(slots, slots, np.array([first]))
+        roads.start(slots, slots, np.array([first + 1]))
         poses = roads.log_poses(slots)
         roads.enter(slots, avs_at(poses), begins=True)
         np.testing.assert_allclose(roads.now.places[:, 0], first + 1, atol=0.3)
@@ -162,7 +162,7 @@ def test_vehicles_that_act_begin_in_the_lap_of_the_log(ring, log, bank):
 
 def test_vehicles_that_are_driven_leave_in_the_lap_of_the_log(bank):
     roads, slots = EpisodeRoads(bank, 1, drives=IntelligentDriver()), np.zeros(1, np.int64)
-    roads.begin(slots, slots, np.array([FIRST]))
+    roads.start(slots, slots, np.array([FIRST + 1]))
     for step in range(60):
         avs = avs_at(roads.log_poses(slots))
         roads.enter(slots, avs, begins=step == 0)

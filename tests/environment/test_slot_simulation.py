@@ -1,6 +1,6 @@
 """Simulations of slots, also on a device: AVs, traffic and checks, resets, ends, and what is refused."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -114,7 +114,7 @@ def rows_of(simulation):
     """Return the agents of all slots, without the rows that are empty, in memory of the processor."""
     backend = simulation.backend
     rows = simulation.traffic.rows(backend.tensor(simulation.slots))
-    columns = {each.name: backend.tensor(getattr(rows, each.name)).cpu().numpy().copy() for each in fields(rows)}
+    columns = {name: backend.tensor(array).cpu().numpy().copy() for name, array in rows._asdict().items()}
     chosen = [np.arange(first, first + size) for first, size in zip(columns["starts"], columns["sizes"], strict=False)]
     kept = np.concatenate(chosen)
     of_rows = {name: columns[name][kept] for name in ("groups", "boxes", "track_rows")}

@@ -113,13 +113,13 @@ def test_whole_scenes_are_driven_as_in_environments(
     for place in range(NUM_SCENES):
         mask = np.arange(NUM_SCENES) == place
         seen, _ = env.reset(options={"scene_id": place, "start_frame_index": 0, "reset_mask": mask})
-    start = VehicleStates(*(np.array(column) for column in vars(env.episodes.states).values()))
+    start = VehicleStates(*(np.array(column) for column in vars(env.episodes.avs.states_of(slice(None))).values()))
     monkeypatch.setattr(
         "l5kit.simulation.engine.scene_simulation.start_of_ego", lambda _: (start, np.zeros(NUM_SCENES))
     )
     poses, told = [], []
     for _ in range(1, NUM_FRAMES - 1):
-        states = env.episodes.states
+        states = env.episodes.avs.states_of(slice(None))
         poses.append(np.column_stack([states.positions_m, states.yaws_rad]))
         if asked == "driver":
             values = driver.network.act(seen)

@@ -13,7 +13,7 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.opened import open_map
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.device.backend import Backend
-from l5kit.environment.slots.slot_simulation import MovingModel, SlotSimulation
+from l5kit.environment.slots.slot_simulation import SlotSimulation
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import RoadMap
@@ -78,7 +78,7 @@ class TrafficBench:
             rounds.append((time.perf_counter() - start, int(num_moved)))
         return min(rounds)
 
-    def _simulation(self, model: MovingModel | None, backend: Backend, num_slots: int) -> SlotSimulation:
+    def _simulation(self, model: KinematicBicycle | None, backend: Backend, num_slots: int) -> SlotSimulation:
         simulation = SlotSimulation(self.bank, num_slots, model=model, drives=IntelligentDriver(), backend=backend)
         slots = np.arange(num_slots)
         simulation.reset(self.bank.scenes[slots % len(self.bank)], 1 + slots // len(self.bank) % _FIRST_FRAMES)

@@ -36,13 +36,14 @@ from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.device.opening import open_backend
 from l5kit.environment.actions import choose_controls, scale_actions
-from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
+from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_reward import DrivenStep
+from l5kit.environment.slots.av_slots import AvSlots, ModelMover
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.lane_places import are_in_several_lanes
@@ -68,6 +69,7 @@ from l5kit.simulation.engine.scored_drives import score_drives
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_following import SceneRows
 from l5kit.simulation.lanes.route_tracking import track_routes
+from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.simulation.windows.scored_windows import score_windows_of
 
 _BATCH_SIZE = 4
@@ -199,15 +201,14 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     road, one, layout = read_road(files), np.zeros(1, np.int64), CompactLayout()
     bank = SceneBank(log, road=road, drives_agents=True)
     roads = EpisodeRoads(bank, 1, drives=IntelligentDriver(max_lateral_mps2=1.0))
-    avs = AvArrays(np.full((1, 5), 2.0), np.zeros((1, 2)), np.zeros((1, 4)), np.zeros((1, 4)))
-    roads.begin(one, one, one)
-    avs.boxes[:, :3] = roads.log_poses(one)
-    roads.enter(one, avs, begins=True)
-    roads.leave(one, avs)
-    roads.enter(one, avs, begins=False)
-    CompactView(roads, layout).look(one, avs)
     limits, controls, is_bad = np.ones((2, 2)), np.zeros((1, 2)), np.zeros(1, np.bool_)
     backend = open_backend("cpu")
+    mover = ModelMover(1, KinematicBicycle(), step_time_s=0.1, backend=backend)
+    slots = AvSlots(1, mover, size_m=(2.0, 2.0), step_time_s=0.1, roads=roads, backend=backend)
+    rows, avs = roads.start(one, one, one + 1), slots.arrays
+    slots.start(one, bank.ego_poses[rows - 1], bank.ego_poses[rows])
+    slots.move(one, controls)
+    CompactView(roads, layout).look(one, avs)
     backend.run(scale_actions, 1, *limits, controls, controls, is_bad)
     backend.run(choose_controls, 1, *limits, np.full(2, 3), one, controls, is_bad)
     follow_routes(bank.paths, one, avs.boxes, roads.now.places)

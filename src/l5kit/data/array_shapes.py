@@ -1,13 +1,16 @@
 """Shapes of arrays that travel together, which a dataclass of arrays checks once, and arrays nobody may write to."""
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
+
+_Parts = TypeVar("_Parts")
 
 
 def require_shapes(holder: object, **expected: tuple[int, ...]) -> None:
@@ -69,6 +72,19 @@ def as_kernel_array(array: NumericArray, dtype: DTypeLike | None = None) -> Nume
         dtype: Of the view; None for that of the array.
     """
     return as_read_only(np.ascontiguousarray(array, dtype))
+
+
+def as_kernel_tuple(parts: _Parts) -> _Parts:
+    """Return nested tuples whose arrays are as :func:`as_kernel_array` has them; what else is in them stays."""
+    return map_tuple(lambda part: as_kernel_array(part) if isinstance(part, np.ndarray) else part, parts)
+
+
+def map_tuple(function: Callable[..., object], parts: _Parts) -> _Parts:
+    """Return nested tuples, of the same types, with what a function makes of what is in them."""
+    if not isinstance(parts, tuple):
+        return cast("_Parts", function(parts))
+    make = getattr(parts, "_make", tuple)
+    return cast("_Parts", make(map_tuple(function, part) for part in parts))
 
 
 def as_sealed(array: NumericArray) -> NumericArray:

@@ -137,7 +137,7 @@ def _with_arrays(parts: Any, arrays: Iterator[DeviceArray]) -> Any:
     if not isinstance(parts, tuple):
         return parts
     replaced = [_with_arrays(part, arrays) for part in parts]
-    make: Any = getattr(parts, "_make", tuple)
+    make = getattr(parts, "_make", tuple)
     return make(replaced)
 
 

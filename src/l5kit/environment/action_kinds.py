@@ -1,7 +1,7 @@
 """Kinds of actions of environments: their space, and how they move the AVs of many episodes in one step."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from gymnasium import spaces
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.configs.texts import did_you_mean
-from l5kit.device.backend import Kernel
+from l5kit.device.backend import Backend, DeviceArray, Kernel
 from l5kit.device.opening import open_backend
 from l5kit.environment.actions import (
     checked_actions,
@@ -21,6 +21,7 @@ from l5kit.environment.actions import (
 )
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.observations.compact_state import RouteRows
+from l5kit.environment.slots.av_slots import AvSlots, ModelMover, is_moving
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.lanes.route_tracking import (
@@ -41,6 +42,7 @@ from l5kit.simulation.vehicle_models import (
 __all__ = [
     "MODEL_ACTIONS",
     "ActionKind",
+    "ActionMover",
     "EgosNow",
     "KinematicModelActions",
     "ModelActions",
@@ -49,6 +51,7 @@ __all__ = [
     "RouteRows",
     "UnicycleActions",
     "model_actions",
+    "moves_in_kernels",
 ]
 
 
@@ -327,6 +330,68 @@ class RouteActions(ModelActions):
         assert egos.routes is not None
         return self.model.step(egos.states, self.steered(actions, egos.states, egos.routes, step_time_s), step_time_s)
 
+
+def moves_in_kernels(kind: object) -> TypeGuard[ModelActions]:
+    """Return whether :class:`ActionMover` moves AVs by actions of a kind, on the processor and on a device.
+
+    Raises:
+        InvalidArgumentError: They have other controls than their model.
+    """
+    if type(kind) not in (ModelActions, RouteActions) or not isinstance(kind, ModelActions):
+        return False
+    name, num_controls = type(kind.model).__name__, _NUM_CONTROLS
+    if isinstance(kind, RouteActions):
+        name, num_controls = "a route", 1
+    if is_moving(kind.model) and len(kind.lows) != num_controls:
+        raise InvalidArgumentError(
+            f"actions has limits of {len(kind.lows)} controls; {name} takes {num_controls}, see its class"
+        )
+    return is_moving(kind.model)
+
+
+class ActionMover(ModelMover):
+    """Moves AVs by actions of a model, on the processor or a device.
+
+    Args:
+        num_slots: Number of AVs, N.
+        kind: What actions are, one that :func:`moves_in_kernels`.
+        step_time_s: Seconds of a step.
+        backend: Where.
+        refuses: Whether an action that leads nowhere is an error. Else the AV stays, and ``is_bad`` tells.
+    """
+
+    def __init__(
+        self, num_slots: int, kind: ModelActions, *, step_time_s: float, backend: Backend, refuses: bool
+    ) -> None:
+        assert is_moving(kind.model)
+        is_route = isinstance(kind, RouteActions)
+        super().__init__(num_slots, kind.model, step_time_s=step_time_s, backend=backend, follows_routes=is_route)
+        self._kind, self._refuses = kind, refuses
+        self._limits = backend.shared(kind.control_kernel()[1])
+        self._controls: DeviceArray = backend.zeros((num_slots, _NUM_CONTROLS), np.float64)
+
+    def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
+        """Return the AVs of slots one step later; see :class:`ModelMover`."""
+        columns = super().moved(avs, slots, actions)
+        if self._refuses and self.is_bad[: len(slots)].any():
+            first = int(np.argmax(self.is_bad))
+            raise InvalidArgumentError(
+                f"action of environment {slots[first]} is {actions[first].tolist()}, which leads to a state that is "
+                "not finite; look at the limits of the actions"
+            )
+        return columns
+
+    def controls_of(self, size: int, actions: DeviceArray) -> DeviceArray:
+        """Return the controls that actions (B, A), or numbers of a grid (B,), stand for."""
+        kernel, given = self._kind.control_kernel()[0], actions
+        if self._backend.is_serial:  # of one type, so that the kernel is compiled once
+            given = np.asarray(actions, np.float64 if self._kind.grid is None else np.int64)
+        self._backend.run(kernel, size, *self._limits, given, self._controls, self.is_bad)
+        return self._controls
+
+
+_NUM_CONTROLS = 2
+"""Of each model that moves AVs in kernels."""
 
 _MOST_ACCELERATION_MPS2 = 4.0
 _MOST_CURVATURE_1PM = 0.2

@@ -33,7 +33,7 @@ class CompactSight:
     def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float) -> None:
         self._layout, self._threshold = layout, threshold
         driving_map, road = batch.driving_map, batch.road
-        self._lane_points = LanePoints.none() if driving_map is None else LanePoints.of_map(driving_map)
+        self._lane_points = LanePoints.of_map(driving_map)
         whole = _with_all_frames(batch)
         paths, logged = paths_of_avs(whole), poses_of_avs(whole)
         poses = np.column_stack([logged.positions_m, logged.yaws_rad])

@@ -7,9 +7,9 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray
-from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_slots import TrafficRows, TrafficSlots
+from l5kit.environment.traffic.traffic_kernels import TrafficRows
+from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
@@ -66,6 +66,7 @@ class EpisodeRoads:
         bank: As above.
         traffic: The road users.
         every: All slots, int64 (N,).
+        going: Room for the same with -1 for those that stay where they are.
         now: Where AVs are on their routes.
         before: The same before the last step, or where an episode has begun.
     """
@@ -76,6 +77,7 @@ class EpisodeRoads:
         self.bank = bank
         self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend)
         self.every: DeviceArray = self.backend.upload_one(np.arange(num_slots))
+        self.going: DeviceArray = self.backend.upload_one(np.arange(num_slots))
         self.before, self.now = _make_places(self.backend, num_slots), _make_places(self.backend, num_slots)
         self._last: tuple[DeviceArray, TrafficRows] | None = None
         self.backend.wait()  # for what other streams may read
@@ -103,29 +105,31 @@ class EpisodeRoads:
         """All paths."""
         return self.traffic.arrays.paths
 
-    def begin(self, slots: Int64Array, scenes: Int64Array, first_frames: Int64Array) -> None:
-        """Begin episodes in slots (B,), of scenes (B,) from frames (B,) on.
+    def start(self, slots: Int64Array, scenes: Int64Array, frames: Int64Array) -> Int64Array:
+        """Put slots (B,) at frames (B,) of scenes (B,) of the log; :meth:`enter` completes it.
+
+        Returns:
+            These frames, counted in the bank, (B,).
 
         Raises:
             CorruptedDataError: A scene is damaged.
         """
-        self.start(slots, self.bank.prepare(scenes), first_frames + FIRST_FRAME)
-
-    def start(self, slots: Int64Array, bank_rows: Int64Array, frames: Int64Array) -> None:
-        """Put slots (B,) at frames (B,) of scenes (B,) of the bank; :meth:`enter` completes it."""
         self._last = None
+        bank_rows = self.bank.prepare(scenes)
         self.traffic.start(slots, bank_rows, frames)
+        of_bank: Int64Array = self.bank.frame_starts[bank_rows] + frames
+        return of_bank
 
-    def log_poses(self, slots: Int64Array, ahead: int = 0) -> Float64Array:
-        """Return x, y and heading of the AVs of the log, (B, 3), in the current frames of slots or beside them."""
+    def log_poses(self, slots: Int64Array) -> Float64Array:
+        """Return x, y and heading of the AVs of the log, (B, 3), in the current frames of slots; on the processor."""
         rows = self.bank.frame_starts[self.traffic.bank_rows[slots]] + self.traffic.frames[slots]
-        poses: Float64Array = self.bank.ego_poses[rows + ahead]
+        poses: Float64Array = self.bank.ego_poses[rows]
         return poses
 
     def leave(self, slots: DeviceArray, avs: AvArrays) -> None:
         """Move the others of slots (B,) to the next frames; the AVs, of all slots, are still in the current ones."""
         self._last = None
-        self.traffic.move(slots, (self._taken(avs.boxes, slots), self._taken(avs.velocities_mps, slots)))
+        self.traffic.move(slots, (self.taken(avs.boxes, slots), self.taken(avs.velocities_mps, slots)))
 
     def enter(self, slots: DeviceArray, avs: AvArrays, *, begins: bool) -> None:
         """Let in who comes into the frames of slots (B,) that are current now, and find the AVs, of all slots, there.
@@ -137,8 +141,8 @@ class EpisodeRoads:
         """
         self._last = None
         traffic, bank = self.traffic, self.traffic.arrays
-        traffic.let_in(slots, self._taken(avs.boxes, slots))
-        of_bank = (bank.scenes, bank.paths.starts, bank.paths.points_m, bank.ego.arcs_m)
+        traffic.let_in(slots, self.taken(avs.boxes, slots))
+        of_bank = (bank.starts, bank.paths.starts, bank.paths.points_m, bank.ego.arcs_m)
         self.backend.run(
             follow_avs, len(slots), slots, traffic.places, *of_bank, avs.boxes, begins, self.before, self.now
         )
@@ -155,19 +159,20 @@ class EpisodeRoads:
             self._last = slots, self.traffic.rows_of(slots)
         return self._last[1]
 
-    def lights_before(self, slots: Int64Array) -> LightRows:
+    def lights_before(self, slots: DeviceArray) -> LightRows:
         """Return the lights of slots (B,) before the last step, or where an episode has begun."""
-        return LightRows(self.before.frames[slots], self.traffic.bank_rows[slots], self.bank.lights)
+        bank_rows = self.taken(self.traffic.bank_rows, slots)
+        return LightRows(self.taken(self.before.frames, slots), bank_rows, self.traffic.arrays.lights)
 
     def _is_last(self, slots: DeviceArray) -> bool:
         """Return whether these are the slots that were asked for last; only the processor compares them."""
         return self._last is not None and self.backend.is_serial and np.array_equal(self._last[0], slots)
 
-    def _taken(self, array: DeviceArray, slots: DeviceArray) -> DeviceArray:
+    def taken(self, array: DeviceArray, slots: DeviceArray) -> DeviceArray:
         """Return the rows of slots (B,) of an array (N, ...)."""
         if self.backend.is_serial:
             return array[slots]
-        if slots is self.every:
+        if slots is self.every or slots is self.going:
             return array
         return self.backend.array(self.backend.tensor(array)[self.backend.tensor(slots)])
 
@@ -186,13 +191,13 @@ def _make_places(backend: Backend, size: int) -> RoutePlaces:
 def follow_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Write where the AV of a slot is on its route, and where it was; where an episode begins both are the same.
 
-    Arguments: slots (B,); places of all slots; ``scenes``, starts and points of ``paths`` and ``ego.arcs_m`` of
+    Arguments: slots (B,); places of all slots; ``starts``, starts and points of ``paths`` and ``ego.arcs_m`` of
     BankArrays; boxes of all AVs, (N, 5); whether episodes begin; RoutePlaces before and now, which are written.
     """
     slots, slot_places, scenes, path_starts, points_m, arcs_m, boxes, begins, before, now = arguments
     slot_places, scenes = SlotPlaces(*slot_places), SceneStarts(*scenes)
     before, now, slot = RoutePlaces(*before), RoutePlaces(*now), slots[item]
-    if slot_places.frames[slot] < 0:
+    if slot < 0 or slot_places.frames[slot] < 0:
         return
     scene, place = slot_places.bank_rows[slot], now.places[slot]
     frame, route = scenes.frames[scene] + slot_places.frames[slot], scenes.routes[scene]

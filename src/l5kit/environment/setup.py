@@ -22,6 +22,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_places import ego_extent_of
+from l5kit.device.backend import Backend
 from l5kit.environment.action_kinds import (
     MODEL_ACTIONS,
     ActionKind,
@@ -399,6 +400,19 @@ class EnvironmentParts:
             return DisplacementReward()
         return deepcopy(reward) if isinstance(reward, DrivingReward) else reward  # it remembers things of its slots
 
+    @property
+    def ego_size_m(self) -> tuple[float, float]:
+        """Length and width of the AV."""
+        length_m, width_m, _ = ego_extent_of(self.log)
+        return length_m, width_m
+
+    def roads(self, num_envs: int, backend: Backend | None = None) -> EpisodeRoads | None:
+        """Return what is around N AVs, on the processor or a device; None where nobody asks for it."""
+        if self.bank is None:
+            return None
+        drives = IntelligentDriver() if self.options.others == "idm" else None
+        return EpisodeRoads(self.bank, num_envs, drives=drives, backend=backend)
+
     def episode_parts(
         self, num_envs: int, actions: ActionKind, reward: StepReward, log: LogSlots | SceneSlots | None
     ) -> EpisodeParts:
@@ -410,25 +424,21 @@ class EnvironmentParts:
             reward: What steps are worth.
             log: The frames of the episodes; None where nobody looks at records.
         """
-        options = self.options
-        roads: EpisodeRoads | None = None
-        if self.bank is not None:
-            roads = EpisodeRoads(self.bank, num_envs, drives=IntelligentDriver() if options.others == "idm" else None)
+        roads = self.roads(num_envs)
         view: LogView | CompactView
-        if options.observation == "compact":
+        if self.options.observation == "compact":
             assert roads is not None
             view = CompactView(roads, self.layout)
         else:
             assert log is not None
             view = LogView(log, self.observation_space_of(log.dataset))
-        length_m, width_m, _ = ego_extent_of(self.log)
         frames = self.params.frames_per_action
         if frames > 1 and not isinstance(actions, ModelActions):
             raise UnsupportedValueError(
                 f"gym_params.frames_per_action is {frames}, but poses and kinematic actions are those of one frame; "
                 f"set actions to one of {', '.join(MODEL_ACTIONS)}, or frames_per_action to 1"
             )
-        return EpisodeParts(view, actions, reward, log, roads, (length_m, width_m), self.step_time_s, frames)
+        return EpisodeParts(view, actions, reward, log, roads, self.ego_size_m, self.step_time_s, frames)
 
     def observation_space_of(self, seen: BaseEgoDataset) -> spaces.Dict:
         """Return the space of samples that are seen."""

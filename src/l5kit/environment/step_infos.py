@@ -1,14 +1,16 @@
 """Infos of steps: what Gymnasium's ``info`` tells of rewards, of what went wrong, and of whole episodes."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.environment.rewards.step_reward import StepReward, StepWorth
 
-__all__ = ["StepInfos", "of_one", "spread"]
+__all__ = ["StepInfos", "named_worth", "of_one", "spread"]
+
+_Column = TypeVar("_Column")
 
 _SHORT_NAMES = {"distance": "dist"}
 
@@ -27,9 +29,9 @@ class StepInfos:
     """
 
     def __init__(self, reward: StepReward, num_envs: int, *, has_sums: bool) -> None:
-        self._names = ["tot", *(_SHORT_NAMES.get(name, name) for name in reward.terms)]
+        self._names = [_SHORT_NAMES.get(name, name) for name in reward.terms]
         self._failures: tuple[str, ...] = tuple(getattr(reward, "failures", ()))
-        self._sums: Float64Array = np.zeros((num_envs, len(self._names)))
+        self._sums: Float64Array = np.zeros((num_envs, 1 + len(self._names)))
         self._has_sums = has_sums
 
     def begin(self, slots: Int64Array) -> None:
@@ -38,24 +40,38 @@ class StepInfos:
 
     def of_step(self, slots: Int64Array, worth: StepWorth, is_over: BoolArray) -> dict[str, Any]:
         """Return the infos of a step of slots (B,), an array (B,) for each, after which episodes are over (B,)."""
-        values = np.concatenate([worth.total[:, None], worth.terms], axis=1)
-        self._sums[slots] += values
-        infos: dict[str, Any] = {f"reward_{name}": values[:, place] for place, name in enumerate(self._names)}
-        infos |= {f"is_{name}": value for name, value in worth.failures.items()}
+        self._sums[slots] += np.column_stack([worth.total, worth.terms])
+        infos = named_worth(self._names, worth.total, worth.terms.T, worth.failures)
         if self._has_sums and is_over.any():
-            infos["reward_sums"] = dict(zip(self._names, self._sums[slots].T, strict=True))
+            infos["reward_sums"] = dict(zip(("tot", *self._names), self._sums[slots].T, strict=True))
         return infos
 
     def of_start(self, slots: Int64Array) -> dict[str, NumericArray]:
         """Return the infos of slots (B,) that have done no step: all that those of a step have, as 0 or False."""
-        infos: dict[str, NumericArray] = {f"reward_{name}": np.zeros(len(slots)) for name in self._names}
-        return infos | {f"is_{name}": np.zeros(len(slots), np.bool_) for name in self._failures} | self.sums_of(slots)
+        nothing, size = np.zeros((1 + len(self._names), len(slots))), len(slots)
+        failures = {name: np.zeros(size, np.bool_) for name in self._failures}
+        return named_worth(self._names, nothing[0], nothing[1:], failures) | self.sums_of(slots)
 
     def sums_of(self, slots: Int64Array) -> dict[str, NumericArray]:
         """Return the sums over the episodes of slots (B,) so far, ``reward_sum_<term>``, where rewards have them."""
         if not self._has_sums:
             return {}
-        return {f"reward_sum_{name}": self._sums[slots, place] for place, name in enumerate(self._names)}
+        return {f"reward_sum_{name}": self._sums[slots, place] for place, name in enumerate(("tot", *self._names))}
+
+
+def named_worth(
+    names: Sequence[str], totals: _Column, terms: Iterable[_Column], failures: Mapping[str, _Column]
+) -> dict[str, Any]:
+    """Return what a step of B environments is worth, and what went wrong in it, by the names that infos have.
+
+    Args:
+        names: Those of the T terms.
+        totals: The reward, (B,), an array or a tensor, as the others are.
+        terms: Its parts, T of them.
+        failures: What went wrong, by name.
+    """
+    named = {"reward_tot": totals} | {f"reward_{name}": term for name, term in zip(names, terms, strict=True)}
+    return named | {f"is_{name}": failed for name, failed in failures.items()}
 
 
 def of_one(infos: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ sources, stand in the docstrings of their classes.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -18,7 +18,7 @@ from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.box import REAR_AXLE_SHARE
-from l5kit.simulation.vehicle_steps import Moved, VehicleNow, step_bicycle, step_by_curvature, step_unicycle
+from l5kit.simulation.vehicle_steps import BICYCLE, CURVATURE, UNICYCLE, step_vehicle
 
 __all__ = [
     "NUPLAN_GEOMETRY",
@@ -232,6 +232,7 @@ class Unicycle:
         InvalidArgumentError: Limits are not finite or do not hold 0 between them.
     """
 
+    kind: ClassVar[int] = UNICYCLE
     accelerations_mps2: tuple[float, float] = (-6.0, 6.0)
     yaw_rates_radps: tuple[float, float] = (-math.pi / 4, math.pi / 4)
 
@@ -268,15 +269,14 @@ class Unicycle:
             (yaw_changes_rad[0] / step_time_s, yaw_changes_rad[1] / step_time_s),
         )
 
-    def numbers(self) -> tuple[float, ...]:
-        """Return what kernels take for a step: lowest and highest acceleration and yaw rate."""
-        return kernel_numbers(*self.accelerations_mps2, *self.yaw_rates_radps)
+    def numbers(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
+        """Return what kernels take for a step: lowest and highest acceleration and yaw rate, and nothing."""
+        return kernel_numbers(*self.accelerations_mps2, *self.yaw_rates_radps, 0.0)
 
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states after accelerating, turning and moving; see :class:`VehicleModel`."""
         _require_actions(states, actions, ("acceleration_mps2", "yaw_rate_radps"), step_time_s)
-        moved = _move_unicycles(kernel_arrays(states), _plain(actions), self.numbers(), float(step_time_s))
-        return _with_moved(states, moved)
+        return _moved_by(self, states, actions, step_time_s)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return accelerations and yaw rates from two poses and the speed before; see :class:`InvertibleModel`.
@@ -312,6 +312,7 @@ class InvertibleBicycle:
         InvalidArgumentError: A limit is out of range.
     """
 
+    kind: ClassVar[int] = CURVATURE
     max_acceleration_mps2: float = 6.0
     max_curvature_1pm: float = 0.3
     max_log_acceleration_mps2: float = 10.4
@@ -323,20 +324,20 @@ class InvertibleBicycle:
             self, max_acceleration_mps2=above_0, max_curvature_1pm=above_0, max_log_acceleration_mps2=above_0
         )
 
-    def numbers(self) -> tuple[float, ...]:
-        """Return what kernels take for a step: largest acceleration and curvature, shares of the axles."""
+    def numbers(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
+        """Return what kernels take for a step: largest acceleration and curvature, shares of the axles, and nothing."""
         return kernel_numbers(
             self.max_acceleration_mps2,
             self.max_curvature_1pm,
             self.geometry.rear_axle_share,
             self.geometry.wheel_base_share,
+            0.0,
         )
 
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states after the actions; see :class:`VehicleModel`."""
         _require_actions(states, actions, ("acceleration_mps2", "curvature_1pm"), step_time_s)
-        moved = _move_by_curvature(kernel_arrays(states), _plain(actions), self.numbers(), float(step_time_s))
-        return _with_moved(states, moved)
+        return _moved_by(self, states, actions, step_time_s)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return accelerations and curvatures from two poses with their speeds; see :class:`InvertibleModel`.
@@ -389,6 +390,7 @@ class KinematicBicycle:
         InvalidArgumentError: A value is out of range.
     """
 
+    kind: ClassVar[int] = BICYCLE
     max_steering_rad: float = math.pi / 3
     acceleration_lag_s: float = 0.2
     steering_lag_s: float = 0.05
@@ -398,7 +400,7 @@ class KinematicBicycle:
         _require_limits(self, max_steering_rad=(1e-6, 1.57), acceleration_lag_s=(0, 60), steering_lag_s=(0, 60))
 
     def numbers(self, step_time_s: float) -> tuple[float, ...]:
-        """Return what :func:`move_bicycles` takes for a step: limit of the steering, shares of the lags, axles."""
+        """Return what kernels take for a step: limit of the steering, shares of the lags, and of the axles."""
         return kernel_numbers(
             self.max_steering_rad,
             step_time_s / (step_time_s + self.acceleration_lag_s),
@@ -410,8 +412,7 @@ class KinematicBicycle:
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states after the actions; see :class:`VehicleModel`."""
         _require_actions(states, actions, ("acceleration_mps2", "steering_rate_radps"), step_time_s)
-        moved = move_bicycles(kernel_arrays(states), _plain(actions), self.numbers(step_time_s), float(step_time_s))
-        return _with_moved(states, moved)
+        return _moved_by(self, states, actions, step_time_s)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return wanted accelerations and steering rates, from speeds and steering; see :class:`InvertibleModel`.
@@ -517,7 +518,14 @@ def _plain(array: Float64Array) -> Float64Array:
     return array if array.flags.carray else array.copy(order="C")
 
 
-def _with_moved(states: VehicleStates, moved: _Arrays) -> VehicleStates:
+def _moved_by(
+    model: Unicycle | InvertibleBicycle | KinematicBicycle,
+    states: VehicleStates,
+    actions: Float64Array,
+    step_time_s: float,
+) -> VehicleStates:
+    numbers, step_s = model.numbers(step_time_s), float(step_time_s)
+    moved = move_vehicles(model.kind, kernel_arrays(states), _plain(actions), numbers, step_s)
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad = moved
     return VehicleStates(positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, states.lengths_m)
 
@@ -640,51 +648,15 @@ def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _vehicle(arrays: _Arrays, row: int) -> VehicleNow:
-    """Return one of the vehicles."""
+def move_vehicles(
+    kind: int, arrays: _Arrays, actions: Float64Array, numbers: tuple[float, ...], step_s: float
+) -> _Arrays:
+    """Return positions, yaws, speeds, accelerations and steering after a step of a model that has ``numbers``."""
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
-    return (
-        positions_m[row, 0],
-        positions_m[row, 1],
-        yaws_rad[row],
-        speeds_mps[row],
-        accelerations_mps2[row],
-        steering_rad[row],
-        lengths_m[row],
-    )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write(positions_m: Float64Array, rest: Float64Array, row: int, moved: Moved) -> None:
-    """Write one of the vehicles after a step: its position, (N, 2), and its other numbers, (4, N)."""
-    positions_m[row, 0], positions_m[row, 1], rest[0, row], rest[1, row], rest[2, row], rest[3, row] = moved
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _move_unicycles(arrays: _Arrays, actions: Float64Array, numbers: tuple[float, ...], step_s: float) -> _Arrays:
-    """Return positions, yaws, speeds, accelerations and steering after a step of :class:`Unicycle`."""
-    positions_m, rest = np.empty(arrays[0].shape), np.empty((4, len(actions)))
+    moved_m, rest = np.empty(positions_m.shape), np.empty((4, len(actions)))
     for i in range(len(actions)):
-        moved = step_unicycle(_vehicle(arrays, i), (actions[i, 0], actions[i, 1]), numbers, step_s)
-        _write(positions_m, rest, i, moved)
-    return positions_m, rest[0], rest[1], rest[2], rest[3]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _move_by_curvature(arrays: _Arrays, actions: Float64Array, numbers: tuple[float, ...], step_s: float) -> _Arrays:
-    """Return positions, yaws, speeds, accelerations and steering after a step of :class:`InvertibleBicycle`."""
-    positions_m, rest = np.empty(arrays[0].shape), np.empty((4, len(actions)))
-    for i in range(len(actions)):
-        moved = step_by_curvature(_vehicle(arrays, i), (actions[i, 0], actions[i, 1]), numbers, step_s)
-        _write(positions_m, rest, i, moved)
-    return positions_m, rest[0], rest[1], rest[2], rest[3]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def move_bicycles(arrays: _Arrays, actions: Float64Array, constants: tuple[float, ...], step_s: float) -> _Arrays:
-    """Return positions, yaws, speeds, accelerations and steering after a step of :class:`KinematicBicycle`."""
-    positions_m, rest = np.empty(arrays[0].shape), np.empty((4, len(actions)))
-    for i in range(len(actions)):
-        moved = step_bicycle(_vehicle(arrays, i), (actions[i, 0], actions[i, 1]), constants, step_s)
-        _write(positions_m, rest, i, moved)
-    return positions_m, rest[0], rest[1], rest[2], rest[3]
+        x, y, yaw = positions_m[i, 0], positions_m[i, 1], yaws_rad[i]
+        now = (x, y, yaw, speeds_mps[i], accelerations_mps2[i], steering_rad[i], lengths_m[i])
+        moved = step_vehicle(kind, now, (actions[i, 0], actions[i, 1]), numbers, step_s)
+        moved_m[i, 0], moved_m[i, 1], rest[0, i], rest[1, i], rest[2, i], rest[3, i] = moved
+    return moved_m, rest[0], rest[1], rest[2], rest[3]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from numba import njit
 
-__all__ = ["Action", "Moved", "VehicleNow", "step_bicycle", "step_by_curvature", "step_unicycle"]
+__all__ = ["BICYCLE", "CURVATURE", "UNICYCLE", "Action", "Moved", "VehicleNow", "step_vehicle"]
 
 VehicleNow: TypeAlias = tuple[float, float, float, float, float, float, float]
 """World x and y of the centre in m, yaw in rad, speed, acceleration, steering in rad, and length in m."""
@@ -19,9 +19,22 @@ Action: TypeAlias = tuple[float, float]
 Moved: TypeAlias = tuple[float, float, float, float, float, float]
 """A state after the step, without the length."""
 
+UNICYCLE, CURVATURE, BICYCLE = range(3)
+"""Models: ``Unicycle``, ``InvertibleBicycle`` and ``KinematicBicycle``."""
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def step_unicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
+def step_vehicle(kind: int, now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
+    """Return the state after a step of a model, one of those above, whose method ``numbers`` returns five numbers."""
+    if kind == UNICYCLE:
+        return _step_unicycle(now, action, numbers, step_s)
+    if kind == CURVATURE:
+        return _step_by_curvature(now, action, numbers, step_s)
+    return _step_bicycle(now, action, numbers, step_s)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _step_unicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
     """Return the state after a step of a ``Unicycle``, whose ``numbers`` are its limits."""
     x, y, yaw, speed, _, steering, _ = now
     acceleration = min(max(action[0], numbers[0]), numbers[1])
@@ -32,7 +45,7 @@ def step_unicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], s
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def step_by_curvature(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
+def _step_by_curvature(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
     """Return the state after a step of an ``InvertibleBicycle``; ``numbers`` are limits and shares of the axles."""
     x, y, yaw, speed, _, _, length_m = now
     acceleration = min(max(action[0], -numbers[0]), numbers[0])
@@ -44,7 +57,7 @@ def step_by_curvature(now: VehicleNow, action: Action, numbers: tuple[float, ...
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def step_bicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
+def _step_bicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
     """Return the state after a step of a ``KinematicBicycle``; ``numbers`` are those of its method."""
     x, y, yaw, speed, acceleration, steering, length_m = now
     way_m = speed * step_s

@@ -75,7 +75,7 @@ def seen_lights(colors, paths):
 
 def observe(box, *, motion=(0.0, 0.0, 0.0), users=(), own=AV, av=None, colors=NO_COLORS, **others):
     """The parts of what one vehicle sees."""
-    layout, lane_points = others.get("layout", LAYOUT), others.get("lane_points", LanePoints.none())
+    layout, lane_points = others.get("layout", LAYOUT), others.get("lane_points", LanePoints.of_map(None))
     paths, route = others.get("paths"), others.get("route", 0)
     boxes = np.array([box], float)
     if paths is None:
@@ -429,8 +429,8 @@ def test_rows_have_the_same_bits_alone_and_in_any_order(world, lane_points):
 
 
 def test_no_vehicles_and_no_map(world):
-    assert world.observe(LanePoints.none(), chosen=slice(0, 0)).shape == (0, LAYOUT.size)
-    parts = LAYOUT.split(world.observe(LanePoints.none()))
+    assert world.observe(LanePoints.of_map(None), chosen=slice(0, 0)).shape == (0, LAYOUT.size)
+    parts = LAYOUT.split(world.observe(LanePoints.of_map(None)))
     assert not parts["lanes"].any()
     assert parts["agents"].any()
 
@@ -587,8 +587,8 @@ def test_without_a_route_it_is_straight_on(paths):
 
 def test_it_is_the_same_in_another_frame_of_the_world(paths, road):
     world = World(paths, road.num_lanes)
-    before = world.observe(LanePoints.none(), ALONG)
-    after = world.moved(2.1, np.array([4000.0, -700.0])).observe(LanePoints.none(), ALONG)
+    before = world.observe(LanePoints.of_map(None), ALONG)
+    after = world.moved(2.1, np.array([4000.0, -700.0])).observe(LanePoints.of_map(None), ALONG)
     np.testing.assert_allclose(after, before, atol=1e-5)
 
 

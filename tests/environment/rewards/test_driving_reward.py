@@ -3,8 +3,6 @@
 The AV is 4 x 2 m, and its route goes along x from the origin; a step takes 0.1 s.
 """
 
-from dataclasses import fields, replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -295,7 +293,7 @@ def test_off_the_road(pose, expected, road_map):
     assert terms == ({"off_road": expected} if expected else {})
     assert total == expected
     assert ("off_road" in failed) == (expected < 0)
-    assert worth_of(replace(step, driving_map=None))[2] == set()
+    assert worth_of(step._replace(driving_map=None))[2] == set()
 
 
 def test_a_road_user_counts_once_until_the_episode_begins_anew():
@@ -496,12 +494,11 @@ def taken(step, slots):
     starts = step.rows.starts
     rows = np.concatenate([np.arange(starts[slot], starts[slot + 1]) for slot in slots])
     counts = np.diff(starts)[slots]
-    per_slot = {field.name: getattr(step, field.name) for field in fields(step)}
+    per_slot = step._asdict()
     chosen = {
         name: value[slots] for name, value in per_slot.items() if isinstance(value, np.ndarray) and name != "track_rows"
     }
-    return replace(
-        step,
+    return step._replace(
         **chosen,
         rows=SceneRows(np.cumsum([0, *counts]), *(column[rows] for column in step.rows[1:])),
         track_rows=step.track_rows[rows],
@@ -514,9 +511,8 @@ def taken(step, slots):
 def test_the_reward_of_1_5(origin_m, use_yaw):
     """3 and 4 m from the log, which looks a quarter of a turn to the left."""
     x_m, y_m = origin_m
-    step = replace(
-        make_step(pose=(x_m + 3.01, y_m + 4.01, 0.0)), log_poses=np.array([[x_m + 0.01, y_m + 0.01, np.pi / 2]])
-    )
+    step = make_step(pose=(x_m + 3.01, y_m + 4.01, 0.0))
+    step = step._replace(log_poses=np.array([[x_m + 0.01, y_m + 0.01, np.pi / 2]]))
     reward = DisplacementReward(L2DisplacementYawReward(use_yaw=use_yaw))
     reward.begin(SLOT, step)
     worth = reward.of_step(SLOT, step)

@@ -12,29 +12,24 @@ from gymnasium.vector.utils import batch_space
 
 from l5kit._types import Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.device.backend import Backend, DeviceArray
+from l5kit.device.backend import DeviceArray
 from l5kit.device.host_copy import HostCopy
 from l5kit.device.opening import open_backend
 from l5kit.device.tensors import as_device_array
-from l5kit.environment.action_kinds import ModelActions, RouteActions
-from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeChoice, read_masked_options
+from l5kit.environment.action_kinds import MODEL_ACTIONS, ActionMover, ModelActions, model_actions, moves_in_kernels
+from l5kit.environment.episode_choice import FIRST_FRAME, read_masked_options
 from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward
-from l5kit.environment.rewards.episode_judge import IS_BAD, IS_OVER, EpisodeArrays, EpisodeJudge
+from l5kit.environment.rewards.episode_judge import GOES_ON, IS_BAD, IS_FAILED, EpisodeArrays, EpisodeJudge
 from l5kit.environment.rewards.step_judge import WorthArrays
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_num_envs
-from l5kit.environment.slots.slot_simulation import SlotSimulation
+from l5kit.environment.slots.av_slots import AvSlots
+from l5kit.environment.step_infos import named_worth
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
-from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle
 
 __all__ = ["DeviceVectorEnv"]
-
-_MODEL_ACTIONS = ("bicycle", "curvature", "grid")
-_NUM_CONTROLS = 2
-"""Of each model that moves AVs on a device."""
 
 _ELSEWHERE = "or use L5VectorEnv, which runs on the processor"
 
@@ -59,8 +54,8 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         train: Whether episodes are of the training data.
         observation: ``compact``, or None where the configuration says so.
         reward: ``driving`` or a ``DrivingReward``, or None where the configuration says ``driving``.
-        actions: ``bicycle``, ``curvature``, ``grid``, or ``ModelActions`` for a model that moves AVs on a device; None
-            where the configuration names one of the first three.
+        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, or ``ModelActions`` for a model that moves AVs on a
+            device; None where the configuration names one of the first four.
         others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
         ends_at: What ends an episode early, such as ``collision``; None for what the configuration says.
         randomize_start: Whether episodes of training start anywhere.
@@ -70,7 +65,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
 
     Attributes:
         device: The device, with its number.
-        simulation: The scenes on the device.
+        avs: The AVs on the device, with who is around them.
         scene_indices: Scene of each episode, in memory of the processor, int64 (N,).
         first_frames: First frame of each episode, counted in its scene, in the same memory, int64 (N,).
 
@@ -107,31 +102,34 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         )
         parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options)
         self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
-        _require_supported(parts.options, self.sim_cfg, frames_per_action=parts.params.frames_per_action)
+        _require_supported(parts.options, self.sim_cfg)
         backend = open_backend(device)
         self.num_envs, self.copy, self.render_mode, self.device = num_envs, copy, None, backend.device
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
         choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
-        kind, worth = parts.actions(self.num_envs, choice, self.sim_cfg), parts.reward()
+        kind, worth, step_time_s = parts.actions(num_envs, choice, self.sim_cfg), parts.reward(), parts.step_time_s
         assert isinstance(kind, ModelActions)
         assert isinstance(worth, DrivingReward)
-        self.simulation = _open_simulation(parts, choice, kind, num_envs=num_envs, backend=backend)
-        self._view = CompactView(self.simulation.roads, parts.layout)
-        self._judge = EpisodeJudge(worth, self.simulation, step_time_s=parts.step_time_s)
+        assert parts.bank is not None
+        parts.bank.prepare(np.array(choice.sound_scenes, np.int64))
+        roads = parts.roads(num_envs, backend)
+        assert roads is not None
+        self._roads = roads
+        self._mover = ActionMover(num_envs, kind, step_time_s=step_time_s, backend=backend, refuses=False)
+        self.avs = AvSlots(
+            num_envs, self._mover, size_m=parts.ego_size_m, step_time_s=step_time_s, roads=roads, backend=backend
+        )
+        self._view = CompactView(roads, parts.layout)
+        self._judge = EpisodeJudge(worth, self.avs)
         self._worth = WorthArrays(*map(backend.tensor, self._judge.worth))
         self._episodes = EpisodeArrays(*map(backend.tensor, self._judge.episodes))
-        self._names, self._grid = worth.terms, kind.grid
-        self._control_kernel, numbers = kind.control_kernel()
-        self._control_numbers = backend.shared(numbers)
-        self._controls = backend.zeros((self.num_envs, 2), np.float64)
-        self._is_bad = backend.zeros(self.num_envs, np.bool_)
+        self._names, self._grid, self._num_frames = worth.terms, kind.grid, parts.params.frames_per_action
         self._seen = backend.tensor(self._view.memory)
         self._states = HostCopy(self._episodes.states)
-        self._draws = EpisodeDraws(choice, self.num_envs)
-        self.scene_indices: Int64Array = np.zeros(self.num_envs, np.int64)
-        self.first_frames: Int64Array = np.zeros(self.num_envs, np.int64)
-        self._last_frames: Int64Array = np.zeros(self.num_envs, np.int64)
-        self._last_on_device: DeviceArray = backend.zeros(self.num_envs, np.int64)
+        self._draws = EpisodeDraws(choice, num_envs, failed_share=parts.params.failed_share if train else 0.0)
+        of_episodes: Int64Array = np.zeros((3, num_envs), np.int64)
+        self.scene_indices, self.first_frames, self._last_frames = of_episodes
+        self._last_on_device: DeviceArray = backend.zeros(num_envs, np.int64)
         self._has_begun = False
         self.single_observation_space: spaces.Space[Any] = self._view.space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -162,7 +160,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
                 "options has 'reset_mask', but environments on a device start by themselves in the step after the end; "
                 "leave it out"
             )
-        scene, known = wanted.get("scene_id"), self.simulation.bank.scenes
+        scene, known = wanted.get("scene_id"), self._roads.bank.scenes
         if scene is not None and scene not in known.tolist():
             raise InvalidArgumentError(
                 f"options['scene_id'] is {scene}; on {self.device} are scenes {known.tolist()}, by gym_params"
@@ -170,17 +168,17 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         every = np.arange(self.num_envs)
         self._draws.seed(every, seed)
         self._start(every, wanted)
-        self._look_and_judge()
+        self._judge_frame(self._roads.every, begins=True)
         self._has_begun = True
-        return self._handed(self._seen), {}
+        return self._looked(), {}
 
     def step(
         self, actions: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """Drive each environment to its next frame, or start its next episode.
+        """Drive each environment for the frames of an action, or start its next episode.
 
         Args:
-            actions: From -1 to 1, float32 or float64 (N, 2), or numbers of a grid, int64 (N,), on the device; those of
+            actions: From -1 to 1, float32 or float64 (N, A), or numbers of a grid, int64 (N,), on the device; those of
                 environments that start an episode are not looked at.
 
         Returns:
@@ -198,29 +196,26 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
         given = self._actions_of(actions)
         is_over = self._ended()
-        self.simulation.move(self._controls_of(given))
-        if is_over.any():
-            self._start(np.flatnonzero(is_over), {})
-        self._look_and_judge()
+        for frame in range(self._num_frames):
+            going = self.avs.choose_going(self._judge.episodes.states, begins=frame == 0)
+            self.avs.move(going, given)
+            if frame == 0 and is_over.any():
+                self._start(np.flatnonzero(is_over), {})
+            self._judge_frame(self._roads.every if frame == 0 else going, begins=frame == 0)
         ends = self._handed(self._episodes.is_terminated), self._handed(self._episodes.is_truncated)
-        return self._handed(self._seen), self._handed(self._worth.totals), *ends, self._infos()
+        return self._looked(), self._handed(self._worth.totals), *ends, self._infos()
 
     def _actions_of(self, actions: torch.Tensor) -> DeviceArray:
         """Return actions as kernels take them."""
         if not isinstance(actions, torch.Tensor):
             name, shape = type(actions).__name__, self.action_space.shape
             raise InvalidArgumentError(f"actions is a {name}; pass a tensor of torch on {self.device}, {shape}")
-        backend = self.simulation.backend
+        dtype, backend = actions.dtype, self.avs.backend
         if self._grid is not None:
-            return as_device_array("actions", actions, (self.num_envs,), backend, dtype=torch.int64)
-        dtype = torch.float64 if actions.dtype == torch.float64 else torch.float32
-        return as_device_array("actions", actions.detach(), (self.num_envs, 2), backend, dtype=dtype)
-
-    def _controls_of(self, given: DeviceArray) -> torch.Tensor:
-        """Return the controls that actions stand for, float64 (N, 2); where an episode begins, they change nothing."""
-        backend = self.simulation.backend
-        backend.run(self._control_kernel, self.num_envs, *self._control_numbers, given, self._controls, self._is_bad)
-        return backend.tensor(self._controls)
+            dtype = torch.int64
+        elif dtype != torch.float64:
+            dtype = torch.float32
+        return as_device_array("actions", actions.detach(), self.action_space.shape or (), backend, dtype=dtype)
 
     def _ended(self) -> NumericArray:
         """Return whose episodes have ended in the last step, bool (N,), once that is known."""
@@ -232,49 +227,43 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
                 f"action of environment {first} in the step before this one was {wrong}; look at the policy and call "
                 "reset()"
             )
-        is_over: NumericArray = states == IS_OVER
+        is_over: NumericArray = states != GOES_ON
+        self._draws.note(self.scene_indices[is_over], states[is_over] == IS_FAILED)
         return is_over
 
     def _start(self, slots: Int64Array, wanted: Mapping[str, int]) -> None:
         """Start episodes in slots (B,)."""
         scenes, first_frames, num_frames = self._draws.draw(slots, wanted)
-        self.simulation.begin(scenes, first_frames + FIRST_FRAME, slots)
+        rows = self._roads.start(slots, scenes, first_frames + FIRST_FRAME)
+        poses = self._roads.bank.ego_poses
+        self.avs.start(slots, poses[rows - 1], poses[rows])
         self.scene_indices[slots], self.first_frames[slots] = scenes, first_frames
         self._last_frames[slots] = first_frames + num_frames - 1
-        self.simulation.backend.put(self._last_on_device, 0, self._last_frames)
+        self.avs.backend.put(self._last_on_device, 0, self._last_frames)
 
-    def _look_and_judge(self) -> None:
-        """Look at all environments, judge the step that they have done, and ask how they stand."""
-        self._view.look(self.simulation.slots, self.simulation.avs)
-        self._judge.judge(self._last_on_device, self._is_bad)
+    def _judge_frame(self, slots: DeviceArray, *, begins: bool) -> None:
+        """Judge the step that slots have done; see :meth:`EpisodeJudge.judge`."""
+        self._judge.judge(slots, self._last_on_device, self._mover.is_bad, begins=begins)
+
+    def _looked(self) -> torch.Tensor:
+        """Ask how all environments stand, and return what they see."""
         self._states.begin()
+        self._view.look(self._roads.every, self.avs.arrays)
+        return self._handed(self._seen)
 
     def _infos(self) -> dict[str, Any]:
         """Return what there is to tell of a step."""
-        worth, names, sums = self._worth, ["tot", *self._names], self._handed(self._episodes.sums)
+        worth, sums = self._worth, self._handed(self._episodes.sums)
         terms, failures = self._handed(worth.terms), self._handed(worth.failures)
-        infos: dict[str, Any] = {"reward_tot": self._handed(worth.totals)}
-        infos |= {f"reward_{name}": terms[:, place] for place, name in enumerate(self._names)}
-        infos |= {f"is_{name}": failures[:, place] for place, name in enumerate(FAILURES)}
-        return infos | {"reward_sums": {name: sums[:, place] for place, name in enumerate(names)}}
+        failed = dict(zip(FAILURES, failures.T, strict=True))
+        infos = named_worth(self._names, self._handed(worth.totals), terms.T, failed)
+        return infos | {"reward_sums": dict(zip(("tot", *self._names), sums.T, strict=True))}
 
     def _handed(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone() if self.copy else tensor
 
 
-def _open_simulation(
-    parts: EnvironmentParts, choice: EpisodeChoice, kind: ModelActions, *, num_envs: int, backend: Backend
-) -> SlotSimulation:
-    """Return the scenes of all episodes on a device, prepared."""
-    bank, model = parts.bank, kind.model
-    assert bank is not None
-    assert isinstance(model, Unicycle | InvertibleBicycle | KinematicBicycle)
-    bank.prepare(np.array(choice.sound_scenes, np.int64))
-    drives = IntelligentDriver() if parts.options.others == "idm" else None
-    return SlotSimulation(bank, num_envs, model=model, drives=drives, backend=backend)
-
-
-def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig, *, frames_per_action: int) -> None:
+def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -> None:
     """Refuse what environments on a device do not have.
 
     Raises:
@@ -291,34 +280,14 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig, *
             f"reward is {options.reward!r}, but on a device steps are paid for by the driving reward; pass "
             f"reward='driving' or a DrivingReward, {_ELSEWHERE}"
         )
-    if not _is_on_device(options.actions):
+    kind = options.actions
+    if not moves_in_kernels(model_actions(kind) if isinstance(kind, str) and kind in MODEL_ACTIONS else kind):
         raise UnsupportedValueError(
-            f"actions is {options.actions!r}, but on a device AVs are moved by models; pass actions='bicycle', "
-            f"'curvature' or 'grid', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle, {_ELSEWHERE}"
-        )
-    if isinstance(options.actions, ModelActions) and len(options.actions.lows) != _NUM_CONTROLS:
-        raise InvalidArgumentError(
-            f"actions has limits of {len(options.actions.lows)} controls; {type(options.actions.model).__name__} takes "
-            f"{_NUM_CONTROLS}, see its class"
-        )
-    if frames_per_action > 1:
-        raise UnsupportedValueError(
-            f"gym_params.frames_per_action is {frames_per_action}, but on a device an action is of one frame; set it "
-            f"to 1, {_ELSEWHERE}"
+            f"actions is {kind!r}, but on a device AVs are moved by models; pass actions='bicycle', 'curvature', "
+            f"'grid' or 'route', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle, {_ELSEWHERE}"
         )
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
             "sim_cfg wants agents that a network drives, or that are hidden, but on a device others are of the log or "
             f"driven with others='idm'; take these, {_ELSEWHERE}"
         )
-
-
-def _is_on_device(actions: object) -> bool:
-    """Return whether a device has actions of this kind."""
-    if isinstance(actions, ModelActions):
-        return not isinstance(actions, RouteActions) and type(actions.model) in (
-            Unicycle,
-            InvertibleBicycle,
-            KinematicBicycle,
-        )
-    return actions in _MODEL_ACTIONS

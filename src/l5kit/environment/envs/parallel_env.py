@@ -322,6 +322,6 @@ def parallel_env(**kwargs: Any) -> L5ParallelEnv:
 def _rules_of(parts: EnvironmentParts, actions: ModelActions, layout: CompactLayout) -> ActorRules:
     """Return what all episodes of an environment have in common."""
     assert parts.bank is not None
-    lane_points = LanePoints.none() if parts.road is None else LanePoints.of_map(parts.road.driving)
+    lane_points = LanePoints.of_map(None if parts.road is None else parts.road.driving)
     others = IntelligentDriver() if parts.options.others == "idm" else None
     return ActorRules(parts.bank, actions, parts.reward(), layout, lane_points, others)

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
-from l5kit.data.array_shapes import as_kernel_array
+from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
 from l5kit.environment.observations.compact_layout import (
@@ -22,7 +22,7 @@ from l5kit.environment.observations.compact_layout import (
     SPEED_SCALE_MPS,
     CompactLayout,
 )
-from l5kit.environment.observations.lane_points import LanePointArrays, LanePoints, find_nearest_points, insert_nearest
+from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points, insert_nearest
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.highest_speeds import speed_in_bend
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at
@@ -176,7 +176,7 @@ def write_compact_states(
 
     Args:
         layout: What is written, and where.
-        lane_points: The lanes; :meth:`LanePoints.none` without a map, where there are no lights either.
+        lane_points: The lanes; none without a map, where there are no lights either.
         vehicles: Who sees; all but AVs see the AV of their slot, too.
         seen: Road users (see ``SceneRows``), AVs (``EgoRows``) and lights (``LightRows``) of the slots.
         routes: The routes of the vehicles.
@@ -190,21 +190,10 @@ def write_compact_states(
     rows, egos, (frames, scenes, lights) = seen
     paths, of_vehicles, places = routes
     backend, size = open_backend("cpu"), len(boxes)
-    backend.run(
-        write_state,
-        size,
-        np.arange(size),
-        as_kernel_array(slots),
-        (as_kernel_array(boxes), as_kernel_array(motions), as_kernel_array(own_rows)),
-        SceneRows(*map(as_kernel_array, rows)),
-        (as_kernel_array(egos[0]), as_kernel_array(egos[1])),
-        PathArrays(*map(as_kernel_array, paths)),
-        (as_kernel_array(of_vehicles), as_kernel_array(places)),
-        (as_kernel_array(frames[slots]), as_kernel_array(scenes[slots]), SceneLights(*map(as_kernel_array, lights))),
-        (sizes_of(layout), lane_points.arrays),
-        LookRoom.make(backend, size, layout),
-        out,
-    )
+    seen_by = as_kernel_tuple((slots, (boxes, motions, own_rows), rows, egos, paths, (of_vehicles, places)))
+    of_lights = as_kernel_tuple((frames[slots], scenes[slots], lights))
+    of_layout, room = (sizes_of(layout), lane_points), LookRoom.make(backend, size, layout)
+    backend.run(write_state, size, np.arange(size), *seen_by, of_lights, of_layout, room, out)
 
 
 def sizes_of(layout: CompactLayout) -> Sizes:
@@ -261,7 +250,7 @@ def write_state(item: int, arguments: tuple[Any, ...]) -> None:
     if frame < 0:
         row[:] = 0.0
         return
-    lights, points, room, sizes = SceneLights(*lights), LanePointArrays(*points), LookRoom(*room), Sizes(*sizes)
+    lights, points, room, sizes = SceneLights(*lights), LanePoints(*points), LookRoom(*room), Sizes(*sizes)
     place = item % len(room.near)
     near, far_m2, point_ranks = room.near[place], room.far_m2[place], room.point_ranks[place]
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
@@ -554,7 +543,7 @@ def write_lanes(
     row: Float32Array,
     sizes: Sizes,
     box: Float64Array,
-    points: LanePointArrays,
+    points: LanePoints,
     point_ranks: Int64Array,
     near: Int64Array,
     count: int,

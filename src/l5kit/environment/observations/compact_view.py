@@ -8,7 +8,7 @@ from l5kit.device.backend import DeviceArray
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
 from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
 from l5kit.environment.observations.compact_state import LookRoom, sizes_of, write_state
-from l5kit.environment.observations.lane_points import LanePointArrays, LanePoints
+from l5kit.environment.observations.lane_points import LanePoints
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -37,10 +37,9 @@ class CompactView:
 
     def __init__(self, roads: EpisodeRoads, layout: CompactLayout | None = None) -> None:
         self.layout = CompactLayout() if layout is None else layout
-        self._roads, backend, driving_map = roads, roads.backend, roads.driving_map
+        self._roads, backend = roads, roads.backend
         self.memory: DeviceArray = backend.zeros((len(roads), self.layout.size), np.float32)
-        self._lane_points = LanePoints.none() if driving_map is None else LanePoints.of_map(driving_map)
-        self._points: LanePointArrays | None = None if backend.is_serial else backend.shared(self._lane_points.arrays)
+        self._lane_points = backend.shared(LanePoints.of_map(roads.driving_map))
         self._room = LookRoom.make(backend, len(roads), self.layout)
         self._no_rows: DeviceArray = backend.full(len(roads), -1, np.int64)
         backend.wait()  # for what other streams may read
@@ -65,7 +64,7 @@ class CompactView:
             bank.paths,
             (now.routes, now.places),
             (now.frames, traffic.bank_rows, bank.lights),
-            (sizes_of(self.layout), self._points or self._lane_points.arrays),
+            (sizes_of(self.layout), self._lane_points),
             self._room,
             self.memory,
         )

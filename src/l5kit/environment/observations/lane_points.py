@@ -1,14 +1,13 @@
 """Points of centre lines of lanes in a grid, which finds the nearest ones to a vehicle."""
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS
@@ -23,22 +22,8 @@ _MOST_CELLS = 1000
 _SLACK_M = 1e-6
 
 
-class LanePointArrays(NamedTuple):
-    """The fields of :class:`LanePoints` but the last, as kernels take them."""
-
-    positions_m: Float64Array
-    directions: Float64Array
-    limits_mps: Float64Array
-    lanes: Int64Array
-    origin_m: Float64Array
-    cell_m: float
-    num_cells: tuple[int, int]
-    cell_starts: Int64Array
-
-
-@dataclass(frozen=True, eq=False)
-class LanePoints(ReadOnlyArrays):
-    """P points of the centre lines of lanes, sorted by the square cells of a grid over the world.
+class LanePoints(NamedTuple):
+    """P points of the centre lines of lanes, sorted by the square cells of a grid over the world, as kernels take them.
 
     Attributes:
         positions_m: World x and y, float64 (P, 2).
@@ -49,10 +34,6 @@ class LanePoints(ReadOnlyArrays):
         cell_m: Size of a cell along both axes.
         num_cells: Cells along x and y.
         cell_starts: First of the points of each cell and the end of the last one, int64 (cells + 1,); y counts fastest.
-        num_lanes: Lanes of the map, with those that have no points.
-
-    Raises:
-        InvalidArgumentError: The shapes do not fit.
     """
 
     positions_m: Float64Array
@@ -63,22 +44,15 @@ class LanePoints(ReadOnlyArrays):
     cell_m: float
     num_cells: tuple[int, int]
     cell_starts: Int64Array
-    num_lanes: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        size = len(self.lanes)
-        require_shapes(self, positions_m=(size, 2), directions=(size, 2), limits_mps=(size,), origin_m=(2,))
-        require_starts(self, "cell_starts", num_parts=self.num_cells[0] * self.num_cells[1], end=size)
 
     @classmethod
-    def of_map(cls, driving_map: DrivingMap, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS) -> "LanePoints":
+    def of_map(cls, driving_map: DrivingMap | None, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS) -> "LanePoints":
         """Return points of all lanes of a map, evenly on each lane, about 4 m apart; make them once and keep them.
 
         A lane has at least one point, but for lanes without a length, which have none.
 
         Args:
-            driving_map: The lanes.
+            driving_map: The lanes; None for none.
             unknown_limit_mps: Limit where the map does not say one, above 0.
 
         Raises:
@@ -86,24 +60,16 @@ class LanePoints(ReadOnlyArrays):
         """
         if not unknown_limit_mps > 0:
             raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
+        if driving_map is None:
+            return cls._sorted(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.zeros(0, np.int64))
         lanes, positions_m, directions = _points_along(driving_map.centre_lines_m, driving_map.arc_lengths_m)
         limits_mps = driving_map.speed_limits_mps[lanes]
         limits_mps = np.where(limits_mps > 0, limits_mps, unknown_limit_mps)
-        return cls._sorted(positions_m, directions, limits_mps, lanes, driving_map.num_lanes)
-
-    @classmethod
-    def none(cls) -> "LanePoints":
-        """Return no points, for data without a map."""
-        return cls._sorted(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.zeros(0, np.int64), 0)
+        return cls._sorted(positions_m, directions, limits_mps, lanes)
 
     @classmethod
     def _sorted(
-        cls,
-        positions_m: Float64Array,
-        directions: Float64Array,
-        limits_mps: Float64Array,
-        lanes: Int64Array,
-        num_lanes: int,
+        cls, positions_m: Float64Array, directions: Float64Array, limits_mps: Float64Array, lanes: Int64Array
     ) -> "LanePoints":
         """Return points in the order of their cells, those of a cell as they come."""
         origin_m = positions_m.min(axis=0) if len(lanes) else np.zeros(2)
@@ -115,15 +81,7 @@ class LanePoints(ReadOnlyArrays):
         order = np.argsort(numbers, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=num_x * num_y))]).astype(np.int64)
         columns = positions_m[order], directions[order], limits_mps[order], lanes[order]
-        return cls(*columns, origin_m, cell_m, (num_x, num_y), starts, num_lanes)
-
-    def __len__(self) -> int:
-        return len(self.lanes)
-
-    @property
-    def arrays(self) -> LanePointArrays:
-        """The fields but the last, as kernels take them."""
-        return LanePointArrays(**{name: getattr(self, name) for name in LanePointArrays._fields})
+        return as_kernel_tuple(cls(*columns, origin_m, cell_m, (num_x, num_y), starts))
 
 
 def _points_along(
@@ -187,7 +145,7 @@ def _insert_points(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_nearest_points(
-    points: LanePointArrays, place: tuple[float, float, float], near: Int64Array, far_m2: Float64Array, most: int
+    points: LanePoints, place: tuple[float, float, float], near: Int64Array, far_m2: Float64Array, most: int
 ) -> int:
     """Write the points that are nearest to a place of the world, nearest first, those as far by number.
 

@@ -11,7 +11,7 @@ from l5kit.configs.environment import DrivingParams
 from l5kit.data.array_shapes import as_read_only
 from l5kit.device.opening import open_backend
 from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays
-from l5kit.environment.rewards.step_judge import JudgeRoom, StepArrays, WorthArrays, judge_step
+from l5kit.environment.rewards.step_judge import JudgeRoom, WorthArrays, judge_step, step_for_kernel
 from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
 from l5kit.environment.rewards.step_terms import StepRules
 from l5kit.environment.rewards.step_worth import FAILURES, TERMS
@@ -153,5 +153,5 @@ class DrivingReward:
         memory.make_room(slots, step.rows.starts, forgets=begins)
         worth, room = WorthArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
         own = (memory.arrays, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, worth)
-        backend.run(judge_step, size, as_read_only(slots), np.full(size, begins), StepArrays.of(step), *own)
+        backend.run(judge_step, size, as_read_only(slots), np.full(size, begins), step_for_kernel(step), *own)
         return worth

@@ -10,15 +10,15 @@ from l5kit._types import Int64Array
 from l5kit.device.backend import DeviceArray
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_faults import FaultArrays, surface_arrays
-from l5kit.environment.rewards.step_judge import JudgeRoom, StepArrays, WorthArrays, judge_step
-from l5kit.environment.slots.slot_simulation import SlotSimulation
+from l5kit.environment.rewards.step_judge import JudgeRoom, WorthArrays, judge_step, step_for_kernel
+from l5kit.environment.slots.av_slots import AvSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_steps import SlotPlaces
 
-__all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "EpisodeArrays", "EpisodeJudge"]
+__all__ = ["GOES_ON", "IS_AT_END", "IS_BAD", "IS_FAILED", "EpisodeArrays", "EpisodeJudge"]
 
-GOES_ON, IS_OVER, IS_BAD = range(3)
-"""States of an environment after a step: the last one has been given an action that is none."""
+GOES_ON, IS_AT_END, IS_FAILED, IS_BAD = range(4)
+"""States of an environment after a step, 0 where it goes on; the last one has been given an action that is none."""
 
 
 class EpisodeArrays(NamedTuple):
@@ -28,7 +28,7 @@ class EpisodeArrays(NamedTuple):
         sums: Totals and terms of the episodes so far, float64 (N, 1 + T).
         is_terminated: Whether the last step has ended the task, bool (N,).
         is_truncated: Whether it has reached the last frame of an episode without that, bool (N,).
-        states: ``GOES_ON``, ``IS_OVER`` or ``IS_BAD``, int8 (N,).
+        states: ``GOES_ON``, ``IS_AT_END``, ``IS_FAILED`` or ``IS_BAD``, int8 (N,).
     """
 
     sums: DeviceArray
@@ -42,26 +42,26 @@ class EpisodeJudge:
 
     Args:
         reward: Has weights, and says what ends episodes; it stays as it is.
-        simulation: The AVs.
-        step_time_s: Seconds of a step.
+        avs: The AVs, with roads.
 
     Attributes:
-        worth: What the last steps were worth, as kernels take it, in memory that is used again, like the next one.
+        worth: What the last actions were worth, as kernels take it, in memory that is used again, like the next one.
         episodes: How the episodes stand.
     """
 
-    def __init__(self, reward: DrivingReward, simulation: SlotSimulation, *, step_time_s: float) -> None:
-        backend, size, driving_map = simulation.backend, len(simulation), simulation.roads.driving_map
-        self._simulation = simulation
-        self._rules = backend.shared(reward.rules(step_time_s))
+    def __init__(self, reward: DrivingReward, avs: AvSlots) -> None:
+        assert avs.roads is not None
+        backend, size, driving_map = avs.backend, len(avs), avs.roads.driving_map
+        self._avs, self._roads = avs, avs.roads
+        self._rules = backend.shared(reward.rules(avs.step_time_s))
         self._surface = backend.shared(surface_arrays(driving_map))
         self._memory = FaultArrays(
-            tracks=backend.zeros((size, _most_tracks(simulation.bank)), np.int64),
+            tracks=backend.zeros((size, _most_tracks(avs.roads.bank)), np.int64),
             num_tracks=backend.zeros(size, np.int64),
             areas=backend.full((size, 4), -1, np.int64),
         )
         self._room = JudgeRoom.make(backend, size, driving_map)
-        self.worth = WorthArrays.make(backend, size)
+        self._of_frame, self.worth = WorthArrays.make(backend, size), WorthArrays.make(backend, size)
         self.episodes = EpisodeArrays(
             sums=backend.zeros((size, 1 + len(reward.terms)), np.float64),
             is_terminated=backend.zeros(size, np.bool_),
@@ -70,40 +70,22 @@ class EpisodeJudge:
         )
         backend.wait()  # for what other streams may read
 
-    def judge(self, last_frames: DeviceArray, is_bad: DeviceArray) -> None:
-        """Judge the step that all slots have just done, all of which have started.
+    def judge(self, slots: DeviceArray, last_frames: DeviceArray, is_bad: DeviceArray, *, begins: bool) -> None:
+        """Judge the step that slots have just done, all of which have started.
 
         Args:
+            slots: All of them, -1 for those that have done none.
             last_frames: The last frame of each episode, counted in its scene, int64 (N,) on the device.
             is_bad: Whose action was none, bool (N,) on the device.
+            begins: Whether this is the first frame of an action. Else worth is added to that of the frames before.
         """
-        simulation, backend, size = self._simulation, self._simulation.backend, len(self._simulation)
-        own = (self._memory, self._surface, self._rules, self._room, self.worth)
-        backend.run(judge_step, size, simulation.slots, simulation.is_new, self._step(), *own)
-        ends = (simulation.traffic.places, last_frames, is_bad)
-        backend.run(_count_step, size, simulation.is_new, ends, self.worth, self.episodes)
-
-    def _step(self) -> StepArrays:
-        """Return the step that all slots have done."""
-        roads, avs = self._simulation.roads, self._simulation.avs
-        bank, rows = roads.traffic.arrays, roads.rows(roads.every)
-        return StepArrays(
-            boxes=avs.boxes,
-            motions=avs.motions,
-            motions_before=avs.motions_before,
-            places=roads.now.places,
-            places_before=roads.before.places,
-            expert_arcs_m=roads.now.expert_arcs_m,
-            expert_arcs_before_m=roads.before.expert_arcs_m,
-            rows=rows.scene_rows,
-            sizes=rows.sizes,
-            track_rows=rows.track_rows,
-            paths=bank.paths,
-            routes=roads.now.routes,
-            light_frames=roads.before.frames,
-            light_starts=bank.lights.starts,
-            light_ranks=bank.lights.ranks,
-        )
+        avs, backend, boxes = self._avs, self._avs.backend, self._avs.arrays.boxes
+        step = avs.step_of(self._roads.every, boxes_before=boxes, log_poses=boxes)  # these two are not looked at
+        own = (self._memory, self._surface, self._rules, self._room, self._of_frame)
+        backend.run(judge_step, len(slots), slots, avs.is_new, step_for_kernel(step), *own)
+        ends = (self._roads.traffic.places, last_frames, is_bad)
+        written = (self._of_frame, self.worth, self.episodes)
+        backend.run(_count_step, len(slots), slots, avs.is_new, ends, begins, *written)
 
 
 def _most_tracks(bank: SceneBank) -> int:
@@ -118,19 +100,31 @@ def _most_tracks(bank: SceneBank) -> int:
 def _count_step(item: int, arguments: tuple[Any, ...]) -> None:
     """Add what a step was worth to the sums of its episode, and write whether that is over.
 
-    Arguments: which episodes begin, (N,); places of all slots, last frames of episodes, counted in their scenes, and
-    which actions were none; WorthArrays; EpisodeArrays, which are written.
+    Arguments: slots (N,), -1 for none; which episodes begin; places of all slots, last frames of episodes, counted in
+    their scenes, and which actions were none; whether actions begin, else their worth adds up; WorthArrays of the step;
+    those of the action, and EpisodeArrays, which are written.
     """
-    is_new, (places, last_frames, is_bad), worth, episodes = arguments
-    worth, episodes = WorthArrays(*worth), EpisodeArrays(*episodes)
-    sums, terms, begins, is_failed = episodes.sums[item], worth.terms[item], is_new[item], worth.is_failed[item]
-    is_at_end = not begins and SlotPlaces(*places).frames[item] >= last_frames[item]
-    sums[0] = worth.totals[item] + (0.0 if begins else sums[0])
+    slots, is_new, (places, last_frames, is_bad), begins, step, worth, episodes = arguments
+    if slots[item] < 0:
+        return
+    step, worth, episodes = WorthArrays(*step), WorthArrays(*worth), EpisodeArrays(*episodes)
+    sums, terms, is_first, is_failed = episodes.sums[item], step.terms[item], is_new[item], step.is_failed[item]
+    sums[0] = step.totals[item] + (0.0 if is_first else sums[0])
+    worth.totals[item] = step.totals[item] + (0.0 if begins else worth.totals[item])
     for column in range(len(terms)):
-        sums[1 + column] = terms[column] + (0.0 if begins else sums[1 + column])
+        sums[1 + column] = terms[column] + (0.0 if is_first else sums[1 + column])
+        worth.terms[item, column] = terms[column] + (0.0 if begins else worth.terms[item, column])
+    for column in range(step.failures.shape[1]):
+        was = not begins and worth.failures[item, column]
+        worth.failures[item, column] = was or step.failures[item, column]
+    worth.is_failed[item] = is_failed
+
+    is_at_end = not is_first and SlotPlaces(*places).frames[item] >= last_frames[item]
     episodes.is_terminated[item], episodes.is_truncated[item] = is_failed, is_at_end and not is_failed
     episodes.states[item] = GOES_ON
-    if is_bad[item] and not begins:
+    if is_bad[item] and not is_first:
         episodes.states[item] = IS_BAD
-    elif is_failed or is_at_end:
-        episodes.states[item] = IS_OVER
+    elif is_failed:
+        episodes.states[item] = IS_FAILED
+    elif is_at_end:
+        episodes.states[item] = IS_AT_END

@@ -13,13 +13,13 @@ from l5kit.evaluation.driving.time_to_collision import BEHIND_RAD, STOPPED_MPS, 
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, named_surface, no_surface
+from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = [
     "AvPlace",
     "CollidedTracks",
     "FaultArrays",
     "FaultMemory",
-    "OtherRows",
     "find_faults",
     "room_for_lanes",
     "surface_arrays",
@@ -46,15 +46,6 @@ class AvPlace(NamedTuple):
     speed_mps: float
     corners_m: Float64Array
     rear_axle_m: Float64Array
-
-
-class OtherRows(NamedTuple):
-    """Road users: what they are, -1 for nobody, boxes, velocities, and numbers of their tracks."""
-
-    groups: Int64Array
-    boxes: Float64Array
-    velocities_mps: Float64Array
-    track_rows: Int64Array
 
 
 _REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
@@ -191,8 +182,9 @@ def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
 def find_faults(
     av: AvPlace,
     slot: int,
-    bounds: tuple[int, int],
-    rows: OtherRows,
+    item: int,
+    rows: SceneRows,
+    track_rows: Int64Array,
     memory: CollidedTracks,
     map_parts: tuple[RoadSurface, Int64Array],
     counts: Int64Array,
@@ -202,16 +194,17 @@ def find_faults(
     Args:
         av: The AV.
         slot: Its slot.
-        bounds: First of its road users, and their end.
-        rows: All road users.
+        item: Its number among those that have road users.
+        rows: All road users, -1 for nobody.
+        track_rows: Numbers of their tracks.
         memory: Of all slots; it has room for all rows.
         map_parts: The map, and room for what is looked up there, as :func:`room_for_lanes` makes it.
         counts: Takes the collisions at fault and the others, (2,).
     """
     box, speed_mps, corners_m, rear_axle_m = av
-    groups, others, velocities_mps, track_rows = rows
+    starts, groups, others, velocities_mps = rows
     counts[0], counts[1], is_close = 0, 0, False
-    for row in range(bounds[0], bounds[1]):
+    for row in range(starts[item], starts[item + 1]):
         if groups[row] < 0 or _is_far(box, speed_mps, others, velocities_mps, row):
             continue
         other, velocity_mps = others[row], velocities_mps[row]

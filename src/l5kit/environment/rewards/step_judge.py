@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
-from l5kit.data.array_shapes import as_read_only
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.rewards.step_faults import (
     AvPlace,
     FaultArrays,
-    OtherRows,
     find_faults,
     room_for_lanes,
     write_rear_axle,
@@ -21,69 +20,11 @@ from l5kit.environment.rewards.step_terms import NUM_AMOUNTS, StepRules, write_a
 from l5kit.environment.rewards.step_worth import FAILURES, TERMS, write_worth
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.red_lights import SceneLights
 from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corners
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["JudgeRoom", "StepArrays", "WorthArrays", "judge_step"]
-
-
-class StepArrays(NamedTuple):
-    """What is asked for of a step of B slots, as kernels take it; :class:`DrivenStep` says what most of it is.
-
-    Attributes:
-        boxes: As there, like the next ones.
-        motions: How the AVs move.
-        motions_before: How they moved.
-        places: Where they are on their routes.
-        places_before: Where they were.
-        expert_arcs_m: Where the logged AVs are.
-        expert_arcs_before_m: Where they were.
-        rows: Road users.
-        sizes: How many there are of each slot, from its first row on, int64 (B,).
-        track_rows: Numbers of them.
-        paths: All paths.
-        routes: The path of each AV.
-        light_frames: The frame of the lights of each slot, int64 (B,).
-        light_starts: First light of each frame and the end of the last one.
-        light_ranks: The lights of all frames.
-    """
-
-    boxes: Float64Array
-    motions: Float64Array
-    motions_before: Float64Array
-    places: Float64Array
-    places_before: Float64Array
-    expert_arcs_m: Float64Array
-    expert_arcs_before_m: Float64Array
-    rows: SceneRows
-    sizes: Int64Array
-    track_rows: Int64Array
-    paths: PathArrays
-    routes: Int64Array
-    light_frames: Int64Array
-    light_starts: Int64Array
-    light_ranks: NumericArray
-
-    @classmethod
-    def of(cls, step: DrivenStep) -> "StepArrays":
-        """Return those of a step, all read-only, so that the kernel is compiled once."""
-        return cls(
-            boxes=as_read_only(step.boxes),
-            motions=as_read_only(step.motions),
-            motions_before=as_read_only(step.motions_before),
-            places=as_read_only(step.places),
-            places_before=as_read_only(step.places_before),
-            expert_arcs_m=as_read_only(step.expert_arcs_m),
-            expert_arcs_before_m=as_read_only(step.expert_arcs_before_m),
-            rows=SceneRows(*map(as_read_only, step.rows)),
-            sizes=as_read_only(np.diff(step.rows.starts)),
-            track_rows=as_read_only(step.track_rows),
-            paths=PathArrays(*map(as_read_only, step.paths)),
-            routes=as_read_only(step.routes),
-            light_frames=as_read_only(step.lights.frames),
-            light_starts=as_read_only(step.lights.lights.starts),
-            light_ranks=as_read_only(step.lights.lights.ranks),
-        )
+__all__ = ["JudgeRoom", "WorthArrays", "judge_step", "step_for_kernel"]
 
 
 class JudgeRoom(NamedTuple):
@@ -142,16 +83,24 @@ class WorthArrays(NamedTuple):
         )
 
 
+def step_for_kernel(step: DrivenStep) -> tuple[object, ...]:
+    """Return a step as :func:`judge_step` takes it, with nothing in the place of its map."""
+    return as_kernel_tuple((*step[:-1], False))
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
     """Write what a step of an AV is worth, nothing where an episode begins: who overlaps the AV there has collided.
 
-    Arguments: slots (B,), and whether their episodes begin; the StepArrays; FaultArrays of all slots, with room for all
-    rows, changed; the map, as :func:`named_surface` takes it; StepRules; JudgeRoom; WorthArrays, which are written.
+    Arguments: slots (B,), -1 for none, and whether their episodes begin; the step of :func:`step_for_kernel`;
+    FaultArrays of all slots, with room for all rows, changed; the map, as :func:`named_surface` takes it; StepRules;
+    JudgeRoom; WorthArrays, which are written.
     """
     slots, is_new, step, memory, surface, rules, room, worth = arguments
-    step, memory, rules = StepArrays(*step), FaultArrays(*memory), StepRules(*rules)
+    step, memory, rules = DrivenStep(*step), FaultArrays(*memory), StepRules(*rules)
     room, worth, slot = JudgeRoom(*room), WorthArrays(*worth), slots[item]
+    if slot < 0:
+        return
     own = item % len(room.counts)
     if is_new[item]:
         memory.num_tracks[slot] = 0
@@ -163,7 +112,8 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
         return
 
     off_road_m = farthest_corner(surface, room.corners_m[own], memory.areas[slot])
-    frame, counts, amounts = step.light_frames[item], room.counts[own], room.amounts[own]
+    (frames, _, lights), counts, amounts = step.lights, room.counts[own], room.amounts[own]
+    frame, lights = frames[item], SceneLights(*lights)
     write_amounts(
         step.boxes[item],
         (step.motions_before[item], step.motions[item]),
@@ -171,7 +121,7 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
         (step.expert_arcs_before_m[item], step.expert_arcs_m[item]),
         PathArrays(*step.paths),
         step.routes[item],
-        step.light_ranks[step.light_starts[frame] : step.light_starts[frame + 1]],
+        lights.ranks[lights.starts[frame] : lights.starts[frame + 1]],
         rules,
         amounts,
     )
@@ -182,18 +132,19 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _find_faults(
-    item: int, slot: int, own: int, step: StepArrays, memory: FaultArrays, surface: tuple[Any, ...], room: JudgeRoom
+    item: int, slot: int, own: int, step: DrivenStep, memory: FaultArrays, surface: tuple[Any, ...], room: JudgeRoom
 ) -> bool:
     """Write corners and new collisions of an AV to its row of the room; return whether it is close to somebody."""
     box, corners_m, rear_axle_m = step.boxes[item], room.corners_m[own], room.rear_axles_m[own]
     write_corners(box, corners_m)
     write_rear_axle(box, rear_axle_m)
-    starts, groups, others, velocities_mps = step.rows
+    rows = SceneRows(*step.rows)
     return find_faults(
         AvPlace(box, abs(step.motions[item, 0]), corners_m, rear_axle_m),
         slot,
-        (starts[item], starts[item] + step.sizes[item]),
-        OtherRows(groups, others, velocities_mps, step.track_rows),
+        item,
+        rows,
+        step.track_rows,
         (memory.tracks, memory.num_tracks),
         (named_surface(surface), room.lanes[own]),
         room.counts[own],

@@ -1,7 +1,7 @@
 """Rewards of many environments at once: what a step is worth, from plain arrays of all of them."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from l5kit.simulation.lanes.lane_following import SceneRows
 __all__ = ["DisplacementReward", "DrivenStep", "StepReward", "StepWorth"]
 
 
-@dataclass(frozen=True, slots=True)
-class DrivenStep:
+class DrivenStep(NamedTuple):
     """A step of B slots: the AVs before and after it, and what is around them after it. Nothing is checked.
 
     Arrays are contiguous. Boxes are x, y, yaw, length and width. Motions are speed, below 0 backwards, acceleration

@@ -1,151 +1,124 @@
-"""Kernels of AVs that models move: where they start, how they move, and what they meet; one item a slot."""
+"""Kernels of AVs: where they start, how models move them, and what they meet; one item a slot, -1 for none."""
 
 import math
 from typing import Any
 
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
-from l5kit.environment.episode_roads import AvArrays
-from l5kit.environment.traffic.traffic_kernels import LogRows, Seats, list_present
-from l5kit.environment.traffic.traffic_steps import MET, SceneStarts, SlotPlaces, TrafficRoom
+from l5kit.environment.episode_roads import AvArrays, RoutePlaces
+from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import wrap_angle
+from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.road_surface import farthest_corner, write_corners
-from l5kit.simulation.vehicle_steps import step_bicycle, step_by_curvature, step_unicycle
+from l5kit.simulation.lanes.route_tracking import track_route
+from l5kit.simulation.vehicle_steps import BICYCLE, CURVATURE, step_vehicle
 
-__all__ = [
-    "BICYCLE",
-    "CURVATURE",
-    "NUM_NUMBERS",
-    "REPLAY",
-    "UNICYCLE",
-    "check_avs",
-    "move_avs",
-    "start_avs",
-]
+__all__ = ["NUM_COLUMNS", "REPLAY", "ROUTE", "check_avs", "choose_going", "move_avs", "set_avs"]
 
-REPLAY, UNICYCLE, CURVATURE, BICYCLE = range(4)
-"""What moves AVs: the log, or a model."""
+REPLAY, ROUTE = BICYCLE + 1, BICYCLE + 2
+"""What moves AVs beside models: the log, or an ``InvertibleBicycle`` along the route."""
 
-NUM_NUMBERS = 5
-"""Numbers of a model."""
+NUM_COLUMNS = 7
+"""Numbers of an AV in a frame: world x, y and yaw, then speed, acceleration, yaw rate and steering."""
 
 _SPEED, _ACCELERATION, _YAW_RATE, _STEERING = range(4)
 """Columns of motions."""
 
+_POSE = 3
+"""Numbers before these."""
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def start_avs(item: int, arguments: tuple[Any, ...]) -> None:
-    """Put an AV where it starts.
+def set_avs(item: int, arguments: tuple[Any, ...]) -> None:
+    """Put the AV of a slot where it starts, or where it has come to.
 
-    Arguments: slots (B,); x, y, yaw and motions, (B, 7); places of all slots; ``scenes`` of BankArrays; all AVs; which
-    are new, and whose scenes are over, (N,) each.
+    Arguments: slots (B,); the AVs there, (B, ``NUM_COLUMNS``); whether episodes begin; all AVs, and which have done no
+    step, (N,), which are written.
     """
-    slots, states, places, scenes, avs, is_new, is_over = arguments
+    slots, states, begins, avs, is_new = arguments
     avs, slot = AvArrays(*avs), slots[item]
-    pose, motion = (states[item, 0], states[item, 1], states[item, 2]), states[item, 3:]
-    _write_av(avs, slot, pose, (motion[_SPEED], motion[_ACCELERATION], motion[_YAW_RATE], motion[_STEERING]))
-    for column in range(len(motion)):
-        avs.motions_before[slot, column] = motion[column]
-    is_new[slot], is_over[slot] = True, _is_last(slot, SlotPlaces(*places), SceneStarts(*scenes))
+    if slot < 0:
+        return
+    motions, before, speed_mps, yaw = avs.motions[slot], avs.motions_before[slot], states[item, _POSE], states[item, 2]
+    for column in range(_POSE):
+        avs.boxes[slot, column] = states[item, column]
+    for column in range(len(motions)):
+        motion = states[item, _POSE + column]
+        before[column] = motion if begins else motions[column]
+        motions[column] = motion
+    avs.velocities_mps[slot, 0], avs.velocities_mps[slot, 1] = speed_mps * math.cos(yaw), speed_mps * math.sin(yaw)
+    is_new[slot] = begins
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
-    """Move the AV of a slot into the frame that the traffic has reached, unless its scene was over before.
+    """Write where the AV of a slot, which has a next frame, gets by its controls; where it is if that is not finite.
 
-    Arguments: places of all slots; ``scenes`` and ``ego`` of BankArrays; all AVs; which are new, and whose scenes are
-    over, (N,) each; actions (N, 2); what moves them, the numbers of the model, and seconds.
+    Arguments: slots (B,); all AVs; places of all slots, ``starts`` and ``ego`` of BankArrays; all paths, and where AVs
+    are on them; controls (B, 2); what moves AVs, the numbers of the model, and seconds; what is written: the AVs,
+    (B, ``NUM_COLUMNS``), and which controls are none, (B,), where they may be marked before.
     """
-    places, scenes, log, avs, is_new, is_over, actions, (kind, numbers, step_s) = arguments
-    if is_over[item]:
+    slots, avs, (places, scenes, log), (paths, routes), controls, (kind, numbers, step_s), states, is_bad = arguments
+    avs, slot, moved = AvArrays(*avs), slots[item], states[item]
+    if slot < 0:
         return
-    avs, places, scenes, (log_poses, log_motion, _) = AvArrays(*avs), SlotPlaces(*places), SceneStarts(*scenes), log
-    is_new[item], is_over[item] = False, _is_last(item, places, scenes)
-    box, motion = avs.boxes[item], avs.motions[item]
-    for column in range(len(motion)):
-        avs.motions_before[item, column] = motion[column]
     if kind == REPLAY:
-        row = scenes.frames[places.bank_rows[item]] + places.frames[item]
-        pose, logged = log_poses[row], log_motion[row]
-        of_log = (logged[_SPEED], logged[_ACCELERATION], logged[_YAW_RATE], logged[_STEERING])
-        _write_av(avs, item, (pose[0], pose[1], pose[2]), of_log)
+        (log_poses, log_motion, _), at = log, SlotPlaces(*places)
+        row = SceneStarts(*scenes).frames[at.bank_rows[slot]] + at.frames[slot] + 1
+        for column in range(_POSE):
+            moved[column] = log_poses[row, column]
+        for column in range(NUM_COLUMNS - _POSE):
+            moved[_POSE + column] = log_motion[row, column]
         return
-    now = (box[0], box[1], box[2], motion[_SPEED], motion[_ACCELERATION], motion[_STEERING], box[3])
-    action = (actions[item, 0], actions[item, 1])
-    if kind == UNICYCLE:
-        moved = step_unicycle(now, action, numbers, step_s)
-    elif kind == CURVATURE:
-        moved = step_by_curvature(now, action, numbers, step_s)
-    else:
-        moved = step_bicycle(now, action, numbers, step_s)
-    x, y, yaw, speed_mps, acceleration, steering = moved
-    yaw_rate = wrap_angle(yaw - box[2]) / step_s
-    _write_av(avs, item, (x, y, yaw), (speed_mps, acceleration, yaw_rate, steering))
+
+    # a route asks for an acceleration only; the curvature that keeps to it is found for that
+    box, motion, action = avs.boxes[slot], avs.motions[slot], (controls[item, 0], controls[item, 1])
+    speed_mps, acceleration, steering = motion[_SPEED], motion[_ACCELERATION], motion[_STEERING]
+    if kind == ROUTE:
+        on_route, axles_m = RoutePlaces(*routes), (numbers[2] * box[3], numbers[3] * box[3])
+        place, now = on_route.places[slot], (speed_mps, acceleration, steering)
+        action = track_route(PathArrays(*paths), on_route.routes[slot], place, now, axles_m, action[0], step_s)
+    model = CURVATURE if kind == ROUTE else kind
+    state = (box[0], box[1], box[2], speed_mps, acceleration, steering, box[3])
+    x, y, yaw, speed_mps, acceleration, steering = step_vehicle(model, state, action, numbers, step_s)
+
+    if not math.isfinite(x + y + yaw + speed_mps + acceleration + steering):
+        is_bad[item] = True
+        x, y, yaw, speed_mps, acceleration, steering = box[0], box[1], box[2], 0.0, 0.0, 0.0
+    moved[0], moved[1], moved[2] = x, y, yaw
+    moved[_POSE + _SPEED], moved[_POSE + _ACCELERATION] = speed_mps, acceleration
+    moved[_POSE + _YAW_RATE], moved[_POSE + _STEERING] = wrap_angle(yaw - box[2]) / step_s, steering
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def choose_going(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the number of a slot that goes on, -1 for another one.
+
+    Arguments: how slots stand, 0 where they may go on, which have done no step, and whether these may; the numbers,
+    (N,), which are written.
+    """
+    states, is_new, begins, going = arguments
+    going[item] = item if states[item] == 0 and (begins or not is_new[item]) else -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def check_avs(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write whether the AV of a slot overlaps a road user, and how far off the road it is.
+    """Write whether the AV of a slot overlaps a road user, how far off the road it is, and whether its scene is over.
 
-    Arguments: slots (B,); places of all slots; ``scenes`` and ``rows`` of BankArrays; seats; room of the traffic; the
-    map; boxes of all AVs; corners (N, 4, 2) and the areas that held them, (N, 4); what is written, (N,) each.
+    Arguments: places of all slots; ``starts`` of BankArrays; numbers of the road users of slots, and these; the map;
+    boxes of all AVs; corners (N, 4, 2) and the areas that held them, (N, 4); what is written, (N,) each.
     """
-    slots, places, scenes, rows, seats, room, surface, boxes, corners_m, areas, is_collided, off_road_m = arguments
-    places, scenes, room = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room)
-    slot = slots[item]
-    if places.frames[slot] < 0:
+    places, scenes, sizes, rows, surface, boxes, corners_m, areas, (is_collided, off_road_m, is_over) = arguments
+    places, scenes, (starts, groups, others, _) = SlotPlaces(*places), SceneStarts(*scenes), rows
+    if places.frames[item] < 0:
         return
-    scene, own = places.bank_rows[slot], slot % len(room.steps)
-    frame = scenes.frames[scene] + places.frames[slot]
-    num_own = scenes.routes[scene + 1] - scenes.routes[scene] - 1
-    present, is_met = room.present[own], room.marks[own, MET]
-    is_collided[slot] = _overlaps(slot, frame, num_own, LogRows(*rows), Seats(*seats), boxes[slot], present, is_met)
-    write_corners(boxes[slot], corners_m[slot])
-    off_road_m[slot] = farthest_corner(surface, corners_m[slot], areas[slot])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _is_last(slot: int, places: SlotPlaces, scenes: SceneStarts) -> bool:
-    """Return whether a slot is in the last frame of its scene."""
-    scene = places.bank_rows[slot]
-    return bool(scenes.frames[scene] + places.frames[slot] + 1 >= scenes.frames[scene + 1])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_av(
-    avs: AvArrays, slot: int, pose: tuple[float, float, float], motion: tuple[float, float, float, float]
-) -> None:
-    """Write where an AV is, and its speed, acceleration, yaw rate and steering."""
-    x, y, yaw = pose
-    speed_mps, acceleration, yaw_rate, steering = motion
-    avs.boxes[slot, 0], avs.boxes[slot, 1], avs.boxes[slot, 2] = x, y, yaw
-    avs.velocities_mps[slot, 0], avs.velocities_mps[slot, 1] = speed_mps * math.cos(yaw), speed_mps * math.sin(yaw)
-    motions = avs.motions[slot]
-    motions[_SPEED], motions[_ACCELERATION] = speed_mps, acceleration
-    motions[_YAW_RATE], motions[_STEERING] = yaw_rate, steering
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _overlaps(
-    slot: int,
-    frame: int,
-    num_own: int,
-    rows: LogRows,
-    seats: Seats,
-    box: Float64Array,
-    present: Int64Array,
-    is_met: BoolArray,
-) -> bool:
-    """Return whether a box overlaps that of a road user of a slot."""
-    states: NumericArray = seats.states[slot]
-    count = list_present(frame, rows, states, num_own, present, is_met)
-    for number in range(count):
-        who = present[number]
-        if who < 0:
-            if seats.groups[slot, -1 - who] >= 0 and boxes_overlap(box, seats.boxes[slot, -1 - who]):
-                return True
-        elif rows.groups[who] >= 0 and boxes_overlap(box, rows.boxes[who]):
-            return True
-    return False
+    scene, box = places.bank_rows[item], boxes[item]
+    is_over[item] = scenes.frames[scene] + places.frames[item] + 1 >= scenes.frames[scene + 1]
+    is_collided[item] = False
+    for row in range(starts[item], starts[item] + sizes[item]):
+        if groups[row] >= 0 and boxes_overlap(box, others[row]):
+            is_collided[item] = True
+            break
+    write_corners(box, corners_m[item])
+    off_road_m[item] = farthest_corner(surface, corners_m[item], areas[item])

@@ -2,39 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TypeAlias
 
 import numpy as np
 import torch
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Int64Array
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.tensors import as_device_array
-from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
 from l5kit.environment.rewards.step_faults import surface_arrays
-from l5kit.environment.slots.av_steps import (
-    BICYCLE,
-    CURVATURE,
-    NUM_NUMBERS,
-    REPLAY,
-    UNICYCLE,
-    check_avs,
-    move_avs,
-    start_avs,
-)
+from l5kit.environment.slots.av_slots import AvSlots, ModelMover, MovingModel
+from l5kit.environment.slots.av_steps import check_avs
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots, require_scenes
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle
 
-__all__ = ["MovingModel", "SlotSimulation", "StepResult"]
-
-MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
-"""A vehicle model that moves AVs here."""
-
-_KINDS = {Unicycle: UNICYCLE, InvertibleBicycle: CURVATURE, KinematicBicycle: BICYCLE}
+__all__ = ["SlotSimulation", "StepResult"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +67,6 @@ class SlotSimulation:
         model: As above.
         backend: As above.
         roads: The road users and the routes.
-        avs: The AVs, as kernels take them.
-        is_new: Which AVs have done no step, as kernels take it, bool (N,).
 
     Raises:
         InvalidArgumentError: The bank has no scenes, no paths for the driver, or was made with another speed limit,
@@ -101,32 +83,36 @@ class SlotSimulation:
         backend: Backend,
     ) -> None:
         require_scenes(bank)
-        self._step_s = float(bank.log.facts.step_time_s)
-        self._mover = _mover_of(model, self._step_s)
+        facts = bank.log.facts
+        mover = ModelMover(num_slots, model, step_time_s=facts.step_time_s, backend=backend)
         self.roads = EpisodeRoads(bank, num_slots, drives=drives, backend=backend)
         self.bank, self.model, self.backend = bank, model, backend
-        self._bank_rows = {scene: row for row, scene in enumerate(bank.scenes.tolist())}
-        length_m, width_m, _ = bank.log.facts.ego_extent_m
-        self._length_m = float(length_m)
-        self.avs = AvArrays(
-            boxes=backend.upload_one(np.tile([0.0, 0.0, 0.0, length_m, width_m], (num_slots, 1))),
-            velocities_mps=backend.zeros((num_slots, 2), np.float64),
-            motions=backend.zeros((num_slots, 4), np.float64),
-            motions_before=backend.zeros((num_slots, 4), np.float64),
+        length_m, width_m, _ = facts.ego_extent_m
+        self._slots = AvSlots(
+            num_slots,
+            mover,
+            size_m=(length_m, width_m),
+            step_time_s=facts.step_time_s,
+            roads=self.roads,
+            backend=backend,
         )
-        self.is_new: DeviceArray = backend.zeros(num_slots, np.bool_)
-        self._is_over: DeviceArray = backend.full(num_slots, True, np.bool_)
         self._no_actions = backend.zeros((num_slots, 2), np.float64)
         self._surface = backend.shared(surface_arrays(self.roads.driving_map))
         self._corners_m = backend.zeros((num_slots, 4, 2), np.float64)
         self._areas = backend.full((num_slots, 4), -1, np.int64)
-        self._found = (backend.zeros(num_slots, np.bool_), backend.zeros(num_slots, np.float64))
-        found = [backend.tensor(array) for array in (*self._found, self._is_over, self.traffic.places.num_driven)]
+        is_collided, off_road_m = backend.zeros(num_slots, np.bool_), backend.zeros(num_slots, np.float64)
+        self._found = (is_collided, off_road_m, backend.full(num_slots, True, np.bool_))
+        found = [backend.tensor(array) for array in (*self._found, self.traffic.places.num_driven)]
         self._result = StepResult(self.boxes[:, :3], self.motions[:, 0], *found)
         backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
         return len(self.traffic)
+
+    @property
+    def avs(self) -> AvArrays:
+        """The AVs, as kernels take them."""
+        return self._slots.arrays
 
     @property
     def boxes(self) -> torch.Tensor:
@@ -168,17 +154,7 @@ class SlotSimulation:
             IndexOutOfRangeError: There is no such slot or frame, or a scene is not prepared.
             InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was uploaded.
         """
-        self._check(self.begin(scene_indices, frame_indices, slots))
-        return self._result
-
-    def begin(
-        self,
-        scene_indices: Sequence[int] | Int64Array,
-        frame_indices: Sequence[int] | Int64Array,
-        slots: Sequence[int] | Int64Array | None = None,
-    ) -> DeviceArray:
-        """Do what :meth:`reset` does, without a look at how AVs stand, and return the slots as kernels take them."""
-        self.traffic.arrays.require_same(self.bank, self.backend)
+        bank = self.bank
         chosen = np.arange(len(self)) if slots is None else np.asarray(slots, np.int64)
         frames, scenes = np.asarray(frame_indices, np.int64), np.asarray(scene_indices, np.int64)
         if not chosen.shape == frames.shape == scenes.shape == (chosen.size,):
@@ -186,14 +162,19 @@ class SlotSimulation:
                 f"scene_indices, frame_indices and slots have shapes {scenes.shape}, {frames.shape} and "
                 f"{chosen.shape}; pass one number each for every slot"
             )
-        bank_rows = self._rows_of(scenes)
-        self._require_frames(bank_rows, frames)
-        self.roads.start(chosen, bank_rows, frames)
-        of_slots, states = self.backend.upload([chosen, self._states_at(bank_rows, frames)])
-        of_scenes = (self.traffic.places, self.traffic.arrays.scenes)
-        self.backend.run(start_avs, len(chosen), of_slots, states, *of_scenes, self.avs, self.is_new, self._is_over)
-        self.roads.enter(of_slots, self.avs, begins=True)
-        return of_slots
+        missing = scenes[~np.isin(scenes, bank.scenes)]
+        if len(missing):
+            raise IndexOutOfRangeError(
+                f"scene_indices has {missing[0]}, which is not on {self.backend.device}; prepare it in the bank before "
+                "the simulation is made"
+            )
+        self._require_frames(bank.prepare(scenes), frames)
+        rows = self.roads.start(chosen, scenes, frames)
+        if self.model is None:
+            self._slots.put(chosen, np.column_stack([bank.ego_poses[rows], bank.ego_motion[rows]]))
+        else:
+            self._slots.start(chosen, bank.ego_poses[rows - 1], bank.ego_poses[rows])
+        return self._checked()
 
     def step(self, actions: torch.Tensor | None = None) -> StepResult:
         """Move all scenes one frame on, but for those that are over, and return how they stand.
@@ -205,35 +186,17 @@ class SlotSimulation:
         Raises:
             InvalidArgumentError: Actions are missing, or not wanted, or of another shape or type, or on another device.
         """
-        self.move(actions)
-        self._check(self.slots)
+        given = self._actions_of(actions)
+        self._slots.move(self._slots.choose_going(self._found[-1]), given)
+        return self._checked()
+
+    def _checked(self) -> StepResult:
+        """Return how all AVs stand."""
+        traffic, rows = self.traffic, self.roads.rows(self.slots)
+        of_traffic = (traffic.places, traffic.arrays.starts, rows.sizes, rows.scene_rows)
+        own = (self._surface, self.avs.boxes, self._corners_m, self._areas, self._found)
+        self.backend.run(check_avs, len(self), *of_traffic, *own)
         return self._result
-
-    def move(self, actions: torch.Tensor | None = None) -> None:
-        """Do what :meth:`step` does, without a look at how AVs stand."""
-        given, traffic = self._actions_of(actions), self.traffic
-        self.roads.leave(self.slots, self.avs)
-        of_bank = (traffic.arrays.scenes, traffic.arrays.ego)
-        own = (self.avs, self.is_new, self._is_over)
-        self.backend.run(move_avs, len(self), traffic.places, *of_bank, *own, given, self._mover)
-        self.roads.enter(self.slots, self.avs, begins=False)
-
-    def _check(self, slots: DeviceArray) -> None:
-        """Write how AVs of slots (B,) stand."""
-        traffic, bank = self.traffic, self.traffic.arrays
-        of_traffic = (traffic.places, bank.scenes, bank.rows, traffic.seats, traffic.room)
-        places = (self.avs.boxes, self._corners_m, self._areas)
-        self.backend.run(check_avs, len(slots), slots, *of_traffic, self._surface, *places, *self._found)
-
-    def _rows_of(self, scenes: Int64Array) -> Int64Array:
-        """Return where scenes of the log are in the bank."""
-        missing = [scene for scene in scenes.tolist() if scene not in self._bank_rows]
-        if missing:
-            raise IndexOutOfRangeError(
-                f"scene_indices has {missing[0]}, which is not on {self.backend.device}; prepare it in the bank before "
-                "the simulation is made"
-            )
-        return np.array([self._bank_rows[scene] for scene in scenes.tolist()], np.int64)
 
     def _require_frames(self, bank_rows: Int64Array, frames: Int64Array) -> None:
         """Refuse frames that scenes do not have, or in which an AV that is driven cannot start."""
@@ -243,16 +206,6 @@ class SlotSimulation:
         if is_wrong.any():
             place = int(np.argmax(is_wrong))
             raise IndexOutOfRangeError(f"{name} has {int(frames[place])}; it may be {first} to {int(ends[place]) - 1}")
-
-    def _states_at(self, bank_rows: Int64Array, frames: Int64Array) -> Float64Array:
-        """Return x, y, yaw, speed, acceleration, yaw rate and steering of AVs that start, (B, 7)."""
-        rows, poses = self.bank.frame_starts[bank_rows] + frames, self.bank.ego_poses
-        if self.model is None:
-            return np.column_stack([poses[rows], self.bank.ego_motion[rows]])
-        before, after = poses[rows - 1], poses[rows]
-        states, yaw_rates = states_at_start(before, after, length_m=self._length_m, step_time_s=self._step_s)
-        motion = (states.speeds_mps, states.accelerations_mps2, yaw_rates, states.steering_rad)
-        return np.column_stack([states.positions_m, states.yaws_rad, *motion])
 
     def _actions_of(self, actions: torch.Tensor | None) -> DeviceArray:
         """Return actions as kernels take them."""
@@ -266,16 +219,3 @@ class SlotSimulation:
             return self._no_actions
         doubles = actions.double() if actions.dtype == torch.float32 else actions
         return as_device_array("actions", doubles, (len(self), 2), self.backend)
-
-
-def _mover_of(model: MovingModel | None, step_time_s: float) -> tuple[int, tuple[float, ...], float]:
-    """Return what moves AVs, as kernels take it: its kind, its numbers, as many for each, and seconds of a step."""
-    if model is None:
-        return REPLAY, (0.0,) * NUM_NUMBERS, step_time_s
-    kind = _KINDS.get(type(model))
-    if kind is None:
-        raise InvalidArgumentError(
-            f"model is a {type(model).__name__}; on a device AVs are moved by {', '.join(k.__name__ for k in _KINDS)}"
-        )
-    numbers = model.numbers(step_time_s) if isinstance(model, KinematicBicycle) else model.numbers()
-    return kind, numbers + (0.0,) * (NUM_NUMBERS - len(numbers)), step_time_s

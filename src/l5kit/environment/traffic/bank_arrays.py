@@ -1,15 +1,12 @@
-"""Bank arrays: the scenes of a bank as kernels read them, in memory of the processor or of a device."""
+"""Bank arrays: scenes as kernels read them, one or many of them, in memory of the processor or of a device."""
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from l5kit.device.backend import Backend, DeviceArray
-from l5kit.environment.traffic.scene_bank import SceneBank
+from l5kit.device.backend import DeviceArray
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.environment.traffic.traffic_steps import SceneStarts
-from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
 
@@ -17,74 +14,56 @@ __all__ = ["BankArrays", "EgoLog"]
 
 
 class EgoLog(NamedTuple):
-    """The logged AVs in all frames: ``ego_poses``, ``ego_motion`` and ``expert_arcs_m``."""
+    """The logged AVs in F frames.
+
+    Attributes:
+        poses: World x, y and yaw, float64 (F, 3).
+        motion: Speed in m/s, acceleration along in m/s2, yaw rate in rad/s and steering in rad, float64 (F, 4).
+        arcs_m: How far they are along their own routes, float64 (F,).
+    """
 
     poses: DeviceArray
     motion: DeviceArray
     arcs_m: DeviceArray
 
 
-@dataclass(frozen=True, eq=False)
-class BankArrays:
-    """The arrays of a :class:`~l5kit.environment.traffic.scene_bank.SceneBank`, which says what is in them.
+class BankArrays(NamedTuple):
+    """S scenes with all their frames, tracks and paths, one after the other.
 
     Attributes:
-        num_scenes: How many scenes they are of.
-        most_rows: Agent rows of the frame that has most of them.
-        most_seats: Vehicles of the scene that has most paths, at least 1.
-        scenes: Where scenes begin.
-        rows: ``rows``.
-        paths: ``paths``.
-        path_tracks: ``path_tracks``.
-        path_last_frames: ``path_last_frames``.
+        starts: Where scenes begin.
+        rows: The agent rows of all frames.
+        paths: All paths, in each scene that of the AV, then those of the vehicles that may be driven; ``line_lanes``
+            holds numbers of the lights of the scene, -1 for none.
+        path_tracks: Track of each path, a row of ``track_ids``, -1 for an AV, int64 (P,).
+        path_last_frames: Last frame of this track, counted in its scene; that of the scene for an AV, int64 (P,).
         ego: The logged AVs.
-        lights: ``lights``.
+        lights: The lights of all scenes.
+        track_ids: The tracks of all scenes, as in the log, uint64 (T,).
     """
 
-    num_scenes: int
-    most_rows: int
-    most_seats: int
-    scenes: SceneStarts
+    starts: SceneStarts
     rows: LogRows
     paths: PathArrays
     path_tracks: DeviceArray
     path_last_frames: DeviceArray
     ego: EgoLog
     lights: SceneLights
+    track_ids: DeviceArray
 
     @classmethod
-    def of(cls, bank: SceneBank, backend: Backend) -> "BankArrays":
-        """Return the arrays of all scenes that are prepared: those of the bank on the processor, copies on a GPU."""
-        arrays: Any = (
-            SceneStarts(bank.frame_starts, bank.routes),
-            bank.rows,
-            bank.paths,
-            EgoLog(bank.ego_poses, bank.ego_motion, bank.expert_arcs_m),
-            bank.lights,
-            (bank.path_tracks, bank.path_last_frames),
-        )
-        scenes, rows, paths, ego, lights, (path_tracks, path_last_frames) = backend.shared(arrays)
+    def empty(cls) -> "BankArrays":
+        """Return no scenes."""
+        start, whole, part = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        points_m, boxes = np.zeros((0, 2)), np.zeros((0, 5))
+        seats, is_new = np.zeros(0, np.int32), np.zeros(0, np.bool_)
         return cls(
-            num_scenes=len(bank),
-            most_rows=int(np.diff(bank.rows.starts).max(initial=0)),
-            most_seats=max(int(np.diff(bank.routes).max(initial=1)) - 1, 1),
-            scenes=scenes,
-            rows=rows,
-            paths=paths,
-            path_tracks=path_tracks,
-            path_last_frames=path_last_frames,
-            ego=ego,
-            lights=lights,
+            SceneStarts(start, start),
+            LogRows(start, seats, is_new, whole, boxes, points_m, points_m, whole, part),
+            PathArrays(start, points_m, part, start, part, whole, np.zeros((0, 2), np.int64), part),
+            whole,
+            whole,
+            EgoLog(np.zeros((0, 3)), np.zeros((0, 4)), part),
+            SceneLights(start, np.zeros(0, np.int8), start, whole),
+            np.zeros(0, np.uint64),
         )
-
-    def require_same(self, bank: SceneBank, backend: Backend) -> None:
-        """Refuse a bank that has got more scenes since it was copied to a device.
-
-        Raises:
-            InvalidArgumentError: It has.
-        """
-        if len(bank) != self.num_scenes:
-            raise InvalidArgumentError(
-                f"bank has {len(bank)} scenes, but {self.num_scenes} are on {backend.device}; prepare all scenes "
-                "before they are uploaded"
-            )

@@ -1,16 +1,18 @@
 """Prepared scene: one scene of a log as arrays that kernels step over, with the paths of its vehicles."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
-from l5kit.data.array_shapes import ReadOnlyArrays
+from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
+from l5kit.environment.traffic.bank_arrays import BankArrays, EgoLog
+from l5kit.environment.traffic.traffic_kernels import LogRows
+from l5kit.environment.traffic.traffic_steps import SceneStarts
 from l5kit.errors import CorruptedDataError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
+from l5kit.lanes.lane_paths import LanePaths, PathArrays, TrackPoses, make_lane_paths
 from l5kit.lanes.red_lights import SceneLights, lights_of_lines, lights_of_scenes, read_lane_colors
 from l5kit.lanes.route_places import follow_tracks
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
@@ -19,58 +21,14 @@ from l5kit.simulation.engine.starting import fill_velocities, logged_states
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
-__all__ = ["PreparedScene", "prepare_scene"]
+__all__ = ["prepare_scene"]
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedScene(ReadOnlyArrays):
-    """A scene of F frames, T tracks, and P paths: the first is that of the AV, then those of vehicles.
+def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: float) -> tuple[BankArrays, PathArrays]:
+    """Return the only scene of a batch, all frames of which are simulated, as arrays, and the paths of its vehicles.
 
-    Of its agent rows the M that are of road users are here, and those of vehicles with a path.
-
-    Attributes:
-        row_counts: Number of the agent rows of each frame, (F,).
-        groups: A ``RoadUserGroup`` of each row, NONE for what is no road user, (M,).
-        boxes: World x, y, yaw, length and width of each row, (M, 5).
-        velocities_mps: World x and y, (M, 2).
-        directions: Cosine and sine of the yaws, (M, 2).
-        tracks: Track of each row, counted in the scene, (M,).
-        seats: Path of the track of each row, counted from that of the first vehicle on, -1 for none, int32 (M,).
-        is_entering: Whether the frame before does not have the track of a row, (M,).
-        arcs_m: How far a row is on the path of its track, 0 without one, (M,).
-        track_ids: As in the log, uint64 (T,).
-        path_tracks: Track of each path, counted in the scene, -1 for the AV, (P,).
-        path_last_frames: Last frame of the track of each path; that of the scene for the AV, (P,).
-        ego_poses: World x, y and yaw of the logged AV, (F, 3).
-        ego_motion: Its speed, acceleration along, yaw rate and steering, (F, 4).
-        expert_arcs_m: How far it is on its path, (F,).
-        light_lanes: The lanes that are yellow or red in some frame, (L,).
-        light_ranks: Their lights in all frames, one frame after the other, int8 (F L,).
-        paths: The paths; ``line_lanes`` holds numbers of the lights, -1 for none.
-    """
-
-    row_counts: Int64Array
-    groups: Int64Array
-    boxes: Float64Array
-    velocities_mps: Float64Array
-    directions: Float64Array
-    tracks: Int64Array
-    seats: Int32Array
-    is_entering: BoolArray
-    arcs_m: Float64Array
-    track_ids: NumericArray
-    path_tracks: Int64Array
-    path_last_frames: Int64Array
-    ego_poses: Float64Array
-    ego_motion: Float64Array
-    expert_arcs_m: Float64Array
-    light_lanes: Int64Array
-    light_ranks: NumericArray
-    paths: tuple[LanePaths, LanePaths]
-
-
-def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: float) -> PreparedScene:
-    """Return the only scene of a batch, all frames of which are simulated, as arrays.
+    Its own paths are that of the AV, its tracks and frames counted in it. Of its agent rows those that are of road
+    users are here, and those of vehicles with a path.
 
     Args:
         batch: The scene.
@@ -94,32 +52,34 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     is_entering = _first_rows(rows, of_frames, seats >= 0)
     kept = np.flatnonzero((rows.groups != RoadUserGroup.NONE) | (seats >= 0))  # often a fifth of all
     boxes = rows.boxes[kept]
-    directions = np.empty((len(kept), 2))
-    _write_directions(boxes, directions)
+    headings = np.empty((len(kept), 2))
+    _write_headings(boxes, headings)
     ego_poses, ego_motion = _ego_of(batch)
     expert_arcs_m = follow_tracks(av_paths.starts, av_paths.points_m, np.array([0, num_frames]), ego_poses)
     faces = None if batch.road is None else batch.road.api.arrays.lights
     lights = lights_of_scenes(read_lane_colors(batch.recorded, faces))
-    return PreparedScene(
-        row_counts=np.bincount(of_frames[kept], minlength=num_frames),
-        groups=rows.groups[kept],
-        boxes=boxes,
-        velocities_mps=rows.velocities_mps[kept],
-        directions=directions,
-        tracks=rows.track_rows[kept],
-        seats=seats[kept],
-        is_entering=is_entering[kept],
-        arcs_m=_arcs_of(seats[kept], boxes[:, :3], vehicle_paths),
-        track_ids=table.track_ids,
+    num_rows = np.bincount(of_frames[kept], minlength=num_frames)
+    arrays = BankArrays(
+        starts=SceneStarts(np.array([0, num_frames]), np.array([0, 1 + len(vehicles)])),
+        rows=LogRows(
+            starts=np.concatenate([[0], np.cumsum(num_rows)]),
+            seats=seats[kept],
+            is_new=is_entering[kept],
+            groups=rows.groups[kept],
+            boxes=boxes,
+            headings=headings,
+            velocities_mps=rows.velocities_mps[kept],
+            tracks=rows.track_rows[kept],
+            arcs_m=_arcs_of(seats[kept], boxes[:, :3], vehicle_paths),
+        ),
+        paths=_with_lights(av_paths, lights),
         path_tracks=np.concatenate([[-1], vehicles]).astype(np.int64),
         path_last_frames=np.concatenate([[num_frames - 1], table.last_frames[vehicles]]).astype(np.int64),
-        ego_poses=ego_poses,
-        ego_motion=ego_motion,
-        expert_arcs_m=expert_arcs_m,
-        light_lanes=lights.lanes,
-        light_ranks=lights.ranks,
-        paths=(_with_lights(av_paths, lights), _with_lights(vehicle_paths, lights)),
+        ego=EgoLog(ego_poses, ego_motion, expert_arcs_m),
+        lights=lights,
+        track_ids=table.track_ids,
     )
+    return arrays, _with_lights(vehicle_paths, lights)
 
 
 def _paths_of(
@@ -137,10 +97,10 @@ def _paths_of(
     return av_paths, _taken(paths, is_follower), np.flatnonzero(is_follower)
 
 
-def _with_lights(paths: LanePaths, lights: SceneLights) -> LanePaths:
+def _with_lights(paths: LanePaths, lights: SceneLights) -> PathArrays:
     """Return the paths of a scene with its lights in place of the lanes of lines."""
     scenes = np.zeros(len(paths.line_lanes), np.int64)
-    return replace(paths, line_lanes=lights_of_lines(lights, scenes, paths.line_lanes))
+    return paths.arrays._replace(line_lanes=lights_of_lines(lights, scenes, paths.line_lanes))
 
 
 def _taken(paths: LanePaths, is_wanted: BoolArray) -> LanePaths:
@@ -198,7 +158,7 @@ def _arcs_of(seats: Int32Array, poses: Float64Array, paths: LanePaths) -> Float6
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_directions(boxes: Float64Array, directions: Float64Array) -> None:
+def _write_headings(boxes: Float64Array, headings: Float64Array) -> None:
     """Write cosines and sines of the yaws of boxes."""
     for row in range(len(boxes)):
-        directions[row, 0], directions[row, 1] = np.cos(boxes[row, 2]), np.sin(boxes[row, 2])
+        headings[row, 0], headings[row, 1] = np.cos(boxes[row, 2]), np.sin(boxes[row, 2])

@@ -5,20 +5,22 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import map_tuple
 from l5kit.data.growing_array import GrowingArray
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.environment.traffic.prepared_scene import PreparedScene, prepare_scene
+from l5kit.environment.traffic.bank_arrays import BankArrays
+from l5kit.environment.traffic.prepared_scene import prepare_scene
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
-from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, PathArrays
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
 from l5kit.lanes.red_lights import SceneLights
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 
 __all__ = ["SceneBank"]
 
-_STARTS = ("frame_starts", "row_starts", "routes", "light_starts", "light_lane_starts", "path_starts", "piece_starts")
-_OF_PATHS = ("points_m", "lengths_m", "piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
+_STARTS = ("frames", "routes", "starts", "piece_starts", "lane_starts")
+_TRACKS = ("tracks", "path_tracks")
 
 
 class SceneBank:
@@ -42,34 +44,35 @@ class SceneBank:
         drives_agents: Whether vehicles get paths.
         unknown_limit_mps: The limit.
         scenes: Scene of the log of each of the S scenes that are prepared, int64 (S,).
+        arrays: All of them, as kernels take them; the next ones are parts of it.
         frame_starts: First frame of each and the end of the last one, int64 (S + 1,).
+        routes: Path of the AV of each and the end of all paths, int64 (S + 1,).
         ego_poses: World x, y and yaw of the logged AV in all frames, (F, 3).
-        ego_motion: Its speed in m/s, acceleration along in m/s2, yaw rate in rad/s and steering in rad, (F, 4).
+        ego_motion: Its speed, acceleration along, yaw rate and steering, (F, 4).
         expert_arcs_m: How far it is along its own route, (F,).
-        paths: All paths, in each scene that of the AV, then those of the vehicles that may be driven; ``line_lanes``
-            holds numbers of the lights of the scene, -1 for none.
-        routes: Path of the AV of each scene and the end of all paths, int64 (S + 1,).
-        path_tracks: Track of each path, a row of ``track_ids``, -1 for an AV, int64 (P,).
-        path_last_frames: Last frame of this track, counted in its scene, int64 (P,).
-        track_ids: The tracks of all scenes, as in the log, uint64 (T,).
-        rows: The agent rows of all frames, as kernels take them.
-        lights: The lights of all scenes.
+        rows: As in ``BankArrays``, like the next ones.
+        paths: The paths.
+        path_tracks: Their tracks.
+        path_last_frames: Where these end.
+        track_ids: The tracks.
+        lights: The lights.
 
     Raises:
         InvalidArgumentError: The limit is not above 0.
     """
 
     scenes: Int64Array
+    arrays: BankArrays
     frame_starts: Int64Array
+    routes: Int64Array
     ego_poses: Float64Array
     ego_motion: Float64Array
     expert_arcs_m: Float64Array
+    rows: LogRows
     paths: PathArrays
-    routes: Int64Array
     path_tracks: Int64Array
     path_last_frames: Int64Array
     track_ids: NumericArray
-    rows: LogRows
     lights: SceneLights
 
     def __init__(
@@ -86,17 +89,17 @@ class SceneBank:
         self.log, self.road, self.threshold = log, road, threshold
         self.drives_agents, self.unknown_limit_mps = drives_agents, unknown_limit_mps
         self._bank_rows: dict[int, int] = {}
-        self._columns = _empty_columns()
+        self._grown: BankArrays = map_tuple(_growing, BankArrays.empty())
         self._refresh()
 
     def __len__(self) -> int:
         return len(self._bank_rows)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what a copy is made of: no views, which would be copied one by one, and could be written to."""
         return {name: value for name, value in vars(self).items() if name not in type(self).__annotations__}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         self._refresh()
 
@@ -110,14 +113,15 @@ class SceneBank:
         asked = np.asarray(scenes, np.int64).tolist()
         missing = [scene for scene in dict.fromkeys(asked) if scene not in self._bank_rows]
         if missing:
-            for scene, prepared in [(scene, self._read(scene)) for scene in missing]:
+            for scene, (prepared, vehicle_paths) in [(scene, self._read(scene)) for scene in missing]:
                 self._bank_rows[scene] = len(self._bank_rows)
-                self._add(scene, prepared)
+                _extend(self._grown, prepared, len(self._grown.track_ids))
+                _extend(self._grown.paths, vehicle_paths, 0)
             self._refresh()
         return np.array([self._bank_rows[scene] for scene in asked], np.int64)
 
-    def _read(self, scene: int) -> PreparedScene:
-        """Return a scene of the log, prepared."""
+    def _read(self, scene: int) -> tuple[BankArrays, PathArrays]:
+        """Return a scene of the log, and the paths of its vehicles."""
         if not 0 <= scene < len(self.log.scenes):
             raise IndexOutOfRangeError(f"scenes has {scene}; the log has scenes 0 to {len(self.log.scenes) - 1}")
         try:
@@ -137,84 +141,29 @@ class SceneBank:
         except L5KitError as error:
             raise CorruptedDataError(f"scene {scene} cannot be driven: {error}") from error
 
-    def _add(self, scene: int, prepared: PreparedScene) -> None:
-        """Put a prepared scene behind the others."""
-        columns = self._columns
-        first_track = len(columns["track_ids"])
-        path_tracks = np.where(prepared.path_tracks < 0, -1, prepared.path_tracks + first_track)
-        self._extend_starts("frame_starts", [len(prepared.row_counts)])
-        self._extend_starts("routes", [len(path_tracks)])
-        self._extend_starts("row_starts", prepared.row_counts)
-        num_lights = len(prepared.light_lanes)
-        self._extend_starts("light_starts", np.full(len(prepared.row_counts), num_lights))
-        self._extend_starts("light_lane_starts", [num_lights])
-        columns["scenes"].extend(np.array([scene]))
-        columns["tracks"].extend(prepared.tracks + first_track)
-        columns["path_tracks"].extend(path_tracks)
-        for name in columns.keys() & vars(prepared).keys() - {"tracks", "path_tracks"}:
-            columns[name].extend(getattr(prepared, name))
-        for paths in prepared.paths:
-            self._add_paths(paths)
-
-    def _add_paths(self, paths: LanePaths) -> None:
-        self._extend_starts("path_starts", np.diff(paths.starts))
-        self._extend_starts("piece_starts", np.diff(paths.piece_starts))
-        for name in _OF_PATHS:
-            self._columns[name].extend(getattr(paths, name))
-
-    def _extend_starts(self, name: str, counts: Int64Array | list[int]) -> None:
-        column = self._columns[name]
-        column.extend(int(column.read()[-1]) + np.cumsum(counts, dtype=np.int64))
-
     def _refresh(self) -> None:
         """Hand on the arrays as they are now."""
-        of = {name: column.read() for name, column in self._columns.items()}
-        for name in ("scenes", "frame_starts", "ego_poses", "ego_motion", "expert_arcs_m", "track_ids"):
-            setattr(self, name, of[name])
-        self.routes, self.path_tracks, self.path_last_frames = (
-            of["routes"],
-            of["path_tracks"],
-            of["path_last_frames"],
-        )
-        self.rows = LogRows(
-            starts=of["row_starts"],
-            seats=of["seats"],
-            is_new=of["is_entering"],
-            groups=of["groups"],
-            boxes=of["boxes"],
-            headings=of["directions"],
-            velocities_mps=of["velocities_mps"],
-            tracks=of["tracks"],
-            arcs_m=of["arcs_m"],
-        )
-        self.lights = SceneLights(
-            starts=of["light_starts"],
-            ranks=of["light_ranks"],
-            lane_starts=of["light_lane_starts"],
-            lanes=of["light_lanes"],
-        )
-        self.paths = PathArrays(
-            of["path_starts"],
-            of["points_m"],
-            of["lengths_m"],
-            of["piece_starts"],
-            of["piece_arcs_m"],
-            of["piece_lanes"],
-            of["line_lanes"],
-            of["piece_limits_mps"],
-        )
+        self.scenes = np.array(list(self._bank_rows), np.int64)
+        self.arrays = arrays = map_tuple(GrowingArray.read, self._grown)
+        self.frame_starts, self.routes = arrays.starts
+        self.ego_poses, self.ego_motion, self.expert_arcs_m = arrays.ego
+        self.rows, self.paths, self.lights, self.track_ids = arrays.rows, arrays.paths, arrays.lights, arrays.track_ids
+        self.path_tracks, self.path_last_frames = arrays.path_tracks, arrays.path_last_frames
 
 
-def _empty_columns() -> dict[str, GrowingArray]:
-    """Return the arrays of a bank without scenes."""
-    columns = {name: GrowingArray(np.int64, first=0) for name in _STARTS}
-    for name in ("scenes", "groups", "tracks", "path_tracks", "path_last_frames", "light_lanes"):
-        columns[name] = GrowingArray(np.int64)
-    for name, width in {"boxes": 5, "velocities_mps": 2, "directions": 2, "ego_poses": 3, "ego_motion": 4}.items():
-        columns[name] = GrowingArray(np.float64, (width,))
-    for name in ("arcs_m", "expert_arcs_m", "lengths_m", "piece_arcs_m", "piece_limits_mps"):
-        columns[name] = GrowingArray(np.float64)
-    columns |= {"piece_lanes": GrowingArray(np.int64), "line_lanes": GrowingArray(np.int64, (2,))}
-    columns |= {"points_m": GrowingArray(np.float64, (2,)), "seats": GrowingArray(np.int32)}
-    columns["light_ranks"] = GrowingArray(np.int8)
-    return columns | {"is_entering": GrowingArray(np.bool_), "track_ids": GrowingArray(np.uint64)}
+def _growing(array: NumericArray) -> GrowingArray:
+    """Return an array that grows, from one that shows what is in it."""
+    column = GrowingArray(array.dtype, array.shape[1:])
+    column.extend(array)
+    return column
+
+
+def _extend(grown: Any, parts: Any, first_track: int) -> None:
+    """Put a prepared scene, or paths of one, behind the others, whose tracks begin with some number."""
+    for name, column, part in zip(parts._fields, grown, parts, strict=True):
+        if isinstance(part, tuple):
+            _extend(column, part, first_track)
+        elif name in _STARTS:
+            column.extend(column.read()[-1] + part[1:])
+        else:
+            column.extend(np.where(part < 0, -1, part + first_track) if name in _TRACKS else part)

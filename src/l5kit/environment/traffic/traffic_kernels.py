@@ -11,10 +11,11 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
+from l5kit.device.backend import DeviceArray
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_places import points_around
 from l5kit.simulation.engine.entering import mark_blocked_rows
-from l5kit.simulation.lanes.lane_following import Drive, drive_on, put_on_path
+from l5kit.simulation.lanes.lane_following import Drive, SceneRows, drive_on, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
 
 LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
@@ -65,13 +66,31 @@ class Seats(NamedTuple):
     groups: Int64Array
 
 
-class FoundRows(NamedTuple):
-    """Takes agents of current frames: group, box, velocity and track of each row."""
+class TrafficRows(NamedTuple):
+    """The M agents of the current frames of B slots, one slot after the other.
 
-    groups: Int64Array
-    boxes: Float64Array
-    velocities_mps: Float64Array
-    tracks: Int64Array
+    On a device all slots have as many rows, of which the last ones may be empty.
+
+    Attributes:
+        sizes: Number of agents of each slot, int64 (B,).
+        starts: First row of each slot and the end of the last one, int64 (B + 1,).
+        groups: A ``RoadUserGroup`` of each, NONE for what is no road user and in empty rows, int64 (M,).
+        boxes: World x and y of the centre, yaw, length and width, metres and radians, float64 (M, 5).
+        velocities_mps: World x and y, float64 (M, 2).
+        track_rows: Rows of ``track_ids`` of the bank, int64 (M,).
+    """
+
+    sizes: DeviceArray
+    starts: DeviceArray
+    groups: DeviceArray
+    boxes: DeviceArray
+    velocities_mps: DeviceArray
+    track_rows: DeviceArray
+
+    @property
+    def scene_rows(self) -> SceneRows:
+        """Starts, groups, boxes and velocities, as kernels take them."""
+        return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
 
 
 class EnteringRoom(NamedTuple):
@@ -304,7 +323,7 @@ def write_slot_rows(
     seats: Seats,
     path_tracks: Int64Array,
     scratch: tuple[Int64Array, BoolArray],
-    found: FoundRows,
+    found: TrafficRows,
     begin: int,
 ) -> int:
     """Write the agents of the current frame of an environment behind others, and return how many they are.
@@ -318,7 +337,7 @@ def write_slot_rows(
         seats: The seats.
         path_tracks: Track of each path.
         scratch: Room for who is there and for marks of seats.
-        found: Take group, box, velocity and track of each row.
+        found: Takes group, box, velocity and track of each row.
         begin: The first row that is written.
     """
     is_as_logged = True
@@ -331,7 +350,7 @@ def write_slot_rows(
         who, end = scratch[0][number], begin + number
         if who < 0:
             seat = -1 - who
-            found.groups[end], found.tracks[end] = seats.groups[slot, seat], path_tracks[first + seat]
+            found.groups[end], found.track_rows[end] = seats.groups[slot, seat], path_tracks[first + seat]
             for column in range(5):
                 found.boxes[end, column] = seats.boxes[slot, seat, column]
             for column in range(2):
@@ -346,14 +365,14 @@ def _copy_rows(
     rows: LogRows,
     first: int,
     stop: int,
-    found: FoundRows,
+    found: TrafficRows,
     end: int,
 ) -> int:
     """Write rows of the log behind others, and return how many they are."""
-    groups, boxes, velocities_mps, tracks = found
+    groups, boxes, velocities_mps = found.groups, found.boxes, found.velocities_mps
     for row in range(first, stop):
         place = end + row - first
-        groups[place], tracks[place] = rows.groups[row], rows.tracks[row]
+        groups[place], found.track_rows[place] = rows.groups[row], rows.tracks[row]
         for column in range(5):
             boxes[place, column] = rows.boxes[row, column]
         velocities_mps[place, 0], velocities_mps[place, 1] = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1]

@@ -8,10 +8,9 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
-from l5kit.environment.traffic.bank_arrays import BankArrays
 from l5kit.environment.traffic.driver_numbers import DriverNumbers
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_kernels import LOGGED, WAITING, FoundRows, Seats
+from l5kit.environment.traffic.traffic_kernels import LOGGED, WAITING, Seats, TrafficRows
 from l5kit.environment.traffic.traffic_steps import (
     NUM_MARKS,
     NUM_STEP_COLUMNS,
@@ -28,46 +27,13 @@ from l5kit.environment.traffic.traffic_steps import (
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
-from l5kit.simulation.lanes.lane_following import NUM_COLUMNS, Drive, EgoRows, SceneRows
+from l5kit.simulation.lanes.lane_following import NUM_COLUMNS, Drive, EgoRows
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DrivenRows", "TrafficRows", "TrafficSlots"]
-
-
-@dataclass(frozen=True, eq=False)
-class TrafficRows:
-    """The M agents of the current frames of B slots, one slot after the other.
-
-    On a device all slots have as many rows, of which the last ones may be empty.
-
-    Attributes:
-        sizes: Number of agents of each slot, int64 (B,).
-        starts: First row of each slot and the end of the last one, int64 (B + 1,).
-        groups: A ``RoadUserGroup`` of each, NONE for what is no road user and in empty rows, int64 (M,).
-        boxes: World x and y of the centre, yaw, length and width, metres and radians, float64 (M, 5).
-        velocities_mps: World x and y, float64 (M, 2).
-        track_rows: Rows of ``track_ids`` of the bank, int64 (M,).
-    """
-
-    sizes: DeviceArray
-    starts: DeviceArray
-    groups: DeviceArray
-    boxes: DeviceArray
-    velocities_mps: DeviceArray
-    track_rows: DeviceArray
-
-    @property
-    def scene_rows(self) -> SceneRows:
-        """Starts, groups, boxes and velocities, as kernels take them."""
-        return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
-
-    @property
-    def found(self) -> FoundRows:
-        """All but sizes and starts, as kernels write it."""
-        return FoundRows(self.groups, self.boxes, self.velocities_mps, self.track_rows)
+__all__ = ["DrivenRows", "TrafficSlots"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +104,7 @@ class TrafficSlots:
         if not backend.is_serial:
             require_scenes(bank)
         self.bank, self.drives = bank, drives
-        self.arrays = BankArrays.of(bank, backend)
+        self._take_up_bank()
         self._near_m = -1.0 if drives is None else float(AgentControl.of_traffic().near_m)
         self._numbers = DriverNumbers(drives or IntelligentDriver(), bank.log.facts.step_time_s)
         self._drive = self._drive_on_paths()
@@ -152,13 +118,13 @@ class TrafficSlots:
         self._memory = self._make_memory(0, 0)
         backend.wait()  # for what other streams may read
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what a copy is made of: not the arrays, which are those of the bank."""
         return {name: value for name, value in vars(self).items() if name != "arrays"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self.arrays = BankArrays.of(self.bank, self.backend)
+        self._take_up_bank()
 
     def __len__(self) -> int:
         return int(self.places.frames.shape[0])
@@ -176,7 +142,7 @@ class TrafficSlots:
     @property
     def most(self) -> int:
         """How many agents a slot may have."""
-        return self.arrays.most_rows + self.arrays.most_seats
+        return self._most_rows + self._most_seats
 
     def start(self, slots: Int64Array, bank_rows: Int64Array, frames: Int64Array) -> None:
         """Put slots (B,), none of them twice, at frames (B,) of scenes (B,), with all agents where the log has them.
@@ -245,7 +211,7 @@ class TrafficSlots:
     def move(self, slots: DeviceArray, ego: EgoRows) -> None:
         """Do what :meth:`step` does, with arrays of the backend, and without a look at them."""
         bank, seats, room = self.arrays, self.seats, self.room
-        of_bank = (bank.scenes, bank.rows, bank.paths, bank.path_last_frames)
+        of_bank = (bank.starts, bank.rows, bank.paths, bank.path_last_frames)
         begin = (slots, ego, self.places, *of_bank, seats, self._near_m, room)
         move = (slots, seats, bank.paths, bank.lights, self._drive, room)
         if self.backend.is_serial:
@@ -253,14 +219,14 @@ class TrafficSlots:
             return
         self.backend.run(begin_step, len(slots), *begin)
         if self.drives is not None:
-            self.backend.run(move_seats, len(slots) * bank.most_seats, *move)
+            self.backend.run(move_seats, len(slots) * self._most_seats, *move)
 
     def let_in(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
         """Do what :meth:`enter` does, with arrays of the backend, and without a look at them."""
         if self.drives is None:
             return
         bank = self.arrays
-        arguments = (slots, ego_boxes, self.places, bank.scenes, bank.rows, self.seats, self._near_m, self.room)
+        arguments = (slots, ego_boxes, self.places, bank.starts, bank.rows, self.seats, self._near_m, self.room)
         self.backend.run(enter_frame, len(slots), *arguments)
 
     def rows(self, slots: "Int64Array | torch.Tensor") -> TrafficRows:
@@ -287,16 +253,16 @@ class TrafficSlots:
         most = int(of_log.sum() + self.places.num_driven[slots].sum())
         if most > len(self._memory.groups):
             self._memory = self._make_memory(0, most + most // 4)
-        sizes, starts, found = np.empty(len(slots), np.int64), np.empty(len(slots) + 1, np.int64), self._memory.found
-        self._write_rows(slots, TrafficRows(sizes, starts, *found))
-        end = int(starts[-1])
-        return TrafficRows(sizes, starts, *(column[:end] for column in found))
+        rows = self._memory._replace(sizes=np.empty(len(slots), np.int64), starts=np.empty(len(slots) + 1, np.int64))
+        self._write_rows(slots, rows)
+        end = int(rows.starts[-1])
+        return TrafficRows(rows.sizes, rows.starts, *(column[:end] for column in rows[2:]))
 
     def _write_rows(self, slots: DeviceArray, rows: TrafficRows) -> None:
         """Write the agents of the current frames of slots (B,) into rows."""
         bank = self.arrays
-        of_bank = (bank.scenes, bank.rows, bank.path_tracks)
-        arguments = (slots, self.places, *of_bank, self.seats, self.room, rows.sizes, rows.starts, rows.found)
+        of_bank = (bank.starts, bank.rows, bank.path_tracks)
+        arguments = (slots, self.places, *of_bank, self.seats, self.room, rows)
         if self.backend.is_serial:
             write_rows_in_turn(len(slots), arguments)
         else:
@@ -363,19 +329,30 @@ class TrafficSlots:
 
     def _follow_bank(self) -> None:
         """Take up the scenes that have come to the bank, and make room for them."""
-        if not self.backend.is_serial:
-            self.arrays.require_same(self.bank, self.backend)
-        if self.arrays.num_scenes == len(self.bank):
+        if self._num_scenes == len(self.bank):
             return
+        if not self.backend.is_serial:
+            raise InvalidArgumentError(
+                f"bank has {len(self.bank)} scenes, but {self._num_scenes} are on {self.backend.device}; prepare all "
+                "scenes before they are uploaded"
+            )
         before, seats = self.most, self.seats
-        self.arrays, self._drive = BankArrays.of(self.bank, self.backend), self._drive_on_paths()
+        self._take_up_bank()
+        self._drive = self._drive_on_paths()
         num_seats = seats.states.shape[1]
-        if self.arrays.most_seats > num_seats:
+        if self._most_seats > num_seats:
             self.seats = self._make_seats()
             for new, old in zip(self.seats, seats, strict=True):
                 new[:, :num_seats] = old
         if self.most > before:
             self.room = self._make_room()
+
+    def _take_up_bank(self) -> None:
+        """Copy all scenes to a device, or take the arrays of the bank on the processor."""
+        bank = self.bank
+        self.arrays = self.backend.shared(bank.arrays)
+        self._num_scenes, self._most_rows = len(bank), int(np.diff(bank.rows.starts).max(initial=0))
+        self._most_seats = max(int(np.diff(bank.routes).max(initial=1)) - 1, 1)
 
     def _drive_on_paths(self) -> Drive:
         """Return how vehicles are driven on the paths of the bank, as kernels take it."""
@@ -386,7 +363,7 @@ class TrafficSlots:
 
     def _make_seats(self) -> Seats:
         """Return room for seats, all of which are where the log has them."""
-        shape, backend = (len(self), self.arrays.most_seats), self.backend
+        shape, backend = (len(self), self._most_seats), self.backend
         return Seats(
             states=backend.zeros(shape, np.int8),
             motions=backend.zeros((*shape, NUM_COLUMNS), np.float64),
@@ -397,7 +374,7 @@ class TrafficSlots:
 
     def _make_room(self) -> TrafficRoom:
         """Return room for a step, of one slot where one is done after the other."""
-        size, most, most_seats, backend = len(self), self.most, self.arrays.most_seats, self.backend
+        size, most, most_seats, backend = len(self), self.most, self._most_seats, self.backend
         size = 1 if backend.is_serial else size
         return TrafficRoom(
             present=backend.empty((size, most), np.int64),

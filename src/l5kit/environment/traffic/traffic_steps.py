@@ -15,9 +15,9 @@ from l5kit.environment.traffic.traffic_kernels import (
     DRIVEN,
     LOGGED,
     EnteringRoom,
-    FoundRows,
     LogRows,
     Seats,
+    TrafficRows,
     begin_seats,
     list_present,
     move_seat,
@@ -203,6 +203,8 @@ def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) 
     begin = uncounted(begin)
     slots, seats, paths, lights, drive, room = uncounted(move)
     for item in range(num_slots):
+        if slots[item] < 0:
+            continue
         begin_step(item, begin)
         for number in range(room.steps[0, _MOVED]):
             _move_one(slots[item], 0, number, seats, paths, lights, drive, room)
@@ -238,7 +240,7 @@ def _write_rows_of(
     path_tracks: Int64Array,
     seats: Seats,
     room: TrafficRoom,
-    found: FoundRows,
+    found: TrafficRows,
 ) -> int:
     """Write the agents of the current frame of a slot that has started, and return how many they are."""
     scene, own = places.bank_rows[slot], slot % len(room.steps)
@@ -253,26 +255,26 @@ def write_rows(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the agents of the current frame of a slot, and groups of -1 behind them; none where nothing has started.
 
     Arguments: slots (B,); where all slots are, and where scenes begin; the log; the track of each path; the seats;
-    room; what is written, how many they are, (B,), and the agents, from the given first row of each slot on, (B + 1,).
+    room; what is written: TrafficRows, from the given first row of each slot on.
     """
-    slots, places, scenes, rows, path_tracks, seats, room, sizes, starts, found = arguments
-    places, scenes, room, found = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), FoundRows(*found)
-    slot, begin, count = slots[item], starts[item], 0
+    slots, places, scenes, rows, path_tracks, seats, room, found = arguments
+    places, scenes, room, found = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), TrafficRows(*found)
+    slot, begin, count = slots[item], found.starts[item], 0
     if 0 <= slot < len(places.frames) and places.frames[slot] >= 0:
         rows, seats = LogRows(*rows), Seats(*seats)
         count = _write_rows_of(slot, begin, places, scenes, rows, path_tracks, seats, room, found)
-    sizes[item] = count
-    for row in range(begin + count, starts[item + 1]):
+    found.sizes[item] = count
+    for row in range(begin + count, found.starts[item + 1]):
         found.groups[row] = -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def write_rows_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
     """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before."""
-    slots, places, scenes, rows, path_tracks, seats, room, sizes, starts, found = uncounted(arguments)
-    starts[0] = 0
+    slots, places, scenes, rows, path_tracks, seats, room, found = uncounted(arguments)
+    found.starts[0] = 0
     for item in range(num_slots):
-        slot, begin, count = slots[item], starts[item], 0
+        slot, begin, count = slots[item], found.starts[item], 0
         if places.frames[slot] >= 0:
             count = _write_rows_of(slot, begin, places, scenes, rows, path_tracks, seats, room, found)
-        sizes[item], starts[item + 1] = count, begin + count
+        found.sizes[item], found.starts[item + 1] = count, begin + count

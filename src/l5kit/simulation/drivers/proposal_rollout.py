@@ -14,7 +14,8 @@ from l5kit.simulation.trajectory_tracker import (
     move_to_rear_axle,
     speed_fit_matrix,
 )
-from l5kit.simulation.vehicle_models import move_bicycles
+from l5kit.simulation.vehicle_models import move_vehicles
+from l5kit.simulation.vehicle_steps import BICYCLE
 
 X, Y, YAW, SPEED, ACCELERATION, STEERING, ACROSS = range(7)
 """Columns of states: pose of the centre, speed, acceleration along the heading, steering, acceleration across."""
@@ -94,7 +95,7 @@ def roll_out(plans: Float64Array, length_m: float, tracking: Tracking, states: F
             states[:, step, STEERING].copy(),
             lengths_m,
         )
-        moved = move_bicycles(before, actions, tracking.bicycle, lateral[0])
+        moved = move_vehicles(BICYCLE, before, actions, tracking.bicycle, lateral[0])
         after = states[:, step + 1]
         after[:, :2] = moved[0]
         after[:, YAW], after[:, SPEED], after[:, ACCELERATION], after[:, STEERING] = (

@@ -79,7 +79,7 @@ def track_route(
     paths: PathArrays,
     route: int,
     place: Float64Array,
-    motion: Float64Array,
+    motion: tuple[float, float, float],
     axles_m: tuple[float, float],
     wanted_mps2: float,
     step_s: float,
@@ -97,12 +97,12 @@ def track_route(
         paths: All paths.
         route: That of the vehicle, -1 for none.
         place: Where on it the vehicle is, as :func:`l5kit.lanes.route_places.follow_routes` writes it, (3,).
-        motion: Speed, acceleration and steering, m/s, m/s2 and rad, (3,).
+        motion: Speed, acceleration and steering, m/s, m/s2 and rad.
         axles_m: How far the rear axle is behind the centre, and the wheel base.
         wanted_mps2: The wanted acceleration.
         step_s: Seconds of the step.
     """
-    speed_mps, acceleration, steering = motion[0], motion[1], motion[2]
+    speed_mps, acceleration, steering = motion
     arc_m, left_m, turn_rad = place[0], place[1], place[2]
 
     has_route = route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2
@@ -147,8 +147,8 @@ def _track_all(
 ) -> None:
     """Write what :func:`track_routes` returns."""
     for row in range(len(routes)):
-        axles = (axles_m[row, 0], axles_m[row, 1])
-        controls[row] = track_route(paths, routes[row], places[row], motions[row], axles, wanted_mps2[row], step_s)
+        axles, now = (axles_m[row, 0], axles_m[row, 1]), (motions[row, 0], motions[row, 1], motions[row, 2])
+        controls[row] = track_route(paths, routes[row], places[row], now, axles, wanted_mps2[row], step_s)
 
 
 def track_routes(

@@ -1,0 +1,247 @@
+"""AV slots: where the AVs of many scenes are, and the step that moves them, and who is around them, by a frame."""
+
+from typing import Protocol, TypeAlias, TypeGuard, get_args
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.device.backend import Backend, DeviceArray
+from l5kit.environment.actors.logged_start import states_at_start
+from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePlaces
+from l5kit.environment.rewards.step_reward import DrivenStep
+from l5kit.environment.slots.av_steps import NUM_COLUMNS, REPLAY, ROUTE, choose_going, move_avs, set_avs
+from l5kit.environment.traffic.bank_arrays import BankArrays
+from l5kit.environment.traffic.traffic_kernels import TrafficRows
+from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.red_lights import LightRows
+from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle, VehicleStates
+
+__all__ = ["AvMover", "AvSlots", "ModelMover", "MovingModel", "as_columns", "is_moving"]
+
+MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
+"""A vehicle model that moves AVs by kernels; its actions are two numbers."""
+
+
+class AvMover(Protocol):
+    """Who moves AVs: any object with this method."""
+
+    def moved(self, avs: "AvSlots", slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
+        """Return the AVs of slots (B,) one step later, as :func:`as_columns` has them; nothing moves yet.
+
+        Args:
+            avs: All AVs.
+            slots: Which ones, each with a next frame; -1 for none.
+            actions: What they do, (B, ...).
+
+        Raises:
+            InvalidArgumentError: An action leads to a state that is not finite.
+        """
+
+
+class AvSlots:
+    """The AVs of N scenes, each at a frame of its own, with who is around them, on the processor or a device.
+
+    Args:
+        num_slots: N.
+        mover: Moves the AVs.
+        size_m: Length and width of an AV.
+        step_time_s: Seconds of a step.
+        roads: Road users and routes; None where nobody asks for them.
+        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
+
+    Attributes:
+        mover: As above.
+        step_time_s: As above.
+        roads: As above.
+        backend: As above.
+        arrays: The AVs, as kernels take them.
+        is_new: Which AVs have done no step, bool (N,).
+    """
+
+    def __init__(
+        self,
+        num_slots: int,
+        mover: AvMover,
+        *,
+        size_m: tuple[float, float],
+        step_time_s: float,
+        roads: EpisodeRoads | None,
+        backend: Backend,
+    ) -> None:
+        self.mover, self.step_time_s, self.roads, self.backend = mover, float(step_time_s), roads, backend
+        self._length_m = float(size_m[0])
+        self.arrays = AvArrays(
+            boxes=backend.upload_one(np.tile([0.0, 0.0, 0.0, *size_m], (num_slots, 1))),
+            velocities_mps=backend.zeros((num_slots, 2), np.float64),
+            motions=backend.zeros((num_slots, 4), np.float64),
+            motions_before=backend.zeros((num_slots, 4), np.float64),
+        )
+        self.is_new: DeviceArray = backend.zeros(num_slots, np.bool_)
+        backend.wait()  # for what other streams may read
+
+    def __len__(self) -> int:
+        return int(self.is_new.shape[0])
+
+    def start(self, slots: Int64Array, before: Float64Array, now: Float64Array) -> None:
+        """Put the AVs of slots (B,) where the log has them, with the speeds and the turns of the step before.
+
+        Args:
+            slots: The slots, none of them twice; their road users stand in the same frames.
+            before: World x, y and yaw in the frames before, metres and radians, (B, 3).
+            now: The same in the current frames.
+        """
+        states, yaw_rates = states_at_start(before, now, length_m=self._length_m, step_time_s=self.step_time_s)
+        self.put(slots, as_columns(states, yaw_rates))
+
+    def put(self, slots: Int64Array, columns: Float64Array) -> None:
+        """Put the AVs of slots (B,) somewhere, as :func:`as_columns` has them, (B, ``NUM_COLUMNS``)."""
+        self._set(*self.backend.upload([slots, columns]), begins=True)
+
+    def move(self, slots: DeviceArray, actions: DeviceArray) -> None:
+        """Move the AVs of slots (B,) by actions (B, ...), and who is around them, to the next frames.
+
+        Raises:
+            InvalidArgumentError: An action leads to a state that is not finite; nothing has moved.
+        """
+        moved = self.mover.moved(self, slots, actions)
+        if self.roads is not None:
+            self.roads.leave(slots, self.arrays)
+        self._set(slots, moved, begins=False)
+
+    def states_of(self, slots: Int64Array | slice) -> VehicleStates:
+        """Return the AVs of some slots as vehicle models take them, on the processor."""
+        boxes, motions = self.arrays.boxes[slots], self.arrays.motions[slots]
+        return VehicleStates(
+            positions_m=boxes[:, :2],
+            yaws_rad=boxes[:, 2],
+            speeds_mps=motions[:, 0],
+            accelerations_mps2=motions[:, 1],
+            steering_rad=motions[:, 3],
+            lengths_m=boxes[:, 3],
+        )
+
+    def choose_going(self, states: DeviceArray, *, begins: bool = True) -> DeviceArray:
+        """Return numbers of slots that go on, -1 for others, int64 (N,), in memory that is used again.
+
+        Args:
+            states: How slots stand, 0 where they may go on, (N,).
+            begins: Whether those may that have done no step.
+        """
+        assert self.roads is not None
+        self.backend.run(choose_going, len(self), states, self.is_new, begins, self.roads.going)
+        return self.roads.going
+
+    def step_of(self, slots: DeviceArray, *, boxes_before: DeviceArray, log_poses: DeviceArray) -> DrivenStep:
+        """Return the step that the AVs of slots (B,) have done, for rewards.
+
+        Args:
+            slots: The slots.
+            boxes_before: The AVs before the step, (B, 5).
+            log_poses: World x, y and yaw of the AVs of the log, (B, 3).
+        """
+        roads, avs, size = self.roads, self.arrays, len(slots)
+        if roads is None:
+            none, starts, two = _NOTHING.rows, np.zeros(size + 1, np.int64), np.zeros(2, np.int64)
+            rows = TrafficRows(starts[1:], starts, none.groups, none.boxes, none.velocities_mps, none.tracks)
+            lights = LightRows(starts[1:], starts[1:], _NOTHING.lights._replace(starts=two, lane_starts=two))
+            paths, driving_map = _NOTHING.paths, None
+            own = AvArrays(*(each[slots] for each in avs))
+            now = before = RoutePlaces(slots, np.full(size, -1), np.zeros((size, 3)), np.zeros(size))
+        else:
+            rows, paths, lights, driving_map = (
+                roads.rows(slots),
+                roads.paths,
+                roads.lights_before(slots),
+                roads.driving_map,
+            )
+            own = AvArrays(*(roads.taken(each, slots) for each in avs))
+            now, before = (RoutePlaces(*(roads.taken(each, slots) for each in of)) for of in (roads.now, roads.before))
+        return DrivenStep(
+            boxes=own.boxes,
+            boxes_before=boxes_before,
+            motions=own.motions,
+            motions_before=own.motions_before,
+            places=now.places,
+            places_before=before.places,
+            expert_arcs_m=now.expert_arcs_m,
+            expert_arcs_before_m=before.expert_arcs_m,
+            log_poses=log_poses,
+            rows=rows.scene_rows,
+            track_rows=rows.track_rows,
+            paths=paths,
+            routes=now.routes,
+            lights=lights,
+            step_time_s=self.step_time_s,
+            driving_map=driving_map,
+        )
+
+    def _set(self, slots: DeviceArray, columns: DeviceArray, *, begins: bool) -> None:
+        """Put AVs into the frames that their slots have reached, and let others come into these."""
+        self.backend.run(set_avs, len(slots), slots, columns, begins, self.arrays, self.is_new)
+        if self.roads is not None:
+            self.roads.enter(slots, self.arrays, begins=begins)
+
+
+class ModelMover:
+    """Moves AVs by a vehicle model, on the processor or a device, or replays them.
+
+    Args:
+        num_slots: Number of AVs, N.
+        model: The model; None to replay them.
+        step_time_s: Seconds of a step.
+        backend: Where.
+        follows_routes: Whether the first number of an action is an acceleration along the route, and the curvature that
+            keeps to it is found; for an ``InvertibleBicycle``.
+
+    Attributes:
+        is_bad: Which AVs, of those that were asked for last, had an action that is none, and go nowhere, bool (N,).
+
+    Raises:
+        InvalidArgumentError: The model is another.
+    """
+
+    def __init__(
+        self,
+        num_slots: int,
+        model: MovingModel | None,
+        *,
+        step_time_s: float,
+        backend: Backend,
+        follows_routes: bool = False,
+    ) -> None:
+        if model is not None and not is_moving(model):
+            names = ", ".join(known.__name__ for known in get_args(MovingModel))
+            raise InvalidArgumentError(f"model is a {type(model).__name__}; in kernels AVs are moved by {names}")
+        step_s = float(step_time_s)
+        kind, numbers = (REPLAY, (0.0,) * 5) if model is None else (model.kind, model.numbers(step_s))
+        self._model, self._backend = (ROUTE if follows_routes else kind, numbers, step_s), backend
+        self._columns: DeviceArray = backend.zeros((num_slots, NUM_COLUMNS), np.float64)
+        self.is_bad: DeviceArray = backend.zeros(num_slots, np.bool_)
+
+    def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
+        """Return the AVs of slots one step later, in memory that is used again; see :class:`AvMover`."""
+        controls, roads = self.controls_of(len(slots), actions), avs.roads
+        assert roads is not None
+        bank = roads.traffic.arrays
+        of_log, of_routes = (roads.traffic.places, bank.starts, bank.ego), (bank.paths, roads.now)
+        to_write = (self._columns, self.is_bad)
+        self._backend.run(move_avs, len(slots), slots, avs.arrays, of_log, of_routes, controls, self._model, *to_write)
+        return self._columns
+
+    def controls_of(self, size: int, actions: DeviceArray) -> DeviceArray:  # noqa: ARG002 others are made of fewer numbers
+        """Return the controls of the model that actions (B, ...) stand for, float64 (B or more, 2)."""
+        return actions
+
+
+def is_moving(model: object) -> TypeGuard[MovingModel]:
+    """Return whether kernels move AVs by a model: one of l5kit's own, not of a class derived from it."""
+    return type(model) in get_args(MovingModel)
+
+
+def as_columns(states: VehicleStates, yaw_rates: Float64Array) -> Float64Array:
+    """Return B AVs as kernels take them: x, y, yaw, speed, acceleration, yaw rate (rad/s) and steering, (B, 7)."""
+    motions = (states.speeds_mps, states.accelerations_mps2, yaw_rates, states.steering_rad)
+    return np.column_stack([states.positions_m, states.yaws_rad, *motions])
+
+
+_NOTHING = BankArrays.empty()
