@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.realism.resampling import Estimate, Resampling, estimate_of
+from l5kit.evaluation.resampling import Estimate, Resampling, estimate_of
 
 
 def test_draws_are_those_of_the_seed_and_of_as_many_scenes():

@@ -1,0 +1,6 @@
+"""Runs compared: simulations, evaluations or trainings side by side, with intervals and what is more than chance."""
+
+from l5kit.comparison.comparable import IncomparableError
+from l5kit.comparison.comparison import Comparison, ComparisonRow, SceneDifference, compare
+
+__all__ = ["Comparison", "ComparisonRow", "IncomparableError", "SceneDifference", "compare"]
