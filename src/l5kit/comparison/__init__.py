@@ -2,5 +2,15 @@
 
 from l5kit.comparison.comparable import IncomparableError
 from l5kit.comparison.comparison import Comparison, ComparisonRow, SceneDifference, compare
+from l5kit.comparison.figure import draw_comparison
+from l5kit.comparison.folder import write_comparison
 
-__all__ = ["Comparison", "ComparisonRow", "IncomparableError", "SceneDifference", "compare"]
+__all__ = [
+    "Comparison",
+    "ComparisonRow",
+    "IncomparableError",
+    "SceneDifference",
+    "compare",
+    "draw_comparison",
+    "write_comparison",
+]
