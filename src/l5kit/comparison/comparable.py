@@ -102,7 +102,7 @@ def _require_same(runs: Sequence[ScoredRun]) -> None:
     first, found = runs[0], []
     for run in runs[1:]:
         if run.kind != first.kind:
-            found.append(f"{first.path} is of a {first.kind}, {run.path} of a {run.kind}")
+            found.append(f"{first.path} is {first.kind}, {run.path} is {run.kind}")
             continue
         found += [
             f"{name}: {first.path} has {told}{_of_log(first, name)}, "

@@ -26,7 +26,8 @@ ALL_SCENES: Final = "all"
 """The tag of rows that are of all scenes."""
 
 _DEFAULT_DRAWS: Final = Resampling(num_draws=10_000)
-_SAME: Final = 1e-9
+_DIGITS: Final = 9
+"""Scenes whose differences have the same digits stand in the order of their numbers; tables have six."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ class Comparison:
         return f"<Comparison by {self.metrics[0].name} over {len(self.common.scenes)} scenes: {', '.join(means)}>"
 
     @property
+    def is_of_trainings(self) -> bool:
+        """Whether there are no scenes, but only what trainings keep of them: means."""
+        return self.planners[0].runs[0].kind == TRAINING
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the planners."""
         return tuple(planner.name for planner in self.planners)
@@ -177,8 +183,8 @@ class Comparison:
         facts = next(each for each in self.metrics if metric in (None, each.name))
         mine, others = self.values_of(planner, facts.name), self.values_of(self.reference, facts.name)
         sign = 1.0 if facts.better == "high" else -1.0
-        gains = np.nan_to_num(sign * (mine - others))
-        order = [place for place in np.argsort(-gains, kind="stable").tolist() if abs(gains[place]) > _SAME]
+        gains = np.round(np.nan_to_num(sign * (mine - others)), _DIGITS)
+        order = [place for place in np.argsort(-gains, kind="stable").tolist() if gains[place]]
         found, reference = self.planners[self.names.index(planner)], self.planners[self.names.index(self.reference)]
         return [
             SceneDifference(

@@ -149,8 +149,12 @@ def _write_page(comparison: Comparison, folder: Path, overview: Sequence[TextTab
         ],
         tables=[
             *(PageTable(table.title, table.columns, table.rows, tones=table.verdicts) for table in overview),
-            PageTable(scenes.title, scenes.columns, scenes.rows, tones=scenes.verdicts, num_texts=2, is_long=True),
-            _scene_grid(comparison),
+            *(
+                [PageTable(scenes.title, scenes.columns, scenes.rows, tones=scenes.verdicts, num_texts=2, is_long=True)]
+                if scenes.rows
+                else []
+            ),
+            *([] if comparison.is_of_trainings else [_scene_grid(comparison)]),
             PageTable(
                 "What was compared",
                 ("planner", "runs"),

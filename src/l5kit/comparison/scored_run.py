@@ -22,9 +22,9 @@ from l5kit.simulation.folder.simulation_folder import SimulationFolder, read_obj
 
 __all__ = ["EVALUATION", "SCORE", "SIMULATION", "TRAINING", "SceneKey", "ScoredRun", "read_run"]
 
-SIMULATION: Final = "simulation"
-EVALUATION: Final = "evaluation"
-TRAINING: Final = "training"
+SIMULATION: Final = "a simulation"
+EVALUATION: Final = "an evaluation"
+TRAINING: Final = "a training"
 
 SCORE: Final = "score"
 """Name of the score of a simulation."""

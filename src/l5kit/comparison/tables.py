@@ -46,12 +46,16 @@ class TextTable:
 def overview_tables(comparison: Comparison) -> Iterator[TextTable]:
     """Yield the table of the score, and those of all metrics and of the score by tag, with some planners in each."""
     yield _score_table(comparison)
-    num_scenes = len(comparison.common.scenes)
     for names in _few(comparison):
         if len(comparison.metrics) > 1:
             by_metric = [comparison.table(metric.name) for metric in comparison.metrics]
             heads = [_titled(metric) for metric in comparison.metrics]
-            yield _table_of(f"Means over {num_scenes:,} scenes", "metric", names, zip(heads, by_metric, strict=True))
+            yield _table_of(
+                f"Means {_over(comparison, len(comparison.common.scenes))}",
+                "metric",
+                names,
+                zip(heads, by_metric, strict=True),
+            )
         if comparison.tags:
             score = comparison.metrics[0]
             by_tag = [comparison.table(score.name, tag=tag) for tag in (ALL_SCENES, *comparison.tags)]
@@ -70,7 +74,7 @@ def scene_table(comparison: Comparison, *, most: int) -> TextTable:
     score, reference = comparison.metrics[0], comparison.reference
     sign = 1.0 if score.better == "high" else -1.0
     rows, verdicts = [], []
-    for name in comparison.names:
+    for name in () if comparison.is_of_trainings else comparison.names:
         differences = comparison.differences(name)
         won = [each for each in differences if sign * each.difference > 0][:most]
         lost = [each for each in differences if sign * each.difference < 0][::-1][:most]
@@ -145,7 +149,14 @@ def _score_table(comparison: Comparison) -> TextTable:
     heads = ("planner", *(("seeds",) if has_seeds else ()), f"{_titled(score)} ({share})")
     heads += (f"over {comparison.reference} ({share})", "p", "verdict", "won / lost")
     num_scenes = comparison.table(score.name)[0].paired.num_scenes
-    return TextTable(f"{score.label} over {num_scenes:,} scenes", heads, tuple(rows), tuple(verdicts))
+    return TextTable(f"{score.label} {_over(comparison, num_scenes)}", heads, tuple(rows), tuple(verdicts))
+
+
+def _over(comparison: Comparison, num_scenes: int) -> str:
+    """Return in words what means are over."""
+    if comparison.is_of_trainings:
+        return "at the end of the trainings"
+    return f"over {num_scenes:,} scene{'' if num_scenes == 1 else 's'}"
 
 
 def _table_of(
