@@ -9,7 +9,9 @@ import { elementById } from "l5kit/dom";
 
 const asked = new URLSearchParams(location.search);
 const frames = ["left", "right"].map((side) => elementById(side, HTMLIFrameElement));
-const curves = new BothCurves((seek) => frames[seek.side].contentWindow?.postMessage(seek, location.origin));
+const onSeek = (/** @type {import("l5kit/both_curves").Seek} */ seek) =>
+  frames[seek.side].contentWindow?.postMessage(seek, location.origin);
+const curves = new BothCurves(onSeek, { isOfOverview: asked.has("left") });
 
 addEventListener("message", ({ source, origin, data }) => {
   if (origin !== location.origin) return;

@@ -14,9 +14,10 @@ const HEIGHT_PX = 68;
 
 /** The strip of plots; hidden while no page shows a drive. */
 export class BothCurves {
-  /** @param {(seek: Seek) => void} onSeek */
-  constructor(onSeek) {
+  /** @param {(seek: Seek) => void} onSeek @param {{isOfOverview: boolean}} where whether there is an overview to go back to */
+  constructor(onSeek, { isOfOverview }) {
     this.onSeek = onSeek;
+    this.isOfOverview = isOfOverview;
     this.section = byId("both-curves");
     /** @type {(ToldDrive | null)[]} */
     this.drives = [null, null];
@@ -69,6 +70,8 @@ export class BothCurves {
       sign.style.color = lineColor(kind, this.theme());
       return make("li", {}, sign, make("span", {}, name));
     });
+    const back = make("a", { href: "./", class: "text-button", "data-testid": "to-overview" }, "All scenes");
+    if (this.isOfOverview) items.push(make("li", {}, back));
     return make("ul", { class: "both-legend", "aria-label": "Lines" }, ...items);
   }
 
