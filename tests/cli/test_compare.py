@@ -52,7 +52,7 @@ def test_view_opens_what_was_compared_without_options_of_datasets(l5kit, runs):
     l5kit("compare", "base", "lower", "--draws", 100, "--out", "compared")
     done = l5kit("view", "compared", "--scene", 3)
     assert done.exit_code == 1
-    assert "compared is a comparison, which lists planners and scenes; leave out --scene" in done.stderr
+    assert "compared is a comparison, which lists planners and scenes: leave out --scene" in done.stderr
 
 
 @pytest.mark.parametrize(

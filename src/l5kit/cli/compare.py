@@ -1,13 +1,16 @@
 """``l5kit compare``: runs side by side, with intervals, and what is more than chance."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from l5kit.cli.options import JsonOption
 from l5kit.cli.output import print_facts, print_json, print_table, print_texts, remark, require_writable_folder
 from l5kit.evaluation.resampling import Resampling
+
+if TYPE_CHECKING:
+    from l5kit.comparison.comparison import Comparison
 
 
 def compare(
@@ -59,21 +62,14 @@ def compare(
 
     l5kit view FOLDER opens what --out has written, and plays scenes side by side.
     """
-    if out is not None:
-        require_writable_folder(out)
     from l5kit.comparison.comparison import compare as compare_runs
     from l5kit.comparison.folder import facts_of, require_folder, write_comparison
-    from l5kit.comparison.tables import overview_tables, scene_table
 
     if out is not None:
+        require_writable_folder(out)
         require_folder(out, overwrite=overwrite)
-    comparison = compare_runs(
-        runs,
-        reference=reference,
-        metrics=metrics or (),
-        tags=tags,
-        resampling=Resampling(num_draws=draws, seed=seed),
-    )
+    resampling = Resampling(num_draws=draws, seed=seed)
+    comparison = compare_runs(runs, reference=reference, metrics=metrics or (), tags=tags, resampling=resampling)
     for note in comparison.notes:
         remark(f"note: {note}")
     if out is not None:
@@ -81,6 +77,13 @@ def compare(
     if as_json:
         print_json({**({} if out is None else {"folder": out}), **facts_of(comparison)})
         return
+    _print_comparison(comparison, out, num_scenes=scenes)
+
+
+def _print_comparison(comparison: "Comparison", out: Path | None, *, num_scenes: int) -> None:
+    """Print the tables, and so many scenes that each planner has won and lost."""
+    from l5kit.comparison.tables import overview_tables, scene_table
+
     run = comparison.planners[0].runs[0]
     facts = {
         "log": str(run.log or run.same["data"]),
@@ -89,7 +92,7 @@ def compare(
     print_facts(f"Compared {', '.join(comparison.names)}", facts | ({} if out is None else {"written to": str(out)}))
     for table in overview_tables(comparison):
         print_table(table.title, table.columns, table.rows)
-    differing = scene_table(comparison, most=scenes)
+    differing = scene_table(comparison, most=num_scenes)
     if differing.rows:
         print_texts(differing.title, differing.columns, differing.rows)
     if any(row.is_beyond_chance for row in comparison.rows):

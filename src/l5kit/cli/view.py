@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,13 +67,7 @@ def view(
     is_comparison = (path / "comparison.json").is_file()
     if is_comparison:
         options = {"--scene": scene, "--export": export, "--beside": beside, "--predictions": predictions}
-        options |= {"--map": map_path, "--meta": meta, "--aerial": aerial}
-        given = [name for name, value in options.items() if value is not None]
-        if given:
-            raise InvalidArgumentError(
-                f"{path} is a comparison, which lists planners and scenes; leave out {', '.join(given)}, or view one "
-                "of its simulations"
-            )
+        _refuse_options(path, options | {"--map": map_path, "--meta": meta, "--aerial": aerial})
     if export is not None and beside is not None:
         raise InvalidArgumentError(
             "--export writes one scene of one dataset, and does not go with --beside; export a file of each, or render "
@@ -95,6 +90,16 @@ def view(
         _serve(log, other, scene=scene, port=port, address=address, browser=browser)
     except KeyboardInterrupt:  # its only end, so no failure whenever it comes
         remark("ended")
+
+
+def _refuse_options(path: Path, options: Mapping[str, object]) -> None:
+    """Refuse options of datasets for a comparison."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InvalidArgumentError(
+            f"{path} is a comparison, which lists planners and scenes: leave out {', '.join(given)}, or view one "
+            "of its simulations"
+        )
 
 
 def _open_overview(path: Path) -> "Overview":

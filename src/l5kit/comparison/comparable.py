@@ -47,9 +47,13 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
     _require_same(runs)
     common = set(runs[0].scenes).intersection(*(run.scenes for run in runs[1:]))
     if not common:
+        told = []
+        for run in runs:
+            numbers, logs = [scene for _, scene in run.scenes], sorted({log for log, _ in run.scenes})
+            bounds = f"{min(numbers)} to {max(numbers)}" if numbers else "none with a score"
+            told.append(f"{run.path} has {_count(len(numbers))} of {', '.join(logs)}, {bounds}")
         raise IncomparableError(
-            "the runs have no scene in common: "
-            f"{'; '.join(f'{run.path} has {_scenes_in_words(run)}' for run in runs)}; compare runs over the same scenes"
+            f"the runs have no scene in common: {'; '.join(told)}; compare runs over the same scenes"
         )
     scenes = tuple(sorted(common))
     _require_same_counts(runs, scenes)
@@ -137,12 +141,6 @@ def _require_same_counts(runs: Sequence[ScoredRun], scenes: Sequence[SceneKey]) 
 def _of_log(run: ScoredRun, name: str) -> str:
     """Return where the data of a run lay, behind their digest."""
     return f" ({run.log})" if name == "data" and run.log is not None else ""
-
-
-def _scenes_in_words(run: ScoredRun) -> str:
-    numbers = [scene for _, scene in run.scenes]
-    logs = ", ".join(sorted({log for log, _ in run.scenes}))
-    return f"{_count(len(numbers))} of {logs}, {min(numbers)} to {max(numbers)}" if numbers else "none with a score"
 
 
 def _count(number: int) -> str:

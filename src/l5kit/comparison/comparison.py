@@ -282,7 +282,14 @@ def compare(
         )
     common = find_common(planners)
     measured, lacking = find_common_metrics(planners)
-    measured = _chosen(measured, metrics)
+    known = [metric.name for metric in measured]
+    for name in metrics:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"metrics has {name!r}{did_you_mean(name, known)}; the runs have {', '.join(known)} in common"
+            )
+    if metrics:
+        measured = tuple(metric for metric in measured if metric is measured[0] or metric.name in metrics)
     groups = find_groups(planners[0].runs[0], common.scenes, show_bar=show_bar) if tags else {}
     values = _values_of(planners, common.scenes, measured)
     means = paired_means(
@@ -311,17 +318,6 @@ def compare(
         resampling=resampling,
         notes=tuple(notes),
     )
-
-
-def _chosen(metrics: tuple[MetricFacts, ...], wanted: Sequence[str]) -> tuple[MetricFacts, ...]:
-    """Return the score and the metrics that are wanted."""
-    names = [metric.name for metric in metrics]
-    for name in wanted:
-        if name not in names:
-            raise InvalidArgumentError(
-                f"metrics has {name!r}{did_you_mean(name, names)}; the runs have {', '.join(names)} in common"
-            )
-    return tuple(metric for metric in metrics if not wanted or metric is metrics[0] or metric.name in wanted)
 
 
 def _values_of(

@@ -38,6 +38,15 @@ class _Axis:
     left: float
     right: float
 
+    @classmethod
+    def of(cls, estimates: Sequence[Estimate], score: MetricFacts, *, left: float, right: float) -> "_Axis":
+        """Return an axis with room for all intervals."""
+        ends = np.array([[each.value, each.low, each.high] for each in estimates]).ravel()
+        ends = ends[~np.isnan(ends)]
+        least, most = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 1.0)
+        span = max(most - least, 10.0**-score.digits)
+        return cls(least - 0.04 * span, most + 0.04 * span, left, right)
+
     def place(self, value: float) -> float:
         """Return where a value is."""
         share = (value - self.least) / (self.most - self.least)
@@ -51,6 +60,25 @@ class _Axis:
         step = next((each for each in steps if span / each <= 5.5), unit)
         first = np.ceil(self.least / step - 1e-9)
         return [float(step * number) for number in np.arange(first, np.floor(self.most / step + 1e-9) + 1)]
+
+    def grid(self, top: float, bottom: float) -> Iterator[Shape]:
+        """Yield the lines of the ticks, 0 a strong one, and their numbers."""
+        ticks = self.ticks()
+        digits = next(count for count in range(10) if all(abs(round(tick, count) - tick) < 1e-9 for tick in ticks))
+        for tick in ticks:
+            x, is_zero = self.place(tick), abs(tick) < 1e-12
+            yield Line(x, top, x, bottom, _NEUTRAL if is_zero and self.least < 0 else _GRID)
+            yield Word(x, bottom + 14, f"{0.0 if is_zero else tick:.{digits}f}", _FAINT, 11, "middle")
+
+    def whisker(self, estimate: Estimate, y: float, color: str) -> Iterator[Shape]:
+        """Yield the dot of a value with the line of its interval."""
+        if np.isnan(estimate.value):
+            return
+        if not np.isnan(estimate.low):
+            yield Line(self.place(estimate.low), y, self.place(estimate.high), y, color, 2.0)
+            for end in (estimate.low, estimate.high):
+                yield Line(self.place(end), y - 4, self.place(end), y + 4, color, 2.0)
+        yield Dot(self.place(estimate.value), y, 4.5, color)
 
 
 def draw_comparison(comparison: Comparison) -> Drawing:
@@ -80,12 +108,12 @@ def draw_comparison(comparison: Comparison) -> Drawing:
         shapes.append(Word(_MARGIN, top + _ROW * (place + 0.5), name, _INK))
     for head, start, estimate_of in sides:
         shapes.append(Word(start, top - 16, fitted_text(head, width_px=int(half), size_px=13), _FAINT))
-        axis = _axis_of([estimate_of(row) for row in rows], score, start + 6, start + half - 6)
-        shapes += _grid(axis, top, bottom)
+        axis = _Axis.of([estimate_of(row) for row in rows], score, left=start + 6, right=start + half - 6)
+        shapes += axis.grid(top, bottom)
         is_difference = start != left
         for place, row in enumerate(rows):
             if not (is_difference and row.planner == comparison.reference):
-                shapes += _whisker(axis, estimate_of(row), top + _ROW * (place + 0.5), _TONES[row.verdict])
+                shapes += axis.whisker(estimate_of(row), top + _ROW * (place + 0.5), _TONES[row.verdict])
     height: float = bottom + 44
     for head, columns in _grids_of_cells(comparison):
         cells, height = _cells(comparison, head, columns, names_px=names_px, top=height)
@@ -142,37 +170,6 @@ def _cells(
             shapes.append(Word(_MARGIN, top + 26 + _CELL * (place + 0.5), fitted, _INK))
         top += 26 + _CELL * len(comparison.names)
     return shapes, top + 28
-
-
-def _axis_of(estimates: Sequence[Estimate], score: MetricFacts, left: float, right: float) -> _Axis:
-    """Return an axis with room for all intervals."""
-    ends = np.array([[each.value, each.low, each.high] for each in estimates]).ravel()
-    ends = ends[~np.isnan(ends)]
-    least, most = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 1.0)
-    span = max(most - least, 10.0**-score.digits)
-    return _Axis(least - 0.04 * span, most + 0.04 * span, left, right)
-
-
-def _grid(axis: _Axis, top: float, bottom: float) -> Iterator[Shape]:
-    """Yield the lines of the ticks of an axis, 0 a strong one, and their numbers."""
-    ticks = axis.ticks()
-    digits = next(count for count in range(10) if all(abs(round(tick, count) - tick) < 1e-9 for tick in ticks))
-    for tick in ticks:
-        x = axis.place(tick)
-        is_zero = abs(tick) < 1e-12
-        yield Line(x, top, x, bottom, _NEUTRAL if is_zero and axis.least < 0 else _GRID)
-        yield Word(x, bottom + 14, f"{0.0 if is_zero else tick:.{digits}f}", _FAINT, 11, "middle")
-
-
-def _whisker(axis: _Axis, estimate: Estimate, y: float, color: str) -> Iterator[Shape]:
-    """Yield the dot of a value with the line of its interval."""
-    if np.isnan(estimate.value):
-        return
-    if not np.isnan(estimate.low):
-        yield Line(axis.place(estimate.low), y, axis.place(estimate.high), y, color, 2.0)
-        for end in (estimate.low, estimate.high):
-            yield Line(axis.place(end), y - 4, axis.place(end), y + 4, color, 2.0)
-    yield Dot(axis.place(estimate.value), y, 4.5, color)
 
 
 def _two_lines(text: str, width_px: int) -> list[str]:

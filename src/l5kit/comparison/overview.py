@@ -58,13 +58,17 @@ def _overview_of(
     """Return the overview of what a comparison tells."""
     score = MetricFacts.of_json(facts["about_metrics"][0])
     rows = [row for row in facts["rows"] if row["metric"] == score.name and row["tag"] == facts["rows"][0]["tag"]]
+    means = [f"{row['mean']:.{score.digits}f}" for row in rows]
+    if rows[0]["mean_low"] is not None:
+        ends = [[f"{row[end]:.{score.digits}f}" for end in ("mean_low", "mean_high")] for row in rows]
+        means = [f"{mean} ({low} to {high})" for mean, (low, high) in zip(means, ends, strict=True)]
     return Overview(
         label=score.label,
         digits=score.digits,
         low_is_better=score.better == "low",
         reference=names.index(facts["reference"]),
         names=names,
-        means=[_mean_of(row, score.digits) for row in rows],
+        means=means,
         verdicts=[row["verdict"] for row in rows],
         logs=logs,
         scenes=[
@@ -78,10 +82,3 @@ def _overview_of(
             for each in facts["scenes"]
         ],
     )
-
-
-def _mean_of(row: JsonObject, digits: int) -> str:
-    """Return the mean of a row with its interval."""
-    if row["mean_low"] is None:
-        return f"{row['mean']:.{digits}f}"
-    return f"{row['mean']:.{digits}f} ({row['mean_low']:.{digits}f} to {row['mean_high']:.{digits}f})"

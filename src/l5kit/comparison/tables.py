@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit.comparison.comparison import ALL_SCENES, Comparison, ComparisonRow, SceneDifference
+from l5kit.comparison.comparison import ALL_SCENES, Comparison, ComparisonRow
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.resampling import Estimate
 
@@ -79,7 +79,13 @@ def scene_table(comparison: Comparison, *, most: int) -> TextTable:
         won = [each for each in differences if sign * each.difference > 0][:most]
         lost = [each for each in differences if sign * each.difference < 0][::-1][:most]
         for verdict, found in (("better", won), ("worse", lost)):
-            rows += [(name, *_scene_cells(each, score)) for each in found]
+            for each in found:
+                numbers = (
+                    f"{each.difference:+.{score.digits}f}",
+                    *(_number(value, score) for value in (each.value, each.reference)),
+                )
+                fails = (each.failures or "-", each.failures_of_reference or "-")
+                rows.append((name, str(each.scene[1]), *numbers, *fails))
             verdicts += [("", "", verdict, "", "", "", "") for _ in found]
     heads = ("planner", "scene", "difference", score.label, f"of {reference}", "fails", f"fails with {reference}")
     title = f"Scenes won and lost to {reference}, the largest differences first"
@@ -142,7 +148,8 @@ def _score_table(comparison: Comparison) -> TextTable:
             difference = _with_interval(row.paired.difference, lambda value: f"{value:+.{score.digits}f}")
             won = f"{row.paired.num_better:,} / {row.paired.num_worse:,}"
             verdict = "" if np.isnan(row.chance) else row.verdict or "by chance"
-            cells += [difference, _chance(row), verdict, won]
+            chance = "-" if np.isnan(row.chance) else f"{row.chance:.3f}"
+            cells += [difference, "< 0.001" if row.chance < 0.001 else chance, verdict, won]
         rows.append(tuple(cells))
         verdicts.append(("",) * (len(cells) - 4) + (row.verdict,) * 3 + ("",))
     share = f"{100 * comparison.resampling.level:g} %"
@@ -179,17 +186,6 @@ def _few(comparison: Comparison) -> Iterator[list[str]]:
         yield [name for name in comparison.names if name == comparison.reference or name in few]
 
 
-def _scene_cells(each: SceneDifference, score: MetricFacts) -> tuple[str, ...]:
-    return (
-        str(each.scene[1]),
-        f"{each.difference:+.{score.digits}f}",
-        _number(each.value, score),
-        _number(each.reference, score),
-        each.failures or "-",
-        each.failures_of_reference or "-",
-    )
-
-
 def _titled(metric: MetricFacts) -> str:
     """Return the label of a metric with its unit, and whether less is better."""
     unit = f", {metric.unit}" if metric.unit else ""
@@ -206,13 +202,6 @@ def _with_interval(estimate: Estimate, shown: Callable[[float], str]) -> str:
     if np.isnan(estimate.low):
         return shown(estimate.value)
     return f"{shown(estimate.value)} ({shown(estimate.low)} to {shown(estimate.high)})"
-
-
-def _chance(row: ComparisonRow) -> str:
-    """Return the corrected p-value, and below a thousandth no more than that."""
-    if np.isnan(row.chance):
-        return "-"
-    return "< 0.001" if row.chance < 0.001 else f"{row.chance:.3f}"
 
 
 def _piped(cells: Sequence[str]) -> str:

@@ -36,6 +36,17 @@ class Area:
     height: float
     color: str
 
+    def add_to(self, root: ElementTree.Element) -> None:
+        """Add it to an SVG."""
+        size = {"width": f"{self.width:.1f}", "height": f"{self.height:.1f}"}
+        ElementTree.SubElement(root, "rect", {"x": f"{self.x:.1f}", "y": f"{self.y:.1f}", **size, "fill": self.color})
+
+    def paint(self, image: UInt8Array) -> None:
+        """Draw it into a picture."""
+        columns = slice(max(round(_SCALE * self.x), 0), max(round(_SCALE * (self.x + self.width)), 0))
+        rows = slice(max(round(_SCALE * self.y), 0), max(round(_SCALE * (self.y + self.height)), 0))
+        image[rows, columns] = _rgb(self.color)
+
 
 @dataclass(frozen=True)
 class Line:
@@ -48,6 +59,17 @@ class Line:
     color: str
     width: float = 1.0
 
+    def add_to(self, root: ElementTree.Element) -> None:
+        """Add it to an SVG."""
+        ends = {"x1": self.x, "y1": self.y, "x2": self.to_x, "y2": self.to_y}
+        pen = {"stroke": self.color, "stroke-width": f"{self.width:g}"}
+        ElementTree.SubElement(root, "line", {name: f"{value:.1f}" for name, value in ends.items()} | pen)
+
+    def paint(self, image: UInt8Array) -> None:
+        """Draw it into a picture."""
+        ends = (_fixed(self.x), _fixed(self.y)), (_fixed(self.to_x), _fixed(self.to_y))
+        cv2.line(image, *ends, _rgb(self.color), max(1, round(_SCALE * self.width)), cv2.LINE_AA, _SHIFT)
+
 
 @dataclass(frozen=True)
 class Dot:
@@ -57,6 +79,16 @@ class Dot:
     y: float
     radius: float
     color: str
+
+    def add_to(self, root: ElementTree.Element) -> None:
+        """Add it to an SVG."""
+        place = {"cx": f"{self.x:.1f}", "cy": f"{self.y:.1f}", "r": f"{self.radius:g}"}
+        ElementTree.SubElement(root, "circle", {**place, "fill": self.color})
+
+    def paint(self, image: UInt8Array) -> None:
+        """Draw it into a picture."""
+        center, radius = (_fixed(self.x), _fixed(self.y)), _fixed(self.radius)
+        cv2.circle(image, center, radius, _rgb(self.color), cv2.FILLED, cv2.LINE_AA, _SHIFT)
 
 
 @dataclass(frozen=True)
@@ -69,6 +101,19 @@ class Word:
     color: str
     size: int = 13
     anchor: Literal["start", "middle", "end"] = "start"
+
+    @property
+    def corner_px(self) -> tuple[float, float]:
+        """Its left upper corner in the picture."""
+        width, height = text_size_px(self.text, size_px=_SCALE * self.size)
+        back = {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor]
+        return _SCALE * self.x - back * width, _SCALE * self.y - 0.56 * height
+
+    def add_to(self, root: ElementTree.Element) -> None:
+        """Add it to an SVG."""
+        place = {"x": f"{self.x:.1f}", "y": f"{self.y:.1f}", "font-size": str(self.size)}
+        look = {"fill": self.color, "text-anchor": self.anchor, "dominant-baseline": "central"}
+        ElementTree.SubElement(root, "text", {**place, **look}).text = self.text
 
 
 Shape: TypeAlias = Area | Line | Dot | Word
@@ -98,7 +143,7 @@ class Drawing:
         ElementTree.SubElement(root, "desc").text = "Written by l5kit"
         ElementTree.SubElement(root, "rect", width="100%", height="100%", fill="#ffffff")
         for shape in self.shapes:
-            _add_element(root, shape)
+            shape.add_to(root)
         return ElementTree.tostring(root, encoding="unicode")
 
     def image(self) -> UInt8Array:
@@ -106,12 +151,12 @@ class Drawing:
         image = np.full((_SCALE * self.height, _SCALE * self.width, 3), 255, np.uint8)
         for shape in self.shapes:
             if not isinstance(shape, Word):
-                _paint(image, shape)
+                shape.paint(image)
         # words of one colour and size are drawn at once, over all else
         kinds = dict.fromkeys((each.color, each.size) for each in self._words())
         for color, size in kinds:
             words = [each for each in self._words() if (each.color, each.size) == (color, size)]
-            corners = [_corner_of(word) for word in words]
+            corners = [word.corner_px for word in words]
             texts = [word.text for word in words]
             image = draw_text(image, texts, np.array(corners), rgb_color=_rgb(color), size_px=_SCALE * size)
         return image
@@ -137,48 +182,6 @@ class Drawing:
 
     def _repr_svg_(self) -> str:
         return self.svg()
-
-
-def _add_element(root: ElementTree.Element, shape: Shape) -> None:
-    if isinstance(shape, Area):
-        size = {"width": f"{shape.width:.1f}", "height": f"{shape.height:.1f}"}
-        ElementTree.SubElement(
-            root, "rect", {"x": f"{shape.x:.1f}", "y": f"{shape.y:.1f}", **size, "fill": shape.color}
-        )
-    elif isinstance(shape, Line):
-        ends = {"x1": shape.x, "y1": shape.y, "x2": shape.to_x, "y2": shape.to_y}
-        pen = {"stroke": shape.color, "stroke-width": f"{shape.width:g}"}
-        ElementTree.SubElement(root, "line", {name: f"{value:.1f}" for name, value in ends.items()} | pen)
-    elif isinstance(shape, Dot):
-        place = {"cx": f"{shape.x:.1f}", "cy": f"{shape.y:.1f}", "r": f"{shape.radius:g}"}
-        ElementTree.SubElement(root, "circle", {**place, "fill": shape.color})
-    else:
-        place = {"x": f"{shape.x:.1f}", "y": f"{shape.y:.1f}", "font-size": str(shape.size)}
-        look = {"fill": shape.color, "text-anchor": shape.anchor, "dominant-baseline": "central"}
-        ElementTree.SubElement(root, "text", {**place, **look}).text = shape.text
-
-
-def _paint(image: UInt8Array, shape: Area | Line | Dot) -> None:
-    """Draw a shape into a picture."""
-    color = _rgb(shape.color)
-    if isinstance(shape, Area):
-        left, top = round(_SCALE * shape.x), round(_SCALE * shape.y)
-        right, bottom = round(_SCALE * (shape.x + shape.width)), round(_SCALE * (shape.y + shape.height))
-        image[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)] = color
-    elif isinstance(shape, Line):
-        width = max(1, round(_SCALE * shape.width))
-        ends = (_fixed(shape.x), _fixed(shape.y)), (_fixed(shape.to_x), _fixed(shape.to_y))
-        cv2.line(image, *ends, color, width, cv2.LINE_AA, _SHIFT)
-    else:
-        center = _fixed(shape.x), _fixed(shape.y)
-        cv2.circle(image, center, _fixed(shape.radius), color, cv2.FILLED, cv2.LINE_AA, _SHIFT)
-
-
-def _corner_of(word: Word) -> tuple[float, float]:
-    """Return the left upper corner of a word in the picture."""
-    width, height = text_size_px(word.text, size_px=_SCALE * word.size)
-    back = {"start": 0.0, "middle": 0.5, "end": 1.0}[word.anchor]
-    return _SCALE * word.x - back * width, _SCALE * word.y - 0.56 * height
 
 
 def _fixed(value: float) -> int:
