@@ -26,7 +26,7 @@ def test_tables_of_two_runs(l5kit, runs):
     assert "worse" in line
     assert "lower   │ 18" in done.stdout
     assert "note: not the same in all runs: others (idm, replay)" in done.stderr
-    assert "+ and -: better and worse than base by more than chance" in done.stderr
+    assert "better and worse: than base, by more than chance" in done.stderr
 
 
 def test_json_is_all_that_is_printed(l5kit, runs):

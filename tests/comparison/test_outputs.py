@@ -34,12 +34,12 @@ def comparison(tmp_path_factory):
 def test_the_table_of_the_score_says_what_is_more_than_chance(comparison):
     score, metrics = overview_tables(comparison)
     by_planner = {row[0]: dict(zip(score.columns, row, strict=True)) for row in score.rows}
-    assert by_planner["base"]["over base (95 %)"] == "reference"
+    assert by_planner["base"]["difference to base (95 %)"] == "reference"
     lower = by_planner["low_er"]
     assert (lower["verdict"], lower["won / lost"]) == ("worse", "0 / 10")
-    assert re.fullmatch(r"-0\.271 \(-0\.\d{3} to -0\.\d{3}\)", lower["over base (95 %)"])
+    assert re.fullmatch(r"-0\.271 \(-0\.\d{3} to -0\.\d{3}\)", lower["difference to base (95 %)"])
     assert by_planner["<b> & $x|y"]["verdict"] == "by chance"
-    assert metrics.rows[2] == ("Gap, m, less is better", "8.1", "5.4 +", "8.1")
+    assert metrics.rows[2] == ("Gap, m, less is better", "8.1", "5.4 better", "8.1")
     assert metrics.verdicts[2] == ("", "", "better", "")
 
 

@@ -96,4 +96,4 @@ def _print_comparison(comparison: "Comparison", out: Path | None, *, num_scenes:
     if differing.rows:
         print_texts(differing.title, differing.columns, differing.rows)
     if any(row.is_beyond_chance for row in comparison.rows):
-        remark(f"+ and -: better and worse than {comparison.reference} by more than chance")
+        remark(f"better and worse: than {comparison.reference}, by more than chance")

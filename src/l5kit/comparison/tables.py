@@ -15,7 +15,6 @@ from l5kit.evaluation.resampling import Estimate
 
 __all__ = ["TextTable", "as_csv", "as_latex", "as_markdown", "overview_tables", "scene_table"]
 
-_SIGNS: Final = {"better": " +", "worse": " -", "": ""}
 _MOST_COLUMNS: Final = 6
 """Planners beside each other in a table."""
 
@@ -146,7 +145,7 @@ def _score_table(comparison: Comparison) -> TextTable:
             cells += ["reference", "", "", ""]
         else:
             difference = _with_interval(row.paired.difference, lambda value: f"{value:+.{score.digits}f}")
-            won = f"{row.paired.num_better:,} / {row.paired.num_worse:,}"
+            won = "" if comparison.is_of_trainings else f"{row.paired.num_better:,} / {row.paired.num_worse:,}"
             verdict = "" if np.isnan(row.chance) else row.verdict or "by chance"
             chance = "-" if np.isnan(row.chance) else f"{row.chance:.3f}"
             cells += [difference, "< 0.001" if row.chance < 0.001 else chance, verdict, won]
@@ -154,7 +153,7 @@ def _score_table(comparison: Comparison) -> TextTable:
         verdicts.append(("",) * (len(cells) - 4) + (row.verdict,) * 3 + ("",))
     share = f"{100 * comparison.resampling.level:g} %"
     heads = ("planner", *(("seeds",) if has_seeds else ()), f"{_titled(score)} ({share})")
-    heads += (f"over {comparison.reference} ({share})", "p", "verdict", "won / lost")
+    heads += (f"difference to {comparison.reference} ({share})", "p", "verdict", "won / lost")
     num_scenes = comparison.table(score.name)[0].paired.num_scenes
     return TextTable(f"{score.label} {_over(comparison, num_scenes)}", heads, tuple(rows), tuple(verdicts))
 
@@ -173,7 +172,7 @@ def _table_of(
     rows, verdicts = [], []
     for name, of_line in lines:
         chosen = [row for row in of_line if row.planner in names]
-        rows.append((name, *(_number(row.paired.mean.value, row.metric) + _SIGNS[row.verdict] for row in chosen)))
+        rows.append((name, *(f"{_number(row.paired.mean.value, row.metric)} {row.verdict}".rstrip() for row in chosen)))
         verdicts.append(("", *(row.verdict for row in chosen)))
     return TextTable(title, (head, *names), tuple(rows), tuple(verdicts))
 
