@@ -299,6 +299,8 @@ def test_pictures_beside_each_other_have_half_of_the_height(
         if has_curves:
             plot = page.page.get_by_test_id("curve-speed")
             assert plot.locator(".plot-value").inner_text().count("/") == 1
+            at = plot.locator(".plot-now").evaluate("(mark) => new DOMMatrix(getComputedStyle(mark).transform).m41")
+            assert at > 0, "the mark is at the frame that is open"
             box = plot.locator(".u-over").bounding_box()
             page.page.mouse.click(box["x"] + box["width"] - 1, box["y"] + 20)
             last = "() => { const { frame } = window.l5kitViewer.state(); return frame > 5 && frame }"

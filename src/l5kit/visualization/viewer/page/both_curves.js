@@ -25,6 +25,8 @@ export class BothCurves {
     this.joined = null;
     /** @type {TimePlot[]} */
     this.plots = [];
+    /** @type {{time_s: number, start_time_ns: string} | null} */
+    this.shown = null;
     this.theme = followTheme(() => this.make());
   }
 
@@ -58,6 +60,7 @@ export class BothCurves {
     joined.curves.forEach(({ lines: [first, ...others] }, at) => {
       this.plots[at].setData(joined.time_s, first.values, { name: first.name, kind: first.kind, others });
     });
+    if (this.shown) this.showTime(this.shown);
   }
 
   /** @returns {HTMLElement} which line is whose */
@@ -76,7 +79,9 @@ export class BothCurves {
   }
 
   /** @param {{time_s: number, start_time_ns: string}} shown by the page that leads */
-  showTime({ time_s, start_time_ns }) {
+  showTime(shown) {
+    this.shown = shown; // a drive may come later
+    const { time_s, start_time_ns } = shown;
     const first = this.first();
     if (!first || !this.joined) return;
     const at = nearest(this.joined.time_s, time_s + shiftOf({ start_time_ns, time_s: first.time_s }, first));
