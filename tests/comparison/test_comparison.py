@@ -197,6 +197,35 @@ def test_a_damaged_run_is_refused(simulations):
         compare([base, other])
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("run.json", "{}", "KeyError: 'options'"),
+        ("run.json", "[]", "must hold a JSON object, got list"),
+        ("scores.json", '{"about_metrics": 3}', "about_metrics of scores.json cannot be read"),
+        ("scenes.csv", "a,b", "cannot be read|no scene in common"),
+    ],
+    ids=["facts are missing", "another kind of JSON", "no metrics", "another table"],
+)
+def test_files_that_l5kit_does_not_write_so_are_refused(simulations, file, content, message):
+    base, other = simulations(base=EVEN, other=EVEN)
+    (other / file).write_text(content)
+    with pytest.raises((CorruptedDataError, IncomparableError), match=message):
+        compare([base, other])
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["", "scene_index,ade_m,fde_m,miss\n0,far,1,0\n", "scene_index,ade_m,fde_m,miss\n0\n"],
+    ids=["no line", "no number", "a short line"],
+)
+def test_tables_of_samples_that_cannot_be_read_are_refused(tmp_path, table):
+    first, second = (write_evaluation(tmp_path / name, {0: [(1.0, 1.0)]}) for name in ("first", "second"))
+    (second / "samples.csv").write_text(table)
+    with pytest.raises(CorruptedDataError, match=r"samples\.csv, line \d: .*; evaluate again"):
+        compare([first, second])
+
+
 def test_means_of_evaluations_are_those_over_samples(tmp_path):
     """Scene 0 has three samples and scene 1 one: the mean of 1, 1, 1, 5 is 2; one end is not known."""
     first = write_evaluation(tmp_path / "first", {0: [(1.0, 3.0), (1.0, 1.0), (1.0, None)], 1: [(5.0, 9.0)]})

@@ -13,7 +13,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, JsonObject
 from l5kit.data.receipts import RECEIPT_FILE, find_loss
-from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
 from l5kit.evaluation.driving.metric import NUPLAN, MetricFacts
 from l5kit.evaluation.result_files import SAMPLES_TABLE, SCORES_FILE
 from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
@@ -123,12 +123,20 @@ def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
     loss = find_loss(path) if (path / RECEIPT_FILE).is_file() else None
     if loss is not None:
         raise CorruptedDataError(f"{what} is damaged: {loss}; run it again, or take another copy of it")
-    if is_simulation:
-        return _read_simulation(path)
-    if has_scores and (path / SAMPLES_TABLE).is_file():
-        return _read_evaluation(path)
-    if (path / _RESULT_FILE).is_file():
-        return _read_training(path)
+    try:
+        if is_simulation:
+            return _read_simulation(path)
+        if has_scores and (path / SAMPLES_TABLE).is_file():
+            return _read_evaluation(path)
+        if (path / _RESULT_FILE).is_file():
+            return _read_training(path)
+    except L5KitError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise CorruptedDataError(
+            f"{what} has files that l5kit does not write so ({type(error).__name__}: {error}); run it again, or take "
+            "another copy of it"
+        ) from error
     inside = sorted(each.parent.name for each in path.glob(f"*/{SCORES_FILE}"))
     hint = f"; it has runs in it, such as {inside[0]!r}: name those" if inside else ""
     raise InvalidArgumentError(
