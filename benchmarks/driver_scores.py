@@ -12,7 +12,7 @@ import numpy as np
 from training_scores import RESAMPLING, SceneSums, shown
 
 from l5kit._types import Float64Array, JsonObject
-from l5kit.evaluation.realism.resampling import Estimate, estimate_of
+from l5kit.evaluation.resampling import Estimate, estimate_of
 
 AGENTS = {"replay": "replayed", "idm": "`idm`"}
 """Who drives the others, and what the table calls them."""

@@ -15,7 +15,7 @@ import torch
 from l5kit._types import Config, Float64Array
 from l5kit.evaluation.batched_metrics import neg_multi_log_likelihood
 from l5kit.evaluation.metrics import MISS_THRESHOLD_M
-from l5kit.evaluation.realism.resampling import Estimate, Resampling, estimate_of
+from l5kit.evaluation.resampling import Estimate, Resampling, estimate_of
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop import OpenLoopOptions
 from l5kit.openloop.prediction import PredictedBatch, predicted_batches
@@ -52,9 +52,9 @@ class SceneSums:
 
     def means(self, name: str) -> Float64Array:
         """Return the mean over all scenes, and those of the draws, (1 + draws,)."""
-        weights = RESAMPLING.weights(len(self.sums[name]))
+        sums, counts = RESAMPLING.sums(np.stack([self.sums[name], self.counts[name]], axis=1)).T
         with np.errstate(invalid="ignore"):
-            return (weights @ self.sums[name]) / (weights @ self.counts[name])
+            return sums / counts
 
     def estimate(self, name: str) -> Estimate:
         """Return the mean over all scenes with its interval."""

@@ -23,6 +23,8 @@ COMMANDS = {
     "a page": ["view", "CITY", "--export", "scene.html"],
     "cache": ["cache", "CITY"],
     "simulate": ["simulate", "CITY", "--frames", "5", "--out", "driven"],
+    "another planner": ["simulate", "CITY", "--frames", "5", "--planner", "constant-velocity", "--out", "other"],
+    "compare": ["compare", "driven", "other", "--draws", "100", "--out", "compared"],
     "demo": ["demo", "--data", "CITY", "--out", "demo"],
 }
 """Commands that work; CITY stands for the path of the city."""

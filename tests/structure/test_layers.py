@@ -21,7 +21,18 @@ LINES = (
     ("prediction", "simulation"),
     ("cle", "workflows"),
     ("environment", "visualization"),
-    ("synthetic", "training", "reinforcement", "openloop", "closedloop", "readers", "artifacts", "engines", "bench"),
+    (
+        "synthetic",
+        "training",
+        "reinforcement",
+        "openloop",
+        "closedloop",
+        "readers",
+        "artifacts",
+        "engines",
+        "bench",
+        "comparison",
+    ),
     ("cli",),
 )
 LAZY_IMPORT = "from l5kit.workflows.trained_model import load_model"

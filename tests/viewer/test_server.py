@@ -529,7 +529,7 @@ def test_the_status_says_whether_kernels_are_being_compiled(held, monkeypatch):
         with event.trigger_event("numba:compile"):
             return draw(*arguments, **options)
 
-    monkeypatch.setattr(server._log.samples, "raster_png", compile_and_draw)
+    monkeypatch.setattr(server._logs[0].samples, "raster_png", compile_and_draw)
     wait_until(lambda: ask(server, "/api/status").json == {"compiling": False})
     with ThreadPoolExecutor(1) as pool:
         sample = pool.submit(ask, server, "/api/raster/0/1")

@@ -267,6 +267,48 @@ def test_a_dataset_has_nothing_of_a_simulation(browser, city_files):
 
 
 @pytest.mark.long  # two pages at once wait long for each other on a busy machine
+@pytest.mark.parametrize(
+    ("width", "height", "is_upright", "has_curves"),
+    [
+        pytest.param(1400, 900, False, True, id="a window"),
+        pytest.param(800, 900, True, True, id="half a screen"),
+        pytest.param(844, 390, False, False, id="a phone held sideways"),
+        pytest.param(390, 844, True, True, id="a phone"),
+    ],
+)
+def test_pictures_beside_each_other_have_half_of_the_height(
+    browser, driven_view, width, height, is_upright, has_curves
+):
+    """Maps come first: curves are those of both in one plot each, and panels are where there is room."""
+    with (
+        ViewerServer(driven_view, beside=driven_view) as server,
+        viewer_page(browser, width=width, height=height) as page,
+    ):
+        page.page.goto(f"{server.url}#scene=0&frame=5")
+        sides = [page.page.frame(f"l5kit-{side}") for side in ("left", "right")]
+        for side in sides:
+            side.wait_for_function("() => window.l5kitViewer?.birdseye?.stats.drawn > 0")
+        heights = [side.evaluate("() => document.getElementById('birdseye').clientHeight") for side in sides]
+        assert (sum(heights) if is_upright else min(heights)) >= height / 2
+        for side in sides:
+            side.locator("#panel").wait_for(state="attached")
+            assert not side.locator("#sample-panel").is_visible()
+            assert side.locator("#scene-score").is_visible() != side.locator("#drive-panel").is_visible()
+        curves = page.page.locator("#both-curves")
+        assert curves.is_visible() == has_curves
+        if has_curves:
+            plot = page.page.get_by_test_id("curve-speed")
+            assert plot.locator(".plot-value").inner_text().count("/") == 1
+            at = plot.locator(".plot-now").evaluate("(mark) => new DOMMatrix(getComputedStyle(mark).transform).m41")
+            assert at > 0, "the mark is at the frame that is open"
+            box = plot.locator(".u-over").bounding_box()
+            page.page.mouse.click(box["x"] + box["width"] - 1, box["y"] + 20)
+            last = "() => { const { frame } = window.l5kitViewer.state(); return frame > 5 && frame }"
+            frames = [side.wait_for_function(last).json_value() for side in sides]
+            assert frames[0] == frames[1]
+
+
+@pytest.mark.long  # two pages at once wait long for each other on a busy machine
 def test_a_log_beside_its_simulation_shows_the_same_scenes(browser, city_files, city_log, driven_view):
     """The simulation has scenes 0 and 2 of the log as 0 and 1, and scene 1, which failed, as 2, from frame 5 on."""
     state = "([scene, frame]) => (({ scene: s, frame: f }) => s === scene && f === frame)(window.l5kitViewer.state())"

@@ -9,7 +9,7 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.log_facts import LogFacts
 from l5kit.dataset import EgoDataset
 from l5kit.errors import InvalidArgumentError
-from l5kit.visualization.demo_page import PageFigure, PageTable, write_page
+from l5kit.visualization.report_page import PageFigure, PageTable, write_page
 from l5kit.visualization.eventful import eventful_indices
 from l5kit.visualization.facts import map_counts, summary_facts
 from l5kit.visualization.png import write_png

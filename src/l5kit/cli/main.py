@@ -266,6 +266,16 @@ _COMMANDS: Final = (
         ),
     ),
     _Command(
+        "compare",
+        "l5kit.cli.compare:compare",
+        _TRAIN,
+        (
+            "l5kit compare driven/rules driven/idm",
+            "l5kit compare rules=driven/rules mine=driven/seed0,driven/seed1 --reference rules --tags --out comparison",
+            "l5kit view comparison",
+        ),
+    ),
+    _Command(
         "config",
         "l5kit.cli.config:config",
         _TRAIN,

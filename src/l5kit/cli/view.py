@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from l5kit.simulation.folder.simulation_folder import find_scene_files
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
 
 if TYPE_CHECKING:
+    from l5kit.visualization.viewer.overview import Overview
     from l5kit.visualization.viewer.server import ViewerServer
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
@@ -57,10 +59,15 @@ def view(
 ) -> None:
     """Look at the scenes of a dataset or of a simulation in the browser, or write one of them as a file to pass on.
 
-    Of a simulation, the folder that l5kit simulate has written, each scene is shown next to its log.
+    Of a simulation, the folder that l5kit simulate has written, each scene is shown next to its log. Of a comparison,
+    the folder of l5kit compare, all planners and scenes are listed, and a click plays two of them side by side.
     """
     if log_name is not None:
         path = find_dataset(path, name=log_name)
+    is_comparison = (path / "comparison.json").is_file()
+    if is_comparison:
+        options = {"--scene": scene, "--export": export, "--beside": beside, "--predictions": predictions}
+        _refuse_options(path, options | {"--map": map_path, "--meta": meta, "--aerial": aerial})
     if export is not None and beside is not None:
         raise InvalidArgumentError(
             "--export writes one scene of one dataset, and does not go with --beside; export a file of each, or render "
@@ -78,11 +85,27 @@ def view(
         except OSError as error:
             raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error
     try:
-        log = _open(path, map_path, meta, aerial, predictions)
+        log = _open_overview(path) if is_comparison else _open(path, map_path, meta, aerial, predictions)
         other = None if beside is None else _open(beside, None, None, None, None)
         _serve(log, other, scene=scene, port=port, address=address, browser=browser)
     except KeyboardInterrupt:  # its only end, so no failure whenever it comes
         remark("ended")
+
+
+def _refuse_options(path: Path, options: Mapping[str, object]) -> None:
+    """Refuse options of datasets for a comparison."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InvalidArgumentError(
+            f"{path} is a comparison, which lists planners and scenes: leave out {', '.join(given)}, or view one "
+            "of its simulations"
+        )
+
+
+def _open_overview(path: Path) -> "Overview":
+    from l5kit.comparison.overview import open_overview
+
+    return open_overview(path)
 
 
 def _open(
@@ -111,7 +134,7 @@ def _export(log: "ViewedLog", scene: int, out: Path) -> None:
 
 
 def _serve(
-    log: "ViewedLog",
+    log: "ViewedLog | Overview",
     beside: "ViewedLog | None",
     *,
     scene: int | None,
@@ -120,7 +143,9 @@ def _serve(
     browser: bool,
 ) -> None:
     """Answer until the keyboard interrupts."""
-    if scene is not None:
+    from l5kit.visualization.viewer.viewed_log import ViewedLog
+
+    if scene is not None and isinstance(log, ViewedLog):
         log.require_scene(scene)
     with _start(log, beside, address=address, port=port) as server:
         url = server.url if scene is None else f"{server.url}#scene={scene}"
@@ -134,7 +159,9 @@ def _serve(
         server.wait()
 
 
-def _start(log: "ViewedLog", beside: "ViewedLog | None", *, address: str, port: int | None) -> "ViewerServer":
+def _start(
+    log: "ViewedLog | Overview", beside: "ViewedLog | None", *, address: str, port: int | None
+) -> "ViewerServer":
     """Return a server on the given port, or else on the usual one or a free one."""
     server_class = _server_class()
     if port is not None:
@@ -146,7 +173,12 @@ def _start(log: "ViewedLog", beside: "ViewedLog | None", *, address: str, port: 
 
 
 def _listening(
-    server_class: "type[ViewerServer]", log: "ViewedLog", beside: "ViewedLog | None", *, address: str, port: int
+    server_class: "type[ViewerServer]",
+    log: "ViewedLog | Overview",
+    beside: "ViewedLog | None",
+    *,
+    address: str,
+    port: int,
 ) -> "ViewerServer":
     try:
         server: ViewerServer = server_class(log, beside=beside, address=address, port=port)

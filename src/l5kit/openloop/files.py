@@ -19,6 +19,7 @@ from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, write_receipt
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.result_files import SAMPLES_TABLE, SCORES_FILE, SCORES_TABLE
 from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.result import OpenLoopResult
@@ -30,11 +31,8 @@ __all__ = ["PREDICTIONS_FILE", "prepare_folder", "require_folder", "scores_of", 
 PREDICTIONS_FILE: Final = "predictions.csv"
 """Predictions of a test set, as in the competition."""
 
-_SCORES_FILE: Final = "scores.json"
-_SCORES_TABLE: Final = "scores.csv"
-_SAMPLES_TABLE: Final = "samples.csv"
 _WORST_FOLDER: Final = "worst"
-_FINISHED: Final = (_SCORES_FILE, _SCORES_TABLE, _SAMPLES_TABLE, PREDICTIONS_FILE, _WORST_FOLDER)
+_FINISHED: Final = (SCORES_FILE, SCORES_TABLE, SAMPLES_TABLE, PREDICTIONS_FILE, _WORST_FOLDER)
 
 _ROWS_AT_ONCE: Final = 10_000
 
@@ -49,7 +47,7 @@ def _is_marked(folder: Path) -> bool:
     receipt = folder / RECEIPT_FILE
     if receipt.is_file():
         return holds_keys(receipt, {"command"}, command=_COMMAND)
-    return holds_keys(folder / _SCORES_FILE, {"checkpoint", "workflow", "num_samples", "scores"})
+    return holds_keys(folder / SCORES_FILE, {"checkpoint", "workflow", "num_samples", "scores"})
 
 
 _COMMAND: Final = "evaluate"
@@ -81,7 +79,7 @@ def prepare_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     clear_leftovers_in(folder)
     write_receipt(folder, RECEIPT_FILE, _RECEIPT, of=())
-    for name in (_SCORES_FILE, _SCORES_TABLE, _SAMPLES_TABLE, PREDICTIONS_FILE):
+    for name in (SCORES_FILE, SCORES_TABLE, SAMPLES_TABLE, PREDICTIONS_FILE):
         (folder / name).unlink(missing_ok=True)
     for picture in (folder / _WORST_FOLDER).glob("[0-9]*_scene*_frame*_*.png"):
         picture.unlink()
@@ -97,12 +95,12 @@ def write_pictures(folder: Path, pictures: Iterable[tuple[str, UInt8Array]]) -> 
 
 def write_scores(folder: Path, result: OpenLoopResult) -> None:
     """Write the tables, the scores as JSON, and at last of all of them the receipt."""
-    _write_table(folder / _SAMPLES_TABLE, _SAMPLE_COLUMNS, _sample_rows(result.rows))
+    _write_table(folder / SAMPLES_TABLE, _SAMPLE_COLUMNS, _sample_rows(result.rows))
     scores = scores_of(result)
     rows = [_flat(row) for row in scores["scores"]]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    _write_table(folder / _SCORES_TABLE, columns, ([row.get(name, "") for name in columns] for row in rows))
-    with replaced_when_complete(folder / _SCORES_FILE, argument="folder") as temporary:
+    _write_table(folder / SCORES_TABLE, columns, ([row.get(name, "") for name in columns] for row in rows))
+    with replaced_when_complete(folder / SCORES_FILE, argument="folder") as temporary:
         temporary.write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     write_receipt(folder, RECEIPT_FILE, _RECEIPT, of=_FINISHED)
 

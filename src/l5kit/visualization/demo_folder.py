@@ -10,9 +10,9 @@ from l5kit._types import UInt32Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import without_secrets
-from l5kit.visualization.demo_page import PageFigure, PageTable, write_page
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
+from l5kit.visualization.report_page import PageFigure, PageTable, write_page
 from l5kit.visualization.sample_config import available_map_kinds
 from l5kit.visualization.showcase import draw_contact_sheet, draw_film
 from l5kit.visualization.tour import SamplingSpeed

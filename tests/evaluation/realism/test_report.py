@@ -13,7 +13,7 @@ from l5kit.data.map.opened import open_map
 from l5kit.data.scene_arrays import read_scene_arrays
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.realism import EVENTS, FEATURES, Resampling, compare_counts, compare_traffic, count_traffic
-from l5kit.evaluation.realism.resampling import Estimate
+from l5kit.evaluation.resampling import Estimate
 from l5kit.lanes.driving_map import build_driving_map
 from support.cities import small_city
 from support.realism import scene_of_cars, standing, straight_car

@@ -24,6 +24,8 @@ function page(leads) {
     shown: () => sight.now,
     show: (what) => did.push(what),
     lead: () => did.push("lead"),
+    drive: () => null,
+    seek: (time_s) => did.push(`seek ${time_s}`),
   };
   return { sight, sent, did, twin: new Twin(leads, ({ turn: _, ...message }) => sent.push(message), sight) };
 }
@@ -37,6 +39,14 @@ test("who leads tells what has changed, once", () => {
   sight.now = shown(2);
   twin.tell();
   assert.deepEqual(sent, [{ shown: shown(1) }, { shown: shown(2) }]);
+});
+
+test("who is asked for another time leads from then on", () => {
+  const { twin, sight, sent, did } = page(false);
+  twin.hear({ seek: 2.5 });
+  sight.now = shown(2.5);
+  twin.tell();
+  assert.deepEqual([sent, did], [[{ shown: shown(2.5) }], ["lead", "seek 2.5"]]);
 });
 
 test("who does not lead tells nothing and shows what it hears", () => {
@@ -70,7 +80,7 @@ describe("once a scene is open", () => {
   test("who has heard nothing asks, and is told though it was told before", () => {
     const { twin, sent } = page(false);
     twin.opened();
-    assert.deepEqual(sent, [{ asks: true }]);
+    assert.deepEqual(sent, [{ drive: null }, { asks: true }]);
     const leader = page(true);
     leader.sight.now = shown(1);
     leader.twin.tell();

@@ -9,10 +9,10 @@ from l5kit.evaluation.realism.report import (
     compare_counts,
     compare_traffic,
 )
-from l5kit.evaluation.realism.resampling import Estimate, Resampling
 from l5kit.evaluation.realism.road_edges import RoadEdges, find_road_edges
 from l5kit.evaluation.realism.traffic_counts import EVENTS, TrafficCounts, count_traffic, count_values
 from l5kit.evaluation.realism.traffic_values import TrafficValues, measure_traffic
+from l5kit.evaluation.resampling import Estimate, Resampling
 
 __all__ = [
     "EVENTS",

@@ -13,9 +13,9 @@ from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.evaluation.realism.distances import jensen_shannon_distance, wasserstein_distance
 from l5kit.evaluation.realism.features import CELLS_PER_BIN, FEATURES, Feature
-from l5kit.evaluation.realism.resampling import Estimate, Resampling, estimate_of
 from l5kit.evaluation.realism.road_edges import RoadEdges, find_road_edges
 from l5kit.evaluation.realism.traffic_counts import EVENTS, TrafficCounts, count_traffic
+from l5kit.evaluation.resampling import Estimate, Resampling, estimate_of
 from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = ["FeatureDistance", "RateComparison", "RealismReport", "compare_counts", "compare_traffic"]

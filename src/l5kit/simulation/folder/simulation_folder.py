@@ -26,7 +26,7 @@ from l5kit.simulation.folder.file_names import (
 )
 from l5kit.simulation.folder.frame_table import FrameTable
 
-__all__ = ["ScenePlans", "SceneResult", "SimulationFolder", "find_scene_files", "find_simulation_folder"]
+__all__ = ["ScenePlans", "SceneResult", "SimulationFolder", "find_scene_files", "find_simulation_folder", "read_object"]
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class SimulationFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.scores = _read_object(path / SCORES_FILE)
-        self.run = _read_object(path / RUN_FILE)
+        self.scores = read_object(path / SCORES_FILE)
+        self.run = read_object(path / RUN_FILE)
         self.metrics = read_facts(self.scores)
         self.frames = FrameTable(path / FRAMES_TABLE)
 
@@ -273,7 +273,12 @@ def _if_there(path: Path | None) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def _read_object(path: Path) -> JsonObject:
+def read_object(path: Path) -> JsonObject:
+    """Return the object of JSON in a file of results.
+
+    Raises:
+        CorruptedDataError: It cannot be read, or holds something else.
+    """
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

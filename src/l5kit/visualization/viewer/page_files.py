@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 from typing import Final
 
-__all__ = ["PageFile", "compose_page", "compose_two_pages", "page_files"]
+__all__ = ["PageFile", "compose_overview", "compose_page", "compose_two_pages", "page_files"]
 
 _MEDIA_TYPE: Final = "text/javascript; charset=utf-8"
 _LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js"}
@@ -17,6 +17,7 @@ _LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js
 _STYLES: Final = ("vendor/uPlot.min.css", "page.css")
 _TEMPLATE: Final = "page.html"
 _TWO_PAGES: Final = "beside.html"
+_OVERVIEW: Final = "overview.html"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ def page_files() -> tuple[PageFile, ...]:
         PageFile(place.rpartition("/")[2], specifier, (folder / place).read_bytes())
         for specifier, place in places.items()
     )
+
+
+def compose_overview(*, title: str, script_folder: str, nonce: str) -> str:
+    """Return the page of several planners, which asks for ``api/overview``, as HTML; see :func:`compose_page`."""
+    return _compose(_OVERVIEW, title=title, script_folder=script_folder, nonce=nonce, content="")
 
 
 def compose_two_pages(*, title: str, script_folder: str, nonce: str) -> str:

@@ -6,7 +6,7 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -21,7 +21,8 @@ from l5kit._compiling import CompilationWatch
 from l5kit.errors import L5KitError, SampleError
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES, is_loopback_host
 from l5kit.visualization.viewer.aerial_tiles import AerialTiles
-from l5kit.visualization.viewer.page_files import compose_page, compose_two_pages, page_files
+from l5kit.visualization.viewer.overview import Overview
+from l5kit.visualization.viewer.page_files import compose_overview, compose_page, compose_two_pages, page_files
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from l5kit.visualization.viewer.worker_threads import WorkerThreads
 
@@ -48,7 +49,7 @@ class ViewerServer:
     of a minute, so that data never waits for them. What nobody waits for any more is left out.
 
     Args:
-        log: The dataset.
+        log: The dataset; or several simulations of the same scenes, of which each two can be shown beside each other.
         beside: Another dataset, which is shown beside the first one.
         address: Network address to listen on; by default only this machine reaches it.
         port: Port to listen on; 0 takes a free one.
@@ -61,7 +62,7 @@ class ViewerServer:
     """
 
     def __init__(
-        self, log: ViewedLog, *, beside: ViewedLog | None = None, address: str = LOOPBACK, port: int = 0
+        self, log: ViewedLog | Overview, *, beside: ViewedLog | None = None, address: str = LOOPBACK, port: int = 0
     ) -> None:
         self._address = address
         self._sockets = bind_sockets(port, address, family=socket.AF_UNSPEC if ":" in address else socket.AF_INET)
@@ -70,24 +71,26 @@ class ViewerServer:
         self._watch.start()
         self._data_threads = WorkerThreads(_NUM_DATA_THREADS, name="l5kit view data")
         # numba compiles one kernel at a time: what data needs comes before what samples need
-        preparing = self._data_threads.submit(log.prepare_reading)
-        self._logs = [log] if beside is None else [log, beside]
-        for each in self._logs:
+        overview = log if isinstance(log, Overview) else None
+        shown = [log] if not isinstance(log, Overview) else log.logs
+        self._logs: list[ViewedLog] = [*shown, *([] if beside is None else [beside])]
+        preparing = self._data_threads.submit(self._logs[0].prepare_reading)
+        for each in self._logs[:2]:
             self._data_threads.submit(each.read_ahead)
         self._sample_threads = WorkerThreads(1, name="l5kit view samples", after=preparing)
         self._tag_threads = WorkerThreads(1, name="l5kit view tags", after=preparing)
-        self._log = log
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         service = _Service(
-            log=log,
+            log=self._logs[0],
             data_threads=self._data_threads,
             sample_threads=self._sample_threads,
             tag_threads=self._tag_threads,
             watch=self._watch,
             is_private=address in LOOPBACK_NAMES,
         )
-        self._application = _make_application(service, None if beside is None else replace(service, log=beside))
+        services = [replace(service, log=each) for each in self._logs]
+        self._application = _make_application(services, overview)
         self._thread = threading.Thread(target=self._run, name="l5kit view", daemon=True)
         self._thread.start()
 
@@ -160,18 +163,29 @@ class _Service:
     is_private: bool
 
 
-def _make_application(service: _Service, beside: _Service | None) -> Application:
-    sides = [("", service)] if beside is None else [("/left", service), ("/right", beside)]
+def _make_application(services: Sequence[_Service], overview: Overview | None) -> Application:
+    """Return what answers: for one dataset, for two beside each other, or for those of an overview."""
+    if overview is not None:
+        places = [f"/planner-{number}" for number in range(len(services))]
+    else:
+        places = [""] if len(services) == 1 else ["/left", "/right"]
+    sides = list(zip(places, services, strict=True))
+    service, names = services[0], [each.log.facts()["name"] for each in services]
     routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
         (prefix + pattern, handler, {"service": side})
         for prefix, side in sides
         for pattern, handler in _routes_of_log()
     ]
-    if beside is None:
+    if len(services) == 1:
         routes.append((r"/", _PageHandler, {"service": service}))
     else:
-        routes.append((r"/", _TwoPagesHandler, {"service": service, "beside": beside.log}))
+        title = f"{' beside '.join(names)} - l5kit" if overview is None else "Planners compared - l5kit"
+        of_two = r"/" if overview is None else r"/beside"
+        routes.append((of_two, _TwoPagesHandler, {"service": service, "title": title}))
         routes += [(rf"{prefix}/", _FramedPageHandler, {"service": side}) for prefix, side in sides]
+    if overview is not None:
+        routes.append((r"/", _OverviewPageHandler, {"service": service}))
+        routes.append((r"/api/overview", _OverviewHandler, {"service": service, "overview": overview}))
     return Application(
         [*routes, (r"/page/([A-Za-z0-9_.]+)", _ScriptHandler, {"service": service})],
         default_handler_class=_NothingHandler,
@@ -300,13 +314,28 @@ class _FramedPageHandler(_PageHandler):
 
 
 class _TwoPagesHandler(_PageHandler):
-    def initialize(self, service: _Service, beside: ViewedLog | None = None) -> None:
+    def initialize(self, service: _Service, title: str = "") -> None:
         super().initialize(service)
-        self.beside = beside
+        self.title = title
 
     def get(self) -> None:
-        names = [log.facts()["name"] for log in (self.log, self.beside) if log is not None]
-        self.send_page(f"{' beside '.join(names)} - l5kit", compose_two_pages)
+        self.send_page(self.title, compose_two_pages)
+
+
+class _OverviewPageHandler(_PageHandler):
+    def get(self) -> None:
+        self.send_page("Planners compared - l5kit", compose_overview)
+
+
+class _OverviewHandler(_Handler):
+    def initialize(self, service: _Service, overview: Overview | None = None) -> None:
+        super().initialize(service)
+        self.overview = overview
+
+    async def get(self) -> None:
+        if self.overview is None:
+            raise HTTPError(404, reason="There is no overview")
+        await self.answer_json(self.overview.as_json)
 
 
 class _ScriptHandler(_Handler):

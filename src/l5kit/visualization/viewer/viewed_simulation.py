@@ -3,7 +3,6 @@
 import contextlib
 import re
 from collections import Counter
-from pathlib import Path
 
 from l5kit._types import JsonObject
 from l5kit.data.dataset_files import DatasetFiles
@@ -25,14 +24,16 @@ class ViewedSimulation(ViewedLog):
     Args:
         folder: The folder.
         files: Its dataset and what belongs to it, by default what :meth:`SimulationFolder.files` finds.
+        name: What the page calls it; the name of the folder by default.
 
     Raises:
         CorruptedDataError: Its tables cannot be read, or do not fit the dataset.
         DatasetFormatError: The dataset cannot be opened; or another error of :meth:`ChunkedDataset.open`.
     """
 
-    def __init__(self, folder: SimulationFolder, files: DatasetFiles | None = None) -> None:
+    def __init__(self, folder: SimulationFolder, files: DatasetFiles | None = None, *, name: str | None = None) -> None:
         super().__init__(files or folder.files())
+        self._name = folder.path.resolve().name if name is None else name
         self._folder = folder
         self._drives = DriveReader(folder)
         self._num_driven = sum(result.position is not None for result in folder.scenes)
@@ -57,7 +58,7 @@ class ViewedSimulation(ViewedLog):
         run |= {name: re.split(r"[/\\]", text.rstrip("/\\"))[-1] for name, text in named.items()}
         run["num_scored"] = scores.get("scenes")
         run["num_failed"] = self.num_scenes - self._num_driven
-        return super().facts() | {"name": Path(self._folder.path).resolve().name, "run": run}
+        return super().facts() | {"name": self._name, "run": run}
 
     def scene_row(self, scene_index: int) -> Columns:
         """Return the table with one scene alone; see :meth:`scene`."""

@@ -75,8 +75,9 @@ export class DriveCurves {
     if (!this.curves.length) this.make(drive.facts.curves);
     this.showChosen();
     this.curves.forEach((curve, at) => {
-      const companion = curve.key === "speed" ? drive.curve("log_speed") : null;
-      this.plots[at].setData(time_s, drive.curve(curve.key), { companion, marks: this.marksOf(curve, drive, time_s) });
+      /** @type {import("l5kit/plots").OtherLine[]} */
+      const others = curve.key === "speed" ? [{ name: "log", kind: "log", values: drive.curve("log_speed") }] : [];
+      this.plots[at].setData(time_s, drive.curve(curve.key), { others, marks: this.marksOf(curve, drive, time_s) });
     });
   }
 

@@ -13,6 +13,7 @@ export class DrivePanel {
   constructor(onPlay) {
     this.onPlay = onPlay;
     this.section = byId("drive-panel");
+    this.score = byId("scene-score"); // for where there is no room for the panel
     this.title = make("h2", { "data-testid": "drive-score" });
     this.about = make("p", { class: "hint" });
     this.metrics = make("tbody");
@@ -31,6 +32,7 @@ export class DrivePanel {
    */
   setDrive(drive, time_s) {
     this.section.hidden = drive === null;
+    setText(this.score, drive ? `score ${quantity(drive.facts.score, 2)}` : "");
     if (!drive) return;
     const { facts, failures } = drive;
     setText(

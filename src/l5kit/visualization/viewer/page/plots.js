@@ -10,11 +10,20 @@ import uPlot from "uplot";
 
 const HEIGHT_PX = 92; // as .plot-body in page.css
 const INK = {
-  light: { axis: "#55606e", grid: "#dfe3e8", line: "#1f5fa8" },
-  dark: { axis: "#a3adb9", grid: "#2d353f", line: "#7db4f0" },
+  light: { axis: "#55606e", grid: "#dfe3e8", line: "#1f5fa8", second: "#c4501b" },
+  dark: { axis: "#a3adb9", grid: "#2d353f", line: "#7db4f0", second: "#ffa37a" },
 };
 
-/** One line over time, in its own element. */
+/** @typedef {"first" | "second" | "log"} LineKind the one of the page, that of a page beside it, or that of the log, dashed */
+/** @typedef {{name: string, kind: LineKind, values: (number | null)[]}} OtherLine values (F,), null where there is none */
+
+/** @param {LineKind} kind @param {Theme} theme @returns {string} the colour of a line */
+export function lineColor(kind, theme) {
+  const ink = INK[theme];
+  return { first: ink.line, second: ink.second, log: ink.axis }[kind];
+}
+
+/** A line over time, or several, in its own element. */
 export class TimePlot {
   /**
    * @param {object} options
@@ -45,8 +54,11 @@ export class TimePlot {
     this.time_s = [];
     /** @type {(number | null)[]} */
     this.values = [];
-    /** @type {(number | null)[] | null} */
-    this.companion = null;
+    this.name = "";
+    /** @type {LineKind} */
+    this.kind = "first";
+    /** @type {OtherLine[]} */
+    this.others = [];
     /** @type {Mark[]} */
     this.marks = [];
     this.frame = 0;
@@ -57,12 +69,15 @@ export class TimePlot {
    * Show another line.
    * @param {ArrayLike<number>} time_s (F,)
    * @param {(number | null)[]} values (F,) null where there is none
-   * @param {{companion?: (number | null)[] | null, marks?: Mark[]}} [more] companion: the line of the log, dashed, (F,)
+   * @param {{name?: string, kind?: LineKind, others?: OtherLine[], marks?: Mark[]}} [more] name: of the line, where
+   *   there are others
    */
-  setData(time_s, values, { companion = null, marks = [] } = {}) {
+  setData(time_s, values, { name = "", kind = "first", others = [], marks = [] } = {}) {
     this.time_s = time_s;
     this.values = values;
-    this.companion = companion;
+    this.name = name;
+    this.kind = kind;
+    this.others = others;
     this.marks = marks;
     this.rebuild();
   }
@@ -99,8 +114,7 @@ export class TimePlot {
 
   /** @returns {uPlot.AlignedData} */
   columns() {
-    const time_s = Array.from(this.time_s);
-    return this.companion ? [time_s, this.values, this.companion] : [time_s, this.values];
+    return [Array.from(this.time_s), this.values, ...this.others.map(({ values }) => values)];
   }
 
   /** @param {Mark} mark @returns {HTMLElement} for the pointer; the keyboard has the marks under the slider */
@@ -152,18 +166,16 @@ export class TimePlot {
         },
         { ...axis, size: 42, gap: 4, space: 24 },
       ],
-      series: [
-        {},
-        { stroke: ink.line, width: 1.5, points: { show: false }, spanGaps: false },
-        ...this.companionSeries(ink.axis),
-      ],
+      series: [{}, this.series(this.kind), ...this.others.map(({ kind }) => this.series(kind))],
       hooks: { setCursor: [() => this.showValue()], draw: [() => this.markNow()] },
     };
   }
 
-  /** @param {string} stroke @returns {uPlot.Series[]} */
-  companionSeries(stroke) {
-    return this.companion ? [{ stroke, width: 1.25, dash: [5, 4], points: { show: false }, spanGaps: false }] : [];
+  /** @param {LineKind} kind @returns {uPlot.Series} */
+  series(kind) {
+    const stroke = lineColor(kind, this.options.theme());
+    const style = kind === "log" ? { width: 1.25, dash: [5, 4] } : { width: 1.5 };
+    return { stroke, ...style, points: { show: false }, spanGaps: false };
   }
 
   /** @param {number} frame move the mark there */
@@ -184,10 +196,13 @@ export class TimePlot {
     const { idx, left = -1 } = this.plot?.cursor ?? {};
     const hovers = typeof idx === "number" && left >= 0;
     const frame = hovers ? idx : this.frame;
-    const value = this.values[frame];
     const time = hovers ? `${quantity(this.time_s[frame], 1)} s: ` : "";
-    const other = this.companion ? `, log ${quantity(this.companion[frame], this.options.digits)}` : "";
-    setText(this.value, `${time}${quantity(value, this.options.digits)}${other}`);
+    const shown = (/** @type {(number | null)[]} */ values) => quantity(values[frame], this.options.digits);
+    // two drives are told apart by their colours, and by their order
+    const others = this.others.map(({ kind, values }) =>
+      kind === "log" ? `, log ${shown(values)}` : ` / ${shown(values)}`,
+    );
+    setText(this.value, `${time}${shown(this.values)}${others.join("")}`);
   }
 
   fitWidth() {

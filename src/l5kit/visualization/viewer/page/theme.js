@@ -21,11 +21,33 @@ export function createTheme(onChange) {
   };
   document.documentElement.dataset.theme = theme();
   system.addEventListener("change", apply);
+  addEventListener("storage", () => {
+    chosen = stored(); // of another page, such as the one beside
+    apply();
+  });
   byId("theme").addEventListener("click", () => {
     chosen = theme() === "dark" ? "light" : "dark";
     store(chosen);
     apply();
   });
+  return theme;
+}
+
+/**
+ * Be as the pages in frames are, whose buttons change the theme.
+ * @param {(theme: Theme) => void} onChange
+ * @returns {() => Theme} the theme now
+ */
+export function followTheme(onChange) {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const theme = () => stored() ?? (system.matches ? "dark" : "light");
+  const apply = () => {
+    document.documentElement.dataset.theme = theme();
+    onChange(theme());
+  };
+  document.documentElement.dataset.theme = theme();
+  system.addEventListener("change", apply);
+  addEventListener("storage", apply);
   return theme;
 }
 

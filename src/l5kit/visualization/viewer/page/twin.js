@@ -16,18 +16,23 @@
  * @property {number} y
  */
 /** @typedef {{shown: Shown, turn?: number} | {asks: true}} Message turn: how often the lead has changed */
+/** @typedef {import("l5kit/joined_curves").ToldDrive} ToldDrive */
+/** @typedef {{drive: ToldDrive | null}} DriveMessage to the page around, which has the curves of both */
+/** @typedef {{seek: number}} SeekMessage of the page around: seconds since the first frame */
 /**
  * @typedef {object} Sight how a page shows something
  * @property {() => Shown | null} shown null while nothing is
  * @property {(shown: Shown) => void} show
  * @property {() => void} lead its clock runs again
+ * @property {() => ToldDrive | null} drive of the scene that is open
+ * @property {(time_s: number) => void} seek
  */
 
 /** One of the two pages. */
 export class Twin {
   /**
    * @param {boolean} leads whether it leads until somebody acts in the other one
-   * @param {(message: Message) => void} send to the other page
+   * @param {(message: Message | DriveMessage) => void} send to the page around, and through it to the other one
    * @param {Sight} sight
    */
   constructor(leads, send, sight) {
@@ -60,14 +65,18 @@ export class Twin {
 
   /** A scene has been opened. */
   opened() {
+    this.send({ drive: this.sight.drive() });
     if (this.leads) this.tell();
     else if (this.heard) this.sight.show(this.heard);
     else this.send({ asks: true });
   }
 
-  /** @param {Message} message of the other page */
+  /** @param {Message | SeekMessage} message of the other page, or of the one around */
   hear(message) {
-    if ("asks" in message) {
+    if ("seek" in message) {
+      this.act();
+      this.sight.seek(message.seek);
+    } else if ("asks" in message) {
       this.told = "";
       this.tell();
     } else if ("shown" in message && (message.turn ?? this.turn) >= this.turn) {
@@ -111,7 +120,7 @@ export function timeInScene(shown, start_time_ns, duration_s) {
  */
 export function joinTwin(viewer) {
   if (window.parent === window || !["l5kit-left", "l5kit-right"].includes(window.name)) return null;
-  const send = (/** @type {Message} */ message) => window.parent.postMessage(message, location.origin);
+  const send = (/** @type {Message | DriveMessage} */ message) => window.parent.postMessage(message, location.origin);
   const twin = new Twin(window.name === "l5kit-left", send, new ViewerSight(viewer));
   addEventListener("message", ({ source, origin, data }) => {
     if (source === window.parent && origin === location.origin) twin.hear(data);
@@ -188,5 +197,37 @@ class ViewerSight {
 
   lead() {
     this.viewer.playback.lead();
+  }
+
+  /** @returns {ToldDrive | null} */
+  drive() {
+    const { scene, model, opened, playback, panels } = this.viewer;
+    const drive = panels.drive.model;
+    if (scene === null || !model || !drive) return null;
+    const { curves } = drive.facts;
+    const keys = [...curves.map(({ key }) => key), "log_speed"];
+    return {
+      name: opened?.dataset.name ?? "",
+      source: this.sourceOf(scene),
+      start_time_ns: model.facts.start_time_ns,
+      time_s: Array.from(playback.time_s),
+      curves: curves.map(({ key, name, chip, unit, digits, axis }) => ({
+        key,
+        name,
+        chip,
+        unit,
+        digits,
+        axis,
+        kinds: [],
+      })),
+      values: Object.fromEntries(keys.map((key) => [key, drive.curve(key)])),
+    };
+  }
+
+  /** @param {number} time_s */
+  seek(time_s) {
+    const { playback } = this.viewer;
+    const frame = playback.time_s.findLastIndex((/** @type {number} */ each) => each <= time_s + 1e-3);
+    playback.seek(Math.max(frame, 0));
   }
 }

@@ -1,4 +1,4 @@
-"""The page that shows a dataset in numbers and pictures, in one file that needs no other."""
+"""A page of numbers, pictures and tables in one file that needs no other: of a dataset, or of compared runs."""
 
 import base64
 import os
@@ -13,8 +13,8 @@ from l5kit._files import replaced_when_complete
 
 __all__ = ["PageFigure", "PageTable", "write_page"]
 
-_TEMPLATE = "demo_page.html"
-_MEDIA_TYPES = {".gif": "image/gif", ".png": "image/png"}
+_TEMPLATE = "report_page.html"
+_MEDIA_TYPES = {".gif": "image/gif", ".png": "image/png", ".svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,18 @@ class PageTable:
         columns: Heads of the columns.
         rows: Cells, row by row; the first of each row is its name, the others are aligned to the right.
         note: A sentence below it.
+        tones: For each cell ``better`` or ``worse``, which colours it, or nothing; empty for a table without.
+        num_texts: How many of the last columns are texts, which are aligned to the left.
+        is_long: Whether it has a height of its own in which it scrolls, and is sorted by a click on a head.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    tones: Sequence[Sequence[str]] = ()
+    num_texts: int = 0
+    is_long: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class PageFigure:
     """A picture of the page.
 
     Attributes:
-        path: A PNG or GIF file, which becomes part of the page.
+        path: A PNG, GIF or SVG file, which becomes part of the page.
         title: Its heading.
         caption: What is seen in it.
     """
@@ -100,15 +106,24 @@ def _figure(figure: PageFigure) -> str:
 
 
 def _table(table: PageTable) -> str:
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
-    body = "\n".join(_row(row) for row in table.rows)
+    kinds = [""] * (len(table.columns) - table.num_texts) + ["text"] * table.num_texts
+    heads = zip(table.columns, kinds, strict=True)
+    head = "".join(f'<th scope="col"{_class_of(kind)}>{escape(column)}</th>' for column, kind in heads)
+    tones = table.tones or [[""] * len(row) for row in table.rows]
+    body = "\n".join(_row(row, of_row, kinds) for row, of_row in zip(table.rows, tones, strict=True))
     note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    shape = "wide long" if table.is_long else "wide"
     return (
-        f'<section><h2>{escape(table.title)}</h2><div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f'<section><h2>{escape(table.title)}</h2><div class="{shape}"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{note}</section>"
     )
 
 
-def _row(cells: Sequence[str]) -> str:
-    name, *values = cells
-    return f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in values) + "</tr>"
+def _row(cells: Sequence[str], tones: Sequence[str], kinds: Sequence[str]) -> str:
+    marked = zip(cells[1:], tones[1:], kinds[1:], strict=True)
+    parts = (f"<td{_class_of(tone or kind)}>{escape(cell)}</td>" for cell, tone, kind in marked)
+    return f'<tr><th scope="row">{escape(cells[0])}</th>{"".join(parts)}</tr>'
+
+
+def _class_of(name: str) -> str:
+    return f' class="{name}"' if name else ""

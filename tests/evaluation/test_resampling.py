@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.realism.resampling import Estimate, Resampling, estimate_of
+from l5kit.evaluation.resampling import Estimate, Resampling, adjust_by_holm, chance_of, estimate_of
 
 
 def test_draws_are_those_of_the_seed_and_of_as_many_scenes():
@@ -58,3 +58,50 @@ def test_estimates_at_the_edge(values, num_scenes, expected):
 def test_draws_that_are_refused(options):
     with pytest.raises(InvalidArgumentError, match="num_draws must be at least 1 and level between 0 and 1"):
         Resampling(**options)
+
+
+def test_sums_are_those_of_the_weights():
+    columns = np.random.default_rng(0).normal(size=(7, 3))
+    resampling = Resampling(num_draws=2500)
+    assert_allclose(resampling.sums(columns), resampling.weights(7) @ columns, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("draws", "num_different", "expected"),
+    [
+        pytest.param(np.arange(1.0, 100.0), 50, 0.02, id="all on one side: the value itself is a draw"),
+        pytest.param(np.arange(-4.0, 95.0), 50, 0.12, id="five of 99 at or below 0"),
+        pytest.param(np.arange(1.0, 100.0), 4, 0.125, id="four scenes are 2 / 2^4"),
+        pytest.param(np.zeros(99), 0, 1.0, id="no difference"),
+        pytest.param(np.full(99, np.nan), 3, np.nan, id="nothing known"),
+    ],
+)
+def test_chances_of_differences(draws, num_different, expected):
+    """The value is the mean of the draws, so that they stay where they are."""
+    value = np.nan if np.isnan(draws).all() else draws.mean()
+    found = [
+        chance_of(np.concatenate([[sign * value], sign * draws]), num_different=num_different) for sign in (1.0, -1.0)
+    ]
+    assert_allclose(found, expected)
+
+
+def test_chances_are_even_where_there_is_no_difference():
+    """Of many samples without a difference about one in twenty has a p-value below 0.05."""
+    generator, resampling = np.random.default_rng(0), Resampling(num_draws=400)
+    weights = resampling.weights(40) / 40
+    chances = np.array([chance_of(weights @ generator.normal(size=40), num_different=40) for _ in range(400)])
+    assert 0.02 < (chances < 0.05).mean() < 0.09
+    assert 0.42 < (chances < 0.5).mean() < 0.58
+
+
+@pytest.mark.parametrize(
+    ("chances", "expected"),
+    [
+        pytest.param([0.01, 0.04, 0.03], [0.03, 0.06, 0.06], id="none becomes less than one before it"),
+        pytest.param([0.5, np.nan, 0.01], [0.5, np.nan, 0.02], id="what is not known is no question"),
+        pytest.param([0.6, 0.7], [1.0, 1.0], id="1 at most"),
+        pytest.param([], [], id="nothing"),
+    ],
+)
+def test_chances_are_adjusted_by_holm(chances, expected):
+    assert_allclose(adjust_by_holm(np.array(chances)), expected)

@@ -1,0 +1,16 @@
+"""Runs compared: simulations, evaluations or trainings side by side, with intervals and what is more than chance."""
+
+from l5kit.comparison.comparable import IncomparableError
+from l5kit.comparison.comparison import Comparison, ComparisonRow, SceneDifference, compare
+from l5kit.comparison.figure import draw_comparison
+from l5kit.comparison.folder import write_comparison
+
+__all__ = [
+    "Comparison",
+    "ComparisonRow",
+    "IncomparableError",
+    "SceneDifference",
+    "compare",
+    "draw_comparison",
+    "write_comparison",
+]

@@ -1,0 +1,147 @@
+"""Runs that can be compared: of the same data, score and samples, and the scenes that all of them have."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from l5kit.comparison.planners import ComparedPlanner
+from l5kit.comparison.scored_run import SceneKey, ScoredRun
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.metric import MetricFacts
+
+__all__ = ["CommonScenes", "IncomparableError", "find_common", "find_common_metrics"]
+
+_MOST_LISTED: Final = 5
+
+
+class IncomparableError(InvalidArgumentError):
+    """Runs are of other data, another score or other scenes; the message says what differs."""
+
+
+@dataclass(frozen=True)
+class CommonScenes:
+    """The scenes that all runs have.
+
+    Attributes:
+        scenes: These, ordered.
+        num_left_out: Scenes that some runs have and others do not.
+        why: For each run that lacks scenes, how many and why, in words.
+        told: What is not the same in all runs and may matter, in words.
+    """
+
+    scenes: tuple[SceneKey, ...]
+    num_left_out: int
+    why: tuple[str, ...]
+    told: tuple[str, ...]
+
+
+def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
+    """Return the scenes that all runs of all planners have.
+
+    Raises:
+        IncomparableError: There is none, or runs are of other data, frames or score, or of other samples of a scene.
+    """
+    runs = [run for planner in planners for run in planner.runs]
+    _require_same(runs)
+    common = set(runs[0].scenes).intersection(*(run.scenes for run in runs[1:]))
+    if not common:
+        told = []
+        for run in runs:
+            numbers, logs = [scene for _, scene in run.scenes], sorted({log for log, _ in run.scenes})
+            bounds = f"{min(numbers)} to {max(numbers)}" if numbers else "none with a score"
+            told.append(f"{run.path} has {_count(len(numbers))} of {', '.join(logs)}, {bounds}")
+        raise IncomparableError(
+            f"the runs have no scene in common: {'; '.join(told)}; compare runs over the same scenes"
+        )
+    scenes = tuple(sorted(common))
+    _require_same_counts(runs, scenes)
+    everywhere = set().union(*(run.scenes for run in runs), *(run.failed for run in runs))
+    why = []
+    for run in runs:
+        lacking = sorted(everywhere - set(run.scenes))
+        failed = [scene for scene in lacking if scene in run.failed]
+        if len(lacking) > len(failed):
+            why.append(f"{run.path} does not have {_count(len(lacking) - len(failed))}")
+        if failed:
+            log, scene = failed[0]
+            first = f"scene {scene} of {log}: {' '.join(run.failed[failed[0]].split())}"
+            why.append(f"{run.path} has no score of {_count(len(failed))}, first {first}")
+    names = dict.fromkeys(name for run in runs for name in run.told)
+    told = [
+        f"not the same in all runs: {name} ({', '.join(sorted({run.told.get(name, 'none') for run in runs}))})"
+        for name in names
+        if len({run.told.get(name) for run in runs}) > 1
+    ]
+    return CommonScenes(scenes, len(everywhere) - len(scenes), tuple(why), tuple(told))
+
+
+def find_common_metrics(planners: Sequence[ComparedPlanner]) -> tuple[tuple[MetricFacts, ...], tuple[str, ...]]:
+    """Return the metrics that all runs have, in the order of the first, and the names of those that some lack.
+
+    Raises:
+        IncomparableError: A metric of the score is another one, or has another weight.
+    """
+    runs = [run for planner in planners for run in planner.runs]
+    by_run = [{metric.name: metric for metric in run.metrics} for run in runs]
+    for name, metric in by_run[0].items():
+        for run, of_run in zip(runs, by_run, strict=True):
+            other = of_run.get(name)
+            if metric.role is not None and (
+                other is None or (other.role, other.of_score) != (metric.role, metric.of_score)
+            ):
+                role = "no part of it" if other is None or other.role is None else f"with {other.role}"
+                raise IncomparableError(
+                    f"the runs have other scores: {name} is in {runs[0].path} with {metric.role}, and in {run.path} "
+                    f"{role}; score both in the same way"
+                )
+    everywhere = dict.fromkeys(name for of_run in by_run for name in of_run)
+    common = [name for name in everywhere if len({of_run.get(name) for of_run in by_run}) == 1]
+    return tuple(by_run[0][name] for name in common), tuple(name for name in everywhere if name not in common)
+
+
+def _require_same(runs: Sequence[ScoredRun]) -> None:
+    """Refuse runs of different kinds, and those of other data, frames or score."""
+    first, found = runs[0], []
+    for run in runs[1:]:
+        if run.kind != first.kind:
+            found.append(f"{first.path} is {first.kind}, {run.path} is {run.kind}")
+            continue
+        found += [
+            f"{name}: {first.path} has {told}{_of_log(first, name)}, "
+            f"{run.path} has {run.same[name]}{_of_log(run, name)}"
+            for name, told in first.same.items()
+            if run.same[name] != told
+        ]
+    if found:
+        more = f"; and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+        raise IncomparableError(
+            f"the runs cannot be compared: {'; '.join(found[:_MOST_LISTED])}{more}; compare runs over the same data "
+            "that are scored in the same way"
+        )
+
+
+def _require_same_counts(runs: Sequence[ScoredRun], scenes: Sequence[SceneKey]) -> None:
+    """Refuse runs that have other samples in a scene."""
+    counts = []
+    for run in runs:
+        row_of = {scene: row for row, scene in enumerate(run.scenes)}
+        counts.append(run.counts[[row_of[scene] for scene in scenes]])
+    for run, of_run in zip(runs, counts, strict=True):
+        differing = np.flatnonzero(of_run[:, 0] != counts[0][:, 0])
+        if len(differing):
+            place = differing[0]
+            raise IncomparableError(
+                f"the runs are of other samples: scene {scenes[place][1]} has {counts[0][place, 0]:.0f} of them in "
+                f"{runs[0].path}, and {of_run[place, 0]:.0f} in {run.path}; evaluate the same agents and frames"
+            )
+
+
+def _of_log(run: ScoredRun, name: str) -> str:
+    """Return where the data of a run lay, behind their digest."""
+    return f" ({run.log})" if name == "data" and run.log is not None else ""
+
+
+def _count(number: int) -> str:
+    return f"{number:,} scene{'' if number == 1 else 's'}"

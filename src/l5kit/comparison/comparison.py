@@ -1,0 +1,363 @@
+"""Runs compared: means with intervals, differences that are more than chance, and the scenes that were won and lost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array
+from l5kit.comparison.comparable import CommonScenes, find_common, find_common_metrics
+from l5kit.comparison.planners import ComparedPlanner, RunFolders, read_planners
+from l5kit.comparison.scene_groups import find_groups
+from l5kit.comparison.scored_run import TRAINING, SceneKey
+from l5kit.configs.texts import did_you_mean
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
+from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.paired_means import PairedMean, SceneValues, paired_means
+from l5kit.evaluation.resampling import Resampling, adjust_by_holm
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ALL_SCENES", "Comparison", "ComparisonRow", "SceneDifference", "compare"]
+
+ALL_SCENES: Final = "all"
+"""The tag of rows that are of all scenes."""
+
+_DEFAULT_DRAWS: Final = Resampling(num_draws=10_000)
+_DIGITS: Final = 9
+"""Scenes whose differences have the same digits stand in the order of their numbers; tables have six."""
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """A line of the table: a planner by a metric over the scenes with a tag.
+
+    Attributes:
+        planner: Its name.
+        metric: What is measured.
+        tag: Which scenes, :data:`ALL_SCENES` or a tag.
+        paired: The mean, and the difference to the reference.
+        chance: The p-value, corrected for the number of questions that are asked at once (Holm); NaN of the reference.
+        level: Of the intervals; differences whose p-value is below 1 - level are more than chance.
+    """
+
+    planner: str
+    metric: MetricFacts
+    tag: str
+    paired: PairedMean
+    chance: float
+    level: float
+
+    @property
+    def is_beyond_chance(self) -> bool:
+        """Whether the planner differs from the reference by more than chance."""
+        return bool(self.chance < 1.0 - self.level)
+
+    @property
+    def verdict(self) -> str:
+        """``better`` or ``worse`` than the reference, and empty where the difference is no more than chance."""
+        if not self.is_beyond_chance:
+            return ""
+        return "better" if (self.paired.difference.value > 0) == (self.metric.better == "high") else "worse"
+
+    def as_dict(self) -> dict[str, str | int | float | None]:
+        """Return the cells of the row by column, None for what is not known."""
+        mean, difference = self.paired.mean, self.paired.difference
+        numbers = {
+            "mean": mean.value,
+            "mean_low": mean.low,
+            "mean_high": mean.high,
+            "difference": difference.value,
+            "difference_low": difference.low,
+            "difference_high": difference.high,
+            "p_value": self.paired.chance,
+            "p_corrected": self.chance,
+        }
+        return {
+            "tag": self.tag,
+            "metric": self.metric.name,
+            "unit": self.metric.unit,
+            "planner": self.planner,
+            "scenes": self.paired.num_scenes,
+            **{name: None if np.isnan(value) else value for name, value in numbers.items()},
+            "verdict": self.verdict,
+            "scenes_better": self.paired.num_better,
+            "scenes_worse": self.paired.num_worse,
+        }
+
+
+@dataclass(frozen=True)
+class SceneDifference:
+    """A scene that a planner has won or lost.
+
+    Attributes:
+        scene: Log and number.
+        value: Of the planner.
+        reference: Of the reference.
+        failures: What fails with the planner, in few words.
+        failures_of_reference: What fails with the reference.
+        tags: What happens in the scene; empty where nobody asked.
+    """
+
+    scene: SceneKey
+    value: float
+    reference: float
+    failures: str
+    failures_of_reference: str
+    tags: tuple[str, ...]
+
+    @property
+    def difference(self) -> float:
+        """How much the planner is above the reference."""
+        return self.value - self.reference
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Planners compared over the scenes that all of their runs have.
+
+    Attributes:
+        planners: These, P.
+        reference: Name of the one that others are compared with.
+        metrics: What is compared, M; the first one is the score.
+        common: The scenes, S, and which were left out.
+        values: What each planner has in each scene, the mean of its runs.
+        tags: Which scenes have a tag, (S,) by tag; empty where nobody asked.
+        rows: The table: by tag, by metric, by planner.
+        resampling: How scenes were drawn again.
+        notes: What is to be known of it, in words.
+    """
+
+    planners: tuple[ComparedPlanner, ...]
+    reference: str
+    metrics: tuple[MetricFacts, ...]
+    common: CommonScenes = field(repr=False)
+    values: SceneValues = field(repr=False)
+    tags: Mapping[str, BoolArray] = field(repr=False)
+    rows: tuple[ComparisonRow, ...] = field(repr=False)
+    resampling: Resampling
+    notes: tuple[str, ...] = field(repr=False)
+
+    def __repr__(self) -> str:
+        means = [f"{row.planner} {row.paired.mean.value:.3f}" for row in self.table(self.metrics[0].name)]
+        return f"<Comparison by {self.metrics[0].name} over {len(self.common.scenes)} scenes: {', '.join(means)}>"
+
+    @property
+    def is_of_trainings(self) -> bool:
+        """Whether there are no scenes, but only what trainings keep of them: means."""
+        return self.planners[0].runs[0].kind == TRAINING
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the planners."""
+        return tuple(planner.name for planner in self.planners)
+
+    def table(self, metric: str | None = None, *, tag: str = ALL_SCENES) -> list[ComparisonRow]:
+        """Return the rows of a metric, of all by default, over the scenes with a tag."""
+        return [row for row in self.rows if row.tag == tag and metric in (None, row.metric.name)]
+
+    def values_of(self, planner: str, metric: str) -> Float64Array:
+        """Return what a planner has in each scene, (S,)."""
+        names = [each.name for each in self.metrics]
+        found: Float64Array = self.values.values[self.names.index(planner), :, names.index(metric)]
+        return found
+
+    def seed_means(self, planner: str, metric: str) -> list[float]:
+        """Return the mean of each run of a planner over the scenes that all planners have a value for."""
+        names = [each.name for each in self.metrics]
+        column, found = names.index(metric), self.planners[self.names.index(planner)]
+        is_known = self.values.is_known[:, column]
+        counts = self.values.counts[is_known, column]
+        values = found.seed_values(self.common.scenes, [metric])[:, is_known, 0]
+        return [float(np.average(row, weights=counts)) if len(row) else np.nan for row in values]
+
+    def differences(self, planner: str, metric: str | None = None) -> list[SceneDifference]:
+        """Return the scenes in which a planner differs from the reference, the largest gain first.
+
+        Args:
+            planner: Its name.
+            metric: By what; the score by default.
+        """
+        facts = next(each for each in self.metrics if metric in (None, each.name))
+        mine, others = self.values_of(planner, facts.name), self.values_of(self.reference, facts.name)
+        sign = 1.0 if facts.better == "high" else -1.0
+        gains = np.round(np.nan_to_num(sign * (mine - others)), _DIGITS)
+        order = [place for place in np.argsort(-gains, kind="stable").tolist() if gains[place]]
+        found, reference = self.planners[self.names.index(planner)], self.planners[self.names.index(self.reference)]
+        return [
+            SceneDifference(
+                scene=self.common.scenes[place],
+                value=float(mine[place]),
+                reference=float(others[place]),
+                failures=found.failures(self.common.scenes[place]),
+                failures_of_reference=reference.failures(self.common.scenes[place]),
+                tags=tuple(tag for tag, has in self.tags.items() if has[place]),
+            )
+            for place in order
+        ]
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the table as a data frame: a row for each tag, metric and planner.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingDependencyError(f"to_pandas needs pandas: {install_command('pandas')}") from error
+        return pd.DataFrame([row.as_dict() for row in self.rows])
+
+    def scenes_to_pandas(self) -> "pd.DataFrame":
+        """Return what each planner has in each scene: a row for each scene and planner, a column for each metric.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingDependencyError(f"scenes_to_pandas needs pandas: {install_command('pandas')}") from error
+        return pd.DataFrame(list(self.scene_rows()))
+
+    def scene_rows(self) -> Iterator[dict[str, str | int | float | None]]:
+        """Yield what each planner has in each scene: a row for each scene and planner, a column for each metric."""
+        for place, (log, scene) in enumerate(self.common.scenes):
+            tags = ", ".join(tag for tag, has in self.tags.items() if has[place])
+            for planner, of_planner in zip(self.planners, self.values.values[:, place], strict=True):
+                known = zip(self.metrics, of_planner.tolist(), strict=True)
+                yield {
+                    "log": log,
+                    "scene": scene,
+                    "planner": planner.name,
+                    **{metric.name: None if np.isnan(value) else value for metric, value in known},
+                    "failures": planner.failures((log, scene)),
+                    **({"tags": tags} if self.tags else {}),
+                }
+
+
+def compare(
+    runs: RunFolders,
+    *,
+    reference: str | None = None,
+    metrics: Sequence[str] = (),
+    tags: bool = False,
+    resampling: Resampling = _DEFAULT_DRAWS,
+    show_bar: bool = True,
+) -> Comparison:
+    """Compare runs over the scenes that all of them have.
+
+    Intervals are those of a paired bootstrap: scenes are drawn again and again, the same for all planners. A scene is
+    one draw, whatever is in it; several runs of a planner, its seeds, are averaged within each scene first. Means of
+    open-loop errors are those over samples, of which a scene has some. P-values are corrected (Holm) for all
+    differences of the score together, for all of the other metrics together, and likewise for those by tag.
+
+    Args:
+        runs: Folders of ``l5kit simulate``, of ``l5kit evaluate``, or of trainings, whose final scores have no
+            intervals; ``NAME=FOLDER,FOLDER`` stands for the seeds of a planner, as does a mapping of names to folders.
+        reference: Name of the planner that others are compared with; the first one by default. A folder has its own
+            name.
+        metrics: Names of what is compared beside the score; all that runs have in common by default.
+        tags: Whether scenes are also compared by what happens in them, which is found in the log, 25 ms a scene, and
+            kept.
+        resampling: How scenes are drawn again.
+        show_bar: Whether a bar is shown, if standard error is a terminal.
+
+    Raises:
+        IncomparableError: Runs are of other data, frames, score or samples, or have no scene in common; the message
+            says what differs.
+        InvalidArgumentError: There are fewer than two planners, a folder holds no run, or there is no such planner or
+            metric.
+        CorruptedDataError: A file of a run is missing or damaged.
+    """
+    planners = read_planners(runs)
+    names = [planner.name for planner in planners]
+    if reference is None:
+        reference = names[0]
+    if reference not in names:
+        raise InvalidArgumentError(
+            f"reference is {reference!r}{did_you_mean(reference, names)}; the planners are {', '.join(names)}"
+        )
+    common = find_common(planners)
+    measured, lacking = find_common_metrics(planners)
+    known = [metric.name for metric in measured]
+    for name in metrics:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"metrics has {name!r}{did_you_mean(name, known)}; the runs have {', '.join(known)} in common"
+            )
+    if metrics:
+        measured = tuple(metric for metric in measured if metric is measured[0] or metric.name in metrics)
+    groups = find_groups(planners[0].runs[0], common.scenes, show_bar=show_bar) if tags else {}
+    values = _values_of(planners, common.scenes, measured)
+    means = paired_means(
+        values,
+        np.stack([np.ones(len(common.scenes), np.bool_), *groups.values()]),
+        measured,
+        reference=names.index(reference),
+        resampling=resampling,
+    )
+    notes = [*common.told, *common.why]
+    if lacking:
+        notes.append(f"not all runs have, so that it is left out: {', '.join(lacking)}")
+    if planners[0].runs[0].kind == TRAINING:
+        notes.append(
+            "trainings keep no scores of scenes, so there are no intervals; simulate or evaluate their weights to have "
+            "some"
+        )
+    return Comparison(
+        planners=planners,
+        reference=reference,
+        metrics=measured,
+        common=common,
+        values=values,
+        tags=groups,
+        rows=tuple(_rows_of(means, (ALL_SCENES, *groups), measured, names, resampling.level)),
+        resampling=resampling,
+        notes=tuple(notes),
+    )
+
+
+def _values_of(
+    planners: Sequence[ComparedPlanner], scenes: Sequence[SceneKey], metrics: Sequence[MetricFacts]
+) -> SceneValues:
+    """Return what planners have in scenes, the means of their runs that have a value."""
+    names = [metric.name for metric in metrics]
+    found = []
+    for planner in planners:
+        of_runs = planner.seed_values(scenes, names)
+        num_known = (~np.isnan(of_runs)).sum(axis=0)
+        sums = np.nansum(of_runs, axis=0)
+        found.append(np.divide(sums, num_known, out=np.full(sums.shape, np.nan), where=num_known > 0))
+    run = planners[0].runs[0]
+    row_of, columns = (
+        planners[0].rows_of_scenes[0],
+        [[metric.name for metric in run.metrics].index(name) for name in names],
+    )
+    counts = run.counts[np.ix_([row_of[scene] for scene in scenes], columns)]
+    return SceneValues(np.stack(found), counts)
+
+
+def _rows_of(
+    means: Sequence[Sequence[Sequence[PairedMean]]],
+    tags: Sequence[str],
+    metrics: Sequence[MetricFacts],
+    names: Sequence[str],
+    level: float,
+) -> Iterator[ComparisonRow]:
+    """Yield the rows of the table, with p-values that are corrected within four families of questions.
+
+    These are the score over all scenes, the other metrics over all scenes, and both by tag.
+    """
+    chances = np.array([[[each.chance for each in of_metric] for of_metric in of_tag] for of_tag in means])
+    corrected = np.full(chances.shape, np.nan)
+    for of_tags in (slice(0, 1), slice(1, None)):
+        for of_metrics in (slice(0, 1), slice(1, None)):
+            family = chances[of_tags, of_metrics]
+            corrected[of_tags, of_metrics] = adjust_by_holm(family.ravel()).reshape(family.shape)
+    for tag, of_tag, of_tag_corrected in zip(tags, means, corrected, strict=True):
+        for metric, of_metric, of_metric_corrected in zip(metrics, of_tag, of_tag_corrected, strict=True):
+            for name, paired, chance in zip(names, of_metric, of_metric_corrected.tolist(), strict=True):
+                yield ComparisonRow(name, metric, tag, paired, chance, level)

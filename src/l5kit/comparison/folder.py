@@ -1,0 +1,192 @@
+"""The folder of a comparison: tables, a picture, a page that can be passed on, and what the viewer opens."""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit import __version__
+from l5kit._files import clear_leftovers_in, replaced_when_complete
+from l5kit._types import JsonObject
+from l5kit.comparison.comparison import Comparison
+from l5kit.comparison.figure import draw_comparison
+from l5kit.comparison.tables import TextTable, as_csv, as_latex, as_markdown, overview_tables, scene_table
+from l5kit.configs.texts import reported_values
+from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
+from l5kit.data.receipts import RECEIPT_FILE, write_receipt
+from l5kit.errors import InvalidArgumentError
+from l5kit.visualization.report_page import PageFigure, PageTable, write_page
+
+__all__ = ["COMPARISON_FILE", "facts_of", "require_folder", "write_comparison"]
+
+COMPARISON_FILE: Final = "comparison.json"
+"""What was compared, with all rows and scenes."""
+
+_PAGE: Final = "comparison.html"
+_FIGURES: Final = ("comparison.png", "comparison.svg")
+_TABLE: Final = "comparison.csv"
+_SCENES: Final = "scenes.csv"
+_MARKDOWN: Final = "comparison.md"
+_LATEX: Final = "comparison.tex"
+_FILES: Final = (COMPARISON_FILE, _PAGE, *_FIGURES, _TABLE, _SCENES, _MARKDOWN, _LATEX)
+_MOST_SCENES: Final = 10
+"""Scenes that were won, and lost, in the lists of files; all are in the table of scenes."""
+
+_COMPARISON: Final = OutputKind(
+    "a comparison",
+    lambda folder: holds_keys(folder / COMPARISON_FILE, {"l5kit", "planners", "reference", "rows"}),
+    "|".join(re.escape(name) for name in (RECEIPT_FILE, *_FILES)),
+)
+
+
+def require_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Refuse a folder that a comparison is not to be written to.
+
+    Raises:
+        InvalidArgumentError: It is a file, or holds something else, or a comparison that is not to be replaced.
+    """
+    path = Path(os.path.abspath(folder))
+    require_own_folder(path, _COMPARISON, argument="folder")
+    if not overwrite and (path / COMPARISON_FILE).is_file():
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, which holds a comparison; name another, or replace it (--overwrite)"
+        )
+
+
+def write_comparison(comparison: Comparison, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a comparison into a folder.
+
+    It gets ``comparison.csv`` (a row for each tag, metric and planner) and ``scenes.csv`` (a row for each scene and
+    planner), the tables as ``comparison.md`` and ``comparison.tex``, the picture as ``comparison.png`` and ``.svg``,
+    ``comparison.html``, a page in one file, and ``comparison.json``, by which ``l5kit view`` opens the folder.
+
+    Raises:
+        InvalidArgumentError: The folder holds something else, or another comparison that is not to be replaced.
+    """
+    require_folder(folder, overwrite=overwrite)
+    path = Path(os.path.abspath(folder))
+    path.mkdir(parents=True, exist_ok=True)
+    clear_leftovers_in(path)
+    for name in (RECEIPT_FILE, *_FILES):
+        (path / name).unlink(missing_ok=True)
+    overview = list(overview_tables(comparison))
+    scenes = scene_table(comparison, most=_MOST_SCENES)
+    texts = {
+        _TABLE: as_csv(row.as_dict() for row in comparison.rows),
+        _SCENES: as_csv(comparison.scene_rows()),
+        _MARKDOWN: as_markdown([*overview, scenes], comparison.notes),
+        _LATEX: as_latex(overview, comparison.notes),
+        COMPARISON_FILE: json.dumps(reported_values(facts_of(comparison)), indent=1, allow_nan=False) + "\n",
+    }
+    for name, text in texts.items():
+        with replaced_when_complete(path / name, argument="folder") as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="")
+    drawing = draw_comparison(comparison)
+    for name in _FIGURES:
+        drawing.save(path / name)
+    _write_page(comparison, path, overview, scenes)
+    write_receipt(path, RECEIPT_FILE, {"command": "compare", "l5kit": __version__}, of=_FILES)
+
+
+def facts_of(comparison: Comparison) -> JsonObject:
+    """Return what was compared and what came out, as JSON holds it."""
+    score, values = comparison.metrics[0], comparison.values.values
+    return {
+        "l5kit": __version__,
+        "kind": comparison.planners[0].runs[0].kind,
+        "reference": comparison.reference,
+        "planners": [
+            {"name": planner.name, "runs": [str(run.path) for run in planner.runs]} for planner in comparison.planners
+        ],
+        "draws": comparison.resampling.num_draws,
+        "level": comparison.resampling.level,
+        "seed": comparison.resampling.seed,
+        "scenes_left_out": comparison.common.num_left_out,
+        "notes": list(comparison.notes),
+        "about_metrics": [metric.as_json() for metric in comparison.metrics],
+        "rows": [row.as_dict() for row in comparison.rows],
+        "scenes": [
+            {
+                "log": log,
+                "scene": scene,
+                score.name: values[:, place, 0].tolist(),
+                "failures": [planner.failures((log, scene)) for planner in comparison.planners],
+                "tags": [tag for tag, has in comparison.tags.items() if has[place]],
+            }
+            for place, (log, scene) in enumerate(comparison.common.scenes)
+        ],
+    }
+
+
+def _write_page(comparison: Comparison, folder: Path, overview: Sequence[TextTable], scenes: TextTable) -> None:
+    """Write the page, which has all else in it."""
+    run = comparison.planners[0].runs[0]
+    num_runs = sum(len(planner.runs) for planner in comparison.planners)
+    left_out = comparison.common.num_left_out
+    share = f"{100 * comparison.resampling.level:g} %"
+    write_page(
+        folder / _PAGE,
+        title=" and ".join(comparison.names) if len(comparison.names) == 2 else f"{len(comparison.names)} planners",
+        subtitle=f"compared by l5kit {__version__} over the same scenes of {run.log or 'the data for validation'}",
+        facts={
+            "planners": str(len(comparison.names)),
+            "runs": str(num_runs),
+            "scenes": f"{len(comparison.common.scenes):,}",
+            "left out": f"{left_out:,}",
+            "reference": comparison.reference,
+        },
+        figures=[
+            PageFigure(
+                folder / "comparison.svg",
+                "At a glance",
+                f"Points are means, lines intervals of {share}: scenes are drawn again "
+                f"{comparison.resampling.num_draws:,} times, the same for all planners (paired bootstrap).",
+            )
+        ],
+        tables=[
+            *(PageTable(table.title, table.columns, table.rows, tones=table.verdicts) for table in overview),
+            *(
+                [PageTable(scenes.title, scenes.columns, scenes.rows, tones=scenes.verdicts, num_texts=2, is_long=True)]
+                if scenes.rows
+                else []
+            ),
+            *([] if comparison.is_of_trainings else [_scene_grid(comparison)]),
+            PageTable(
+                "What was compared",
+                ("planner", "runs"),
+                [(planner.name, ", ".join(str(run.path) for run in planner.runs)) for planner in comparison.planners],
+                num_texts=1,
+                note=" ".join(f"{note[:1].upper()}{note[1:]}." for note in comparison.notes),
+            ),
+        ],
+        footer=f"A difference is more than chance where p, corrected by Holm for all that is asked at once, is below "
+        f"{1 - comparison.resampling.level:.2g}. Written by l5kit compare; l5kit view plays the scenes side by side.",
+    )
+
+
+def _scene_grid(comparison: Comparison) -> PageTable:
+    """Return the table of all scenes: what each planner has, coloured where it differs from the reference."""
+    score, names = comparison.metrics[0], comparison.names
+    values = comparison.values.values[..., 0]
+    sign = 1.0 if score.better == "high" else -1.0
+    gains = sign * np.nan_to_num(values - values[names.index(comparison.reference)])
+    rows, tones = [], []
+    for place, (_, scene) in enumerate(comparison.common.scenes):
+        tags = ", ".join(tag for tag, has in comparison.tags.items() if has[place])
+        numbers = ["-" if np.isnan(value) else f"{value:.{score.digits}f}" for value in values[:, place].tolist()]
+        signs = ["better" if gain > 1e-9 else "worse" if gain < -1e-9 else "" for gain in gains[:, place].tolist()]
+        rows.append([str(scene), *numbers, *([tags] if comparison.tags else [])])
+        tones.append(["", *signs, *([""] if comparison.tags else [])])
+    return PageTable(
+        f"{score.label} of all scenes",
+        ("scene", *names, *(("tags",) if comparison.tags else ())),
+        rows,
+        note=f"Blue: better than {comparison.reference} in this scene, orange: worse. A click on a head sorts.",
+        tones=tones,
+        num_texts=1 if comparison.tags else 0,
+        is_long=True,
+    )

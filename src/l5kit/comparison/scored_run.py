@@ -1,0 +1,293 @@
+"""A run and its scores scene by scene: the folder of a simulation, of an evaluation, or of a training."""
+
+import csv
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from l5kit._types import Float64Array, JsonObject
+from l5kit.data.receipts import RECEIPT_FILE, find_loss
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
+from l5kit.evaluation.driving.metric import NUPLAN, MetricFacts
+from l5kit.evaluation.result_files import SAMPLES_TABLE, SCORES_FILE
+from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
+from l5kit.simulation.folder.file_names import RUN_FILE
+from l5kit.simulation.folder.simulation_folder import SimulationFolder, read_object
+
+__all__ = ["EVALUATION", "SCORE", "SIMULATION", "TRAINING", "SceneKey", "ScoredRun", "read_run"]
+
+SIMULATION: Final = "a simulation"
+EVALUATION: Final = "an evaluation"
+TRAINING: Final = "a training"
+
+SCORE: Final = "score"
+"""Name of the score of a simulation."""
+
+SceneKey: TypeAlias = tuple[str, int]
+"""Name of the log, and number of the scene in it."""
+
+_RESULT_FILE: Final = "result.json"
+
+_OPEN_LOOP: Final = (
+    MetricFacts(
+        name="ade_m",
+        label="ADE",
+        sentence="mean distance of the likeliest trajectory from what happened, over its steps",
+        unit="m",
+        range=(0.0, None),
+        better="low",
+    ),
+    MetricFacts(
+        name="fde_m",
+        label="FDE",
+        sentence="distance at the end of the trajectory",
+        unit="m",
+        range=(0.0, None),
+        better="low",
+    ),
+    MetricFacts(
+        name="miss",
+        label="Misses",
+        sentence=f"share of the trajectories that end more than {MISS_THRESHOLD_M:g} m off",
+        better="low",
+    ),
+)
+
+_OF_NETWORK: Final = ("val/", "driving/")
+"""How the names of scores of a network begin."""
+
+_LOW_IS_BETTER: Final = ("ade_m", "fde_m", "miss_rate", "failed")
+"""Words in the names of scores of trainings of which less is better."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRun:
+    """What a run has in each scene.
+
+    Attributes:
+        path: Its folder, absolute.
+        kind: :data:`SIMULATION`, :data:`EVALUATION` or :data:`TRAINING`.
+        planner: Who drives, or what was evaluated or trained.
+        metrics: What was measured, the score first, M.
+        scenes: The scenes that have a score, S.
+        values: By scene and metric, NaN where one does not apply, float64 (S, M).
+        counts: Of how many numbers each value is the mean, float64 (S, M).
+        same: What must be the same in runs that are compared, in words, by what it is called.
+        told: What is told where it is not the same.
+        failed: Why scenes have no score that others may have.
+        failures: What has failed in a scene, in few words; nothing where all is well.
+        log: The log; None where it is not known.
+        map_files: Semantic map and ``meta.json`` of the log, where there are such.
+    """
+
+    path: Path
+    kind: str
+    planner: str
+    metrics: tuple[MetricFacts, ...]
+    scenes: tuple[SceneKey, ...]
+    values: Float64Array = field(repr=False)
+    counts: Float64Array = field(repr=False)
+    same: Mapping[str, str]
+    told: Mapping[str, str]
+    failed: Mapping[SceneKey, str] = field(default_factory=dict, repr=False)
+    failures: Mapping[SceneKey, str] = field(default_factory=dict, repr=False)
+    log: Path | None = None
+    map_files: tuple[Path | None, Path | None] = (None, None)
+
+
+def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
+    """Return the scores of the run in a folder.
+
+    Raises:
+        InvalidArgumentError: There is no run in it, or one that has not come to its end, or scores of nothing.
+        CorruptedDataError: A file of it is missing, or not as it was written.
+    """
+    path = Path(os.path.abspath(folder))
+    what = f"run {str(folder)!r}"
+    if not path.is_dir():
+        raise InvalidArgumentError(
+            f"{what} is no folder; name folders that l5kit simulate, evaluate or train have written, or "
+            "NAME=FOLDER,FOLDER"
+        )
+    is_simulation, has_scores = (path / RUN_FILE).is_file(), (path / SCORES_FILE).is_file()
+    if is_simulation and not has_scores:
+        raise InvalidArgumentError(
+            f"{what} is a simulation that has not come to its end; start it again with the same options, which goes on"
+        )
+    loss = find_loss(path) if (path / RECEIPT_FILE).is_file() else None
+    if loss is not None:
+        raise CorruptedDataError(f"{what} is damaged: {loss}; run it again, or take another copy of it")
+    try:
+        if is_simulation:
+            return _read_simulation(path)
+        if has_scores and (path / SAMPLES_TABLE).is_file():
+            return _read_evaluation(path)
+        if (path / _RESULT_FILE).is_file():
+            return _read_training(path)
+    except L5KitError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise CorruptedDataError(
+            f"{what} has files that l5kit does not write so ({type(error).__name__}: {error}); run it again, or take "
+            "another copy of it"
+        ) from error
+    inside = sorted(each.parent.name for each in path.glob(f"*/{SCORES_FILE}"))
+    hint = f"; it has runs in it, such as {inside[0]!r}: name those" if inside else ""
+    raise InvalidArgumentError(
+        f"{what} holds no scores; name folders that l5kit simulate, evaluate or train have written{hint}"
+    )
+
+
+def _read_simulation(path: Path) -> ScoredRun:
+    folder = SimulationFolder(path)
+    scores, run = folder.scores, folder.run
+    scored_by = run.get("scored_by") or [NUPLAN]
+    score = MetricFacts(name=SCORE, label="Score", sentence=f"score of the scene ({', '.join(scored_by)})")
+    metrics = (score, *folder.metrics)
+    scored = [result for result in folder.scenes if result.score is not None]
+    values = [[result.score, *(result.metrics[metric.name] for metric in metrics[1:])] for result in scored]
+    unscored = {each["scene"]: each["message"] for each in scores.get("unscored", [])}
+    options, files, fallback = run["options"], run.get("files", {}), run.get("fallback")
+    last = "all" if options["num_frames"] is None else f"{options['num_frames']} of them"
+    digests = run.get("digests", {})
+    return ScoredRun(
+        path=path,
+        kind=SIMULATION,
+        planner=f"{run['planner']}" + (f" with {fallback}" if fallback else ""),
+        metrics=metrics,
+        scenes=tuple((result.log, result.scene) for result in scored),
+        values=_as_array(values, len(metrics)),
+        counts=np.ones((len(scored), len(metrics))),
+        same={
+            "data": _named(digests.get("data"), run.get("data", {}).get("path")),
+            "map": _named(digests.get("map"), files.get("map")),
+            "true boxes": _named(digests.get("truth"), files.get("truth")),
+            "frames": f"from {options['start_frame']} on, {last}",
+            "score": ", ".join(scored_by),
+        },
+        told={"others": run["agents"], "l5kit": run["l5kit"]},
+        failed={
+            (result.log, result.scene): result.error or unscored.get(result.scene, "no score")
+            for result in folder.scenes
+            if result.score is None
+        },
+        failures={
+            (result.log, result.scene): ", ".join(metric.failure or metric.label for metric in result.failed)
+            for result in scored
+            if result.failed
+        },
+        log=folder.log_path,
+        map_files=(_path_of(files, "map"), _path_of(files, "meta")),
+    )
+
+
+def _read_evaluation(path: Path) -> ScoredRun:
+    scores = read_object(path / SCORES_FILE)
+    sums: dict[int, list[float]] = {}
+    for scene, row in _sample_rows(path / SAMPLES_TABLE):
+        of_scene = sums.setdefault(scene, [0.0] * (2 * len(_OPEN_LOOP)))
+        for place, value in enumerate(row):
+            if not math.isnan(value):
+                of_scene[2 * place] += value
+                of_scene[2 * place + 1] += 1
+    pairs = np.array([sums[scene] for scene in sorted(sums)]).reshape(-1, len(_OPEN_LOOP), 2)
+    counts = pairs[..., 1]
+    values = np.divide(pairs[..., 0], counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+    data, log = scores.get("data") or {}, Path(scores["log"])
+    horizon_s = max(row["horizon_s"] for row in scores["scores"])
+    return ScoredRun(
+        path=path,
+        kind=EVALUATION,
+        planner=f"{scores['workflow']}, {Path(scores['checkpoint']).name}",
+        metrics=_OPEN_LOOP,
+        scenes=tuple((log.name, scene) for scene in sorted(sums)),
+        values=values,
+        counts=counts,
+        same={
+            "data": _named(data.get("digest"), scores["log"]),
+            "horizon": f"{horizon_s:g} s",
+            "samples": f"{scores['num_samples']:,} of {scores['num_samples_of_log']:,}, "
+            f"{scores['num_trajectories']:,} trajectories",
+        },
+        told={"workflow": scores["workflow"], "l5kit": scores["l5kit"]},
+        log=log if log.exists() else None,
+    )
+
+
+def _read_training(path: Path) -> ScoredRun:
+    """Return the means at the end of a training, as those of one scene, as it keeps no scores of scenes."""
+    result = read_object(path / _RESULT_FILE)
+    told: JsonObject = result.get("scores") or result.get("after") or {}
+    data = result.get("eval_data") or []
+    records = data if isinstance(data, list) else [data]
+    names = [name for name in told if "/" not in name or name.startswith(_OF_NETWORK)]  # others are of baselines
+    best = result.get("best_by")
+    names.sort(key=lambda name: name != best)  # what the training was judged by comes first
+    if not names:
+        raise InvalidArgumentError(
+            f"run {str(path)!r} is a training without an evaluation, so there is nothing to compare"
+        )
+    metrics = tuple(
+        MetricFacts(
+            name=re.sub(r"\W", "_", name),
+            label=name,
+            sentence="at the end of the training, on the data for validation",
+            range=(None, None),
+            better="low" if any(word in name for word in _LOW_IS_BETTER) else "high",
+        )
+        for name in names
+    )
+    return ScoredRun(
+        path=path,
+        kind=TRAINING,
+        planner=path.name,
+        metrics=metrics,
+        scenes=(("validation", 0),),
+        values=_as_array([[told[name] for name in names]], len(names)),
+        counts=np.ones((1, len(names))),
+        same={"data": ", ".join(_named(record.get("digest"), record.get("path")) for record in records)},
+        told={"l5kit": result.get("l5kit", "")},
+    )
+
+
+def _sample_rows(path: Path) -> Iterator[tuple[int, tuple[float, float, float]]]:
+    """Yield scene, ADE, FDE and miss of each trajectory, NaN where not known.
+
+    Raises:
+        CorruptedDataError: The table lacks a column, or a cell is no number.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        names = next(rows, [])
+        try:
+            scene, *columns = (names.index(name) for name in ("scene_index", *(each.name for each in _OPEN_LOOP)))
+            for row in rows:
+                ade_m, fde_m, miss = (float(row[column] or "nan") for column in columns)
+                yield int(row[scene]), (ade_m, fde_m, miss)
+        except (ValueError, IndexError) as error:
+            raise CorruptedDataError(
+                f"{path}, line {rows.line_num}: {error}; evaluate again, or take another copy"
+            ) from error
+
+
+def _as_array(rows: list[list[float | None]], num_columns: int) -> Float64Array:
+    """Return rows of numbers as an array, NaN for None, (S, M)."""
+    return np.array(rows, np.float64).reshape(-1, num_columns)
+
+
+def _path_of(files: JsonObject, name: str) -> Path | None:
+    path = files.get(name)
+    return Path(path) if isinstance(path, str) else None
+
+
+def _named(digest: str | None, path: str | None) -> str:
+    """Return what tells data apart: the digest with the path, or the path where nobody knows the digest."""
+    if digest is None:
+        return "none" if path is None else f"{path} (no digest)"
+    return f"digest {digest[:12]}"

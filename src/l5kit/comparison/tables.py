@@ -1,0 +1,213 @@
+"""A comparison as tables of texts, of which the command, Markdown, LaTeX and the page make theirs."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from l5kit.comparison.comparison import ALL_SCENES, Comparison, ComparisonRow
+from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.resampling import Estimate
+
+__all__ = ["TextTable", "as_csv", "as_latex", "as_markdown", "overview_tables", "scene_table"]
+
+_MOST_COLUMNS: Final = 6
+"""Planners beside each other in a table."""
+
+_IN_LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts.
+
+    Attributes:
+        title: What it shows.
+        columns: Heads of the columns.
+        rows: Cells, row by row.
+        verdicts: For each cell whether it is ``better`` or ``worse`` than the reference; empty for neither.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    verdicts: tuple[tuple[str, ...], ...] = ()
+
+
+def overview_tables(comparison: Comparison) -> Iterator[TextTable]:
+    """Yield the table of the score, and those of all metrics and of the score by tag, with some planners in each."""
+    yield _score_table(comparison)
+    for names in _few(comparison):
+        if len(comparison.metrics) > 1:
+            by_metric = [comparison.table(metric.name) for metric in comparison.metrics]
+            heads = [_titled(metric) for metric in comparison.metrics]
+            yield _table_of(
+                f"Means {_over(comparison, len(comparison.common.scenes))}",
+                "metric",
+                names,
+                zip(heads, by_metric, strict=True),
+            )
+        if comparison.tags:
+            score = comparison.metrics[0]
+            by_tag = [comparison.table(score.name, tag=tag) for tag in (ALL_SCENES, *comparison.tags)]
+            tags = [f"{rows[0].tag} ({rows[0].paired.num_scenes:,})" for rows in by_tag]
+            title = f"{score.label} by tag, with the number of scenes"
+            yield _table_of(title, "tag", names, zip(tags, by_tag, strict=True))
+
+
+def scene_table(comparison: Comparison, *, most: int) -> TextTable:
+    """Return for each planner beside the reference the scenes with the largest gains and losses by the score.
+
+    Args:
+        comparison: The comparison.
+        most: Gains, and losses, of a planner that are shown.
+    """
+    score, reference = comparison.metrics[0], comparison.reference
+    sign = 1.0 if score.better == "high" else -1.0
+    rows, verdicts = [], []
+    for name in () if comparison.is_of_trainings else comparison.names:
+        differences = comparison.differences(name)
+        won = [each for each in differences if sign * each.difference > 0][:most]
+        lost = [each for each in differences if sign * each.difference < 0][::-1][:most]
+        for verdict, found in (("better", won), ("worse", lost)):
+            for each in found:
+                numbers = (
+                    f"{each.difference:+.{score.digits}f}",
+                    *(_number(value, score) for value in (each.value, each.reference)),
+                )
+                fails = (each.failures or "-", each.failures_of_reference or "-")
+                rows.append((name, str(each.scene[1]), *numbers, *fails))
+            verdicts += [("", "", verdict, "", "", "", "") for _ in found]
+    heads = ("planner", "scene", "difference", score.label, f"of {reference}", "fails", f"fails with {reference}")
+    title = f"Scenes won and lost to {reference}, the largest differences first"
+    return TextTable(title, heads, tuple(rows), tuple(verdicts))
+
+
+def as_csv(rows: Iterable[Mapping[str, object]]) -> str:
+    """Return rows as CSV, with six digits; what is not known is empty."""
+    text, writer = io.StringIO(), None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, list(row), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow({name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()})
+    return text.getvalue()
+
+
+def as_markdown(tables: Iterable[TextTable], notes: Sequence[str]) -> str:
+    """Return tables and notes as Markdown."""
+    lines = []
+    for table in tables:
+        lines += [f"**{table.title}**", "", _piped(table.columns), "|---" + "|---:" * (len(table.columns) - 1) + "|"]
+        lines += [*map(_piped, table.rows), ""]
+    return "\n".join([*lines, *(f"- {note}" for note in notes), *([""] if notes else [])])
+
+
+def as_latex(tables: Iterable[TextTable], notes: Sequence[str]) -> str:
+    """Return tables as LaTeX, each a ``table`` with lines of the package ``booktabs``; notes are comments."""
+    lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in notes)]
+    for table in tables:
+        lines += [
+            "",
+            r"\begin{table}",
+            rf"  \caption{{{_in_latex(table.title)}.}}",
+            rf"  \begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            r"    \toprule",
+            f"    {' & '.join(map(_in_latex, table.columns))} \\\\",
+            r"    \midrule",
+            *(f"    {' & '.join(map(_in_latex, row))} \\\\" for row in table.rows),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _score_table(comparison: Comparison) -> TextTable:
+    """Return the table of the score: means, differences, whether they are more than chance, scenes won and lost."""
+    score = comparison.metrics[0]
+    has_seeds = any(len(planner.runs) > 1 for planner in comparison.planners)
+    rows, verdicts = [], []
+    for row, planner in zip(comparison.table(score.name), comparison.planners, strict=True):
+        seeds = comparison.seed_means(planner.name, score.name)
+        spread = f"{len(seeds)} ({_number(min(seeds), score)} to {_number(max(seeds), score)})"
+        cells = [row.planner, *([spread if len(seeds) > 1 else "1"] if has_seeds else [])]
+        cells += [_with_interval(row.paired.mean, lambda value: _number(value, score))]
+        if planner.name == comparison.reference:
+            cells += ["reference", "", "", ""]
+        else:
+            difference = _with_interval(row.paired.difference, lambda value: f"{value:+.{score.digits}f}")
+            won = "" if comparison.is_of_trainings else f"{row.paired.num_better:,} / {row.paired.num_worse:,}"
+            verdict = "" if np.isnan(row.chance) else row.verdict or "by chance"
+            chance = "-" if np.isnan(row.chance) else f"{row.chance:.3f}"
+            cells += [difference, "< 0.001" if row.chance < 0.001 else chance, verdict, won]
+        rows.append(tuple(cells))
+        verdicts.append(("",) * (len(cells) - 4) + (row.verdict,) * 3 + ("",))
+    share = f"{100 * comparison.resampling.level:g} %"
+    heads = ("planner", *(("seeds",) if has_seeds else ()), f"{_titled(score)} ({share})")
+    heads += (f"difference to {comparison.reference} ({share})", "p", "verdict", "won / lost")
+    num_scenes = comparison.table(score.name)[0].paired.num_scenes
+    return TextTable(f"{score.label} {_over(comparison, num_scenes)}", heads, tuple(rows), tuple(verdicts))
+
+
+def _over(comparison: Comparison, num_scenes: int) -> str:
+    """Return in words what means are over."""
+    if comparison.is_of_trainings:
+        return "at the end of the trainings"
+    return f"over {num_scenes:,} scene{'' if num_scenes == 1 else 's'}"
+
+
+def _table_of(
+    title: str, head: str, names: Sequence[str], lines: Iterable[tuple[str, Sequence[ComparisonRow]]]
+) -> TextTable:
+    """Return a table of the means of some planners."""
+    rows, verdicts = [], []
+    for name, of_line in lines:
+        chosen = [row for row in of_line if row.planner in names]
+        rows.append((name, *(f"{_number(row.paired.mean.value, row.metric)} {row.verdict}".rstrip() for row in chosen)))
+        verdicts.append(("", *(row.verdict for row in chosen)))
+    return TextTable(title, (head, *names), tuple(rows), tuple(verdicts))
+
+
+def _few(comparison: Comparison) -> Iterator[list[str]]:
+    """Yield names of as many planners as a table has room for, the reference among them each time."""
+    others = [name for name in comparison.names if name != comparison.reference]
+    for start in range(0, len(others), _MOST_COLUMNS - 1):
+        few = others[start : start + _MOST_COLUMNS - 1]
+        yield [name for name in comparison.names if name == comparison.reference or name in few]
+
+
+def _titled(metric: MetricFacts) -> str:
+    """Return the label of a metric with its unit, and whether less is better."""
+    unit = f", {metric.unit}" if metric.unit else ""
+    return f"{metric.label}{unit}{', less is better' if metric.better == 'low' else ''}"
+
+
+def _number(value: float, metric: MetricFacts) -> str:
+    return "-" if np.isnan(value) else f"{value:.{metric.digits}f}"
+
+
+def _with_interval(estimate: Estimate, shown: Callable[[float], str]) -> str:
+    if np.isnan(estimate.value):
+        return "-"
+    if np.isnan(estimate.low):
+        return shown(estimate.value)
+    return f"{shown(estimate.value)} ({shown(estimate.low)} to {shown(estimate.high)})"
+
+
+def _piped(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _in_latex(text: str) -> str:
+    """Return a text as LaTeX has it; what belongs to numbers is set as mathematics."""
+    plain = "".join(_IN_LATEX.get(character, character) for character in text)
+    return re.sub(r"<|(?<![\w.])[-+](?=\d)", lambda found: f"${found[0]}$", plain)
