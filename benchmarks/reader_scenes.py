@@ -1,0 +1,76 @@
+"""How long a scene of a source takes from its files to checked arrays, in CPU time, on one core.
+
+PYTHONPATH=src:tests python benchmarks/reader_scenes.py
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from l5kit.readers.formats import open_reader
+from support import scenarionet_files
+
+NUM_TRACKS, NUM_LANES = 100, 180
+
+
+def write_scenarionet(folder: Path) -> None:
+    """About as large as scenarios made of Waymo: 91 steps, 100 tracks, 180 lanes of 60 points with boundaries."""
+    rng = np.random.default_rng(0)
+    scenario = scenarionet_files.make_scenario("made")
+    for number in range(NUM_TRACKS):
+        track = scenarionet_files.make_track(rng.uniform(-90, 90, 2), rng.normal(0, 5, 2))
+        scenario["tracks"][str(100 + number)] = track
+    for number in range(NUM_LANES):
+        y_m = 4.0 * number
+        along = scenarionet_files.line((-30, y_m), (30, y_m), step_m=1.0)
+        told = {"boundary_type": "UNKNOWN", "boundary_feature_id": str(2000 + number)}
+        scenario["map_features"][str(1000 + number)] = {
+            "type": "LANE_SURFACE_STREET",
+            "polyline": along,
+            "entry_lanes": [str(999 + number)],
+            "exit_lanes": [str(1001 + number)],
+            "left_neighbor": [{"feature_id": str(1001 + number), "self_start_index": 0, "self_end_index": 60}],
+            "left_boundaries": [told | {"lane_start_index": first, "lane_end_index": first + 19} for first in (0, 20)],
+            "right_boundaries": [],
+            "speed_limit_kmh": 40.0,
+        }
+        beside = scenarionet_files.line((-35, y_m + 2), (35, y_m + 2), step_m=1.0)
+        scenario["map_features"][str(2000 + number)] = {"type": "ROAD_LINE_SOLID_SINGLE_WHITE", "polyline": beside}
+    for number in range(16):
+        light = scenario["dynamic_map_states"]["3"]
+        scenario["dynamic_map_states"][str(1000 + number)] = light | {"lane": str(1000 + number)}
+    scenarionet_files.write_set(folder, [scenario])
+
+
+SOURCES: dict[str, Callable[[Path], None]] = {"scenarionet": write_scenarionet}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=40)
+    options = parser.parse_args()
+    for name, write in SOURCES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder))
+            reader = open_reader(name, folder)
+            ref = reader.list_scenes()[0]
+            num_bytes = sum((Path(folder) / file).stat().st_size for file in (ref.file, *ref.others))
+            reader.read(ref)
+            times_ms = []
+            for _ in range(options.count):
+                start_s = time.process_time()
+                scene = reader.read(ref)
+                times_ms.append(1e3 * (time.process_time() - start_s))
+        print(
+            f"{name}: {statistics.median(times_ms):.1f} ms, at best {min(times_ms):.1f}, for {num_bytes / 1e6:.2f} MB, "
+            f"{len(scene.tracks.ids)} tracks, {len(scene.timestamps_ns)} steps, {len(scene.map.lanes)} lanes"
+        )
+
+
+if __name__ == "__main__":
+    main()
