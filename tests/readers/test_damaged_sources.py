@@ -19,11 +19,12 @@ from l5kit.errors import L5KitError
 from l5kit.readers.formats import open_reader
 from l5kit.readers.importing import import_dataset
 from support import argoverse2_files as av2
-from support import nuscenes_folders, scenarionet_files, womd
+from support import nuscenes_folders, scenarionet_files, table_files, womd
 
 NUM_SEEDS, NUM_SEEDS_LONG = 12, 1500
-FORMATS = ("argoverse2", "womd", "nuscenes", "scenarionet")
-TABLES = ("summary.pkl", "mapping.pkl")
+FORMATS = ("argoverse2", "womd", "nuscenes", "scenarionet", "table")
+SUFFIXES = (".parquet", ".json", ".geojson", ".csv", ".tfrecord", ".pkl")
+TABLES = ("summary.pkl", "mapping.pkl", "columns.yaml", "map.geojson")
 """Ends of the names of files that tell of all scenes: a source is refused that they are damaged of."""
 
 NAMES = [f"0000000{number}-0000-0000-0000-000000000000" for number in range(3)]
@@ -44,6 +45,11 @@ def write_source(kind, folder):
         (folder / "dataset_summary.pkl").unlink()
         files = {path.name: path.parent.name for path in folder.rglob("sd_*.pkl")}
         (folder / "dataset_mapping.pkl").write_bytes(pickle.dumps(files))
+    elif kind == "table":
+        for name in ("a/a.csv", "b/b.parquet", "c/c.csv"):
+            table_files.Table.make(num_steps=12).write(folder / name)
+        table_files.write_map(folder, table_files.FEATURES)
+        table_files.write_columns(folder, map="map.geojson")
     else:
         nuscenes_folders.write_folder(folder)
 
@@ -86,6 +92,31 @@ def places_of(content, path=()):
     """Return the places of all values in what JSON or a pickle holds."""
     pairs = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
     return [path, *(place for key, value in pairs for place in places_of(value, (*path, key)))]
+
+
+def some_text(text, rng):
+    """Change, remove, double or swap words of a text of lines."""
+    lines = text.splitlines()
+    for _ in range(rng.choice([1, 1, 5])):
+        row = rng.randrange(len(lines))
+        words = lines[row].split(",")
+        kind, word = rng.randrange(5), rng.randrange(len(words))
+        if kind == 0:
+            del words[word]
+        elif kind == 1:
+            words[word] = rng.choice(
+                ["", "nan", "inf", "-1e300", "x" * 1000, "1", "true", "ego", "\ufeff", "[", "a: b"]
+            )
+        elif kind == 2:
+            words[word] = rng.choice(rng.choice(lines).split(","))
+        elif kind == 3:
+            lines.insert(rng.randrange(len(lines)), lines[row])
+            continue
+        else:
+            lines[row] = rng.choice(lines)
+            continue
+        lines[row] = ",".join(words)
+    return "\n".join(lines) + "\n"
 
 
 def some_value(content, rng):
@@ -147,10 +178,12 @@ def damage(kind, folder, rng):
         rng.choice([path.unlink, lambda: path.write_bytes(b""), lambda: (path.unlink(), path.mkdir())])()
     elif rng.random() < 0.3:
         path.write_bytes(some_bytes(content, rng))
-    elif path.suffix == ".json":
+    elif path.suffix in (".json", ".geojson"):
         path.write_bytes(some_value(content, rng))
     elif path.suffix == ".pkl":
         path.write_bytes(pickle.dumps(with_other_values(pickle.loads(content), rng)))
+    elif path.suffix in (".csv", ".yaml"):
+        path.write_text(some_text(content.decode(), rng))
     elif path.suffix == ".parquet":
         some_column(path, rng)
     else:
@@ -204,7 +237,9 @@ def attack(clean, folder, seed):
     assert {path.name for path in folder.iterdir()} <= {"source", "cache", "out"}
     content = json.loads((folder / "out" / "import.json").read_text("utf-8"))
     for each in content["failed"]:
-        assert any(part in each["message"] for part in (".parquet", ".json", ".tfrecord", ".pkl")), each
+        assert any(
+            part in each["message"] for part in (".parquet", ".json", ".geojson", ".csv", ".tfrecord", ".pkl")
+        ), each
         assert len(each["message"]) < 3000
     for path in result.scenes.values():
         findings = validate_path(path)  # which tells of a place that jumped, by its speed

@@ -33,6 +33,12 @@ def import_dataset(
     join: Annotated[
         bool, typer.Option("--join", help="scenarionet: make one scene of windows that were cut out of one log.")
     ] = False,
+    columns: Annotated[
+        Path | None,
+        typer.Option(
+            show_default=False, help="table: YAML file that tells what columns mean. Default: columns.yaml in SOURCE."
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first scene that cannot be read.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an import that is there.")] = False,
     workers: WorkersOption = None,
@@ -60,7 +66,7 @@ def import_dataset(
     ):
         try:
             result = import_source(
-                open_reader(source_format, source, ReaderOptions(joins_windows=join)),
+                open_reader(source_format, source, ReaderOptions(joins_windows=join, columns=columns)),
                 out,
                 max_scenes=max_scenes,
                 strict=strict,

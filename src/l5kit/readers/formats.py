@@ -17,6 +17,7 @@ class SourceFormat(StrEnum):
     ARGOVERSE2 = "argoverse2"
     NUSCENES = "nuscenes"
     SCENARIONET = "scenarionet"
+    TABLE = "table"
     WOMD = "womd"
 
 
@@ -26,9 +27,11 @@ class ReaderOptions:
 
     Attributes:
         joins_windows: ``scenarionet``: whether windows that were cut out of one log become one scene.
+        columns: ``table``: YAML file that tells what columns mean; None for ``columns.yaml`` in the folder.
     """
 
     joins_windows: bool = False
+    columns: Path | None = None
 
 
 def open_reader(
@@ -74,8 +77,9 @@ def _require_known(source_format: SourceFormat, options: ReaderOptions) -> None:
     for option in fields(options):
         wanted, value = _FORMAT_OF_OPTION[option.name], getattr(options, option.name)
         if value != option.default and source_format is not wanted:
+            shown = str(value) if isinstance(value, Path) else value
             raise InvalidArgumentError(
-                f"{option.name} is {value!r}, but sources in the format {source_format} have no such option; only "
+                f"{option.name} is {shown!r}, but sources in the format {source_format} have no such option; only "
                 f"{wanted} has"
             )
 
@@ -98,6 +102,12 @@ def _open_scenarionet(source: Path, options: ReaderOptions) -> Reader:
     return ScenarionetReader(source, joins=options.joins_windows)
 
 
+def _open_table(source: Path, options: ReaderOptions) -> Reader:
+    from l5kit.readers.table import TableReader
+
+    return TableReader(source, options.columns)
+
+
 def _open_womd(source: Path, _: ReaderOptions) -> Reader:
     from l5kit.readers.womd import WomdReader
 
@@ -108,10 +118,11 @@ _READERS = {
     SourceFormat.ARGOVERSE2: _open_argoverse2,
     SourceFormat.NUSCENES: _open_nuscenes,
     SourceFormat.SCENARIONET: _open_scenarionet,
+    SourceFormat.TABLE: _open_table,
     SourceFormat.WOMD: _open_womd,
 }
 
-_FORMAT_OF_OPTION = {"joins_windows": SourceFormat.SCENARIONET}
+_FORMAT_OF_OPTION = {"joins_windows": SourceFormat.SCENARIONET, "columns": SourceFormat.TABLE}
 
 _NAMES = {
     SourceFormat.ARGOVERSE2: "scenario_*.parquet",

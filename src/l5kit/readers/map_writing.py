@@ -14,7 +14,16 @@ from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
 from l5kit.readers.source_map import SourceLane, SourceMap
 
-__all__ = ["WORLD_TO_ECEF", "add_map", "areas_as_json", "boundaries_of", "least_bytes_of", "turn_of", "without_repeats"]
+__all__ = [
+    "WORLD_TO_ECEF",
+    "add_map",
+    "areas_as_json",
+    "boundaries_of",
+    "directions_left",
+    "least_bytes_of",
+    "turn_of",
+    "without_repeats",
+]
 
 WORLD_TO_ECEF = np.array([[0.0, 0.0, 1.0, 6378137.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
 """The world of imported datasets lies at latitude 0, longitude 0, x east, y north and z up, wherever it really is."""
@@ -71,7 +80,7 @@ def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
     if lane.left_m is not None and lane.right_m is not None:
         return lane.left_m, lane.right_m
     points_m = without_repeats(lane.centre_m)
-    to_left_m = USUAL_WIDTHS_M[lane.kind] / 2 * _directions_left(points_m)
+    to_left_m = USUAL_WIDTHS_M[lane.kind] / 2 * directions_left(points_m)
     left_m = points_m + to_left_m if lane.left_m is None else lane.left_m
     right_m = points_m - to_left_m if lane.right_m is None else lane.right_m
     return left_m, right_m
@@ -198,7 +207,7 @@ class _MapWriter:
             self.builder.add_traffic_control(self._name("sign", sign.sign_id), "stop_sign", place_m)
 
 
-def _directions_left(points_m: Float64Array) -> Float64Array:
+def directions_left(points_m: Float64Array) -> Float64Array:
     """Return the directions to the left of the points of a line without repeats, level and of length 1, (n, 3)."""
     steps_m = points_m[1:, :2] - points_m[:-1, :2]
     steps_m /= _lengths(steps_m)[:, None]

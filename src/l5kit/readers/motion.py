@@ -5,7 +5,10 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["filled_poses", "steps_seen", "velocities_of"]
+__all__ = ["filled_poses", "headings_of", "steps_seen", "velocities_of"]
+
+_SLOWEST_MPS = 0.5
+"""Slower tracks tell nothing of their heading by their motion."""
 
 
 def velocities_of(positions_m: Float64Array, is_valid: BoolArray, timestamps_ns: Int64Array) -> Float64Array:
@@ -68,3 +71,27 @@ def filled_poses(poses: Float64Array, is_seen: BoolArray, timestamps_ns: Int64Ar
     known = poses[is_seen].copy()
     known[:, 3] = np.unwrap(known[:, 3])
     return np.column_stack([np.interp(times_s, times_s[is_seen], column) for column in known.T])
+
+
+def headings_of(velocities_mps: Float64Array, is_valid: BoolArray) -> Float64Array:
+    """Return the headings of tracks that point to where they move.
+
+    While a track hardly moves it keeps the heading from before, at its start that from after; one that never moves has
+    the heading 0.
+
+    Args:
+        velocities_mps: x and y, (N, T, 2).
+        is_valid: Whether a track is seen, (N, T).
+
+    Returns:
+        Radians, float64, (N, T).
+    """
+    moves = is_valid & (np.hypot(velocities_mps[..., 0], velocities_mps[..., 1]) > _SLOWEST_MPS)
+    yaws_rad = np.arctan2(velocities_mps[..., 1], velocities_mps[..., 0])
+    steps = np.arange(is_valid.shape[1])
+    last = np.maximum.accumulate(np.where(moves, steps, -1), axis=1)
+    has_moved = last[:, -1:] >= 0
+    first = np.argmax(moves, axis=1)
+    rows = np.arange(len(is_valid))[:, None]
+    held_rad = yaws_rad[rows, np.where(last >= 0, last, first[:, None])]
+    return np.where(has_moved, held_rad, 0.0)
