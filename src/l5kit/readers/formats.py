@@ -16,6 +16,7 @@ class SourceFormat(StrEnum):
 
     ARGOVERSE2 = "argoverse2"
     NUSCENES = "nuscenes"
+    PY123D = "py123d"
     SCENARIONET = "scenarionet"
     TABLE = "table"
     WOMD = "womd"
@@ -96,6 +97,12 @@ def _open_nuscenes(source: Path, _: ReaderOptions) -> Reader:
     return NuscenesReader(source)
 
 
+def _open_py123d(source: Path, _: ReaderOptions) -> Reader:
+    from l5kit.readers.py123d import Py123dReader
+
+    return Py123dReader(source)
+
+
 def _open_scenarionet(source: Path, options: ReaderOptions) -> Reader:
     from l5kit.readers.scenarionet import ScenarionetReader
 
@@ -117,6 +124,7 @@ def _open_womd(source: Path, _: ReaderOptions) -> Reader:
 _READERS = {
     SourceFormat.ARGOVERSE2: _open_argoverse2,
     SourceFormat.NUSCENES: _open_nuscenes,
+    SourceFormat.PY123D: _open_py123d,
     SourceFormat.SCENARIONET: _open_scenarionet,
     SourceFormat.TABLE: _open_table,
     SourceFormat.WOMD: _open_womd,
@@ -127,6 +135,7 @@ _FORMAT_OF_OPTION = {"joins_windows": SourceFormat.SCENARIONET, "columns": Sourc
 _NAMES = {
     SourceFormat.ARGOVERSE2: "scenario_*.parquet",
     SourceFormat.NUSCENES: "sample_annotation.json",
+    SourceFormat.PY123D: "logs/*/*/sync.arrow",
     SourceFormat.SCENARIONET: "sd_*.pkl",
     SourceFormat.WOMD: "*.tfrecord*",
 }

@@ -36,7 +36,8 @@ def velocities_of(positions_m: Float64Array, is_valid: BoolArray, timestamps_ns:
     times_s = (timestamps_ns - timestamps_ns[:1]) / 1e9
     positions = np.where(is_valid[..., None], positions_m, 0.0)
     passed_s = np.where(last > first, times_s[last] - times_s[first], 1.0)
-    velocities_mps: Float64Array = (positions[rows, last] - positions[rows, first]) / passed_s[..., None]
+    with np.errstate(over="ignore", invalid="ignore"):  # places beyond all bounds, which are refused later on
+        velocities_mps: Float64Array = (positions[rows, last] - positions[rows, first]) / passed_s[..., None]
     return np.where(is_valid[..., None], velocities_mps, 0.0)
 
 
