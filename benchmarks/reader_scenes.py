@@ -17,7 +17,7 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.interop import export_py123d
 from l5kit.readers.formats import open_reader
 from l5kit.synthetic import make_city
-from support import scenarionet_files
+from support import argoverse2_files, scenarionet_files
 
 NUM_TRACKS, NUM_LANES = 100, 180
 
@@ -59,7 +59,24 @@ def write_py123d(folder: Path) -> None:
         export_py123d(log, folder / "root", files=find_dataset_files(Path(city) / "city"))
 
 
-SOURCES: dict[str, Callable[[Path], None]] = {"scenarionet": write_scenarionet, "py123d": write_py123d}
+def write_argoverse2_sensor(folder: Path) -> None:
+    """A log of 15.6 s with 80 boxes in each step, and the small map of the tests."""
+    rng = np.random.default_rng(0)
+    steps = np.repeat(np.arange(156), 80)
+    columns = {name: np.zeros(len(steps)) for name in ("qx", "qy", "qz", "tz_m")}
+    columns |= {name: np.tile(rng.uniform(-80, 80, 80), 156) for name in ("tx_m", "ty_m")}
+    columns |= {"qw": np.ones(len(steps)), "length_m": 4.5 * np.ones(len(steps)), "width_m": 1.9 * np.ones(len(steps))}
+    columns |= {"height_m": 1.6 * np.ones(len(steps)), "category": np.full(len(steps), "REGULAR_VEHICLE")}
+    columns |= {"timestamp_ns": argoverse2_files.START_NS + steps * argoverse2_files.STEP_NS}
+    columns |= {"track_uuid": np.tile([f"track-{number}" for number in range(80)], 156)}
+    argoverse2_files.write_sensor_log(folder, "log", num_steps=156, boxes=columns)
+
+
+SOURCES: dict[str, Callable[[Path], None]] = {
+    "scenarionet": write_scenarionet,
+    "py123d": write_py123d,
+    "argoverse2-sensor": write_argoverse2_sensor,
+}
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ class SourceFormat(StrEnum):
     """Formats of other datasets."""
 
     ARGOVERSE2 = "argoverse2"
+    ARGOVERSE2_SENSOR = "argoverse2-sensor"
     NUSCENES = "nuscenes"
     PY123D = "py123d"
     SCENARIONET = "scenarionet"
@@ -91,6 +92,12 @@ def _open_argoverse2(source: Path, _: ReaderOptions) -> Reader:
     return Argoverse2Reader(source)
 
 
+def _open_argoverse2_sensor(source: Path, _: ReaderOptions) -> Reader:
+    from l5kit.readers.argoverse2_sensor import Argoverse2SensorReader
+
+    return Argoverse2SensorReader(source)
+
+
 def _open_nuscenes(source: Path, _: ReaderOptions) -> Reader:
     from l5kit.readers.nuscenes import NuscenesReader
 
@@ -123,6 +130,7 @@ def _open_womd(source: Path, _: ReaderOptions) -> Reader:
 
 _READERS = {
     SourceFormat.ARGOVERSE2: _open_argoverse2,
+    SourceFormat.ARGOVERSE2_SENSOR: _open_argoverse2_sensor,
     SourceFormat.NUSCENES: _open_nuscenes,
     SourceFormat.PY123D: _open_py123d,
     SourceFormat.SCENARIONET: _open_scenarionet,
@@ -134,6 +142,7 @@ _FORMAT_OF_OPTION = {"joins_windows": SourceFormat.SCENARIONET, "columns": Sourc
 
 _NAMES = {
     SourceFormat.ARGOVERSE2: "scenario_*.parquet",
+    SourceFormat.ARGOVERSE2_SENSOR: "city_SE3_egovehicle.feather",
     SourceFormat.NUSCENES: "sample_annotation.json",
     SourceFormat.PY123D: "logs/*/*/sync.arrow",
     SourceFormat.SCENARIONET: "sd_*.pkl",
