@@ -14,6 +14,7 @@ import pytest
 
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.nuscenes import EGO_MIDDLE_AHEAD_M, LABEL_MAPPING, NuscenesReader
+from l5kit.readers.quaternions import yaws_of
 from l5kit.readers.reader import SourceDataError
 from support.nuscenes_folders import (
     GAP_OF_BARRIER,
@@ -775,8 +776,6 @@ def test_tables_are_the_same_in_pieces_of_any_size(tmp_path, monkeypatch, piece_
 
 
 def test_headings_of_tilted_boxes_are_those_of_their_front():
-    from l5kit.readers.nuscenes import _yaws
-
     turns = np.array([quaternion(yaw, pitch) for yaw in (-3.0, 0.0, 1.5) for pitch in (0.0, 0.4)])
-    np.testing.assert_allclose(_yaws(turns), [-3.0, -3.0, 0.0, 0.0, 1.5, 1.5], atol=1e-12)
-    np.testing.assert_allclose(_yaws(2.0 * turns), _yaws(turns))
+    np.testing.assert_allclose(yaws_of(turns), [-3.0, -3.0, 0.0, 0.0, 1.5, 1.5], atol=1e-12)
+    np.testing.assert_allclose(yaws_of(2.0 * turns), yaws_of(turns))

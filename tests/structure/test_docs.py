@@ -2,7 +2,8 @@
 
 Per document, in order and in a temporary folder that holds a made city under the name ``city``:
 
-* ``python`` blocks run in one namespace; one right after ``<!-- file: NAME -->`` is written to that file, too;
+* ``python`` blocks run in one namespace;
+* a block right after ``<!-- file: NAME -->`` is written to that file, too;
 * ``l5kit`` lines of ``bash`` blocks run in this process, the targets of ``make`` lines must exist, and other commands
   must be among those that need no proof;
 * ``text``, ``yaml``, ``toml`` and ``json`` blocks are for reading;
@@ -98,11 +99,11 @@ def check_command(words):
 
 def run_block(block, path, namespace):
     where = f"{path.name}:{block.line}"
+    if block.file is not None:
+        Path(block.file).write_text(block.text, "utf-8")
     if block.not_run is not None:
         assert block.not_run, f"{where}: a block that is not run needs a reason"
     elif block.language == "python":
-        if block.file is not None:
-            Path(block.file).write_text(block.text, "utf-8")
         exec(compile("\n" * (block.line - 1) + block.text, str(path), "exec"), namespace)
     elif block.language == "bash":
         for words in commands_of(block.text):

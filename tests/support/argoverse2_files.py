@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 
 NUM_STEPS = 110
@@ -163,3 +164,58 @@ def write_scenario(folder, name, *, rows=None, elements=None, city="austin", col
 def read_rows(file):
     """Return the rows of a scenario as dictionaries, one by one."""
     return pq.read_table(file).to_pylist()
+
+
+SENSOR_STEPS = 20
+SENSOR_HEADING_RAD = np.pi / 2
+SENSOR_START_M = (100.0, 50.0)
+
+
+def write_sensor_log(folder, name, *, city="PIT", num_steps=SENSOR_STEPS, boxes=None, has_map=True):
+    """Write a sensor log: the AV drives north at 8 m/s, a car 20 m ahead of it as fast, a cyclist beside it stands.
+
+    Boxes are told in the frame of the AV, whose poses are those of its rear axle, at twice the rate.
+    """
+    place = folder / name
+    (place / "map").mkdir(parents=True)
+    times_ns = START_NS + STEP_NS // 2 * np.arange(2 * num_steps)
+    turn = np.cos(SENSOR_HEADING_RAD / 2), np.sin(SENSOR_HEADING_RAD / 2)
+    moved_m = 8.0 * (times_ns - START_NS) / 1e9
+    count = len(times_ns)
+    poses = {
+        "timestamp_ns": times_ns,
+        "qw": np.full(count, turn[0]),
+        "qx": np.zeros(count),
+        "qy": np.zeros(count),
+        "qz": np.full(count, turn[1]),
+        "tx_m": np.full(count, SENSOR_START_M[0]),
+        "ty_m": SENSOR_START_M[1] + moved_m,
+        "tz_m": np.full(count, 22.3),
+    }
+    pyarrow.feather.write_feather(pa.table(poses), place / "city_SE3_egovehicle.feather")
+    pyarrow.feather.write_feather(
+        pa.table(sensor_boxes(num_steps) if boxes is None else boxes), place / "annotations.feather"
+    )
+    if has_map:
+        content = made_map()
+        for each in content["lane_segments"].values():
+            del each["centerline"]
+        (place / "map" / f"log_map_archive_{name}____{city}_city_31043.json").write_text(json.dumps(content))
+    return place
+
+
+def sensor_boxes(num_steps=SENSOR_STEPS):
+    """Columns of boxes: a car ahead in all steps, a cyclist to the left of where the AV started, in every second."""
+    half = np.pi / 4
+    turn = np.cos(half), np.sin(half)
+    rows = []
+    for step in range(num_steps):
+        time_ns = START_NS + step * STEP_NS
+        rows.append((time_ns, "car", "REGULAR_VEHICLE", 4.5, 1.9, 1.6, 1.0, 0.0, 20.0, 0.0, 0.5))
+        if step % 2 == 0:
+            rows.append((time_ns, "bike", "BICYCLIST", 1.8, 0.7, 1.7, *turn, -0.8 * step, 5.0, 0.5))
+    sizes, places = ("length_m", "width_m", "height_m"), ("tx_m", "ty_m", "tz_m")
+    names = ("timestamp_ns", "track_uuid", "category", *sizes, "qw", "qz", *places)
+    columns = {key: [row[number] for row in rows] for number, key in enumerate(names)}
+    zeros = [0.0] * len(rows)
+    return columns | {"qx": zeros, "qy": zeros, "num_interior_pts": [9] * len(rows)}

@@ -30,6 +30,15 @@ def import_dataset(
     max_scenes: Annotated[
         int | None, typer.Option(min=1, show_default=False, help="Import only the first scenes. Default: all.")
     ] = None,
+    join: Annotated[
+        bool, typer.Option("--join", help="scenarionet: make one scene of windows that were cut out of one log.")
+    ] = False,
+    columns: Annotated[
+        Path | None,
+        typer.Option(
+            show_default=False, help="table: YAML file that tells what columns mean. Default: columns.yaml in SOURCE."
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first scene that cannot be read.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an import that is there.")] = False,
     workers: WorkersOption = None,
@@ -48,7 +57,7 @@ def import_dataset(
     one cannot. What was read waits in OUT.parts, with which an import that was stopped goes on.
     """
     require_writable_folder(out, option="OUT")
-    from l5kit.readers.formats import guess_format, open_reader
+    from l5kit.readers.formats import ReaderOptions, guess_format, open_reader
     from l5kit.readers.importing import import_dataset as import_source
 
     with (
@@ -57,7 +66,7 @@ def import_dataset(
     ):
         try:
             result = import_source(
-                open_reader(source_format, source),
+                open_reader(source_format, source, ReaderOptions(joins_windows=join, columns=columns)),
                 out,
                 max_scenes=max_scenes,
                 strict=strict,

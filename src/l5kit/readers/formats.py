@@ -1,36 +1,62 @@
 """The formats that l5kit imports, by name; the reader of a format is imported only when it is asked for."""
 
 import os
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 
-from l5kit.errors import MissingDependencyError, install_command
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.readers.reader import Reader
 
-__all__ = ["SourceFormat", "guess_format", "open_reader"]
+__all__ = ["ReaderOptions", "SourceFormat", "guess_format", "open_reader"]
 
 
 class SourceFormat(StrEnum):
     """Formats of other datasets."""
 
     ARGOVERSE2 = "argoverse2"
+    ARGOVERSE2_SENSOR = "argoverse2-sensor"
     NUSCENES = "nuscenes"
+    PY123D = "py123d"
+    SCENARIONET = "scenarionet"
+    TABLE = "table"
     WOMD = "womd"
 
 
-def open_reader(source_format: SourceFormat | str, source: str | os.PathLike[str]) -> Reader:
+@dataclass(frozen=True)
+class ReaderOptions:
+    """How a source is to be read, as far as its format leaves that open.
+
+    Attributes:
+        joins_windows: ``scenarionet``: whether windows that were cut out of one log become one scene.
+        columns: ``table``: YAML file that tells what columns mean; None for ``columns.yaml`` in the folder.
+    """
+
+    joins_windows: bool = False
+    columns: Path | None = None
+
+
+def open_reader(
+    source_format: SourceFormat | str,
+    source: str | os.PathLike[str],
+    options: ReaderOptions = ReaderOptions(),
+) -> Reader:
     """Return the reader of a dataset in another format.
 
     Args:
         source_format: Its format.
         source: Its folder; workers elsewhere look for it under its whole path.
+        options: How it is to be read.
 
     Raises:
+        InvalidArgumentError: An option is given that this format does not have.
         MissingDependencyError: A library is needed that is not installed.
         ValueError: There is no such format.
     """
+    known = SourceFormat(source_format)
+    _require_known(known, options)
     try:
-        return _READERS[SourceFormat(source_format)](Path(source).absolute())
+        return _READERS[known](Path(source).absolute(), options)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("l5kit"):
             raise
@@ -48,19 +74,55 @@ def guess_format(source: str | os.PathLike[str]) -> SourceFormat | None:
     return None
 
 
-def _open_argoverse2(source: Path) -> Reader:
+def _require_known(source_format: SourceFormat, options: ReaderOptions) -> None:
+    """Refuse options that are given and of another format."""
+    for option in fields(options):
+        wanted, value = _FORMAT_OF_OPTION[option.name], getattr(options, option.name)
+        if value != option.default and source_format is not wanted:
+            shown = str(value) if isinstance(value, Path) else value
+            raise InvalidArgumentError(
+                f"{option.name} is {shown!r}, but sources in the format {source_format} have no such option; only "
+                f"{wanted} has"
+            )
+
+
+def _open_argoverse2(source: Path, _: ReaderOptions) -> Reader:
     from l5kit.readers.argoverse2 import Argoverse2Reader
 
     return Argoverse2Reader(source)
 
 
-def _open_nuscenes(source: Path) -> Reader:
+def _open_argoverse2_sensor(source: Path, _: ReaderOptions) -> Reader:
+    from l5kit.readers.argoverse2_sensor import Argoverse2SensorReader
+
+    return Argoverse2SensorReader(source)
+
+
+def _open_nuscenes(source: Path, _: ReaderOptions) -> Reader:
     from l5kit.readers.nuscenes import NuscenesReader
 
     return NuscenesReader(source)
 
 
-def _open_womd(source: Path) -> Reader:
+def _open_py123d(source: Path, _: ReaderOptions) -> Reader:
+    from l5kit.readers.py123d import Py123dReader
+
+    return Py123dReader(source)
+
+
+def _open_scenarionet(source: Path, options: ReaderOptions) -> Reader:
+    from l5kit.readers.scenarionet import ScenarionetReader
+
+    return ScenarionetReader(source, joins=options.joins_windows)
+
+
+def _open_table(source: Path, options: ReaderOptions) -> Reader:
+    from l5kit.readers.table import TableReader
+
+    return TableReader(source, options.columns)
+
+
+def _open_womd(source: Path, _: ReaderOptions) -> Reader:
     from l5kit.readers.womd import WomdReader
 
     return WomdReader(source)
@@ -68,13 +130,22 @@ def _open_womd(source: Path) -> Reader:
 
 _READERS = {
     SourceFormat.ARGOVERSE2: _open_argoverse2,
+    SourceFormat.ARGOVERSE2_SENSOR: _open_argoverse2_sensor,
     SourceFormat.NUSCENES: _open_nuscenes,
+    SourceFormat.PY123D: _open_py123d,
+    SourceFormat.SCENARIONET: _open_scenarionet,
+    SourceFormat.TABLE: _open_table,
     SourceFormat.WOMD: _open_womd,
 }
 
+_FORMAT_OF_OPTION = {"joins_windows": SourceFormat.SCENARIONET, "columns": SourceFormat.TABLE}
+
 _NAMES = {
     SourceFormat.ARGOVERSE2: "scenario_*.parquet",
+    SourceFormat.ARGOVERSE2_SENSOR: "city_SE3_egovehicle.feather",
     SourceFormat.NUSCENES: "sample_annotation.json",
+    SourceFormat.PY123D: "logs/*/*/sync.arrow",
+    SourceFormat.SCENARIONET: "sd_*.pkl",
     SourceFormat.WOMD: "*.tfrecord*",
 }
 """Names of files that no other format has."""

@@ -14,7 +14,16 @@ from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
 from l5kit.readers.source_map import SourceLane, SourceMap
 
-__all__ = ["WORLD_TO_ECEF", "add_map", "areas_as_json", "boundaries_of", "least_bytes_of", "turn_of"]
+__all__ = [
+    "WORLD_TO_ECEF",
+    "add_map",
+    "areas_as_json",
+    "boundaries_of",
+    "directions_left",
+    "least_bytes_of",
+    "turn_of",
+    "without_repeats",
+]
 
 WORLD_TO_ECEF = np.array([[0.0, 0.0, 1.0, 6378137.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
 """The world of imported datasets lies at latitude 0, longitude 0, x east, y north and z up, wherever it really is."""
@@ -70,8 +79,8 @@ def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
     """Return the left and right boundary of a lane; what is not known lies half a usual width beside its centre."""
     if lane.left_m is not None and lane.right_m is not None:
         return lane.left_m, lane.right_m
-    points_m = _without_repeats(lane.centre_m)
-    to_left_m = USUAL_WIDTHS_M[lane.kind] / 2 * _directions_left(points_m)
+    points_m = without_repeats(lane.centre_m)
+    to_left_m = USUAL_WIDTHS_M[lane.kind] / 2 * directions_left(points_m)
     left_m = points_m + to_left_m if lane.left_m is None else lane.left_m
     right_m = points_m - to_left_m if lane.right_m is None else lane.right_m
     return left_m, right_m
@@ -79,7 +88,7 @@ def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
 
 def turn_of(lane: SourceLane) -> str:
     """Return the name of the ``Lane.TurnType`` of a lane in a junction, by how far its course turns."""
-    steps_m = np.diff(_without_repeats(lane.centre_m)[:, :2], axis=0)
+    steps_m = np.diff(without_repeats(lane.centre_m)[:, :2], axis=0)
     turn_rad = float(np.diff(np.unwrap(np.arctan2(steps_m[:, 1], steps_m[:, 0]))).sum())
     if abs(turn_rad) < _STRAIGHT_RAD:
         return "THROUGH"
@@ -198,7 +207,7 @@ class _MapWriter:
             self.builder.add_traffic_control(self._name("sign", sign.sign_id), "stop_sign", place_m)
 
 
-def _directions_left(points_m: Float64Array) -> Float64Array:
+def directions_left(points_m: Float64Array) -> Float64Array:
     """Return the directions to the left of the points of a line without repeats, level and of length 1, (n, 3)."""
     steps_m = points_m[1:, :2] - points_m[:-1, :2]
     steps_m /= _lengths(steps_m)[:, None]
@@ -210,7 +219,7 @@ def _directions_left(points_m: Float64Array) -> Float64Array:
     return left
 
 
-def _without_repeats(line_m: Float64Array) -> Float64Array:
+def without_repeats(line_m: Float64Array) -> Float64Array:
     """Return a line without points that lie on the one before, seen from above."""
     is_apart = _lengths(line_m[1:, :2] - line_m[:-1, :2]) > 1e-6
     if is_apart.all():

@@ -1,10 +1,14 @@
-"""Velocities of tracks from their positions, for sources that tell none."""
+"""Motion that a source does not tell: velocities of tracks, and poses of the AV in steps in which it is not seen."""
 
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.errors import CorruptedDataError
 
-__all__ = ["velocities_of"]
+__all__ = ["filled_poses", "headings_of", "steps_seen", "velocities_of"]
+
+_SLOWEST_MPS = 0.5
+"""Slower tracks tell nothing of their heading by their motion."""
 
 
 def velocities_of(positions_m: Float64Array, is_valid: BoolArray, timestamps_ns: Int64Array) -> Float64Array:
@@ -32,5 +36,63 @@ def velocities_of(positions_m: Float64Array, is_valid: BoolArray, timestamps_ns:
     times_s = (timestamps_ns - timestamps_ns[:1]) / 1e9
     positions = np.where(is_valid[..., None], positions_m, 0.0)
     passed_s = np.where(last > first, times_s[last] - times_s[first], 1.0)
-    velocities_mps: Float64Array = (positions[rows, last] - positions[rows, first]) / passed_s[..., None]
+    with np.errstate(over="ignore", invalid="ignore"):  # places beyond all bounds, which are refused later on
+        velocities_mps: Float64Array = (positions[rows, last] - positions[rows, first]) / passed_s[..., None]
     return np.where(is_valid[..., None], velocities_mps, 0.0)
+
+
+def steps_seen(is_seen: BoolArray, who: str) -> slice:
+    """Return the steps from the first to the last one in which somebody is seen.
+
+    Args:
+        is_seen: Whether that is so, (T,).
+        who: Of whom, for the error.
+
+    Raises:
+        CorruptedDataError: It is so in none.
+    """
+    steps = np.flatnonzero(is_seen)
+    if not len(steps):
+        raise CorruptedDataError(f"{who} is seen in no step")
+    return slice(int(steps[0]), int(steps[-1]) + 1)
+
+
+def filled_poses(poses: Float64Array, is_seen: BoolArray, timestamps_ns: Int64Array) -> Float64Array:
+    """Return poses in all steps; those that are not seen lie evenly in time between the ones around.
+
+    Args:
+        poses: x, y, z and heading, (T, 4); where not seen they mean nothing.
+        is_seen: Whether there is one, (T,), in one step at least.
+        timestamps_ns: Ascending, int64, (T,).
+
+    Returns:
+        Float64, (T, 4); headings do not jump by a turn.
+    """
+    times_s = (timestamps_ns - timestamps_ns[0]) / 1e9
+    known = poses[is_seen].copy()
+    known[:, 3] = np.unwrap(known[:, 3])
+    return np.column_stack([np.interp(times_s, times_s[is_seen], column) for column in known.T])
+
+
+def headings_of(velocities_mps: Float64Array, is_valid: BoolArray) -> Float64Array:
+    """Return the headings of tracks that point to where they move.
+
+    While a track hardly moves it keeps the heading from before, at its start that from after; one that never moves has
+    the heading 0.
+
+    Args:
+        velocities_mps: x and y, (N, T, 2).
+        is_valid: Whether a track is seen, (N, T).
+
+    Returns:
+        Radians, float64, (N, T).
+    """
+    moves = is_valid & (np.hypot(velocities_mps[..., 0], velocities_mps[..., 1]) > _SLOWEST_MPS)
+    yaws_rad = np.arctan2(velocities_mps[..., 1], velocities_mps[..., 0])
+    steps = np.arange(is_valid.shape[1])
+    last = np.maximum.accumulate(np.where(moves, steps, -1), axis=1)
+    has_moved = last[:, -1:] >= 0
+    first = np.argmax(moves, axis=1)
+    rows = np.arange(len(is_valid))[:, None]
+    held_rad = yaws_rad[rows, np.where(last >= 0, last, first[:, None])]
+    return np.where(has_moved, held_rad, 0.0)

@@ -10,12 +10,14 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, PickledState
 from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.city_map import CityMap
 from l5kit.readers.motion import velocities_of
 from l5kit.readers.nuscenes_cache import index_of
 from l5kit.readers.nuscenes_index import NuscenesIndex
-from l5kit.readers.nuscenes_map import CityMap, read_city_map
+from l5kit.readers.nuscenes_map import read_city_map
 from l5kit.readers.nuscenes_splits import split_of_scene
 from l5kit.readers.nuscenes_tables import TABLES, file_name
+from l5kit.readers.quaternions import forward_of, require_unit, yaws_of
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
@@ -33,9 +35,6 @@ EGO_MIDDLE_AHEAD_M = 1.385
 
 WITH_RIDER = " with rider"
 """What is added to the class of a bicycle or motorcycle that somebody rides in one of its boxes."""
-
-_ROTATION_TOLERANCE = 0.01
-"""By how much the length of a quaternion may differ from 1."""
 
 _CYCLES = ("vehicle.bicycle", "vehicle.motorcycle")
 
@@ -251,10 +250,10 @@ def _folder_of_tables(source: Path) -> Path:
 
 def _ego_of(index: NuscenesIndex, samples: slice) -> SourceEgo:
     rotations = index.ego_rotations[samples]
-    _require_unit(rotations, "step")
-    positions_m = index.ego_positions_m[samples] + EGO_MIDDLE_AHEAD_M * _forward(rotations)
+    require_unit(rotations, "step")
+    positions_m = index.ego_positions_m[samples] + EGO_MIDDLE_AHEAD_M * forward_of(rotations)
     positions_m[:, 2] = index.ego_positions_m[samples, 2]  # that of the ground at the rear axle
-    return SourceEgo(positions_m, _yaws(rotations), np.array(EGO_SIZE_M))
+    return SourceEgo(positions_m, yaws_of(rotations), np.array(EGO_SIZE_M))
 
 
 @dataclass(frozen=True)
@@ -282,8 +281,8 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     is_valid[place] = True
     positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
     positions_m[place] = index.box_positions_m[boxes.rows, :2]
-    _require_unit(index.box_rotations[boxes.rows], "box")
-    yaws_rad[place] = _yaws(index.box_rotations[boxes.rows])
+    require_unit(index.box_rotations[boxes.rows], "box")
+    yaws_rad[place] = yaws_of(index.box_rotations[boxes.rows])
     sizes_m[place] = index.box_sizes_m[boxes.rows][:, [1, 0, 2]]
     return SourceTracks(
         ids=tuple(index.instance_tokens[boxes.instances].tolist()),
@@ -329,29 +328,3 @@ def _classes_of(index: NuscenesIndex, boxes: _Boxes, file: str) -> tuple[str, ..
             raise SourceDataError(file.replace("sample_annotation", "instance"), f"instance {token!r}", f"its {what}")
         classes.append(name + WITH_RIDER if is_ridden and name in _CYCLES else name)
     return tuple(classes)
-
-
-def _require_unit(rotations: Float64Array, what: str) -> None:
-    """Refuse quaternions (N, 4) that are no rotations, which would be turned into wrong headings in silence."""
-    with np.errstate(over="ignore"):
-        lengths = np.linalg.norm(rotations, axis=-1)
-    is_wrong = ~(np.abs(lengths - 1.0) <= _ROTATION_TOLERANCE)
-    if is_wrong.any():
-        row = int(np.argmax(is_wrong))
-        raise ValueError(
-            f"rotation must be a quaternion of length 1, got {rotations[row].tolist()} in {what} {row} of the scene"
-        )
-
-
-def _forward(rotations: Float64Array) -> Float64Array:
-    """Return where quaternions w, x, y, z (N, 4) turn the x axis to, unit vectors, (N, 3); NaN for one of length 0."""
-    with np.errstate(invalid="ignore"):
-        w, x, y, z = np.moveaxis(rotations / np.linalg.norm(rotations, axis=-1, keepdims=True), -1, 0)
-    return np.stack([w * w + x * x - y * y - z * z, 2 * (x * y + w * z), 2 * (x * z - w * y)], axis=-1)
-
-
-def _yaws(rotations: Float64Array) -> Float64Array:
-    """Return the heading of the x axis that quaternions w, x, y, z (N, 4) turn, (N,)."""
-    forward = _forward(rotations)
-    yaws: Float64Array = np.arctan2(forward[:, 1], forward[:, 0])
-    return yaws

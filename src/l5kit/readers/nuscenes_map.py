@@ -1,22 +1,22 @@
 """Map expansion of nuScenes: one city's lanes, crossings and areas, from nodes, polygons and arc line paths."""
 
-from collections.abc import Iterable, Sequence, Sized
-from dataclasses import dataclass, field
+from collections.abc import Sequence, Sized
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import Float64Array
 from l5kit.configs.texts import require_regular_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.geometry.polygon import distance_to_polygon
+from l5kit.readers.city_map import CityMap, bounds_of
 from l5kit.readers.nuscenes_arclines import ArclinePath, discretize_lane
 from l5kit.readers.nuscenes_lane_sides import sides_of_lane
 from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 
-__all__ = ["CityMap", "read_city_map"]
+__all__ = ["read_city_map"]
 
 OLDEST_VERSION = (1, 3)
 """Map files before this one lack arc line paths of lane connectors."""
@@ -69,56 +69,6 @@ class _Expansion(msgspec.Struct, frozen=True):
 
 class _Versioned(msgspec.Struct, frozen=True):
     version: str = "1.0"
-
-
-@dataclass(frozen=True)
-class CityMap:
-    """All elements of a city, and the boxes that hold each, so that those near a scene are found.
-
-    Attributes:
-        whole: The whole map.
-        lane_bounds_m: Least and greatest x and y of each lane, (L, 2, 2).
-        area_bounds_m: Those of each area, (A, 2, 2).
-        sign_bounds_m: Those of each sign, (S, 2, 2).
-        left_out: What was left out, one sentence each, and the bounds of what has any, else NaN, (2, 2).
-    """
-
-    whole: SourceMap
-    lane_bounds_m: Float64Array
-    area_bounds_m: Float64Array
-    sign_bounds_m: Float64Array
-    left_out: tuple[tuple[str, Float64Array], ...] = field(repr=False, default=())
-
-    @classmethod
-    def of(cls, whole: SourceMap, left_out: Iterable[tuple[str, Float64Array]] = ()) -> "CityMap":
-        """Return a map with the bounds of its elements."""
-        return cls(
-            whole,
-            _bounds_of([lane.centre_m for lane in whole.lanes]),
-            _bounds_of([area.outline_m for area in whole.areas]),
-            _bounds_of([sign.position_m[None] for sign in whole.signs]),
-            tuple(left_out),
-        )
-
-    def near(self, positions_m: Float64Array, reach_m: float) -> SourceMap:
-        """Return the elements, each whole, that come near some positions.
-
-        Args:
-            positions_m: World x and y, (N, 2).
-            reach_m: Elements belong to it whose bounds are no farther from the bounds of the positions.
-        """
-        window_m = np.stack([positions_m.min(axis=0) - reach_m, positions_m.max(axis=0) + reach_m])
-        return SourceMap(
-            self.whole.name,
-            tuple(self.whole.lanes[row] for row in np.flatnonzero(_overlap(self.lane_bounds_m, window_m)).tolist()),
-            tuple(self.whole.areas[row] for row in np.flatnonzero(_overlap(self.area_bounds_m, window_m)).tolist()),
-            tuple(self.whole.signs[row] for row in np.flatnonzero(_overlap(self.sign_bounds_m, window_m)).tolist()),
-        )
-
-    def left_out_near(self, positions_m: Float64Array, reach_m: float) -> list[str]:
-        """Return what was left out near some positions, or of which nobody knows where it is; as :meth:`near`."""
-        window_m = np.stack([positions_m.min(axis=0) - reach_m, positions_m.max(axis=0) + reach_m])
-        return [text for text, bounds_m in self.left_out if np.isnan(bounds_m).any() or _overlap(bounds_m, window_m)]
 
 
 def read_city_map(file: Path, city: str) -> CityMap:
@@ -285,7 +235,7 @@ class _Builder:
         return outline_m if len(outline_m) >= 3 and is_line(outline_m) else None
 
     def _leave_out(self, element: str, problem: str, outline_m: Float64Array | None) -> None:
-        bounds_m = np.full((2, 2), np.nan) if outline_m is None else _bounds_of([outline_m])[0]
+        bounds_m = np.full((2, 2), np.nan) if outline_m is None else bounds_of([outline_m])[0]
         self._left_out.append((f"{self._name}: {element} is left out: {' '.join(problem.split())}", bounds_m))
 
 
@@ -311,15 +261,3 @@ def _kind_of(lane_type: str | None) -> str:
 
 def _with_height(points_m: Float64Array) -> Float64Array:
     return np.concatenate([points_m, np.zeros((len(points_m), 1))], axis=1)
-
-
-def _bounds_of(lines_m: Sequence[Float64Array]) -> Float64Array:
-    """Return the least and greatest x and y of lines, (N, 2, 2)."""
-    bounds = [(line[:, :2].min(axis=0), line[:, :2].max(axis=0)) for line in lines_m]
-    return np.array(bounds, np.float64).reshape(-1, 2, 2)
-
-
-def _overlap(bounds_m: Float64Array, window_m: Float64Array) -> BoolArray:
-    """Return which bounds (..., 2, 2) meet a window (2, 2)."""
-    meets: BoolArray = ((bounds_m[..., 0, :] <= window_m[1]) & (bounds_m[..., 1, :] >= window_m[0])).all(axis=-1)
-    return meets

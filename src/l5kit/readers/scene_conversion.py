@@ -44,7 +44,7 @@ def to_records(scene: SourceScene, info: SourceInfo) -> SceneRecords:
         host=scene.map.name[:_LONGEST_HOST],
         timestamps_ns=scene.timestamps_ns,
         ego_positions_m=scene.ego.positions_m,
-        ego_rotations=yaws_as_rotations33(scene.ego.yaws_rad),
+        ego_rotations=yaws_as_rotations33(scene.ego.yaws_rad) if scene.ego.rotations is None else scene.ego.rotations,
         agents=_agents_of(scene.tracks, info.label_mapping),
         tl_faces=_faces_of(scene.lights, scene.map),
     ).to_records()

@@ -5,7 +5,7 @@ and the semantic map to a centimetre, times fit into an int64 with all differenc
 their own find room side by side.
 """
 
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def as_times_ns(name: str, times: NumericArray, *, ns_per_unit: float, start_ns:
     return np.rint(scaled).astype(np.int64) + start_ns
 
 
-def is_text(value: object) -> bool:
+def is_text(value: object) -> TypeGuard[str]:
     """Return whether a value can be an id or name: text that is not empty, not endless, and can be written."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_TEXT:
         return False

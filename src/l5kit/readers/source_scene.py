@@ -61,6 +61,7 @@ class SourceEgo:
         positions_m: x and y of the middle of its box, and z of the ground (0 where not known), float64, (T, 3).
         yaws_rad: Heading, (T,).
         size_m: Length, width and height, (3,), each above 0.
+        rotations: Rotation matrices, (T, 3, 3), where the source tells more than the heading; else None.
 
     Raises:
         InvalidArgumentError: An array has another shape, or a value is not finite or beyond its bounds.
@@ -69,10 +70,16 @@ class SourceEgo:
     positions_m: Float64Array
     yaws_rad: Float64Array
     size_m: Float64Array
+    rotations: Float64Array | None = None
 
     def __post_init__(self) -> None:
         _as_floats(self, "positions_m", "yaws_rad", "size_m")
         require_shapes(self, positions_m=(len(self.positions_m), 3), yaws_rad=(len(self.positions_m),), size_m=(3,))
+        if self.rotations is not None:
+            _as_floats(self, "rotations")
+            require_shapes(self, rotations=(len(self.positions_m), 3, 3))
+            if not np.isfinite(self.rotations).all():
+                raise InvalidArgumentError("rotations of the AV must be finite, and are not in some steps")
         for name, limit, unit in (("positions_m", FURTHEST_M, "m"), ("yaws_rad", GREATEST_ANGLE_RAD, "rad")):
             is_right = is_within(getattr(self, name), limit).reshape(len(self.positions_m), -1).all(axis=1)
             if not is_right.all():

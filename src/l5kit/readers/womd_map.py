@@ -13,7 +13,7 @@ from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundarie
 from l5kit.readers.womd_rows import DOUBLE, MessageRows, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
 
-__all__ = ["MapWithRemarks", "read_map"]
+__all__ = ["MPS_OF_MPH", "MapWithRemarks", "lines_or_none", "read_map"]
 
 MPS_OF_MPH: Final = 0.44704
 """Metres per second of a mile per hour."""
@@ -138,7 +138,7 @@ def _stretches(messages: Iterable[LaneCenter], line_rows: dict[int, int]) -> Int
 
 def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, ...]:
     known = set(lanes.ids)
-    left_m, right_m = (_lines_or_none(Polylines(side_m, lanes.lines.starts)) for side_m in boundaries_m)
+    left_m, right_m = (lines_or_none(Polylines(side_m, lanes.lines.starts)) for side_m in boundaries_m)
     return tuple(
         SourceLane(
             lane_id=lane_id,
@@ -157,7 +157,7 @@ def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, .
     )
 
 
-def _lines_or_none(boundaries: Polylines) -> list[Float64Array | None]:
+def lines_or_none(boundaries: Polylines) -> list[Float64Array | None]:
     """Return the boundaries of a side; None where nothing is known, or all points are in one place."""
     return [boundaries.line(row) if is_one else None for row, is_one in enumerate(_are_lines(boundaries).tolist())]
 

@@ -9,6 +9,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import CorruptedDataError
+from l5kit.readers.motion import filled_poses, steps_seen
 from l5kit.readers.source_bounds import (
     FURTHEST_FROM_AV_M,
     FURTHEST_M,
@@ -77,10 +78,7 @@ class ScenarioTracks:
         Raises:
             CorruptedDataError: It is seen in none.
         """
-        steps = np.flatnonzero(self.is_valid[self.ego_row])
-        if not len(steps):
-            raise CorruptedDataError(f"the AV, track {self.ids[self.ego_row]}, is seen in no step")
-        return slice(int(steps[0]), int(steps[-1]) + 1)
+        return steps_seen(self.is_valid[self.ego_row], f"the AV, track {self.ids[self.ego_row]},")
 
     def to_ego(self, steps: slice, times_s: Float64Array) -> SourceEgo:
         """Return the AV in some steps; where it is not seen, its pose lies between those around.
@@ -94,8 +92,7 @@ class ScenarioTracks:
         sizes_m = states[seen, _LENGTH:_HEADING]
         poses = np.column_stack([states[:, _X : _Z + 1], states[:, _HEADING]])
         poses[:, _Z] -= states[:, _HEADING - 1] / 2.0  # from the middle of the box to the ground
-        poses[seen, 3] = np.unwrap(poses[seen, 3])
-        whole = np.column_stack([np.interp(times_s, times_s[seen], column[seen]) for column in poses.T])
+        whole = filled_poses(poses, seen, np.rint(1e9 * times_s).astype(np.int64))
         return SourceEgo(whole[:, :3], whole[:, 3], np.median(sizes_m, axis=0))
 
     def to_source(self, steps: slice) -> SourceTracks:

@@ -26,17 +26,21 @@ def pack(content: Mapping[str, object]) -> bytes:
     return msgspec.msgpack.encode({key: _packable(value) for key, value in content.items()})
 
 
-def write_arrow(file: Path, columns: Mapping[str, "pa.Array"], metadata: JsonObject) -> None:
+def write_arrow(
+    file: Path, columns: Mapping[str, "pa.Array"], metadata: JsonObject, own: JsonObject | None = None
+) -> None:
     """Write a file of the Arrow IPC format, not compressed, so that its columns are read where they lie.
 
     Args:
         file: The file, in a folder that is there.
         columns: Columns of the same length.
         metadata: What is told of them.
+        own: What l5kit tells beside, which py123d has no room for and passes over; None for nothing.
     """
     import pyarrow as pa
 
-    table = pa.table(dict(columns)).replace_schema_metadata({b"metadata": pack(metadata)})
+    told = {b"metadata": pack(metadata)} | ({} if own is None else {b"l5kit": pack(own)})
+    table = pa.table(dict(columns)).replace_schema_metadata(told)
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 

@@ -104,7 +104,9 @@ def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lig
     ego = _ego_columns(frames, times_us, name)
     write_arrow(folder / f"{_EGO}.arrow", _named(_EGO, ego), _ego_metadata(log.facts))
     boxes = _box_columns(frames, agents, times_us)
-    write_arrow(folder / f"{_BOXES}.arrow", _named(_BOXES, boxes), {"box_detection_label_class": _LABEL_CLASS})
+    labels = agents["label_probabilities"][_rows_of_frames(frames[AGENT_INTERVAL])[1]].argmax(axis=1)
+    own = {"labels": labels.astype(np.uint8).tobytes()}
+    write_arrow(folder / f"{_BOXES}.arrow", _named(_BOXES, boxes), {"box_detection_label_class": _LABEL_CLASS}, own)
     modalities = [_EGO, _BOXES]
     if lights is not None:
         write_arrow(folder / f"{_LIGHTS}.arrow", _named(_LIGHTS, _light_columns(frames, faces, times_us, lights)), {})
@@ -112,7 +114,12 @@ def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lig
     ids = [uuid.uuid5(_UUID_NAMESPACE, f"{split}:{name}:{time_us}").bytes for time_us in times_us.tolist()]
     rows = pa.array(np.arange(len(frames), dtype=np.int64))
     sync = {"sync.uuid": pa.array(ids, pa.binary(16)), "sync.timestamp_us": pa.array(times_us)}
-    write_arrow(folder / "sync.arrow", sync | dict.fromkeys(modalities, rows), _log_metadata(split, name, lights))
+    sources = {
+        "sources": [dict(source) for source in log.facts.sources]
+    }  # whose licence holds for what is made of them
+    write_arrow(
+        folder / "sync.arrow", sync | dict.fromkeys(modalities, rows), _log_metadata(split, name, lights), sources
+    )
 
 
 def _named(modality: str, columns: JsonObject) -> JsonObject:

@@ -1,0 +1,333 @@
+"""Argoverse 2 sensor logs: boxes with real sizes at 10 Hz, poses of the AV and a map, in a folder for each log."""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.configs.texts import require_regular_file
+from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.argoverse2_map import map_of, read_elements
+from l5kit.readers.motion import velocities_of
+from l5kit.readers.quaternions import forward_of, require_unit, rotations_of
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
+from l5kit.readers.source_map import SourceMap
+from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
+
+__all__ = ["Argoverse2SensorReader"]
+
+_BOXES, _POSES = "annotations.feather", "city_SE3_egovehicle.feather"
+_MAP: Final = re.compile(r"log_map_archive_.*____(?P<city>[A-Z]+)_city_\d+\.json")
+_ROTATION: Final = ("qw", "qx", "qy", "qz")
+_PLACE: Final = ("tx_m", "ty_m", "tz_m")
+_SIZE: Final = ("length_m", "width_m", "height_m")
+_TEXTS: Final = ("track_uuid", "category")
+_SPLITS: Final = ("train", "val", "test")
+_MOST_BYTES: Final = 1 << 30
+_MOST_ROWS: Final = 5_000_000
+
+_AV_SIZE_M: Final = (4.87, 1.85, 1.48)
+_MIDDLE_AHEAD_M: Final = 1.339
+"""How far the middle of the AV is ahead of its rear axle, where poses are."""
+
+_AXLE_HEIGHT_M: Final = 0.30
+"""How high above the ground poses are."""
+
+_LONGEST_BRACKET_NS: Final = 200_000_000
+"""A pose lies between two others no further apart than that, where none has the time of the boxes."""
+
+_CLASSES: Final = {
+    "ANIMAL": "ANIMAL",
+    "ARTICULATED_BUS": "BUS",
+    "BICYCLE": "BICYCLE",
+    "BICYCLIST": "CYCLIST",
+    "BOLLARD": "UNKNOWN",
+    "BOX_TRUCK": "TRUCK",
+    "BUS": "BUS",
+    "CONSTRUCTION_BARREL": "UNKNOWN",
+    "CONSTRUCTION_CONE": "UNKNOWN",
+    "DOG": "ANIMAL",
+    "LARGE_VEHICLE": "OTHER_VEHICLE",
+    "MESSAGE_BOARD_TRAILER": "UNKNOWN",
+    "MOBILE_PEDESTRIAN_CROSSING_SIGN": "UNKNOWN",
+    "MOBILE_PEDESTRIAN_SIGN": "UNKNOWN",
+    "MOTORCYCLE": "MOTORCYCLE",
+    "MOTORCYCLIST": "MOTORCYCLIST",
+    "OFFICIAL_SIGNALER": "PEDESTRIAN",
+    "PEDESTRIAN": "PEDESTRIAN",
+    "RAILED_VEHICLE": "TRAM",
+    "REGULAR_VEHICLE": "CAR",
+    "SCHOOL_BUS": "BUS",
+    "SIGN": "UNKNOWN",
+    "STOP_SIGN": "UNKNOWN",
+    "STROLLER": "PEDESTRIAN",
+    "TRAFFIC_LIGHT_TRAILER": "UNKNOWN",
+    "TRUCK": "TRUCK",
+    "TRUCK_CAB": "TRUCK",
+    "VEHICULAR_TRAILER": "OTHER_VEHICLE",
+    "WHEELCHAIR": "PEDESTRIAN",
+    "WHEELED_DEVICE": "UNKNOWN",
+    "WHEELED_RIDER": "CYCLIST",
+    "OTHER": "UNKNOWN",
+}
+
+_INFO: Final = SourceInfo(
+    dataset="Argoverse 2 sensor",
+    version="not told in its files",
+    licence="CC BY-NC-SA 4.0: not for commercial use, shared alike, naming Argoverse 2 (Wilson et al., 2021)",
+    step_time_s=0.1,
+    label_mapping={name: f"PERCEPTION_LABEL_{label}" for name, label in _CLASSES.items()},
+    missing=(
+        "There are no traffic lights and speed limits; stop signs are boxes, and hold no lane.",
+        "Logs of the test set have no boxes and are not read.",
+        "Pictures, point clouds and heights of the ground are left alone.",
+    ),
+    made_up=(
+        "The size of the AV is 4.87 x 1.85 x 1.48 m, its middle 1.339 m ahead of the rear axle, where its poses are, "
+        "and the ground 0.3 m below them.",
+        "Velocities are differences of places.",
+        "Poses between two others where none has the time of the boxes.",
+        "Centre lines of lanes: the middle of the boundaries.",
+        "Lanes may be changed where a neighbour in the same direction lies behind no solid marking.",
+    ),
+)
+
+
+class Argoverse2SensorReader:
+    """Reads the sensor logs of Argoverse 2; a :class:`~l5kit.readers.reader.Reader`.
+
+    Args:
+        source: A folder of logs, with or without folders ``train``, ``val`` and ``test``; or the folder of one log.
+    """
+
+    def __init__(self, source: str | os.PathLike[str]) -> None:
+        self._source = Path(source)
+
+    @property
+    def source(self) -> Path:
+        """The folder."""
+        return self._source
+
+    @property
+    def info(self) -> SourceInfo:
+        """What holds for all scenes."""
+        return _INFO
+
+    def list_scenes(self) -> list[SceneRef]:
+        """Return where the logs are, sorted, without opening their files.
+
+        Raises:
+            DatasetNotFoundError: The folder is not there, or has no logs.
+        """
+        if not self._source.is_dir():
+            found = "this is a file; give the folder around it" if self._source.exists() else "there is no such folder"
+            raise DatasetNotFoundError(f"no logs at {str(self._source)!r}: {found}")
+        folders = sorted(
+            {path.parent for pattern in ("", "*/", "*/*/") for path in self._source.glob(f"{pattern}{_POSES}")}
+        )
+        if not folders:
+            raise DatasetNotFoundError(
+                f"no sensor logs of Argoverse 2 in {str(self._source)!r}: there is no {_POSES} in it or in its folders"
+            )
+        refs = []
+        for folder in folders:
+            place = folder.relative_to(self._source).as_posix()
+            name = folder.absolute().name
+            split = next((each for each in (place.partition("/")[0], self._source.name) if each in _SPLITS), "sample")
+            files = [f"{place}/{file}".removeprefix("./") for file in (_BOXES, _POSES, *_maps_in(folder))]
+            refs.append(SceneRef(split, name, files[0], others=tuple(files[1:])))
+        return sorted(refs)
+
+    def read(self, ref: SceneRef) -> SourceScene:
+        """Return a log with its map.
+
+        Raises:
+            SourceDataError: A file is damaged, missing, or tells what cannot be.
+        """
+        poses_file, *map_files = ref.others
+        remarks: list[str] = []
+        with naming_source(ref.file):
+            boxes = _read_columns(self._source / ref.file, ("timestamp_ns", *_ROTATION, *_PLACE, *_SIZE), _TEXTS)
+            row_times_ns = as_times_ns("timestamp_ns", boxes.numbers["timestamp_ns"], ns_per_unit=1.0)
+            times_ns, steps = np.unique(row_times_ns, return_inverse=True)
+        with naming_source(poses_file):
+            poses = _read_columns(self._source / poses_file, ("timestamp_ns", *_ROTATION, *_PLACE), ())
+            places_m, rotations = _poses_at(poses, times_ns, remarks)
+        with naming_source(ref.file):
+            tracks = _tracks_of(boxes, steps, times_ns, places_m, rotations, remarks)
+        source_map = self._read_map(ref, map_files, remarks)
+        with naming_source(ref.file):
+            offset_m = np.array([_MIDDLE_AHEAD_M, 0.0, -_AXLE_HEIGHT_M])
+            return SourceScene(
+                name=ref.name,
+                timestamps_ns=times_ns,
+                ego=SourceEgo(
+                    places_m + rotations @ offset_m,
+                    np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0]),
+                    np.array(_AV_SIZE_M),
+                    rotations,
+                ),
+                tracks=tracks,
+                lights=SourceLights.none(len(times_ns)),
+                map=source_map,
+                remarks=tuple(remarks),
+            )
+
+    def _read_map(self, ref: SceneRef, files: list[str], remarks: list[str]) -> SourceMap:
+        """Return the map of a log, in the frame of its city.
+
+        Raises:
+            SourceDataError: There is none or there are several, or it is damaged.
+        """
+        if len(files) != 1:
+            folder = ref.file.removesuffix(_BOXES)
+            raise SourceDataError(
+                f"{folder}map",
+                "",
+                f"there must be one log_map_archive_LOG____CITY_city_N.json, found {len(files)}",
+            )
+        found = _MAP.fullmatch(Path(files[0]).name)
+        city = found["city"] if found else ref.name
+        return map_of(files[0], read_elements(self._source, files[0]), city, remarks)
+
+
+class _Columns:
+    """Columns of a file: numbers, and texts as codes with their names.
+
+    Args:
+        numbers: Columns of numbers by their names, (N,) each.
+        texts: Codes (N,) and what they stand for, by the names of columns.
+    """
+
+    def __init__(
+        self, numbers: dict[str, Float64Array | Int64Array], texts: dict[str, tuple[Int64Array, tuple[str, ...]]]
+    ) -> None:
+        self.numbers = numbers
+        self.texts = texts
+
+    def rows(self, names: tuple[str, ...]) -> Float64Array:
+        """Return some columns of numbers side by side, (N, K)."""
+        return np.stack([self.numbers[name] for name in names], axis=1).astype(np.float64)
+
+
+def _maps_in(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.glob("map/log_map_archive_*.json"))
+
+
+def _read_columns(path: Path, numbers: tuple[str, ...], texts: tuple[str, ...]) -> _Columns:
+    """Return columns of a feather file.
+
+    Raises:
+        TypeError: A column holds something else.
+        ValueError: The file is missing, damaged or too large, or lacks a column or values in it.
+    """
+    try:
+        require_regular_file(path, called="feather file")
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"it has {path.stat().st_size} bytes, more than {_MOST_BYTES}")
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        table = pa.ipc.open_file(pa.memory_map(str(path)), options=options).read_all()
+        table.validate(full=True)
+    except FileNotFoundError as error:
+        raise ValueError("there is no such file; logs of the test set have no annotations and are not read") from error
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"it cannot be read as feather: {' '.join(str(error).split())[:300]}") from error
+    if not 0 < table.num_rows <= _MOST_ROWS:
+        raise ValueError(f"it has {table.num_rows} rows, must have some, and {_MOST_ROWS} at most")
+    found: dict[str, Float64Array | Int64Array] = {}
+    codes = {}
+    for name in (*numbers, *texts):
+        if name not in table.column_names:
+            raise ValueError(f"there is no column {name}; it is of another dataset or of an unknown version")
+        column = table.column(name)
+        if column.null_count:
+            raise ValueError(f"column {name} has {column.null_count} rows without a value")
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if name in texts:
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise TypeError(f"column {name} must hold text, got {column.type}")
+            encoded = column.cast(kind).combine_chunks().dictionary_encode()
+            codes[name] = encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
+        elif pa.types.is_integer(kind) or (pa.types.is_floating(kind) and name != "timestamp_ns"):
+            found[name] = column.to_numpy()
+        else:
+            raise TypeError(f"column {name} must hold {'whole ' * (name == 'timestamp_ns')}numbers, got {column.type}")
+    return _Columns(found, codes)
+
+
+def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tuple[Float64Array, Float64Array]:
+    """Return places (T, 3) and rotations (T, 3, 3) of the AV at times; between two poses where none has the time.
+
+    Raises:
+        ValueError: Poses are too far from a time, or no rotations.
+    """
+    known_ns, order = np.unique(poses.numbers["timestamp_ns"].astype(np.int64), return_index=True)
+    after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
+    before = np.where(known_ns[after] > times_ns, np.maximum(after - 1, 0), after)
+    is_far = (known_ns[after] < times_ns) | (known_ns[before] > times_ns)
+    is_far |= known_ns[after] - known_ns[before] > _LONGEST_BRACKET_NS
+    if is_far.any():
+        raise ValueError(f"there is no pose of the AV at {times_ns[int(np.argmax(is_far))]} ns, where boxes are")
+    if between := int(np.count_nonzero(before != after)):
+        remarks.append(f"Poses of {between} steps lie between two others, as none has their time.")
+    parts = ((times_ns - known_ns[before]) / np.maximum(known_ns[after] - known_ns[before], 1))[:, None]
+    places_m, turns = poses.rows(_PLACE)[order], poses.rows(_ROTATION)[order]
+    require_unit(turns, "row")
+    second = turns[after] * np.where((turns[before] * turns[after]).sum(axis=1) < 0, -1.0, 1.0)[:, None]
+    return (
+        places_m[before] + parts * (places_m[after] - places_m[before]),
+        rotations_of(turns[before] + parts * (second - turns[before])),
+    )
+
+
+def _tracks_of(
+    boxes: _Columns,
+    steps: Int64Array,
+    times_ns: Int64Array,
+    places_m: Float64Array,
+    rotations: Float64Array,
+    remarks: list[str],
+) -> SourceTracks:
+    """Return the boxes, turned from the frame of the AV into that of the city.
+
+    Raises:
+        ValueError: A track has two boxes in a step, or a box no rotation.
+    """
+    tracks, ids = boxes.texts["track_uuid"]
+    shape = len(ids), len(times_ns)
+    if shape[0] * shape[1] > MOST_STATES:
+        raise ValueError(f"it has {shape[0]} tracks and {shape[1]} steps, more than {MOST_STATES} states in all")
+    counts = np.bincount(tracks * shape[1] + steps, minlength=shape[0] * shape[1]).reshape(shape)
+    if counts.max() > 1:
+        track, step = np.argwhere(counts > 1)[0].tolist()
+        raise ValueError(f"track {ids[track]!r} has two boxes at {times_ns[step]} ns")
+    turns = boxes.rows(_ROTATION)
+    require_unit(turns, "box")
+    in_city_m = places_m[steps] + np.einsum("nij,nj->ni", rotations[steps], boxes.rows(_PLACE))
+    forward = np.einsum("nij,nj->ni", rotations[steps], forward_of(turns))
+    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
+    place = tracks, steps
+    positions_m[place] = in_city_m[:, :2]
+    yaws_rad[place] = np.arctan2(forward[:, 1], forward[:, 0])
+    sizes_m[place] = boxes.rows(_SIZE)
+    codes, names = boxes.texts["category"]
+    if unknown := sorted({*names} - {*_CLASSES}):
+        remarks.append(f"Boxes of the unknown categories {', '.join(unknown)[:200]} are OTHER.")
+    of_tracks = np.zeros(len(ids), np.int64)
+    of_tracks[tracks[::-1]] = codes[::-1]
+    classes = [names[code] for code in of_tracks]
+    is_valid = counts > 0
+    return SourceTracks(
+        ids=ids,
+        classes=tuple(name if name in _CLASSES else "OTHER" for name in classes),
+        is_valid=is_valid,
+        positions_m=positions_m,
+        yaws_rad=yaws_rad,
+        velocities_mps=velocities_of(positions_m, is_valid, times_ns),
+        sizes_m=sizes_m,
+    )

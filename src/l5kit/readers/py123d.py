@@ -1,0 +1,254 @@
+"""Reader of py123d: logs and maps in its Arrow files, made of nuPlan, nuScenes, Waymo, KITTI-360 and others."""
+
+import os
+import re
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Float64Array, PickledState
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.city_map import CityMap
+from l5kit.readers.py123d_arrow import open_arrow
+from l5kit.readers.py123d_labels import LABEL_MAPPING, UNKNOWN, names_of_labels
+from l5kit.readers.py123d_log import BOXES, EGO, LIGHTS, SYNC, Py123dLog
+from l5kit.readers.py123d_map import read_py123d_map
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.source_bounds import is_text
+from l5kit.readers.source_fields import SourceFields
+from l5kit.readers.source_map import SourceMap
+from l5kit.readers.source_scene import SourceScene
+
+__all__ = ["Py123dReader"]
+
+MAP_REACH_M: Final = 300.0
+"""Elements of the map belong to a scene that are this near to the way of its AV, metres."""
+
+_LOGS, _MAPS, _MAP = "logs", "maps", "map.arrow"
+_NOT_IN_NAMES: Final = re.compile(r"[^\w-]")
+_MOST_MAPS: Final = 4
+_MOST_LOOKED_AT: Final = 10
+_LICENCES: Final = {
+    "nuplan": "nuPlan: CC BY-NC-SA 4.0 with the terms of use of nuPlan",
+    "nuscenes": "nuScenes: CC BY-NC-SA 4.0 with the terms of use of nuScenes",
+    "av2": "Argoverse 2: CC BY-NC-SA 4.0",
+    "wod": "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms)",
+    "kitti360": "KITTI-360: CC BY-NC-SA 3.0",
+    "pandaset": "PandaSet: CC BY 4.0 with the terms of PandaSet",
+    "l5kit": "that of the dataset which l5kit has exported; see its facts",
+}
+"""Licence of the data behind, by the beginning of the name of the dataset; conversion changes none."""
+
+
+class Py123dReader:
+    """Reads the logs of a data root of py123d; a :class:`~l5kit.readers.reader.Reader`.
+
+    Args:
+        source: The data root, with the folder ``logs`` and, for most datasets, ``maps``.
+    """
+
+    def __init__(self, source: str | os.PathLike[str]) -> None:
+        self._source = Path(source)
+        self._maps: dict[str, CityMap] = {}
+
+    def __getstate__(self) -> PickledState:
+        """Return all but the maps, which another process reads by itself."""
+        return vars(self) | {"_maps": {}}
+
+    @property
+    def source(self) -> Path:
+        """The data root."""
+        return self._source
+
+    @cached_property
+    def info(self) -> SourceInfo:
+        """What holds for all logs, as the first ten of each split tell it.
+
+        Raises:
+            DatasetNotFoundError: There are no logs.
+        """
+        datasets: set[str] = set()
+        versions: set[str] = set()
+        classes = {UNKNOWN}
+        licences: dict[str, None] = {}
+        steps_s: Counter[float] = Counter()
+        for folders in self._folders.values():
+            for name in folders[:_MOST_LOOKED_AT]:
+                try:
+                    log = Py123dLog.open(self._source / name, name)
+                    step_s = _step_of(log)
+                    label_classes = _label_classes_of(log)
+                except SourceDataError:  # of which reading tells
+                    continue
+                told = log.sync.metadata.values
+                datasets.add(dataset if is_text(dataset := told.get("dataset")) else "unknown")
+                versions.add(version if is_text(version := told.get("version")) else "not told")
+                classes |= label_classes
+                licences |= dict.fromkeys(_licences_in(log))
+                steps_s[step_s] += 1
+        del steps_s[0.0]  # of logs of one frame
+        step_time_s = min(steps_s, key=lambda step_s: (-steps_s[step_s], step_s), default=0.1)
+        names = sorted(datasets) or ["unknown"]
+        licences = licences or dict.fromkeys(map(_licence_of, names))
+        return SourceInfo(
+            dataset=f"py123d ({', '.join(names)})",
+            version=", ".join(sorted(versions)) or "not told",
+            licence="; ".join(licences),
+            step_time_s=step_time_s,
+            label_mapping={name: label for name, label in _MAPPING.items() if name in classes},
+            missing=(
+                "What the dataset behind does not have: remarks tell where speed limits, lights, boxes or the "
+                "map are missing.",
+                "Road lines and road edges, but as boundaries of lanes.",
+            ),
+            made_up=(
+                "The ground below the AV: half its height below the middle of its box.",
+                "Frames without boxes are left out where less than nine of ten have some, as of annotated key frames.",
+                "Lights stand at the end of their lane, and hold who enters it where it lies in an intersection.",
+                "Junctions: lanes whose group lies in an intersection; where a map has none, lanes that part, merge or "
+                "cross another.",
+                "Stop signs in the middle of their stop zones.",
+                "Where no velocities are told: differences of places.",
+            ),
+        )
+
+    def list_scenes(self) -> list[SceneRef]:
+        """Return where the logs are, by split and name.
+
+        Raises:
+            DatasetNotFoundError: There are none.
+        """
+        self.info  # noqa: B018 - workers need it, and must not open logs for it again
+        refs = []
+        for split, folders in self._folders.items():
+            for name in folders:
+                others = [f"{name}/{each}.arrow" for each in (EGO, BOXES, LIGHTS)]
+                try:
+                    map_file = self._map_file_of(name, Py123dLog.open(self._source / name, name).sync.metadata)
+                except SourceDataError:  # of which reading tells
+                    map_file = None
+                refs.append(
+                    SceneRef(
+                        _NOT_IN_NAMES.sub("-", split),
+                        name.removeprefix(f"{_LOGS}/"),
+                        f"{name}/{SYNC}.arrow",
+                        others=tuple([*others, map_file] if map_file else others),
+                    )
+                )
+        return sorted(refs)
+
+    def read(self, ref: SceneRef) -> SourceScene:
+        """Return a log with the part of its map around it.
+
+        Raises:
+            SourceDataError: A file is missing, damaged, or tells what cannot be.
+        """
+        name = ref.file.removesuffix(f"/{SYNC}.arrow")
+        log = Py123dLog.open(self._source / name, name)
+        frames = log.frames()
+        times_ns = log.times_ns(frames)
+        remarks: list[str] = []
+        ego = log.ego(frames)
+        tracks = log.tracks(frames, times_ns, self.info.label_mapping.__contains__, remarks)
+        lights = log.lights(frames)
+        source_map = self._map_of(log, ego.positions_m, remarks)
+        if not lights.lane_ids:
+            remarks.append("No light of a lane is told.")
+        with naming_source(ref.file):
+            return SourceScene(
+                name=ref.name,
+                timestamps_ns=times_ns,
+                ego=ego,
+                tracks=tracks,
+                lights=lights,
+                map=source_map,
+                remarks=tuple(remarks),
+            )
+
+    @cached_property
+    def _folders(self) -> dict[str, list[str]]:
+        """Folders of the logs of each split, relative to the data root, sorted."""
+        if not self._source.is_dir():
+            found = "this is a file" if self._source.exists() else "there is no such folder"
+            raise DatasetNotFoundError(f"no data root of py123d at {str(self._source)!r}: {found}")
+        found_folders: dict[str, list[str]] = {}
+        for path in sorted(self._source.glob(f"{_LOGS}/*/*/{SYNC}.arrow")):
+            folder = path.parent
+            found_folders.setdefault(folder.parent.name, []).append(folder.relative_to(self._source).as_posix())
+        if not found_folders:
+            raise DatasetNotFoundError(
+                f"no logs of py123d in {str(self._source)!r}: there is no {_LOGS}/SPLIT/LOG/{SYNC}.arrow in it; give "
+                f"the data root, the folder with {_LOGS} and {_MAPS}"
+            )
+        return found_folders
+
+    def _map_file_of(self, name: str, metadata: SourceFields) -> str | None:
+        """Return the map of a log, relative to the data root; None where it has none, or does not tell."""
+        if (self._source / name / _MAP).exists():
+            return f"{name}/{_MAP}"
+        dataset, location = metadata.values.get("dataset"), metadata.values.get("location")
+        if not (is_text(dataset) and is_text(location)) or re.search(r"[/\\]|\.\.", f"{dataset}{location}"):
+            return None
+        return f"{_MAPS}/{dataset}/{dataset}_{location}.arrow"
+
+    def _map_of(self, log: Py123dLog, positions_m: Float64Array, remarks: list[str]) -> SourceMap:
+        """Return the part of the map around the AV; one without lanes where the log has none."""
+        name = log.name
+        file = self._map_file_of(name, log.sync.metadata)
+        if file is not None and not (self._source / file).exists() and log.sync.metadata.has("map_metadata"):
+            raise SourceDataError(file, "", "there is no such file, the map of the log; copy it, too")
+        if file is None or not (self._source / file).exists():
+            remarks.append("There is no map.")
+            return SourceMap(name.removeprefix(f"{_LOGS}/"))
+        if file not in self._maps:
+            while len(self._maps) >= _MOST_MAPS:
+                del self._maps[next(iter(self._maps))]
+            is_of_log = file.endswith(f"/{_MAP}")
+            called = name.removeprefix(f"{_LOGS}/") if is_of_log else Path(file).stem
+            self._maps[file] = read_py123d_map(self._source / file, file=file, name=called)
+        whole = self._maps[file]
+        if not np.isfinite(positions_m).all():
+            return whole.whole
+        remarks += whole.left_out_near(positions_m[:, :2], MAP_REACH_M)
+        piece = whole.near(positions_m[:, :2], MAP_REACH_M)
+        if not any(lane.speed_limit_mps is not None for lane in piece.lanes):
+            remarks.append("No lane has a speed limit.")
+        return piece
+
+
+_MAPPING: Final = {**LABEL_MAPPING, **{label: label for label in PERCEPTION_LABELS}}
+"""Label of each class; those of l5kit itself are in the logs that it has exported."""
+
+
+def _licence_of(dataset: str) -> str:
+    known = next((licence for start, licence in _LICENCES.items() if dataset.startswith(start)), None)
+    return known if known is not None else f"{dataset}: that of the dataset, which l5kit does not know"
+
+
+def _licences_in(log: Py123dLog) -> list[str]:
+    """Return the licences of what l5kit has exported, as it has written them into the log."""
+    sources = log.sync.own.get("sources")
+    told = [each.get("licence") for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
+    return [licence for licence in told if isinstance(licence, str)]
+
+
+def _step_of(log: Py123dLog) -> float:
+    """Return the usual time between two frames, whole milliseconds; 0 where there is one alone."""
+    times_ns = log.times_ns(log.frames())
+    return round(float(np.median(np.diff(times_ns))) / 1e9, 3) if len(times_ns) > 1 else 0.0
+
+
+def _label_classes_of(log: Py123dLog) -> set[str]:
+    """Return the classes that boxes of a log may have."""
+    path = log.folder / f"{BOXES}.arrow"
+    if not path.exists():
+        return set()
+    with naming_source(f"{log.name}/{BOXES}.arrow"):
+        opened = open_arrow(path, BOXES)
+        if "labels" in opened.own:
+            return set(PERCEPTION_LABELS)
+        return set(names_of_labels(opened.metadata.text("box_detection_label_class", "")))

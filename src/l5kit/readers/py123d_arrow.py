@@ -1,0 +1,176 @@
+"""Files of py123d, read with pyarrow and msgspec alone: mapped tables, and dictionaries with arrays."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit.configs.texts import require_regular_file
+from l5kit.readers.source_fields import SourceFields
+
+__all__ = ["ArrowFile", "numbers_of", "open_arrow", "rows_of", "unpack"]
+
+_MOST_BYTES: Final = 8 << 30
+_ARRAY_KINDS: Final = ("<f8", "<f4", "<i8", "<i4")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowFile:
+    """A file of py123d.
+
+    Attributes:
+        table: Its columns, without the name of the modality before them.
+        metadata: What it tells of them.
+        own: What l5kit has told beside, where it has written the file; else empty.
+    """
+
+    table: pa.Table
+    metadata: SourceFields
+    own: Mapping[object, object]
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column in one piece.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        if name not in self.table.column_names:
+            raise ValueError(f"there is no column {name}; there are: {', '.join(self.table.column_names)[:300]}")
+        column = self.table.column(name).combine_chunks()
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+    def numbers(self, name: str) -> NumericArray:
+        """Return a column of numbers without holes, (N,).
+
+        Raises:
+            TypeError: It holds something else.
+            ValueError: It has holes, or there is none.
+        """
+        return numbers_of(self.column(name), name)
+
+    def rows_of_numbers(self, name: str, size: int) -> Float64Array:
+        """Return a column of lists of one size, (N, size).
+
+        Raises:
+            TypeError: It holds something else.
+            ValueError: It has holes, or there is none.
+        """
+        return rows_of(self.column(name), name, size)
+
+    def lists(self, name: str) -> tuple[Int64Array, pa.Array]:
+        """Return where the lists of a column start, the end of the last included, (N + 1,), and all their values.
+
+        Raises:
+            TypeError: It holds something else.
+            ValueError: A list is missing, or there is no such column.
+        """
+        column = self.column(name)
+        if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+            raise TypeError(f"column {name} must hold lists, got {column.type}")
+        if column.null_count:
+            raise ValueError(f"column {name} has {column.null_count} rows without a list")
+        offsets = column.offsets.to_numpy().astype(np.int64)
+        return offsets - offsets[0], column.flatten()
+
+
+def open_arrow(path: Path, prefix: str = "") -> ArrowFile:
+    """Open a file, which stays mapped into memory as long as its columns are used.
+
+    Args:
+        path: The file.
+        prefix: Name of the modality that stands before the names of columns.
+
+    Raises:
+        ValueError: It is missing, damaged, or not one of py123d.
+    """
+    try:
+        require_regular_file(path, called="Arrow file")
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"it has {path.stat().st_size} bytes, more than {_MOST_BYTES}")
+        options = pa.ipc.IpcReadOptions(use_threads=False)  # which take longer to start than to read
+        table = pa.ipc.open_file(pa.memory_map(str(path)), options=options).read_all()
+        table.validate(full=True)
+    except FileNotFoundError as error:
+        raise ValueError("there is no such file") from error
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"it cannot be read as an Arrow file: {' '.join(str(error).split())[:300]}") from error
+    told = table.schema.metadata or {}
+    if b"metadata" not in told:
+        raise ValueError("its schema has no metadata, so it is no file of py123d, or of an unknown version")
+    start = f"{prefix}." if prefix else ""
+    table = table.rename_columns([name.removeprefix(start) for name in table.column_names])
+    own = unpack(told[b"l5kit"]).values if b"l5kit" in told else {}
+    return ArrowFile(table, unpack(told[b"metadata"]), own)
+
+
+def unpack(content: bytes, place: str = "") -> SourceFields:
+    """Return a dictionary of msgpack, with arrays where it holds what py123d writes for them.
+
+    Args:
+        content: The bytes.
+        place: What it is, for errors.
+
+    Raises:
+        TypeError: It holds something else.
+        ValueError: It is damaged.
+    """
+    try:
+        values = msgspec.msgpack.decode(content)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(f"{place or 'the metadata'} is damaged as msgpack: {error}") from error
+    fields = SourceFields.of(values, place)
+    return SourceFields({key: _unpacked(value) for key, value in fields.values.items()}, place)
+
+
+def _unpacked(value: object) -> object:
+    """Return the array that a dictionary stands for; other values are returned as they are."""
+    if not isinstance(value, dict) or b"__ndarray__" not in value:
+        return value
+    kind, shape, raw = (value.get(key) for key in (b"dtype", b"shape", b"data"))
+    if kind not in _ARRAY_KINDS or not isinstance(raw, bytes) or not isinstance(shape, list):
+        raise ValueError(f"an array must have one of the types {', '.join(_ARRAY_KINDS)}, got {kind!r:.40}")
+    if not all(isinstance(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"an array must have a shape of whole numbers, got {shape!r:.80}")
+    size = np.dtype(str(kind)).itemsize
+    for length in shape:
+        size *= length
+    if size != len(raw):
+        raise ValueError(f"an array of shape {shape!r:.80} and {kind} needs {size} bytes, got {len(raw)}")
+    return np.frombuffer(raw, str(kind)).reshape(shape)
+
+
+def numbers_of(column: pa.Array, name: str) -> NumericArray:
+    """Return numbers without holes, (N,).
+
+    Raises:
+        TypeError: They are something else.
+        ValueError: There are holes.
+    """
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise TypeError(f"column {name} must hold numbers, got {column.type}")
+    if column.null_count:
+        raise ValueError(f"column {name} has {column.null_count} rows without a value")
+    values: NumericArray = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def rows_of(column: pa.Array, name: str, size: int) -> Float64Array:
+    """Return lists of one size without holes, (N, size).
+
+    Raises:
+        TypeError: They are something else.
+        ValueError: There are holes.
+    """
+    kind = column.type
+    if not pa.types.is_fixed_size_list(kind) or kind.list_size != size:
+        raise TypeError(f"column {name} must hold lists of {size} numbers, got {kind}")
+    if column.null_count:
+        raise ValueError(f"column {name} has {column.null_count} rows without values")
+    values = numbers_of(column.flatten(), name)
+    rows: Float64Array = values.astype(np.float64, copy=False).reshape(-1, size)
+    return rows

@@ -1,0 +1,280 @@
+"""Logs of py123d: the AV, the boxes and the lights of lanes, each frame as a row of several files."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.readers.motion import velocities_of
+from l5kit.readers.py123d_arrow import ArrowFile, numbers_of, open_arrow, rows_of
+from l5kit.readers.py123d_labels import UNKNOWN, names_of_labels
+from l5kit.readers.quaternions import require_unit, rotations_of, yaws_of
+from l5kit.readers.reader import naming_source
+from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
+from l5kit.readers.source_fields import SourceFields
+from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks
+
+__all__ = ["BOXES", "EGO", "LIGHTS", "SYNC", "Py123dLog"]
+
+SYNC: Final = "sync"
+EGO, BOXES, LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
+
+_ALL_BOXED: Final = 0.9
+"""Where at least so many of the frames have boxes, all are kept; else those with boxes, as of annotated key frames."""
+
+_STATES: Final = (LightState.GREEN, LightState.YELLOW, LightState.RED, LightState.UNKNOWN, LightState.UNKNOWN)
+"""What each number of a status shows: green, yellow, red, off, unknown."""
+
+_POSITION, _ROTATION, _SIZE = slice(0, 3), slice(3, 7), slice(7, 10)
+
+
+@dataclass(frozen=True, eq=False)
+class Py123dLog:
+    """The files of one log, opened.
+
+    Attributes:
+        folder: Folder of the log.
+        name: The same, relative to the source, for errors.
+        sync: Time of each frame, and its row in each other file.
+    """
+
+    folder: Path
+    name: str
+    sync: ArrowFile
+
+    @classmethod
+    def open(cls, folder: Path, name: str) -> "Py123dLog":
+        """Open a log.
+
+        Raises:
+            SourceDataError: ``sync.arrow`` is missing or damaged.
+        """
+        with naming_source(f"{name}/{SYNC}.arrow"):
+            return cls(folder, name, open_arrow(folder / f"{SYNC}.arrow", SYNC))
+
+    def frames(self) -> Int64Array:
+        """Return the rows of ``sync.arrow`` that become frames: those with an AV, and boxes where these are rare.
+
+        Raises:
+            SourceDataError: There is none.
+        """
+        with naming_source(f"{self.name}/{SYNC}.arrow"):
+            kept = self._rows_of(EGO) >= 0
+            if not kept.any():
+                raise ValueError("no frame has a pose of the AV")
+            boxed = kept & (self._rows_of(BOXES) >= 0)
+            if boxed.any() and np.count_nonzero(boxed) < _ALL_BOXED * np.count_nonzero(kept):
+                kept = boxed
+            return np.flatnonzero(kept)
+
+    def times_ns(self, frames: Int64Array) -> Int64Array:
+        """Return the times of frames, (T,)."""
+        with naming_source(f"{self.name}/{SYNC}.arrow"):
+            return as_times_ns("sync.timestamp_us", self.sync.numbers("timestamp_us")[frames], ns_per_unit=1e3)
+
+    def ego(self, frames: Int64Array) -> SourceEgo:
+        """Return the AV in some frames; positions are on the ground below the middle of its box.
+
+        Raises:
+            SourceDataError: The file is missing or damaged.
+        """
+        with naming_source(f"{self.name}/{EGO}.arrow"):
+            opened = open_arrow(self.folder / f"{EGO}.arrow", EGO)
+            told = opened.metadata
+            size_m = np.array([_size_of(told, key) for key in ("length", "width", "height")])
+            middle = told.floats("center_to_imu_se3", 7)
+            poses = opened.rows_of_numbers("imu_se3", 7)[self._found(EGO, frames, opened)]
+            require_unit(poses[:, _ROTATION], "step")
+            require_unit(middle[None, _ROTATION], "center_to_imu_se3")
+            rotations = rotations_of(poses[:, _ROTATION])
+            below_m = middle[_POSITION] - np.array([0.0, 0.0, size_m[2] / 2.0])
+            positions_m = poses[:, _POSITION] + rotations @ below_m
+            rotations = rotations @ rotations_of(middle[None, _ROTATION])[0]
+            yaws_rad = np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0])
+            return SourceEgo(positions_m, yaws_rad, size_m, rotations)
+
+    def tracks(
+        self, frames: Int64Array, times_ns: Int64Array, known: Callable[[str], bool], remarks: list[str]
+    ) -> SourceTracks:
+        """Return the boxes in some frames.
+
+        Args:
+            frames: The frames.
+            times_ns: Their times.
+            known: Whether a class is one of the source; others become unknown.
+            remarks: Where to tell what was made up.
+
+        Raises:
+            SourceDataError: The file is damaged, or has a track twice in a frame.
+        """
+        if not (self.folder / f"{BOXES}.arrow").exists():
+            remarks.append("There are no boxes: nobody but the AV is seen.")
+            return SourceTracks.none(len(frames))
+        with naming_source(f"{self.name}/{BOXES}.arrow"):
+            opened = open_arrow(self.folder / f"{BOXES}.arrow", BOXES)
+            return _tracks_of(opened, self._rows_of(BOXES)[frames], times_ns, known, remarks)
+
+    def lights(self, frames: Int64Array) -> SourceLights:
+        """Return the lights of lanes in some frames; each stands at the end of its lane.
+
+        Raises:
+            SourceDataError: The file is damaged.
+        """
+        if not (self.folder / f"{LIGHTS}.arrow").exists():
+            return SourceLights.none(len(frames))
+        with naming_source(f"{self.name}/{LIGHTS}.arrow"):
+            opened = open_arrow(self.folder / f"{LIGHTS}.arrow", LIGHTS)
+            return _lights_of(opened, self._rows_of(LIGHTS)[frames])
+
+    def _rows_of(self, modality: str) -> Int64Array:
+        """Return the row of each frame in the file of a modality, -1 where it has none, (N,)."""
+        if modality not in self.sync.table.column_names:
+            return np.full(self.sync.table.num_rows, -1)
+        column = self.sync.column(modality)
+        if not pa.types.is_integer(column.type):
+            raise TypeError(f"column {modality} must hold rows, got {column.type}")
+        rows: Int64Array = column.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return rows
+
+    def _found(self, modality: str, frames: Int64Array, opened: ArrowFile) -> Int64Array:
+        """Return the rows of frames in the file of a modality, which must be there."""
+        rows = self._rows_of(modality)[frames]
+        if rows.max(initial=-1) >= opened.table.num_rows:
+            raise ValueError(f"it has {opened.table.num_rows} rows, but {SYNC}.arrow names row {rows.max()}")
+        return rows
+
+
+def _size_of(metadata: SourceFields, key: str) -> float:
+    size_m = metadata.number(key)
+    if size_m is None:
+        raise ValueError(f"{key} of the AV must be a number in the metadata, got {metadata.values.get(key)!r:.80}")
+    return size_m
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """Lists of some frames: the step of each value, and its place among all values of the file, (M,)."""
+
+    steps: Int64Array
+    places: Int64Array
+
+    @classmethod
+    def of(cls, starts: Int64Array, rows: Int64Array) -> "_Lists":
+        """Return those of rows of a file, -1 where a frame has none."""
+        if rows.max(initial=-1) >= len(starts) - 1:
+            raise ValueError(f"it has {len(starts) - 1} rows, but {SYNC}.arrow names row {rows.max()}")
+        counts = np.where(rows >= 0, np.diff(starts)[rows], 0) if len(starts) > 1 else np.zeros(len(rows), np.int64)
+        steps = np.repeat(np.arange(len(rows)), counts)
+        ends = np.cumsum(counts)
+        places = np.arange(len(steps)) - np.repeat(ends - counts, counts) + np.repeat(starts[rows], counts)
+        return cls(steps, places)
+
+
+def _tracks_of(
+    opened: ArrowFile, rows: Int64Array, times_ns: Int64Array, known: Callable[[str], bool], remarks: list[str]
+) -> SourceTracks:
+    starts, boxes = opened.lists("bounding_box_se3")
+    for name in ("track_token", "label"):
+        if not np.array_equal(opened.lists(name)[0], starts):
+            raise ValueError(f"lists of {name} have other lengths than those of bounding_box_se3")
+    lists = _Lists.of(starts, rows)
+    values = rows_of(boxes, "bounding_box_se3", 10)[lists.places]
+    tracks, ids = _codes_of(opened.lists("track_token")[1], lists.places)
+    shape = len(ids), len(times_ns)
+    if not shape[0]:
+        return SourceTracks.none(len(times_ns))
+    if shape[0] * shape[1] > MOST_STATES:
+        raise ValueError(f"it has {shape[0]} tracks and {shape[1]} frames, more than {MOST_STATES} states in all")
+    counts = np.bincount(tracks * shape[1] + lists.steps, minlength=shape[0] * shape[1]).reshape(shape)
+    if counts.max() > 1:
+        track, step = np.argwhere(counts > 1)[0].tolist()
+        raise ValueError(f"track {ids[track]!r} has two boxes in frame {step}")
+    place = tracks, lists.steps
+    is_valid = counts > 0
+    require_unit(values[:, _ROTATION], "box")
+    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
+    positions_m[place] = values[:, :2]
+    yaws_rad[place] = yaws_of(values[:, _ROTATION])
+    sizes_m[place] = values[:, _SIZE]
+    labels = numbers_of(opened.lists("label")[1], "label").astype(np.int64)
+    firsts = np.zeros(len(ids), np.int64)
+    firsts[tracks[::-1]] = lists.places[::-1]
+    classes = _classes_of(opened, labels, firsts, remarks)
+    return SourceTracks(
+        ids=ids,
+        classes=tuple(name if known(name) else UNKNOWN for name in classes),
+        is_valid=is_valid,
+        positions_m=positions_m,
+        yaws_rad=yaws_rad,
+        velocities_mps=_velocities_of(opened, starts, lists, is_valid, place, positions_m, times_ns, remarks),
+        sizes_m=sizes_m,
+    )
+
+
+def _codes_of(column: pa.Array, places: Int64Array) -> tuple[Int64Array, tuple[str, ...]]:
+    """Return the number of the track of each box, and the ids of tracks in the order in which they come."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
+        raise TypeError(f"column track_token must hold text in all rows, got {column.type}")
+    encoded = column.take(pa.array(places)).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
+
+
+def _classes_of(opened: ArrowFile, labels: Int64Array, boxes: Int64Array, remarks: list[str]) -> list[str]:
+    """Return the classes of some boxes.
+
+    Args:
+        opened: The file.
+        labels: Label of each box of the file, (M,).
+        boxes: Which boxes.
+        remarks: Where to tell that labels are not known.
+    """
+    own = opened.own.get("labels")
+    if isinstance(own, bytes) and len(own) == len(labels):
+        told = np.frombuffer(own, np.uint8)[boxes].tolist()
+        return [PERCEPTION_LABELS[number] if number < len(PERCEPTION_LABELS) else UNKNOWN for number in told]
+    label_class = opened.metadata.text("box_detection_label_class", "")
+    names = names_of_labels(label_class)
+    if not names:
+        remarks.append(f"Labels of {label_class[:100] or 'no class'} are not known; all boxes are unknown.")
+    return [names[number] if number < len(names) else UNKNOWN for number in labels[boxes].tolist()]
+
+
+def _velocities_of(
+    opened: ArrowFile,
+    starts: Int64Array,
+    lists: _Lists,
+    is_valid: BoolArray,
+    place: tuple[Int64Array, Int64Array],
+    positions_m: Float64Array,
+    times_ns: Int64Array,
+    remarks: list[str],
+) -> Float64Array:
+    """Return the velocities of boxes, differences of places where there are none."""
+    found_starts, values = opened.lists("velocity_3d")
+    if not np.array_equal(found_starts, starts):
+        raise ValueError("lists of velocity_3d have other lengths than those of bounding_box_se3")
+    if values.null_count:
+        remarks.append("Velocities are differences of places, as the log does not tell all.")
+        return velocities_of(positions_m, is_valid, times_ns)
+    velocities_mps = np.zeros((*is_valid.shape, 2))
+    velocities_mps[place] = rows_of(values, "velocity_3d", 3)[lists.places, :2]
+    return velocities_mps
+
+
+def _lights_of(opened: ArrowFile, rows: Int64Array) -> SourceLights:
+    starts, lanes = opened.lists("lane_id")
+    found_starts, statuses = opened.lists("status")
+    if not np.array_equal(found_starts, starts):
+        raise ValueError("lists of status have other lengths than those of lane_id")
+    lists = _Lists.of(starts, rows)
+    lane_ids, numbers = np.unique(numbers_of(lanes, "lane_id")[lists.places], return_inverse=True)
+    shown: NumericArray = np.array([*_STATES, LightState.UNKNOWN], np.uint8)
+    status = np.clip(numbers_of(statuses, "status")[lists.places].astype(np.int64), 0, len(_STATES))
+    states = np.full((len(lane_ids), len(rows)), LightState.ABSENT, np.uint8)
+    states[numbers, lists.steps] = shown[status]
+    return SourceLights(tuple(map(str, lane_ids.tolist())), states, np.full((len(lane_ids), 3), np.nan))

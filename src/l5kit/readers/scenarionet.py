@@ -1,0 +1,344 @@
+"""Reader of ScenarioNet: scenarios of MetaDrive, made of Waymo, nuScenes, nuPlan, Argoverse 2 and others."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, PickledState
+from l5kit.configs.texts import require_regular_file
+from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.plain_pickle import load_plain_pickle
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.scenarionet_map import read_lights, read_map
+from l5kit.readers.scenarionet_tracks import CLASSES, read_tracks
+from l5kit.readers.scenarionet_windows import Window, join_windows, windows_of_logs
+from l5kit.readers.source_bounds import as_times_ns, is_text
+from l5kit.readers.source_fields import SourceFields, as_floats
+from l5kit.readers.source_scene import SourceScene
+
+__all__ = ["ScenarionetReader"]
+
+_SUMMARY, _MAPPING = "dataset_summary.pkl", "dataset_mapping.pkl"
+_MOST_BYTES: Final = 1 << 30
+_SPLIT: Final = re.compile(r"(?:^|[^a-z])(train|val|test)(?:ing|idation)?(?![a-z])")
+_START_NS: Final = 1_000_000_000
+"""When times start that count from the beginning of a scenario, as logs know no time 0."""
+
+_SINCE_1970_S: Final = 1e8
+"""Times from here on count from 1970."""
+
+_USUAL_STEP_S: Final = 0.1
+_NO_LICENCE: Final = "that of the dataset that the scenarios were made of, which l5kit does not know"
+_LICENCES: Final = {
+    "waymo": "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms)",
+    "nuscenes": "nuScenes: CC BY-NC-SA 4.0 with the terms of use of nuScenes",
+    "nuplan": "nuPlan: CC BY-NC-SA 4.0 with the terms of use of nuPlan",
+    "argoverse": "Argoverse 2: CC BY-NC-SA 4.0",
+    "av2": "Argoverse 2: CC BY-NC-SA 4.0",
+    "lyft": "Lyft Level 5: CC BY-NC-SA 4.0",
+    "l5": "Lyft Level 5: CC BY-NC-SA 4.0",
+    "pg": "made scenes of MetaDrive: Apache 2.0",
+    "metadrive": "made scenes of MetaDrive: Apache 2.0",
+}
+"""Licence of the data that a set was made of, by the beginning of its name; conversion changes none."""
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """What the folder tells of its scenarios.
+
+    Attributes:
+        files: File of each, relative to the folder, by its name, in their order.
+        metadata: What ``dataset_summary.pkl`` tells of each; none where there is no such file.
+    """
+
+    files: Mapping[str, str]
+    metadata: Mapping[str, SourceFields]
+
+
+class ScenarionetReader:
+    """Reads a folder of scenarios of ScenarioNet; a :class:`~l5kit.readers.reader.Reader`.
+
+    Args:
+        source: The folder, with ``dataset_summary.pkl`` or with files ``sd_*.pkl`` in it or in folders within.
+        joins: Whether windows that were cut out of one log, one after the other, become one scene.
+    """
+
+    def __init__(self, source: str | os.PathLike[str], *, joins: bool = False) -> None:
+        self._source = Path(source)
+        self._joins = joins
+
+    def __getstate__(self) -> PickledState:
+        """Return all but what was listed, which is large; what holds for all scenes goes along."""
+        return {name: value for name, value in vars(self).items() if name != "_listing"}
+
+    @property
+    def source(self) -> Path:
+        """The folder."""
+        return self._source
+
+    @cached_property
+    def info(self) -> SourceInfo:
+        """What holds for all scenes.
+
+        Raises:
+            DatasetNotFoundError: The folder is not there, or holds no scenarios.
+            SourceDataError: ``dataset_summary.pkl`` is damaged.
+        """
+        names = sorted({_dataset_of(name, self._listing.metadata.get(name)) for name in self._listing.files})
+        versions = sorted({_parts_of_name(name)[1] for name in self._listing.files} - {""})
+        return SourceInfo(
+            dataset=f"ScenarioNet ({', '.join(names)})",
+            version=", ".join(versions[:10]) or "not told by its files",
+            licence="; ".join(dict.fromkeys(_licence_of(name) for name in names)),
+            step_time_s=self._step_time_s(),
+            label_mapping=CLASSES,
+            missing=(
+                "Which vehicles are trucks, buses or motorcycles: all are cars.",
+                "Single bulbs of traffic lights: one state for a lane, arrows like others; flashing red is red, and "
+                "flashing yellow is yellow.",
+                "Speed limits and lights, in sets made of nuScenes and Argoverse 2.",
+                "Guard rails and other lines, but as boundaries of lanes.",
+            ),
+            made_up=(
+                "A start one second after the beginning of 1970, where times count from the start of a scenario.",
+                "Boundaries of lanes: of painted lines and road edges where lanes name them, of the polygon of the "
+                "lane where it has one, else half a usual width beside its centre line.",
+                "Length and width of boxes are exchanged in sets made of nuScenes whose vehicles are wider than long.",
+                "The ground below the AV: half its height below the middle of its box in sets made of Waymo, else "
+                "where its pose is.",
+                "Poses of the AV in steps in which it is not seen, between those around.",
+                "Lanes of the type LANE_SURFACE_UNSTRUCTURE lie in junctions; where a map has none, those do that "
+                "part, merge or cross another.",
+                "Stop lines of lights without a stop point: where their lane begins.",
+            ),
+        )
+
+    def list_scenes(self) -> list[SceneRef]:
+        """Return where the scenarios are, in the order of their names, without reading them.
+
+        Raises:
+            DatasetNotFoundError: The folder is not there, or holds no scenarios.
+            SourceDataError: ``dataset_summary.pkl`` or ``dataset_mapping.pkl`` is damaged.
+        """
+        self.info  # noqa: B018 - workers need it, and must not read the summary again
+        files = self._listing.files
+        groups = [[name] for name in files]
+        if self._joins:
+            groups = windows_of_logs({name: self._listing.metadata.get(name) for name in files})
+        return sorted(
+            SceneRef(
+                split=_split_of(self._source, files[names[0]]),
+                name=PurePosixPath(names[0]).stem,
+                file=files[names[0]],
+                record="" if len(names) == 1 else f"{len(names)} windows of one log, the first of them",
+                others=tuple(files[name] for name in names[1:]),
+            )
+            for names in groups
+        )
+
+    def read(self, ref: SceneRef) -> SourceScene:
+        """Return a scenario with its map, or the windows of a log as one scene.
+
+        Raises:
+            SourceDataError: A file is damaged, missing, or tells what cannot be; the message names it.
+        """
+        windows = []
+        for file in (ref.file, *ref.others):
+            with naming_source(file):
+                windows.append(self._read_window(file))
+        if len(windows) == 1:
+            return windows[0].scene
+        with naming_source(ref.file, ref.record):
+            return join_windows(ref.name, windows)
+
+    @cached_property
+    def _listing(self) -> _Listing:
+        if not self._source.is_dir():
+            found = "this is a file; give the folder around it" if self._source.exists() else "there is no such folder"
+            raise DatasetNotFoundError(f"no scenarios of ScenarioNet at {str(self._source)!r}: {found}")
+        found_files = {
+            path.name: path.relative_to(self._source).as_posix()
+            for path in sorted(self._source.rglob("sd_*.pkl"), reverse=True)
+        }
+        metadata = self._read_names(_SUMMARY)
+        folders = self._read_names(_MAPPING)
+        files = dict(found_files)
+        for name in {**metadata, **folders}:
+            if not is_text(name) or not name.endswith(".pkl") or "/" in name or "\\" in name:
+                file = _SUMMARY if name in metadata else _MAPPING
+                raise SourceDataError(
+                    file, "", f"names must be those of files, such as sd_waymo_v1.2_a.pkl, got {name!r:.80}"
+                )
+            folder = folders.get(name)
+            if isinstance(folder, str) and is_text(folder or "."):
+                files[name] = PurePosixPath(folder.replace("\\", "/"), name).as_posix()
+            files.setdefault(name, name)
+        if not files:
+            raise DatasetNotFoundError(
+                f"no scenarios of ScenarioNet in {str(self._source)!r}: there is no {_SUMMARY} in it, and no sd_*.pkl "
+                "in it or in folders within"
+            )
+        told = {name: SourceFields(each, name) for name, each in metadata.items() if isinstance(each, dict)}
+        return _Listing(dict(sorted(files.items())), told)
+
+    def _read_names(self, file: str) -> dict[str, object]:
+        """Return what a file of the folder tells of each scenario by its name; nothing where there is none."""
+        if not (self._source / file).exists():
+            return {}
+        with naming_source(file):
+            content = _load(self._source / file)
+            return {str(name): value for name, value in SourceFields.of(content).values.items()}
+
+    def _step_time_s(self) -> float:
+        """Return the step time that most scenarios have, as far as the summary tells; else that of the first one."""
+        found: Counter[float] = Counter()
+        for each in self._listing.metadata.values():
+            found[_step_of(each)] += 1
+        del found[0.0]
+        if not found:
+            for file in list(self._listing.files.values())[:10]:
+                try:
+                    scenario = SourceFields.of(_load(self._source / file))
+                    found[_step_of(scenario.fields("metadata"))] += 1
+                except (OSError, ValueError, TypeError):  # of which reading tells
+                    continue
+                del found[0.0]
+                if found:
+                    break
+        return min(found, key=lambda step_s: (-found[step_s], step_s), default=_USUAL_STEP_S)
+
+    def _read_window(self, file: str) -> Window:
+        scenario = SourceFields.of(_load(self._source / file))
+        metadata = scenario.fields("metadata")
+        name, dataset = PurePosixPath(file).stem, _dataset_of(PurePosixPath(file).name, metadata)
+        remarks = list(_remarks_on_name(name, scenario))
+        times_ns = _times_of(metadata, scenario, remarks)
+        tracks = read_tracks(scenario, metadata, len(times_ns))
+        steps = tracks.ego_steps()
+        if steps.stop - steps.start < len(times_ns):
+            remarks.append(
+                f"Steps {steps.start} to {steps.stop - 1} of {len(times_ns)} are kept, those in which the AV is."
+            )
+        map_name, shift_m = _frame_of(metadata, name)
+        tracks = replace(tracks, positions_m=tracks.positions_m + shift_m)
+        source_map = read_map(scenario.fields("map_features"), map_name, shift_m, remarks)
+        lanes = {lane.lane_id: lane for lane in source_map.lanes}
+        states = scenario.values.get("dynamic_map_states")
+        lights = read_lights(
+            SourceFields.of({} if states is None else states, "dynamic_map_states"), lanes, len(times_ns), shift_m
+        )
+        times_ns = times_ns[steps]
+        is_middle = dataset.startswith("waymo")
+        scene = SourceScene(
+            name=name,
+            timestamps_ns=times_ns,
+            ego=tracks.to_ego(steps, times_ns, remarks, is_middle=is_middle),
+            tracks=tracks.to_source(steps, times_ns),
+            lights=replace(lights, states=lights.states[:, steps]),
+            map=source_map,
+            remarks=(*tracks.remarks, *remarks),
+        )
+        return Window(scene, dict(zip(tracks.ids, tracks.originals, strict=True)))
+
+
+def _load(path: Path) -> object:
+    """Return the plain value of a pickle.
+
+    Raises:
+        ValueError: It is missing, too large, or holds anything but plain values.
+    """
+    try:
+        require_regular_file(path, called="scenario")
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise ValueError(f"it has {size} bytes, but a scenario has {_MOST_BYTES} at most")
+        return load_plain_pickle(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ValueError("there is no such file, which the folder names; copy it, or leave it out there") from error
+    except IsADirectoryError as error:
+        raise ValueError("this is a folder, and must be a file") from error
+
+
+def _parts_of_name(name: str) -> tuple[str, str]:
+    """Return dataset and version of ``sd_DATASET_VERSION_ID.pkl``; empty where a file is called otherwise."""
+    parts = name.removesuffix(".pkl").split("_")
+    return (parts[1], parts[2]) if len(parts) > 3 and parts[0] == "sd" else ("", "")
+
+
+def _dataset_of(name: str, metadata: SourceFields | None) -> str:
+    told = metadata.values.get("dataset") if metadata is not None else None
+    return (told if isinstance(told, str) and is_text(told) else _parts_of_name(name)[0]).lower() or "unknown"
+
+
+def _licence_of(dataset: str) -> str:
+    known = next((licence for start, licence in _LICENCES.items() if dataset.startswith(start)), None)
+    return known if known is not None else f"{dataset}: {_NO_LICENCE}"
+
+
+def _split_of(source: Path, file: str) -> str:
+    """Return the part of the dataset that the folders of a file, or else that of the source, tell."""
+    for name in (*reversed(PurePosixPath(file).parts[:-1]), source.absolute().name):
+        if known := _SPLIT.search(name.lower()):
+            return known[1]
+    return "sample"
+
+
+def _step_of(metadata: SourceFields) -> float:
+    """Return the usual time between two steps, whole milliseconds; 0 where it is not told."""
+    times = metadata.values.get("ts")
+    if isinstance(times, np.ndarray | list | tuple) and len(times) > 1:
+        try:
+            step_s = round(float(np.median(np.diff(as_floats(times, "ts").ravel()))), 3)
+        except TypeError:
+            return 0.0
+        return step_s if 0 < step_s < np.inf else 0.0
+    return 0.0
+
+
+def _times_of(metadata: SourceFields, scenario: SourceFields, remarks: list[str]) -> Int64Array:
+    """Return the times of the steps.
+
+    Raises:
+        ValueError: There are none, or as many as the length of the scenario does not tell.
+    """
+    length = scenario.number("length")
+    if metadata.has("ts"):
+        times_s = metadata.floats("ts", None)
+    elif length is not None and 0 < length <= 1e6:
+        times_s = np.arange(int(length), dtype=np.float64) * _USUAL_STEP_S
+        remarks.append("There are no times; steps are taken to be 0.1 s apart.")
+    else:
+        raise ValueError("metadata.ts is missing, and so is length; nothing tells the times of the steps")
+    if not len(times_s) or (length is not None and length != len(times_s)):
+        raise ValueError(f"there are {len(times_s)} times (metadata.ts) for a length of {length or 0:g} steps")
+    start_ns = 0 if times_s[0] > _SINCE_1970_S else _START_NS
+    return as_times_ns("metadata.ts", times_s, ns_per_unit=1e9, start_ns=start_ns)
+
+
+def _frame_of(metadata: SourceFields, name: str) -> tuple[str, Float64Array]:
+    """Return the name of the map and what is added to all places, (3,).
+
+    Where a scenario tells both the name of its map and what was taken off its places, these are put back, and
+    scenarios of one map lie in one frame. Else each has a frame of its own.
+    """
+    told = metadata.values.get("map")
+    if metadata.has("old_origin_in_current_coordinate") and isinstance(told, str) and is_text(told):
+        origin_m = metadata.floats("old_origin_in_current_coordinate", None)
+        if len(origin_m) in (2, 3) and np.isfinite(origin_m).all():
+            return told, -np.append(origin_m[:2], 0.0)
+    return name, np.zeros(3)
+
+
+def _remarks_on_name(name: str, scenario: SourceFields) -> Sequence[str]:
+    told = scenario.values.get("id")
+    if isinstance(told, str | int) and str(told) not in name:
+        return [f"The file is called {name}, but its scenario {str(told)[:80]}; was it renamed?"]
+    return []

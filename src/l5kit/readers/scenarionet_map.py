@@ -1,0 +1,265 @@
+"""Map and lights of a ScenarioNet scenario: lanes, areas and signs in metres, and what lights show."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeGuard
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.readers.map_writing import without_repeats
+from l5kit.readers.nuscenes_lane_sides import sides_of_lane
+from l5kit.readers.source_fields import SourceFields, as_floats
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_scene import LightState, SourceLights
+from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
+from l5kit.readers.womd_map import MPS_OF_MPH, lines_or_none
+
+__all__ = ["read_lights", "read_map"]
+
+_MPS_OF_KMH: Final = 1.0 / 3.6
+_KINDS_OF_LANE: Final = {"LANE_BIKE_LANE": "bike", "LANE_BUS_LANE": "bus"}
+_JUNCTION_LANE: Final = "LANE_SURFACE_UNSTRUCTURE"
+_AREA_KINDS: Final = {
+    "CROSSWALK": "crosswalk",
+    "SPEED_BUMP": "speed_bump",
+    "DRIVEWAY": "driveway",
+    "BOUNDARY_SIDEWALK": "walkway",
+    _JUNCTION_LANE: "drivable_area",
+}
+"""What features with a polygon and without a centre line are."""
+
+_LINE_TYPES: Final = ("ROAD_LINE", "ROAD_EDGE", "BOUNDARY_LINE", "BOUNDARY_MEDIAN")
+_MOST_NAMED: Final = 20
+_MOST_POINTS: Final = 1_000_000_000
+_FEWEST_CORNERS: Final = 3
+_STATES: Final = {
+    "GO": LightState.GREEN,
+    "GREEN": LightState.GREEN,
+    "STOP": LightState.RED,
+    "RED": LightState.RED,
+    "CAUTION": LightState.YELLOW,
+    "YELLOW": LightState.YELLOW,
+}
+"""What the last word of a state shows, such as that of ``LANE_STATE_ARROW_STOP`` or ``TRAFFIC_LIGHT_RED``."""
+
+
+def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: list[str]) -> SourceMap:
+    """Read the features of a map.
+
+    Args:
+        features: ``map_features`` of a scenario.
+        name: What the map is to be called.
+        shift_m: What is added to all places, x, y and z, (3,).
+        remarks: Where to tell what was left out.
+
+    Raises:
+        TypeError: A value is of another kind.
+        ValueError: A value is missing, or has another shape.
+    """
+    lanes: dict[str, tuple[SourceFields, Float64Array]] = {}
+    lines: dict[str, Float64Array] = {}
+    areas: list[SourceArea] = []
+    signs: list[SourceSign] = []
+    left_out: list[str] = []
+    for feature_id, feature in features.items():
+        kind = feature.text("type")
+        if kind.startswith("LANE") and feature.has("polyline"):
+            line_m = _points_of(feature, "polyline", shift_m)
+            if is_line(line_m):
+                lanes[feature_id] = feature, line_m
+                continue
+        elif kind.startswith(_LINE_TYPES):
+            if feature.has("polyline"):
+                lines[feature_id] = _points_of(feature, "polyline", shift_m)
+            continue
+        elif kind in _AREA_KINDS and feature.has("polygon"):
+            outline_m = _outline_of(feature, shift_m)
+            if is_line(outline_m) and len(outline_m) >= _FEWEST_CORNERS:
+                areas.append(SourceArea(feature_id, _AREA_KINDS[kind], outline_m))
+                continue
+        elif kind == "STOP_SIGN" and feature.has("position"):
+            place_m = feature.floats("position", None)
+            if len(place_m) in (2, 3) and np.isfinite(place_m).all():
+                signs.append(SourceSign(feature_id, _with_heights(place_m[None])[0] + shift_m, feature.names("lane")))
+                continue
+        elif kind not in _AREA_KINDS and kind != "STOP_SIGN" and not kind.startswith("LANE"):
+            continue  # what logs have no room for, such as guard rails
+        left_out.append(feature_id)
+    if left_out:
+        more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
+        remarks.append(f"Map features without geometry are left out: {', '.join(left_out[:_MOST_NAMED])}{more}.")
+    return SourceMap(name, _lanes_of(lanes, lines, shift_m), tuple(areas), tuple(signs))
+
+
+def read_lights(
+    states: SourceFields, lanes: Mapping[str, SourceLane], num_steps: int, shift_m: Float64Array
+) -> SourceLights:
+    """Return the lights of the lanes of a map, in the order of their ids.
+
+    A light without a stop point stands where its lane begins: signals of these sets hold who enters their lane.
+
+    Args:
+        states: ``dynamic_map_states`` of a scenario.
+        lanes: The lanes of its map by their ids.
+        num_steps: How many times there are.
+        shift_m: What is added to all places, (3,).
+
+    Raises:
+        TypeError: A value is of another kind.
+        ValueError: There is another number of states than of times.
+    """
+    shown: dict[str, tuple[list[int], Float64Array]] = {}
+    for key, light in states.items():
+        lane = str(light.values.get("lane", key))
+        if lane not in lanes or lane in shown:
+            continue
+        state = light.fields("state")
+        told = state.at("object_state")
+        if not isinstance(told, Sequence | np.ndarray) or isinstance(told, str | bytes) or len(told) != num_steps:
+            raise ValueError(f"{state.place}.object_state must be a list of {num_steps} states, one for each step")
+        point_m = lanes[lane].centre_m[0]
+        if light.has("stop_point"):
+            found_m = as_floats(light.at("stop_point"), f"{light.place}.stop_point").reshape(-1)
+            if len(found_m) in (2, 3) and np.isfinite(found_m).all():
+                point_m = _with_heights(found_m[None])[0] + shift_m
+        meanings = {each: _state_of(each) for each in set(told)}
+        shown[lane] = [meanings[each] for each in told], point_m
+    names = sorted(shown)
+    if not names:
+        return SourceLights.none(num_steps)
+    return SourceLights(
+        tuple(names),
+        np.array([shown[name][0] for name in names], np.uint8),
+        np.array([shown[name][1] for name in names]),
+    )
+
+
+def _state_of(told: object) -> LightState:
+    if told is None:
+        return LightState.ABSENT
+    return _STATES.get(str(told).rpartition("_")[2].upper(), LightState.UNKNOWN)
+
+
+def _points_of(feature: SourceFields, key: str, shift_m: Float64Array) -> Float64Array:
+    """Return the points of a line or polygon in the frame of the map, (n, 3); none where there are none."""
+    points_m = as_floats(feature.at(key), f"{feature.place}.{key}")
+    if not points_m.size:
+        return np.zeros((0, 3))
+    if points_m.ndim != 2 or points_m.shape[1] not in (2, 3):
+        raise ValueError(f"{feature.place}.{key} must have the shape (points, 2 or 3), got {points_m.shape}")
+    return _with_heights(points_m) + shift_m
+
+
+def _with_heights(points_m: Float64Array) -> Float64Array:
+    """Return points with a height, 0 where they have none, (n, 3)."""
+    return points_m if points_m.shape[1] == 3 else np.concatenate([points_m, np.zeros((len(points_m), 1))], axis=1)
+
+
+def _outline_of(feature: SourceFields, shift_m: Float64Array) -> Float64Array:
+    """Return the corners of a polygon, the first not repeated, (n, 3)."""
+    outline_m = _points_of(feature, "polygon", shift_m)
+    is_closed = len(outline_m) > _FEWEST_CORNERS and bool((outline_m[0] == outline_m[-1]).all())
+    return outline_m[:-1] if is_closed else outline_m
+
+
+def _lanes_of(
+    lanes: Mapping[str, tuple[SourceFields, Float64Array]], lines: Mapping[str, Float64Array], shift_m: Float64Array
+) -> tuple[SourceLane, ...]:
+    starts = np.cumsum([0, *(len(line_m) for _, line_m in lanes.values())])
+    centres = Polylines(np.concatenate([np.zeros((0, 3)), *(line_m for _, line_m in lanes.values())]), starts)
+    found_m = find_boundaries(centres, _polylines_of(lines), _stretches_of(lanes, lines))
+    lefts_m, rights_m = (lines_or_none(Polylines(side_m, starts)) for side_m in found_m)
+    made = []
+    for row, (lane_id, (feature, centre_m)) in enumerate(lanes.items()):
+        kind = feature.text("type")
+        left_m, right_m = lefts_m[row], rights_m[row]
+        if left_m is None and right_m is None and feature.has("polygon"):
+            left_m, right_m = _sides_of_polygon(centre_m, _outline_of(feature, shift_m))
+        made.append(
+            SourceLane(
+                lane_id=lane_id,
+                centre_m=centre_m,
+                left_m=left_m,
+                right_m=right_m,
+                successors=feature.names("exit_lanes"),
+                predecessors=feature.names("entry_lanes"),
+                left_neighbour=_neighbour_of(feature, "left_neighbor", lanes),
+                right_neighbour=_neighbour_of(feature, "right_neighbor", lanes),
+                speed_limit_mps=_limit_of(feature),
+                kind=_KINDS_OF_LANE.get(kind, "vehicle"),
+                is_in_junction=True if kind == _JUNCTION_LANE or feature.values.get("interpolating") is True else None,
+            )
+        )
+    return tuple(made)
+
+
+def _sides_of_polygon(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Float64Array | None, ...]:
+    """Return the left and right side of the polygon of a lane, (k, 3); None and None where it is that of none."""
+    if len(outline_m) < _FEWEST_CORNERS or not np.isfinite(outline_m).all():
+        return None, None
+    height_m = centre_m[:, 2].mean()
+    sides_m = sides_of_lane(without_repeats(centre_m)[:, :2], outline_m[:, :2])
+    lines_m = [None if side is None else np.column_stack([side, np.full(len(side), height_m)]) for side in sides_m]
+    return tuple(line_m if is_line(line_m) else None for line_m in lines_m)
+
+
+def _polylines_of(lines: Mapping[str, Float64Array]) -> Polylines:
+    starts = np.cumsum([0, *map(len, lines.values())])
+    return Polylines(np.concatenate([np.zeros((0, 3)), *lines.values()]), starts)
+
+
+def _stretches_of(
+    lanes: Mapping[str, tuple[SourceFields, Float64Array]], lines: Mapping[str, Float64Array]
+) -> Int64Array:
+    """Return lane, side, first and last point and line of each stretch of which a boundary is told, (S, 5)."""
+    rows = {name: row for row, name in enumerate(lines)}
+    found = []
+    for lane, (feature, _) in enumerate(lanes.values()):
+        for side, key in ((LEFT, "left_boundaries"), (RIGHT, "right_boundaries")):
+            for told in _dictionaries_in(feature, key):
+                line = rows.get(str(told.get("boundary_feature_id")))
+                first, last = told.get("lane_start_index"), told.get("lane_end_index")
+                if line is not None and _is_index(first) and _is_index(last):
+                    found.append((lane, side, first, last, line))
+    return np.array(found, np.int64).reshape(-1, 5)
+
+
+def _is_index(value: object) -> TypeGuard[int]:
+    """Return whether a value can count points of a line."""
+    return isinstance(value, int) and 0 <= value < _MOST_POINTS
+
+
+def _dictionaries_in(feature: SourceFields, key: str) -> list[dict[str, object]]:
+    """Return the dictionaries of a list; none where there is none, or it holds something else."""
+    told = feature.values.get(key)
+    if not isinstance(told, list | tuple):
+        return []
+    return [each for each in told if isinstance(each, dict)]
+
+
+def _neighbour_of(feature: SourceFields, key: str, lanes: Mapping[str, object]) -> str | None:
+    """Return the lane that is beside, for most of its points where that is told."""
+    told = _dictionaries_in(feature, key)
+    if not told:
+        return next((name for name in _plain_names(feature, key) if name in lanes), None)
+    beside = []
+    for each in told:
+        first, last = each.get("self_start_index"), each.get("self_end_index")
+        length = last - first if _is_index(first) and _is_index(last) else 0
+        beside.append((length, str(each.get("feature_id"))))
+    _, lane = max((found for found in beside if found[1] in lanes), default=(0, None))
+    return lane
+
+
+def _plain_names(feature: SourceFields, key: str) -> tuple[str, ...]:
+    value = feature.values.get(key)
+    return (str(value),) if isinstance(value, str | int) else feature.names(key)
+
+
+def _limit_of(feature: SourceFields) -> float | None:
+    """Return the speed limit of a lane in metres a second; None where none is told, or it is 0."""
+    for key, unit_mps in (("speed_limit_kmh", _MPS_OF_KMH), ("speed_limit_mph", MPS_OF_MPH)):
+        limit = feature.number(key)
+        if limit is not None and limit > 0:
+            return limit * unit_mps
+    return None

@@ -1,0 +1,199 @@
+"""Reader of somebody's own tables: CSV or Parquet, a row for each track and time, and a column map in YAML."""
+
+import os
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Int64Array, PickledState
+from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.geojson_map import read_geojson
+from l5kit.readers.reader import SceneRef, SourceInfo, naming_source
+from l5kit.readers.source_map import SourceMap
+from l5kit.readers.source_scene import SourceScene
+from l5kit.readers.table_columns import NO_AV, TableColumns, read_columns
+from l5kit.readers.table_rows import SUFFIXES, TableRows, read_rows
+from l5kit.readers.table_scene import scene_of_rows, usual_step_s
+
+__all__ = ["COLUMNS_FILE", "TableReader"]
+
+COLUMNS_FILE: Final = "columns.yaml"
+"""Name of the column map in the folder of the tables, where none is named."""
+
+_SPLITS: Final = ("train", "val", "test")
+_MAP_NAME: Final = "map"
+_MOST_PIECES: Final = 100_000
+
+
+class TableReader:
+    """Reads tables, one scene or several in each; a :class:`~l5kit.readers.reader.Reader`.
+
+    Args:
+        source: The folder of the tables; those in folders ``train``, ``val`` and ``test`` are of these splits.
+        columns: What their columns mean; None for ``columns.yaml`` in the folder.
+
+    Raises:
+        ConfigError: The column map is not as it should be.
+        DatasetNotFoundError: There is no folder, or no column map.
+    """
+
+    def __init__(self, source: str | os.PathLike[str], columns: str | os.PathLike[str] | None = None) -> None:
+        self._source = Path(source)
+        if not self._source.is_dir():
+            found = "this is a file; give the folder around it" if self._source.exists() else "there is no such folder"
+            raise DatasetNotFoundError(f"no tables at {str(self._source)!r}: {found}")
+        self._columns_file = (self._source / COLUMNS_FILE if columns is None else Path(columns)).absolute()
+        if not self._columns_file.exists():
+            raise DatasetNotFoundError(
+                f"there is no column map {str(self._columns_file)!r}, which tells what the columns of the tables mean; "
+                "write one (docs/own_logs.md), and name it with --columns"
+            )
+        self._columns = read_columns(self._columns_file)
+        self._last_read: tuple[str, TableRows] | None = None
+
+    def __getstate__(self) -> PickledState:
+        """Return all but the rows that were read last."""
+        left_out = ("_last_read", "_map")
+        return {name: value for name, value in vars(self).items() if name not in left_out} | {"_last_read": None}
+
+    @property
+    def source(self) -> Path:
+        """The folder."""
+        return self._source
+
+    @cached_property
+    def info(self) -> SourceInfo:
+        """What holds for all scenes."""
+        columns = self._columns
+        missing = ["Traffic lights."]
+        if columns.map_file is None:
+            missing.append("A map: planners, vectors and scores that need lanes do not work.")
+        return SourceInfo(
+            dataset=columns.dataset,
+            version="not told",
+            licence=columns.licence,
+            step_time_s=columns.step_s or self._step_time_s(),
+            label_mapping=columns.label_mapping,
+            missing=tuple(missing),
+            made_up=tuple(_made_up(columns)),
+        )
+
+    def list_scenes(self) -> list[SceneRef]:
+        """Return where the scenes are; files with several scenes are gone through once.
+
+        Raises:
+            DatasetNotFoundError: There are no tables.
+        """
+        return sorted(ref for file in self._files for ref in self._refs_of(file))
+
+    def read(self, ref: SceneRef) -> SourceScene:
+        """Return a scene with its map.
+
+        Raises:
+            SourceDataError: The table or the map cannot be read, or tells what cannot be.
+        """
+        source_map, remarks = self._map
+        with naming_source(ref.file, ref.record):
+            rows = self._rows_of(ref.file)
+            scene, piece = ref.place if ref.place else (0, -1)
+            chosen = self._pieces_of(rows, scene)[piece] if piece >= 0 else np.flatnonzero(rows.scenes == scene)
+            return scene_of_rows(
+                ref.name, rows, chosen, columns=self._columns, source_map=source_map, remarks=list(remarks)
+            )
+
+    @cached_property
+    def _files(self) -> list[str]:
+        """Tables of the folder, sorted."""
+        files = sorted(
+            path.relative_to(self._source).as_posix()
+            for path in self._source.rglob("*")
+            if path.suffix in SUFFIXES and path.is_file()
+        )
+        if not files:
+            raise DatasetNotFoundError(
+                f"there are no tables in {str(self._source)!r}: no file in it or in folders within ends in "
+                f"{' or '.join(SUFFIXES)}"
+            )
+        return files
+
+    @cached_property
+    def _map(self) -> tuple[SourceMap, list[str]]:
+        """The map, and what was found out in reading it."""
+        columns = self._columns
+        if columns.map_file is None:
+            return SourceMap(_MAP_NAME), []
+        return read_geojson(columns.map_file, name=_MAP_NAME, origin=columns.map_origin)
+
+    def _rows_of(self, file: str) -> TableRows:
+        """Return the rows of a file; those of the last one are kept, as it may have many scenes."""
+        last = self._last_read
+        if last is None or last[0] != file:
+            last = file, read_rows(self._source / file, self._columns)
+            self._last_read = last
+        return last[1]
+
+    def _refs_of(self, file: str) -> list[SceneRef]:
+        columns, path = self._columns, PurePosixPath(file)
+        split = path.parts[0] if len(path.parts) > 1 and path.parts[0] in _SPLITS else "sample"
+        stem = path.with_suffix("").as_posix()
+        others = [str(self._columns_file)] + ([] if columns.map_file is None else [str(columns.map_file)])
+        whole = SceneRef(split, stem, file, others=tuple(others))
+        if "scene" not in columns.names and columns.scene_s is None:
+            return [whole]
+        try:
+            rows = self._rows_of(file)
+        except (ValueError, TypeError):  # of which reading tells
+            return [whole]
+        refs = []
+        for scene, scene_name in enumerate(rows.scene_names):
+            pieces = len(self._pieces_of(rows, scene)) if columns.scene_s is not None else 0
+            for piece in range(pieces) if pieces else (-1,):
+                name = stem + (f"/{scene_name}" if scene_name else "") + (f"/{piece:04d}" if piece >= 0 else "")
+                record = ", ".join(
+                    ([f"scene {scene_name!r}"] if scene_name else []) + ([f"piece {piece}"] if piece >= 0 else [])
+                )
+                refs.append(SceneRef(split, name, file, record, (scene, piece), tuple(others)))
+        return refs
+
+    def _pieces_of(self, rows: TableRows, scene: int) -> list[Int64Array]:
+        """Return the rows of each piece of a scene, those of ``scene_seconds``; empty pieces are left out."""
+        chosen = np.flatnonzero(rows.scenes == scene)
+        length_ns = round((self._columns.scene_s or 0.0) * 1e9)
+        times_ns = rows.times_ns[chosen]
+        pieces = (times_ns - times_ns.min()) // length_ns
+        if pieces.max() >= _MOST_PIECES:
+            raise ValueError(f"it has {pieces.max() + 1} pieces of scene_seconds, more than {_MOST_PIECES}")
+        return [chosen[pieces == piece] for piece in np.unique(pieces)]
+
+    def _step_time_s(self) -> float:
+        for file in self._files[:10]:
+            try:
+                return usual_step_s(self._rows_of(file))
+            except (ValueError, TypeError):  # of which reading tells
+                continue
+        return 0.1
+
+
+def _made_up(columns: TableColumns) -> list[str]:
+    """Return what tables with these columns do not tell."""
+    made_up = []
+    names = columns.names
+    if columns.av == NO_AV:
+        made_up.append("The AV: in each scene the vehicle that is seen the longest.")
+    if "heading" not in names:
+        made_up.append("Headings: the direction of motion, held while a track is slower than 0.5 m/s.")
+    if "velocity_x" not in names:
+        made_up.append("Velocities: differences of places.")
+    if "length" not in names:
+        made_up.append("Sizes: usual ones of the class, or those of sizes: in the column map.")
+    elif "height" not in names:
+        made_up.append("Heights: usual ones of the class, or those of sizes: in the column map.")
+    if "class" not in names:
+        made_up.append("Classes: all are cars.")
+    if columns.step_s is not None:
+        made_up.append(f"Rows every {columns.step_s:g} s, between those of the tables.")
+    if columns.map_file is not None:
+        made_up.append("Boundaries of lanes: half of their width, or of a usual one, beside their centre line.")
+    return made_up

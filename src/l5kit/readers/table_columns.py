@@ -1,0 +1,224 @@
+"""What the columns of somebody's tables mean: a YAML file with names, units, classes and sizes, checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from l5kit.configs.texts import did_you_mean, parse_yaml, read_text
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.errors import ConfigError
+from l5kit.readers.source_bounds import GREATEST_SIZE_M, is_text
+
+__all__ = ["NO_AV", "OTHER_CLASS", "TableColumns", "read_columns"]
+
+NO_AV: Final = "none"
+"""In place of the id of the AV: nobody is it, and a vehicle is taken for it."""
+
+OTHER_CLASS: Final = "other"
+"""What is not listed among the classes, or everything where tables tell no class."""
+
+_PREFIX: Final = "PERCEPTION_LABEL_"
+_NEEDED: Final = ("time", "track", "x", "y")
+_OPTIONAL: Final = ("heading", "class", "length", "width", "height", "velocity_x", "velocity_y", "z", "scene")
+_KEYS: Final = (
+    *("columns", "av", "classes", "sizes", "time_unit", "heading_unit", "step", "scene_seconds", "map", "map_origin"),
+    *("name", "licence"),
+)
+_NS_OF_UNIT: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+_ANGLE_UNITS: Final = ("rad", "deg")
+_DEFAULT_LABEL: Final = "PERCEPTION_LABEL_CAR"
+_USUAL_SIZES_M: Final = {
+    "PERCEPTION_LABEL_CAR": (4.6, 1.9, 1.6),
+    "PERCEPTION_LABEL_VAN": (5.3, 2.0, 2.0),
+    "PERCEPTION_LABEL_BUS": (11.5, 2.9, 3.2),
+    "PERCEPTION_LABEL_TRAM": (30.0, 2.5, 3.4),
+    "PERCEPTION_LABEL_TRUCK": (8.0, 2.5, 3.2),
+    "PERCEPTION_LABEL_EMERGENCY_VEHICLE": (5.3, 2.0, 2.2),
+    "PERCEPTION_LABEL_OTHER_VEHICLE": (5.0, 2.0, 2.0),
+    "PERCEPTION_LABEL_BICYCLE": (1.8, 0.6, 1.1),
+    "PERCEPTION_LABEL_MOTORCYCLE": (2.1, 0.8, 1.2),
+    "PERCEPTION_LABEL_CYCLIST": (1.8, 0.7, 1.7),
+    "PERCEPTION_LABEL_MOTORCYCLIST": (2.1, 0.8, 1.6),
+    "PERCEPTION_LABEL_PEDESTRIAN": (0.6, 0.6, 1.75),
+    "PERCEPTION_LABEL_ANIMAL": (0.8, 0.4, 0.6),
+}
+_OTHER_SIZE_M: Final = (1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """What the columns of tables mean.
+
+    Attributes:
+        names: Name of the column of each meaning, such as ``time`` or ``x``; optional ones may lack.
+        av: Id of the track of the AV, or :data:`NO_AV`.
+        classes: Label for each class of the tables; empty where all are cars.
+        sizes_m: Length, width and height for each label, where tables tell none.
+        ns_per_time: Nanoseconds of the unit of times.
+        is_in_degrees: Whether headings are.
+        step_s: Time between two frames, to which rows are interpolated; None where tables have such times.
+        scene_s: How long a scene is; None where each file, or each value of the column ``scene``, is one.
+        map_file: GeoJSON of the map; None for none.
+        map_origin: Latitude and longitude of x = y = 0, degrees, where the map has these; None for metres.
+        dataset: What the data is called.
+        licence: Its licence.
+    """
+
+    names: Mapping[str, str]
+    av: str
+    classes: Mapping[str, str]
+    sizes_m: Mapping[str, tuple[float, float, float]]
+    ns_per_time: float = 1e9
+    is_in_degrees: bool = False
+    step_s: float | None = None
+    scene_s: float | None = None
+    map_file: Path | None = None
+    map_origin: tuple[float, float] | None = None
+    dataset: str = "tables"
+    licence: str = "not told"
+
+    @property
+    def label_mapping(self) -> dict[str, str]:
+        """Label of each class, and of those that are not listed."""
+        return {**self.classes, OTHER_CLASS: f"{_PREFIX}UNKNOWN" if "class" in self.names else _DEFAULT_LABEL}
+
+    def size_of(self, label: str) -> tuple[float, float, float]:
+        """Return length, width and height of road users of a label, metres."""
+        return self.sizes_m.get(label, _USUAL_SIZES_M.get(label, _OTHER_SIZE_M))
+
+
+def read_columns(file: Path) -> TableColumns:
+    """Read what columns mean.
+
+    Args:
+        file: The YAML file; the path of the map in it is relative to its folder.
+
+    Raises:
+        ConfigError: A key is missing, unknown, or has a value that is not allowed; the message names it.
+        FileNotFoundError: There is no such file.
+    """
+    called = f"column map {file.name}"
+    content = parse_yaml(read_text(file, called="column map"), called=called, reads_exponents=True)
+    if not isinstance(content, dict):
+        raise ConfigError(f"{called} must hold keys and values, such as columns: and av:, got {type(content).__name__}")
+    _require_known(content, _KEYS, called)
+    classes, names = _classes_of(content.get("classes"), called), _names_of(content.get("columns"), called)
+    if "class" in names and not classes:
+        raise ConfigError(f"{called} has columns.class, so classes: must give a label for each class, such as car: CAR")
+    map_file = _text_of(content, "map", called, None)
+    return TableColumns(
+        names=names,
+        av=_av_of(content, called),
+        classes=classes,
+        sizes_m=_sizes_of(content.get("sizes"), called),
+        ns_per_time=_NS_OF_UNIT[_choice_of(content, "time_unit", tuple(_NS_OF_UNIT), called)],
+        is_in_degrees=_choice_of(content, "heading_unit", _ANGLE_UNITS, called) == "deg",
+        step_s=_seconds_of(content, "step", called),
+        scene_s=_seconds_of(content, "scene_seconds", called),
+        map_file=None if map_file is None else file.absolute().parent / map_file,
+        map_origin=_origin_of(content.get("map_origin"), called),
+        dataset=_text_of(content, "name", called, "tables") or "tables",
+        licence=_text_of(content, "licence", called, "not told") or "not told",
+    )
+
+
+def _require_known(content: Mapping[object, object], known: tuple[str, ...], called: str) -> None:
+    for key in content:
+        if key not in known:
+            raise ConfigError(f"{called} has the key {key!r}{did_you_mean(key, known)}; there are: {', '.join(known)}")
+
+
+def _names_of(value: object, called: str) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{called} must have columns: with the names of {', '.join(_NEEDED)}, got {value!r:.80}")
+    _require_known(value, (*_NEEDED, *_OPTIONAL), f"{called}, columns,")
+    for key in _NEEDED:
+        if key not in value:
+            raise ConfigError(f"{called} lacks columns.{key}, the name of the column with it")
+    for key, name in value.items():
+        if not is_text(name):
+            raise ConfigError(f"{called}: columns.{key} must be the name of a column, got {name!r:.80}")
+    for first, second in (("velocity_x", "velocity_y"), ("length", "width")):
+        if (first in value) != (second in value):
+            raise ConfigError(f"{called}: columns.{first} and columns.{second} must both be there, or none of them")
+    return {str(key): str(name) for key, name in value.items()}
+
+
+def _av_of(content: Mapping[object, object], called: str) -> str:
+    value = content.get("av")
+    if isinstance(value, bool) or not isinstance(value, str | int) or not is_text(str(value)):
+        raise ConfigError(
+            f"{called}: av must be the id of the track of the AV, or {NO_AV} where there is none, got {value!r:.80}"
+        )
+    return str(value)
+
+
+def _classes_of(value: object, called: str) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{called}: classes must give a label for each class, got {value!r:.80}")
+    return {str(name): _label_of(label, f"{called}: classes.{name}") for name, label in value.items()}
+
+
+def _label_of(value: object, place: str) -> str:
+    known = [label.removeprefix(_PREFIX) for label in PERCEPTION_LABEL_TO_INDEX if label.startswith(_PREFIX)]
+    label = str(value).removeprefix(_PREFIX)
+    if label not in known:
+        raise ConfigError(f"{place} is {value!r:.80}{did_you_mean(label, known)}, must be one of {', '.join(known)}")
+    return f"{_PREFIX}{label}"
+
+
+def _sizes_of(value: object, called: str) -> dict[str, tuple[float, float, float]]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{called}: sizes must give length, width and height for each label, got {value!r:.80}")
+    sizes_m = {}
+    for name, size in value.items():
+        label = _label_of(name, f"{called}: sizes")
+        if not isinstance(size, list) or len(size) != 3 or not all(_is_size(each) for each in size):
+            raise ConfigError(f"{called}: sizes.{name} must be [length, width, height] in metres, got {size!r:.80}")
+        sizes_m[label] = (float(size[0]), float(size[1]), float(size[2]))
+    return sizes_m
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= GREATEST_SIZE_M
+
+
+def _choice_of(content: Mapping[object, object], key: str, allowed: tuple[str, ...], called: str) -> str:
+    value = content.get(key, allowed[0])
+    if value not in allowed:
+        raise ConfigError(f"{called}: {key} must be one of {', '.join(allowed)}, got {value!r:.80}")
+    return str(value)
+
+
+def _seconds_of(content: Mapping[object, object], key: str, called: str) -> float | None:
+    value = content.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-3 <= value <= 1e5:
+        raise ConfigError(f"{called}: {key} must be seconds from 0.001 to 100,000, got {value!r:.80}")
+    return float(value)
+
+
+def _text_of(content: Mapping[object, object], key: str, called: str, default: str | None) -> str | None:
+    value = content.get(key)
+    if value is None:
+        return default
+    if not is_text(value):
+        raise ConfigError(f"{called}: {key} must be text, got {value!r:.80}")
+    return str(value)
+
+
+def _origin_of(value: object, called: str) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    is_right = isinstance(value, list) and len(value) == 2 and all(isinstance(each, int | float) for each in value)
+    if not is_right or not isinstance(value, list) or abs(value[0]) > 90 or abs(value[1]) > 180:
+        raise ConfigError(
+            f"{called}: map_origin must be [latitude, longitude] of x = y = 0 in degrees, got {value!r:.80}"
+        )
+    return float(value[0]), float(value[1])

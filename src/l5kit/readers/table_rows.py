@@ -1,0 +1,200 @@
+"""Rows of somebody's tables as plain arrays: CSV or Parquet, with columns whose meaning a column map tells."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.configs.texts import did_you_mean, require_regular_file
+from l5kit.data.array_shapes import require_shapes
+from l5kit.readers.source_bounds import as_times_ns
+from l5kit.readers.table_columns import TableColumns
+
+__all__ = ["SUFFIXES", "TableRows", "read_rows"]
+
+SUFFIXES: Final = (".csv", ".parquet")
+"""Names of files of tables end so."""
+
+_MOST_BYTES: Final = 8 << 30
+_MOST_ROWS: Final = 200_000_000
+_DELIMITERS: Final = (",", ";", "\t")
+_LONGEST_HEADER: Final = 1 << 16
+_SINCE_1970_NS: Final = 10**17
+"""Times from here on count from 1970; earlier ones from the start of a recording."""
+
+_START_NS: Final = 1_000_000_000
+_NUMBERS: Final = ("x", "y", "z", "heading", "length", "width", "height", "velocity_x", "velocity_y")
+_TEXTS: Final = ("track", "class", "scene")
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """R rows of a table.
+
+    Attributes:
+        times_ns: Time of each, int64, (R,).
+        tracks: Number of its track among ``track_names``, (R,).
+        track_names: Ids of the tracks, sorted.
+        numbers: Columns of numbers that there are, by their meaning, float64, (R,) each; headings in radians.
+        classes: Class of each track, as its first row has it; None where the table tells none.
+        scenes: Number of its scene among ``scene_names``, (R,).
+        scene_names: Ids of the scenes, sorted; one empty name where the table is one scene.
+    """
+
+    times_ns: Int64Array
+    tracks: Int64Array
+    track_names: tuple[str, ...]
+    numbers: dict[str, Float64Array]
+    classes: tuple[str, ...] | None
+    scenes: Int64Array
+    scene_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        size = len(self.times_ns)
+        require_shapes(self, times_ns=(size,), tracks=(size,), scenes=(size,))
+
+
+def read_rows(path: Path, columns: TableColumns) -> TableRows:
+    """Read a table.
+
+    Args:
+        path: A CSV file with a header, or a Parquet file.
+        columns: What its columns mean.
+
+    Raises:
+        TypeError: A column holds something else.
+        ValueError: The file is no such table, has no rows, or a column is missing or has rows without a value.
+    """
+    table = _read_table(path, list(columns.names.values()))
+    if not table.num_rows:
+        raise ValueError("it has no rows")
+    found = {meaning: table.column(name) for meaning, name in columns.names.items()}
+    texts = {meaning: _codes_of(found[meaning], columns.names[meaning]) for meaning in _TEXTS if meaning in found}
+    numbers: dict[str, Float64Array] = {
+        meaning: _numbers_of(found[meaning], columns.names[meaning]) for meaning in _NUMBERS if meaning in found
+    }
+    if columns.is_in_degrees and "heading" in numbers:
+        numbers["heading"] = np.radians(numbers["heading"])
+    tracks, track_names = texts["track"]
+    classes = None
+    if "class" in texts:
+        of_rows, names = texts["class"]
+        firsts = np.unique(tracks, return_index=True)[1]
+        classes = tuple(names[number] for number in of_rows[firsts])
+    scenes, scene_names = texts.get("scene", (np.zeros(len(tracks), np.int64), ("",)))
+    times_ns = _times_of(found["time"], columns)
+    return TableRows(times_ns, tracks, track_names, numbers, classes, scenes, scene_names)
+
+
+def _read_table(path: Path, names: list[str]) -> pa.Table:
+    """Return the columns of a file that are asked for."""
+    try:
+        require_regular_file(path, called="table")
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(
+                f"it has {path.stat().st_size} bytes, more than {_MOST_BYTES}; split it into several files"
+            )
+        if path.suffix == ".parquet":
+            with pyarrow.parquet.ParquetFile(path) as opened:
+                metadata = opened.metadata
+                num_bytes = sum(metadata.row_group(row).total_byte_size for row in range(metadata.num_row_groups))
+                if num_bytes > _MOST_BYTES or metadata.num_rows > _MOST_ROWS:
+                    raise ValueError(
+                        f"it has {metadata.num_rows} rows of {num_bytes} bytes, more than {_MOST_ROWS} of {_MOST_BYTES}"
+                    )
+                _require_columns(opened.schema_arrow.names, names)
+                return opened.read(list(dict.fromkeys(names)), use_threads=False)
+        with path.open("rb") as file:
+            header = file.readline(_LONGEST_HEADER).decode("utf-8-sig", "replace")
+        delimiter = max(_DELIMITERS, key=header.count)
+        _require_columns([each.strip().strip('"') for each in header.split(delimiter)], names)
+        return pyarrow.csv.read_csv(
+            path,
+            read_options=pyarrow.csv.ReadOptions(use_threads=False),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
+            convert_options=pyarrow.csv.ConvertOptions(include_columns=list(dict.fromkeys(names))),
+        )
+    except FileNotFoundError as error:
+        raise ValueError("there is no such file any more") from error
+    except (pa.ArrowException, OSError, KeyError) as error:
+        kind = "Parquet" if path.suffix == ".parquet" else "CSV with a header"
+        raise ValueError(f"it cannot be read as {kind}: {' '.join(str(error).split())}") from error
+
+
+def _require_columns(there: list[str], wanted: list[str]) -> None:
+    for name in wanted:
+        if name not in there:
+            raise ValueError(
+                f"there is no column {name!r}{did_you_mean(name, there)}, which the column map names; there are: "
+                f"{', '.join(map(repr, there[:30]))}"
+            )
+        if there.count(name) > 1:
+            raise ValueError(f"the column {name!r} is there twice")
+
+
+def _require_whole(column: pa.ChunkedArray, name: str) -> None:
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise ValueError(f"column {name!r} has no value in row {row + 1}, and in {column.null_count} rows in all")
+
+
+def _codes_of(column: pa.ChunkedArray, name: str) -> tuple[Int64Array, tuple[str, ...]]:
+    """Return the number of the text of each row, and the texts in order; whole numbers are text, and in their order."""
+    _require_whole(column, name)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_floating(kind):
+        values = column.to_numpy()
+        if (values != np.rint(values)).any() or np.abs(values).max(initial=0.0) > 2**53:
+            raise TypeError(f"column {name!r} must hold text or whole numbers, got {column.type} with a fraction")
+        column = pa.chunked_array([pa.array(values.astype(np.int64))])
+    elif not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise TypeError(f"column {name!r} must hold text or whole numbers, got {column.type}")
+    encoded = column.combine_chunks()
+    encoded = encoded if pa.types.is_dictionary(encoded.type) else encoded.dictionary_encode()
+    found = encoded.dictionary.to_pylist()
+    order = sorted(range(len(found)), key=lambda number: (isinstance(found[number], str), found[number]))
+    place = np.empty(len(found), np.int64)
+    place[order] = np.arange(len(found))
+    return place[encoded.indices.to_numpy().astype(np.int64)], tuple(str(found[number]) for number in order)
+
+
+def _numbers_of(column: pa.ChunkedArray, name: str) -> Float64Array:
+    _require_whole(column, name)
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        shown = ""
+        if pa.types.is_string(column.type):
+            row, value = _first_text(column)
+            shown = f", such as {value!r:.40} in row {row + 1}"
+        raise TypeError(f"column {name!r} must hold numbers, got {column.type}{shown}")
+    values: Float64Array = column.to_numpy().astype(np.float64)
+    return values
+
+
+def _first_text(column: pa.ChunkedArray) -> tuple[int, str]:
+    """Return row and value of the first text that is no number."""
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            float(value)
+        except ValueError:
+            return row, value
+    return 0, str(column[0])
+
+
+def _times_of(column: pa.ChunkedArray, columns: TableColumns) -> Int64Array:
+    """Return times in nanoseconds; those that count from the start of a recording begin one second after 1970."""
+    name = columns.names["time"]
+    if pa.types.is_timestamp(column.type):
+        _require_whole(column, name)
+        return np.asarray(pc.cast(column.cast(pa.timestamp("ns")), pa.int64()).to_numpy(), np.int64)
+    _require_whole(column, name)
+    times = column.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _numbers_of(column, name)
+    is_relative = float(times.min()) * columns.ns_per_time < _SINCE_1970_NS
+    return as_times_ns(
+        f"column {name!r}", times, ns_per_unit=columns.ns_per_time, start_ns=_START_NS if is_relative else 0
+    )

@@ -1,0 +1,213 @@
+"""Scenes of the rows of a table: tracks in the steps of a scene, one of them the AV."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.readers.motion import filled_poses, headings_of, steps_seen, velocities_of
+from l5kit.readers.source_bounds import MOST_STATES
+from l5kit.readers.source_map import SourceMap
+from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
+from l5kit.readers.table_columns import NO_AV, OTHER_CLASS, TableColumns
+from l5kit.readers.table_rows import TableRows
+
+__all__ = ["scene_of_rows", "usual_step_s"]
+
+_LONGEST_BRACKET = 1.9
+"""Between two rows of a track this many of its usual steps apart or more there is a gap."""
+
+_VEHICLES = ("CAR", "VAN", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE", "TRAM")
+_MOST_NAMED = 10
+_LEAST_SEEN = 0.6
+"""Part of the times of a scene at which the AV has a row at least; else tracks have times of their own."""
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Values of N tracks in T steps: whether each is seen, and each column of numbers, (N, T)."""
+
+    times_ns: Int64Array
+    is_valid: BoolArray
+    numbers: dict[str, Float64Array]
+
+
+def usual_step_s(rows: TableRows) -> float:
+    """Return the usual time between two steps of the first scene, whole milliseconds, at least one."""
+    times_ns = np.unique(rows.times_ns[rows.scenes == 0])
+    if len(times_ns) < 2:
+        return 0.1
+    return max(round(float(np.median(np.diff(times_ns))) / 1e9, 3), 1e-3)
+
+
+def scene_of_rows(
+    name: str, rows: TableRows, chosen: Int64Array, *, columns: TableColumns, source_map: SourceMap, remarks: list[str]
+) -> SourceScene:
+    """Return a scene.
+
+    Args:
+        name: What it is called.
+        rows: The table.
+        chosen: Rows of the scene, (R,).
+        columns: What the columns mean.
+        source_map: The map around it.
+        remarks: What was found out in reading, to which more is added.
+
+    Raises:
+        ValueError: The AV has no track, or a track is in a step twice.
+    """
+    numbers_of_tracks, tracks = np.unique(rows.tracks[chosen], return_inverse=True)
+    ids = [rows.track_names[number] for number in numbers_of_tracks]
+    classes = [_class_of(rows, number, columns) for number in numbers_of_tracks]
+    values = {meaning: column[chosen] for meaning, column in rows.numbers.items()}
+    if columns.step_s is None:
+        grid = _shared_grid(rows.times_ns[chosen], tracks, ids, values)
+    else:
+        grid = _even_grid(rows.times_ns[chosen], tracks, ids, values, round(columns.step_s * 1e9))
+    av = _row_of_av(ids, classes, grid.is_valid, columns, remarks)
+    unknown = sorted({*(rows.classes or ())} - {*columns.classes})
+    if unknown:
+        more = " and others" if len(unknown) > _MOST_NAMED else ""
+        remarks.append(f"Classes that classes: does not list are UNKNOWN: {', '.join(unknown[:_MOST_NAMED])}{more}.")
+    steps = steps_seen(grid.is_valid[av], f"the AV, track {ids[av]!r},")
+    if steps.stop - steps.start < len(grid.times_ns):
+        remarks.append(f"Steps {steps.start} to {steps.stop - 1} of {len(grid.times_ns)} are kept, those with the AV.")
+    grid = _Grid(
+        grid.times_ns[steps],
+        grid.is_valid[:, steps],
+        {meaning: column[:, steps] for meaning, column in grid.numbers.items()},
+    )
+    positions_m = np.stack([grid.numbers["x"], grid.numbers["y"]], axis=-1)
+    velocities_mps = (
+        np.stack([grid.numbers["velocity_x"], grid.numbers["velocity_y"]], axis=-1)
+        if "velocity_x" in grid.numbers
+        else velocities_of(positions_m, grid.is_valid, grid.times_ns)
+    )
+    yaws_rad = grid.numbers["heading"] if "heading" in grid.numbers else headings_of(velocities_mps, grid.is_valid)
+    sizes_m = _sizes_of(grid, classes, columns)
+    seen = grid.is_valid[av]
+    if np.mean(seen) < _LEAST_SEEN:
+        raise ValueError(
+            f"the AV, track {ids[av]!r}, has rows at {np.count_nonzero(seen)} of the {len(seen)} times of the scene: "
+            "tracks have times of their own. Write step: 0.1 in the column map, which interpolates them to common ones"
+        )
+    if holes := np.count_nonzero(~seen):
+        remarks.append(f"The AV is not seen in {holes} steps; its poses there lie between the ones around.")
+    heights_m = grid.numbers.get("z", np.zeros(grid.is_valid.shape))
+    poses = filled_poses(np.column_stack([positions_m[av], heights_m[av], yaws_rad[av]]), seen, grid.times_ns)
+    others = np.array([row for row in range(len(ids)) if row != av and grid.is_valid[row].any()], np.int64)
+    return SourceScene(
+        name=name,
+        timestamps_ns=grid.times_ns,
+        ego=SourceEgo(poses[:, :3], poses[:, 3], np.median(sizes_m[av][seen], axis=0)),
+        tracks=SourceTracks(
+            ids=tuple(ids[row] for row in others),
+            classes=tuple(classes[row] for row in others),
+            is_valid=grid.is_valid[others],
+            positions_m=positions_m[others],
+            yaws_rad=yaws_rad[others],
+            velocities_mps=velocities_mps[others],
+            sizes_m=sizes_m[others],
+        ),
+        lights=SourceLights.none(len(grid.times_ns)),
+        map=source_map,
+        remarks=tuple(remarks),
+    )
+
+
+def _class_of(rows: TableRows, track: int, columns: TableColumns) -> str:
+    name = OTHER_CLASS if rows.classes is None else rows.classes[track]
+    return name if name in columns.classes else OTHER_CLASS
+
+
+def _row_of_av(
+    ids: list[str], classes: list[str], is_valid: BoolArray, columns: TableColumns, remarks: list[str]
+) -> int:
+    """Return the row of the AV; where nobody is it, that of the vehicle which is seen the longest.
+
+    Raises:
+        ValueError: The AV has no track, or there is no vehicle.
+    """
+    if columns.av != NO_AV:
+        if columns.av not in ids:
+            shown = ", ".join(ids[:_MOST_NAMED]) + (" and others" if len(ids) > _MOST_NAMED else "")
+            raise ValueError(
+                f"there is no track {columns.av!r}, the AV of the column map; there are: {shown}. Without an AV write "
+                f"av: {NO_AV}"
+            )
+        return ids.index(columns.av)
+    mapping = columns.label_mapping
+    is_vehicle = np.array([mapping[kind].removeprefix("PERCEPTION_LABEL_") in _VEHICLES for kind in classes], np.bool_)
+    if not is_vehicle.any():
+        raise ValueError("there is no vehicle that could be taken for the AV")
+    row = int(np.argmax(np.where(is_vehicle, is_valid.sum(axis=1), -1)))
+    remarks.append(f"Nobody is the AV; track {ids[row]!r}, the vehicle that is seen the longest, is taken for it.")
+    return row
+
+
+def _shared_grid(
+    row_times_ns: Int64Array, tracks: Int64Array, ids: list[str], values: dict[str, Float64Array]
+) -> _Grid:
+    """Return tracks in the steps at which rows are."""
+    times_ns, steps = np.unique(row_times_ns, return_inverse=True)
+    shape = len(ids), len(times_ns)
+    _require_few(shape)
+    places, counts = np.unique(tracks * len(times_ns) + steps, return_counts=True)
+    if (counts > 1).any():
+        track, step = divmod(int(places[counts > 1][0]), len(times_ns))
+        raise ValueError(f"track {ids[track]!r} has two rows at {times_ns[step]} ns (step {step})")
+    is_valid = np.zeros(shape, np.bool_)
+    is_valid[tracks, steps] = True
+    numbers = {}
+    for meaning, column in values.items():
+        numbers[meaning] = np.zeros(shape)
+        numbers[meaning][tracks, steps] = column
+    return _Grid(times_ns, is_valid, numbers)
+
+
+def _even_grid(
+    row_times_ns: Int64Array, tracks: Int64Array, ids: list[str], values: dict[str, Float64Array], step_ns: int
+) -> _Grid:
+    """Return tracks in even steps, between whose rows is interpolated; gaps stay gaps."""
+    times_ns = np.arange(row_times_ns.min(), row_times_ns.max() + step_ns // 100 + 1, step_ns, dtype=np.int64)
+    shape = len(ids), len(times_ns)
+    _require_few(shape)
+    is_valid, numbers = np.zeros(shape, np.bool_), {meaning: np.zeros(shape) for meaning in values}
+    order = np.lexsort((row_times_ns, tracks))
+    starts = np.searchsorted(tracks[order], np.arange(len(ids) + 1))
+    start_ns, near_ns = times_ns[0], max(step_ns // 100, 1)
+    for track in range(len(ids)):
+        rows = order[starts[track] : starts[track + 1]]
+        known_ns = row_times_ns[rows]
+        gaps_ns = np.diff(known_ns)
+        if (gaps_ns == 0).any():
+            raise ValueError(f"track {ids[track]!r} has two rows at {known_ns[int(np.argmin(gaps_ns))]} ns")
+        after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
+        before = np.clip(np.searchsorted(known_ns, times_ns, side="right") - 1, 0, None)
+        is_near = np.minimum(np.abs(known_ns[after] - times_ns), np.abs(known_ns[before] - times_ns)) <= near_ns
+        longest_ns = _LONGEST_BRACKET * max(float(np.median(gaps_ns)), step_ns) if len(gaps_ns) else 0.0
+        is_inside = (times_ns >= known_ns[0]) & (times_ns <= known_ns[-1])
+        is_valid[track] = is_near | (is_inside & (known_ns[after] - known_ns[before] <= longest_ns))
+        seconds, known_s = (times_ns - start_ns) / 1e9, (known_ns - start_ns) / 1e9
+        for meaning, column in values.items():
+            known = np.unwrap(column[rows]) if meaning == "heading" else column[rows]
+            numbers[meaning][track] = np.interp(seconds, known_s, known)
+    return _Grid(times_ns, is_valid, numbers)
+
+
+def _require_few(shape: tuple[int, int]) -> None:
+    if shape[0] * shape[1] > MOST_STATES:
+        raise ValueError(
+            f"it has {shape[0]} tracks and {shape[1]} steps, more than {MOST_STATES} states in all; cut it with "
+            "scene_seconds: 20, for example"
+        )
+
+
+def _sizes_of(grid: _Grid, classes: list[str], columns: TableColumns) -> Float64Array:
+    """Return length, width and height of each track in each step, usual ones where the table tells none, (N, T, 3)."""
+    usual_m = np.array([columns.size_of(columns.label_mapping[kind]) for kind in classes]).reshape(-1, 3)
+    sizes_m = np.repeat(usual_m[:, None], grid.is_valid.shape[1], axis=1)
+    for axis, meaning in enumerate(("length", "width", "height")):
+        if meaning in grid.numbers:
+            sizes_m[..., axis] = grid.numbers[meaning]
+    return sizes_m
