@@ -107,6 +107,8 @@ def test_the_folder_has_all_files_and_says_the_same_in_each(comparison, tmp_path
     page = (folder / "comparison.html").read_text("utf-8")
     assert "&lt;b&gt; &amp; $x|y" in page
     assert "<b> & $x|y" not in page
+    folders = {str(run.path.parent) for planner in comparison.planners for run in planner.runs}
+    assert not any(path in page for path in folders), "a page that is passed on tells no paths of this machine"
     assert not re.search(r"""(?:src|href)="(?!data:)""", page), "the page needs nothing else"
 
 
