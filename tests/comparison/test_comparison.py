@@ -104,8 +104,8 @@ def test_scenes_that_a_run_lacks_are_left_out_and_counted(simulations):
     assert comparison.common.num_left_out == 4
     assert_allclose(row_of(comparison, "base").paired.mean.value, 0.75)
     notes = "\n".join(comparison.notes)
-    assert re.search(r"base does not have 1 scene$", notes, flags=re.MULTILINE)
-    assert re.search(r"other does not have 1 scene$", notes, flags=re.MULTILINE)
+    assert re.search(r"^base does not have 1 scene$", notes, flags=re.MULTILINE)
+    assert re.search(r"^other does not have 1 scene$", notes, flags=re.MULTILINE)
     assert "base has no score of 2 scenes, first scene 3 of sample.zarr: nobody moves" in notes
 
 

@@ -34,13 +34,22 @@ def comparison(tmp_path_factory):
 def test_the_table_of_the_score_says_what_is_more_than_chance(comparison):
     score, metrics = overview_tables(comparison)
     by_planner = {row[0]: dict(zip(score.columns, row, strict=True)) for row in score.rows}
-    assert by_planner["base"]["difference to base (95 %)"] == "reference"
+    assert by_planner["base"]["difference to base"] == "reference"
     lower = by_planner["low_er"]
     assert (lower["verdict"], lower["won / lost"]) == ("worse", "0 / 10")
-    assert re.fullmatch(r"-0\.271 \(-0\.\d{3} to -0\.\d{3}\)", lower["difference to base (95 %)"])
+    assert re.fullmatch(r"-0\.271 \(-0\.\d{3} to -0\.\d{3}\)", lower["difference to base"])
     assert by_planner["<b> & $x|y"]["verdict"] == "by chance"
-    assert metrics.rows[2] == ("Gap, m, less is better", "8.1", "5.4 better", "8.1")
+    assert metrics.rows[2] == ("Gap (m, less is better)", "8.1", "5.4 better", "8.1")
     assert metrics.verdicts[2] == ("", "", "better", "")
+
+
+def test_seeds_have_a_table_of_their_means(tmp_path):
+    paths = {name: write_simulation(tmp_path / name, {0: score, 1: score}) for name, score in (("a", 0.2), ("b", 0.6))}
+    base = write_simulation(tmp_path / "base", {0: 0.5, 1: 0.5})
+    seeded = compare({"base": base, "mine": list(paths.values())}, resampling=Resampling(num_draws=100))
+    seeds = list(overview_tables(seeded))[1]
+    assert seeds.columns == ("planner", "seeds", "least", "most")
+    assert seeds.rows == (("mine", "2", "0.200", "0.600"),)
 
 
 def test_many_planners_stand_in_several_tables_each_with_the_reference(tmp_path):
@@ -107,6 +116,8 @@ def test_the_folder_has_all_files_and_says_the_same_in_each(comparison, tmp_path
     page = (folder / "comparison.html").read_text("utf-8")
     assert "&lt;b&gt; &amp; $x|y" in page
     assert "<b> & $x|y" not in page
+    folders = {str(run.path.parent) for planner in comparison.planners for run in planner.runs}
+    assert not any(path in page for path in folders), "a page that is passed on tells no paths of this machine"
     assert not re.search(r"""(?:src|href)="(?!data:)""", page), "the page needs nothing else"
 
 

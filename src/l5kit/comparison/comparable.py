@@ -59,15 +59,17 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
     _require_same_counts(runs, scenes)
     everywhere = set().union(*(run.scenes for run in runs), *(run.failed for run in runs))
     why = []
-    for run in runs:
+    # names, not paths: tables and pages with them are passed on
+    named = [(planner.run_name(run), run) for planner in planners for run in planner.runs]
+    for who, run in named:
         lacking = sorted(everywhere - set(run.scenes))
         failed = [scene for scene in lacking if scene in run.failed]
         if len(lacking) > len(failed):
-            why.append(f"{run.path} does not have {_count(len(lacking) - len(failed))}")
+            why.append(f"{who} does not have {_count(len(lacking) - len(failed))}")
         if failed:
             log, scene = failed[0]
             first = f"scene {scene} of {log}: {' '.join(run.failed[failed[0]].split())}"
-            why.append(f"{run.path} has no score of {_count(len(failed))}, first {first}")
+            why.append(f"{who} has no score of {_count(len(failed))}, first {first}")
     names = dict.fromkeys(name for run in runs for name in run.told)
     told = [
         f"not the same in all runs: {name} ({', '.join(sorted({run.told.get(name, 'none') for run in runs}))})"

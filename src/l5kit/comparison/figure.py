@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from l5kit.comparison.comparison import Comparison, ComparisonRow
+from l5kit.comparison.tables import titled_metric
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.resampling import Estimate
 from l5kit.visualization.line_drawing import Area, Dot, Drawing, Line, Shape, Word
@@ -100,7 +101,7 @@ def draw_comparison(comparison: Comparison) -> Drawing:
     top = 76
     bottom = top + _ROW * len(rows)
     sides: tuple[tuple[str, float, Callable[[ComparisonRow], Estimate]], ...] = (
-        (_titled(score), left, lambda row: row.paired.mean),
+        (titled_metric(score), left, lambda row: row.paired.mean),
         (f"difference to {comparison.reference}", left + half + 40, lambda row: row.paired.difference),
     )
     for place, row in enumerate(rows):
@@ -129,7 +130,7 @@ def _grids_of_cells(comparison: Comparison) -> Iterator[tuple[str, list[tuple[st
     """Yield title and columns of what is shown in cells: metrics, and the score by tag."""
     score, *others = comparison.metrics
     if others:
-        yield "means of the metrics", [(_titled(metric), comparison.table(metric.name)) for metric in others]
+        yield "means of the metrics", [(titled_metric(metric), comparison.table(metric.name)) for metric in others]
     if comparison.tags:
         by_tag = [(tag, comparison.table(score.name, tag=tag)) for tag in comparison.tags]
         yield (
@@ -180,7 +181,3 @@ def _two_lines(text: str, width_px: int) -> list[str]:
     ends = [end for end in range(1, len(words)) if text_size_px(" ".join(words[:end]), size_px=11)[0] <= width_px]
     end = ends[-1] if ends else 1
     return [fitted_text(" ".join(part), width_px=width_px, size_px=11) for part in (words[:end], words[end:]) if part]
-
-
-def _titled(metric: MetricFacts) -> str:
-    return f"{metric.label}{f' ({metric.unit})' if metric.unit else ''}{', less is better' * (metric.better == 'low')}"

@@ -128,10 +128,11 @@ def _write_page(comparison: Comparison, folder: Path, overview: Sequence[TextTab
     num_runs = sum(len(planner.runs) for planner in comparison.planners)
     left_out = comparison.common.num_left_out
     share = f"{100 * comparison.resampling.level:g} %"
+    log = run.log.name if run.log else "the data for validation"
     write_page(
         folder / _PAGE,
         title=" and ".join(comparison.names) if len(comparison.names) == 2 else f"{len(comparison.names)} planners",
-        subtitle=f"compared by l5kit {__version__} over the same scenes of {run.log or 'the data for validation'}",
+        subtitle=f"compared by l5kit {__version__} over the same scenes of {log}",
         facts={
             "planners": str(len(comparison.names)),
             "runs": str(num_runs),
@@ -158,7 +159,7 @@ def _write_page(comparison: Comparison, folder: Path, overview: Sequence[TextTab
             PageTable(
                 "What was compared",
                 ("planner", "runs"),
-                [(planner.name, ", ".join(str(run.path) for run in planner.runs)) for planner in comparison.planners],
+                [(planner.name, ", ".join(run.path.name for run in planner.runs)) for planner in comparison.planners],
                 num_texts=1,
                 note=" ".join(f"{note[:1].upper()}{note[1:]}." for note in comparison.notes),
             ),

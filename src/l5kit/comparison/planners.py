@@ -34,6 +34,10 @@ class ComparedPlanner:
     name: str
     runs: tuple[ScoredRun, ...]
 
+    def run_name(self, run: ScoredRun) -> str:
+        """Return what one of the runs is called: the planner, and of several the folder, too."""
+        return self.name if len(self.runs) == 1 else f"{self.name} ({run.path.name})"
+
     def failures(self, scene: SceneKey) -> str:
         """Return what fails in a scene, in any of the runs, in few words; empty where all is well."""
         parts = (part for run in self.runs for part in run.failures.get(scene, "").split(", "))

@@ -13,7 +13,7 @@ from l5kit.comparison.comparison import ALL_SCENES, Comparison, ComparisonRow
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.resampling import Estimate
 
-__all__ = ["TextTable", "as_csv", "as_latex", "as_markdown", "overview_tables", "scene_table"]
+__all__ = ["TextTable", "as_csv", "as_latex", "as_markdown", "overview_tables", "scene_table", "titled_metric"]
 
 _MOST_COLUMNS: Final = 6
 """Planners beside each other in a table."""
@@ -43,12 +43,19 @@ class TextTable:
 
 
 def overview_tables(comparison: Comparison) -> Iterator[TextTable]:
-    """Yield the table of the score, and those of all metrics and of the score by tag, with some planners in each."""
+    """Yield tables of the score, of seeds, of all metrics and of the score by tag; many planners stand in several."""
     yield _score_table(comparison)
+    score, seeded = comparison.metrics[0], [planner for planner in comparison.planners if len(planner.runs) > 1]
+    if seeded:
+        rows = []
+        for planner in seeded:
+            means = comparison.seed_means(planner.name, score.name)
+            rows.append((planner.name, str(len(means)), _number(min(means), score), _number(max(means), score)))
+        yield TextTable(f"Means of seeds, {titled_metric(score)}", ("planner", "seeds", "least", "most"), tuple(rows))
     for names in _few(comparison):
         if len(comparison.metrics) > 1:
             by_metric = [comparison.table(metric.name) for metric in comparison.metrics]
-            heads = [_titled(metric) for metric in comparison.metrics]
+            heads = [titled_metric(metric) for metric in comparison.metrics]
             yield _table_of(
                 f"Means {_over(comparison, len(comparison.common.scenes))}",
                 "metric",
@@ -56,7 +63,6 @@ def overview_tables(comparison: Comparison) -> Iterator[TextTable]:
                 zip(heads, by_metric, strict=True),
             )
         if comparison.tags:
-            score = comparison.metrics[0]
             by_tag = [comparison.table(score.name, tag=tag) for tag in (ALL_SCENES, *comparison.tags)]
             tags = [f"{rows[0].tag} ({rows[0].paired.num_scenes:,})" for rows in by_tag]
             title = f"{score.label} by tag, with the number of scenes"
@@ -134,14 +140,10 @@ def as_latex(tables: Iterable[TextTable], notes: Sequence[str]) -> str:
 def _score_table(comparison: Comparison) -> TextTable:
     """Return the table of the score: means, differences, whether they are more than chance, scenes won and lost."""
     score = comparison.metrics[0]
-    has_seeds = any(len(planner.runs) > 1 for planner in comparison.planners)
     rows, verdicts = [], []
-    for row, planner in zip(comparison.table(score.name), comparison.planners, strict=True):
-        seeds = comparison.seed_means(planner.name, score.name)
-        spread = f"{len(seeds)} ({_number(min(seeds), score)} to {_number(max(seeds), score)})"
-        cells = [row.planner, *([spread if len(seeds) > 1 else "1"] if has_seeds else [])]
-        cells += [_with_interval(row.paired.mean, lambda value: _number(value, score))]
-        if planner.name == comparison.reference:
+    for row in comparison.table(score.name):
+        cells = [row.planner, _with_interval(row.paired.mean, lambda value: _number(value, score))]
+        if row.planner == comparison.reference:
             cells += ["reference", "", "", ""]
         else:
             difference = _with_interval(row.paired.difference, lambda value: f"{value:+.{score.digits}f}")
@@ -151,11 +153,11 @@ def _score_table(comparison: Comparison) -> TextTable:
             cells += [difference, "< 0.001" if row.chance < 0.001 else chance, verdict, won]
         rows.append(tuple(cells))
         verdicts.append(("",) * (len(cells) - 4) + (row.verdict,) * 3 + ("",))
-    share = f"{100 * comparison.resampling.level:g} %"
-    heads = ("planner", *(("seeds",) if has_seeds else ()), f"{_titled(score)} ({share})")
-    heads += (f"difference to {comparison.reference} ({share})", "p", "verdict", "won / lost")
-    num_scenes = comparison.table(score.name)[0].paired.num_scenes
-    return TextTable(f"{score.label} {_over(comparison, num_scenes)}", heads, tuple(rows), tuple(verdicts))
+    heads = ("planner", "mean", f"difference to {comparison.reference}", "p", "verdict", "won / lost")
+    title = f"{titled_metric(score)} {_over(comparison, comparison.table(score.name)[0].paired.num_scenes)}"
+    if not comparison.is_of_trainings:
+        title += f", with intervals of {100 * comparison.resampling.level:g} %"
+    return TextTable(title, heads, tuple(rows), tuple(verdicts))
 
 
 def _over(comparison: Comparison, num_scenes: int) -> str:
@@ -185,10 +187,10 @@ def _few(comparison: Comparison) -> Iterator[list[str]]:
         yield [name for name in comparison.names if name == comparison.reference or name in few]
 
 
-def _titled(metric: MetricFacts) -> str:
+def titled_metric(metric: MetricFacts) -> str:
     """Return the label of a metric with its unit, and whether less is better."""
-    unit = f", {metric.unit}" if metric.unit else ""
-    return f"{metric.label}{unit}{', less is better' if metric.better == 'low' else ''}"
+    told = [metric.unit] * bool(metric.unit) + ["less is better"] * (metric.better == "low")
+    return f"{metric.label} ({', '.join(told)})" if told else metric.label
 
 
 def _number(value: float, metric: MetricFacts) -> str:
