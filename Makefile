@@ -41,7 +41,7 @@ $(LOOKING): pyproject.toml constraints.txt .ci/dependencies.py
 # pip older than 25.1 knows no dependency groups.
 $(STAMP): $(LOOKING)
 	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[arrow,collision,compat,dask,gym,hub,import,mcap,mlflow,pandas,polars,ray,remote,rerun,rl,train,viz,wandb,xarray]' --group dev --group docs --group rl-examples
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[arrow,collision,compat,dask,gym,hub,import,mcap,mlflow,onnx,pandas,polars,ray,remote,rerun,rl,train,viz,wandb,xarray]' --group dev --group docs --group rl-examples
 	@touch "$(DOCUMENTING)" "$@"
 
 # The site is made from the sources, and needs no more of the package than the demo.

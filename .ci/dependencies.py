@@ -1,7 +1,7 @@
 """Print what the package depends on, torch aside, one requirement a line.
 
 Words after the script name extras whose requirements are printed as well; ``all`` stands for all but those that stand
-on torch, ``gpu``, ``rl`` and ``train``.
+on torch, ``gpu``, ``onnx``, ``rl`` and ``train``.
 """
 
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 PROJECT = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-_ON_TORCH = ("gpu", "rl", "train")
+_ON_TORCH = ("gpu", "onnx", "rl", "train")
 
 asked = set(sys.argv[1:])
 wanted = [name for name in EXTRAS if name in asked or ("all" in asked and name not in _ON_TORCH)]

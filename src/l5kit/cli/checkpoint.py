@@ -1,5 +1,6 @@
-"""``l5kit checkpoint``: what files of weights are, and their conversion to safetensors."""
+"""``l5kit checkpoint``: what files of weights are, their conversion to safetensors, and export for other programs."""
 
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,12 +14,14 @@ from l5kit.cli.output import print_facts, print_json, print_line, remark
 from l5kit.cli.reporting import ReportingCommand
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
-from l5kit.planning.weights_file import weights_of
+from l5kit.planning.weights_file import is_onnx, weights_of
+from l5kit.synthetic.city import make_city
 
 if TYPE_CHECKING:
     from l5kit.planning.checkpoint import WeightMismatch
     from l5kit.workflows.architectures import Architecture
     from l5kit.workflows.checkpoint_description import CheckpointDescription
+    from l5kit.workflows.exported_network import ExportedArray, ExportFacts
 
 _MOST_SHAPES = 4
 """Weights of a network that l5kit does not know whose shapes are shown."""
@@ -63,6 +66,9 @@ def info(
     """
     weights = weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)
+    if is_onnx(weights):
+        _show_exported(weights, has_config=cfg is not None, as_json=as_json)
+        return
     from l5kit.workflows.checkpoint_description import describe_checkpoint, mismatch_with_config
 
     description = describe_checkpoint(weights, allow_pickle=allow_pickle)
@@ -114,6 +120,45 @@ def convert(
         remark("note: the file holds no configuration; give it with --config, so that commands need nothing else")
 
 
+def export(
+    file: _FileArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, which ends in .onnx or .pt2.")],
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="LOG", help="Log with the samples for the check; a small made city by default."),
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Licence of the weights, where no card beside them tells it.")
+    ] = None,
+    config: _ConfigOption = None,
+    workflow: _WorkflowOption = None,
+    changes: ChangesOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    allow_pickle: _PickleOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a network as ONNX, or as a program of torch.export, which other programs run without l5kit.
+
+    Any number of samples goes in, under the keys of samples, and any number of agents where the network allows it. The
+    file is run and compared with torch before it gets its name; what it takes and gives is in its metadata.
+    """
+    weights = weights_of(file)  # before torch is imported, for which one waits
+    cfg = _read_config(config, workflow, changes)
+    from l5kit.workflows.network_export import export_network
+    from l5kit.workflows.trained_model import load_model
+
+    model = load_model(weights, cfg=cfg, device="cpu", allow_pickle=allow_pickle)
+    with tempfile.TemporaryDirectory() as folder:
+        if data is None:
+            city = make_city(Path(folder) / "city", num_scenes=1, num_train_scenes=0, num_validate_scenes=0)
+            data = str(city.path / "scenes" / "sample.zarr")
+        done = export_network(model, out, log=data, licence=licence, overwrite=overwrite)
+    if as_json:
+        print_json({"file": str(done.file), **asdict(done.facts)})
+    else:
+        print_facts(f"Written to {done.file}", _facts_of_export(done.facts))
+
+
 def make_checkpoint_app(text_of: Callable[[Callable[..., None]], str]) -> typer.Typer:
     """Return the command with what it can do.
 
@@ -124,7 +169,8 @@ def make_checkpoint_app(text_of: Callable[[Callable[..., None]], str]) -> typer.
         name="checkpoint",
         no_args_is_help=True,
         rich_markup_mode="rich",
-        help="Tell what files of weights are, and convert them to safetensors with their configuration.",
+        help="Tell what files of weights are, convert them to safetensors with their configuration, and export them as "
+        "ONNX.",
         epilog=_as_examples(
             (
                 "l5kit checkpoint info planner",
@@ -142,10 +188,50 @@ def make_checkpoint_app(text_of: Callable[[Callable[..., None]], str]) -> typer.
             "l5kit checkpoint convert planner.pt planner.safetensors --config config.yaml --workflow raster_planner",
             "l5kit checkpoint convert module.pt module.safetensors --allow-pickle --overwrite",
         ),
+        export: (
+            "l5kit checkpoint export route_planner route_planner.onnx",
+            "l5kit checkpoint export planner planner.pt2 --data city/scenes/sample.zarr",
+        ),
     }
     for function, examples in commands.items():
         app.command(cls=ReportingCommand, help=text_of(function), epilog=_as_examples(examples))(function)
     return app
+
+
+def _show_exported(file: Path, *, has_config: bool, as_json: bool) -> None:
+    """Show what an exported network says of itself."""
+    if has_config:
+        raise typer.BadParameter(f"{file} has its configuration inside; leave --config out")
+    from l5kit.workflows.exported_network import ExportedNetwork
+
+    facts = ExportedNetwork(file).facts
+    if as_json:
+        print_json({"file": str(file), "kind": "ONNX", **asdict(facts)})
+    else:
+        print_facts(str(file), {"kind": "ONNX", **_facts_of_export(facts)})
+
+
+def _facts_of_export(facts: "ExportFacts") -> dict[str, object]:
+    """Return what people are shown of an exported network."""
+    checked = facts.checked
+    shown: dict[str, object] = {
+        "network": facts.network,
+        "workflow": facts.workflow,
+        "weights": facts.weights_sha256,
+        "licence": facts.licence,
+        "l5kit": facts.l5kit,
+        "opset": facts.opset or "none, a program of torch",
+        "takes": ", ".join(_shape_of(each) for each in facts.inputs),
+        "gives": ", ".join(_shape_of(each) for each in facts.outputs),
+        "largest difference to torch": f"{checked['largest_difference']:.2g}, of {', '.join(checked['batches'])}",
+    }
+    if checked["of_torch_by_rounding"]:
+        shown["torch's own, by rounding"] = f"{checked['of_torch_by_rounding']:.2g}, as inputs change in their last bit"
+    return shown
+
+
+def _shape_of(array: "ExportedArray") -> str:
+    return f"{array.name} ({', '.join(map(str, array.shape))})" + (f" in {array.unit}" if array.unit else "")
 
 
 def _as_examples(lines: tuple[str, ...]) -> str:

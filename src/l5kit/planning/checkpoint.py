@@ -36,6 +36,7 @@ from l5kit.planning.checkpoint_files import (
     sort_header,
 )
 from l5kit.planning.own_network import own_network_in
+from l5kit.planning.weights_file import is_onnx
 
 __all__ = [
     "Checkpoint",
@@ -264,6 +265,11 @@ def read_checkpoint(path: str | os.PathLike[str], *, allow_pickle: bool = False)
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"path {str(file)!r} is not a file; name a checkpoint")
+    if is_onnx(file) or file.suffix == ".pt2":
+        raise CheckpointError(
+            f"{file} is an exported network, which has no weights to load into another one; "
+            + ("l5kit.load_model runs it" if is_onnx(file) else "torch.export.load(FILE).module() runs it")
+        )
     if is_safetensors(file):
         tensors, metadata = read_safetensors(file)
         config, facts = config_of(metadata, file), facts_of(metadata, file)

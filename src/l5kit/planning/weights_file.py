@@ -19,8 +19,10 @@ __all__ = [
     "CARD_FILE",
     "CARD_FORMAT",
     "CONFIG_FILE",
+    "EXPORT_FORMAT",
     "POLICY_PARTS",
     "checkpoint_path",
+    "is_onnx",
     "is_policy",
     "is_shipped",
     "network_of",
@@ -37,6 +39,9 @@ CARD_FILE: Final = "card.json"
 
 CARD_FORMAT: Final = 1
 """The newest format of weights that this version reads: it grows when older versions would misread newer weights."""
+
+EXPORT_FORMAT: Final = 1
+"""Format of exported networks: it grows when older versions would misread newer files."""
 
 _POLICIES: Final = ("driver.zip", "best.zip", "first.zip", "step_*.zip")
 """Files of a training by reinforcement learning, or of its checkpoints, that tell its folder apart from others."""
@@ -89,6 +94,11 @@ def is_policy(path: str | os.PathLike[str]) -> bool:
     if place.is_dir():
         return any(any(place.glob(name)) for name in _POLICIES)
     return place.suffix == ".zip" and place.is_file()
+
+
+def is_onnx(file: Path) -> bool:
+    """Return whether a file is a network that ``l5kit checkpoint export`` wrote for ONNX, by its name only."""
+    return file.suffix == ".onnx"
 
 
 def network_of(checkpoint: str | os.PathLike[str]) -> Path:

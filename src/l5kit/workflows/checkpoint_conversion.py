@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +20,9 @@ from l5kit.workflows.checkpoint_description import is_driver
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
 
-__all__ = ["Conversion", "convert_checkpoint"]
+__all__ = ["Conversion", "convert_checkpoint", "digest_of", "require_target"]
 
-_SUFFIX = ".safetensors"
+_SUFFIXES = (".safetensors",)
 _UNKNOWN_CLASS = "torch.nn.Module"
 
 
@@ -77,7 +77,7 @@ def convert_checkpoint(
         CheckpointMismatchError: The weights are those of another network than the configuration's.
     """
     file, written = weights_of(source), Path(target)
-    require_target(written, overwrite=overwrite)
+    require_target(written, suffixes=_SUFFIXES, overwrite=overwrite)
     if is_driver(file):
         raise CheckpointError(
             f"{file} is a driver of stable-baselines3, which has no configuration of a training of networks; load it "
@@ -91,22 +91,28 @@ def convert_checkpoint(
         weights, model_class = network.state_dict(), class_path_of(network)
     found = architecture_of({name: tuple(value.shape) for name, value in weights.items()}, model_class)
     model_class = model_class or (found.model_class if found else _UNKNOWN_CLASS)
-    facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": _digest_of(file), "l5kit": __version__}}
+    facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": digest_of(file), "l5kit": __version__}}
     with replaced_when_complete(written, argument="target") as temporary:
         save_weights(temporary, weights, model_class=model_class, config=config, facts=facts)
         _require_same(temporary, weights, kept.named_as(weights))
     return Conversion(file, written, kept.kind, model_class, len(weights), bool(config))
 
 
-def require_target(target: Path, *, overwrite: bool) -> None:
+def require_target(target: Path, *, suffixes: Sequence[str], overwrite: bool) -> None:
     """Refuse a file that is not to be written, before any work is done.
 
+    Args:
+        target: The file.
+        suffixes: Which its name may have.
+        overwrite: Whether an older file is replaced.
+
     Raises:
-        InvalidArgumentError: It has another suffix than ``.safetensors``.
+        InvalidArgumentError: It has another suffix.
         FileExistsError: It is there and not to be replaced.
     """
-    if target.suffix != _SUFFIX:
-        raise InvalidArgumentError(f"target is {str(target)!r}; give the name of a file that ends in {_SUFFIX}")
+    if target.suffix not in suffixes:
+        endings = " or ".join(suffixes)
+        raise InvalidArgumentError(f"target is {str(target)!r}; give the name of a file that ends in {endings}")
     if overwrite:
         require_own_file(target, argument="target")
     elif target.exists():
@@ -123,7 +129,8 @@ def _given_or_found(file: Path, cfg: Config | None, *, allow_pickle: bool) -> Js
         return {}
 
 
-def _digest_of(file: Path) -> str:
+def digest_of(file: Path) -> str:
+    """Return the SHA-256 of a file, in hex digits."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

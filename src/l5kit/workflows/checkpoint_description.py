@@ -124,7 +124,7 @@ def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: boo
         CheckpointError: The file is no checkpoint or broken.
     """
     file = weights_of(checkpoint)
-    if not is_safetensors(file) and is_archive(file):
+    if not is_safetensors(file) and file.suffix != ".pt2" and is_archive(file):
         if is_driver(file):
             return _describe_driver(file)
         if is_torchscript(file):

@@ -14,7 +14,8 @@ from l5kit.configs.config import load_config_data
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import CheckpointMismatchError, read_checkpoint
-from l5kit.planning.weights_file import CONFIG_FILE, is_shipped, network_of
+from l5kit.planning.weights_file import CONFIG_FILE, is_onnx, is_shipped, network_of
+from l5kit.workflows.exported_network import ExportedNetwork
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
 __all__ = ["WITHOUT_TRAINING", "configuration_of", "load_network"]
@@ -39,6 +40,8 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
         CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
     """
     file = network_of(checkpoint)
+    if is_onnx(file):
+        return dict(ExportedNetwork(file).facts.config)
     config = read_checkpoint(file, allow_pickle=allow_pickle).config
     beside = file.parent / CONFIG_FILE
     if not config and beside.is_file():
@@ -73,6 +76,14 @@ def load_network(
         CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
         CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
     """
+    if is_onnx(file):
+        exported = ExportedNetwork(file)
+        if exported.facts.workflow != config.params.workflow:
+            raise CheckpointMismatchError(
+                f"{file} is an exported network of {exported.facts.workflow}, and the configuration is of "
+                f"{config.params.workflow}; leave the configuration out, for that in the file"
+            )
+        return exported
     made = config if has_loss else config.without_own_loss()
     with torch.random.fork_rng():
         model = make_model(made.from_scratch(), samples)

@@ -336,7 +336,7 @@ def _leader_of(batch: dict[str, torch.Tensor], features: torch.Tensor, there: to
     if leads.shape[1] == 0:
         return features.sum(dim=1)
     nearest = torch.where(leads, places[..., 0], torch.full_like(places[..., 0], torch.inf)).argmin(dim=1)
-    leader = features[torch.arange(len(features), device=features.device), nearest]
+    leader = features[torch.arange(features.shape[0], device=features.device), nearest]
     return _masked(leader, leads.any(dim=1, keepdim=True))
 
 

@@ -89,7 +89,7 @@ class RasterizedMotionModel(nn.Module):
         logits = outputs[:, num_values:] if self.num_modes > 1 else torch.zeros_like(outputs[:, :1])
         if not self.training:
             likeliest = logits.argmax(dim=-1)
-            rows = torch.arange(len(likeliest), device=likeliest.device)
+            rows = torch.arange(likeliest.shape[0], device=likeliest.device)
             return {"positions": positions_m[rows, likeliest], "positions_all": positions_m, "mode_logits": logits}
         available = (data_batch["target_availabilities"] > 0).to(positions_m.dtype)
         targets_m = data_batch["target_positions"].unsqueeze(1).expand_as(positions_m)

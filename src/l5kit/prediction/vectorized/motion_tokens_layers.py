@@ -120,7 +120,7 @@ def _picked(values: torch.Tensor, chosen: torch.Tensor | None) -> torch.Tensor:
     """Return values of all sources, (..., S, H, d), or of those that each query looks at, (N, Q, K, H, d)."""
     if chosen is None:
         return values
-    return values[torch.arange(len(values), device=values.device)[:, None, None], chosen]
+    return values[torch.arange(values.shape[0], device=values.device)[:, None, None], chosen]
 
 
 def _scores_of(asked: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
@@ -264,7 +264,7 @@ class FactorisedDecoder(nn.Module):
         distances = ((own[:, :, None, :2] - pieces[:, None, :, :2]) ** 2).sum(dim=-1)
         distances = distances.masked_fill(~road.is_known.unsqueeze(1), torch.inf)
         nearest = distances.topk(min(self.num_pieces, pieces.shape[1]), dim=-1, largest=False)
-        rows = torch.arange(len(pieces), device=poses.device)[:, None, None]
+        rows = torch.arange(pieces.shape[0], device=poses.device)[:, None, None]
         features = pose_features(own.unsqueeze(2), pieces[rows, nearest.indices])
         return self.map_edges(features), torch.isfinite(nearest.values), nearest.indices
 

@@ -21,7 +21,7 @@ from l5kit.prediction.vectorized.motion_tokens_matching import (
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
 from l5kit.prediction.vectorized.motion_tokens_poses import compose, way_of_move
 from l5kit.prediction.vectorized.motion_tokens_road import RoadEncoder
-from l5kit.prediction.vectorized.motion_tokens_sampling import choose_tokens, draw_uniforms
+from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, choose_tokens, draw_uniforms
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES
 
 __all__ = ["MotionTokenModel", "Rollouts"]
@@ -198,7 +198,8 @@ class MotionTokenModel(nn.Module):
 
         Args:
             data_batch: As for :meth:`forward` in eval mode. What is drawn depends on ``scene_index``, ``timestamp``
-                and ``all_other_agents_track_ids``; see :func:`draw_uniforms`.
+                and ``all_other_agents_track_ids``; see :func:`draw_uniforms`. In place of these it may have
+                ``token_uniforms`` (B, K, A, N), the uniform numbers themselves, as exported networks take them.
             num_rollouts: K; None for that of the model, as with the others.
             num_tokens: Tokens of each way; T is so many times the steps of a token.
             temperature: Of all rollouts but the greedy one.
@@ -212,7 +213,9 @@ class MotionTokenModel(nn.Module):
         length = self.times.num_future_tokens if num_tokens is None else num_tokens
         degree = self.temperature if temperature is None else temperature
         draws = self.seed if seed is None else seed
-        uniforms = draw_uniforms(data_batch, draws, num_rollouts=count, num_tokens=length).flatten(0, 1)
+        given = data_batch.get(UNIFORMS_KEY)
+        drawn = draw_uniforms(data_batch, draws, num_rollouts=count, num_tokens=length) if given is None else given
+        uniforms = drawn.flatten(0, 1)
         motions, found = self._tokenised(data_batch, with_future=False)
         agents, road = _agents_of(data_batch, motions.classes), self.road(data_batch)
         known, past = self.decoder(self._states(_steps_of(found, slice(None)), agents), road)
@@ -221,7 +224,7 @@ class MotionTokenModel(nn.Module):
         road = Road(*(_repeated(part, count) for part in road))
         past = PastStates([_repeated(part, count) for part in past.inputs], *(_repeated(p, count) for p in past[1:]))
         known = _repeated(known[:, :, -1], count)
-        is_greedy = torch.zeros(len(known), 1, dtype=torch.bool, device=known.device)
+        is_greedy = torch.zeros(known.shape[0], 1, dtype=torch.bool, device=known.device)
         is_greedy[::count] = first_is_greedy
         ways, likelihood = [], torch.zeros_like(known[..., 0])
         for number in range(length):
@@ -325,7 +328,8 @@ class MotionTokenModel(nn.Module):
         return _Step(poses, move, always, step.moves, step.has_move, tokens, always, step.is_known), way
 
     def _require_vocabulary(self) -> None:
-        if not self.tokeniser.is_fitted:
+        # while a program is traced there are no values, and the eager call before has looked
+        if not torch.compiler.is_compiling() and not self.tokeniser.is_fitted:
             raise UnsupportedValueError(
                 "the motion tokens are not set; load weights, make the model for the samples of a log, or call "
                 "tokeniser.set_vocabulary"

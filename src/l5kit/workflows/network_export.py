@@ -1,0 +1,343 @@
+"""Export of networks: files that other programs run, checked against torch on samples before they get their names."""
+
+import copy
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import torch
+from torch import nn
+
+from l5kit import __version__
+from l5kit._files import replaced_when_complete
+from l5kit._types import JsonObject
+from l5kit.configs.texts import parse_json, read_text
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_batch import collate
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.checkpoint import class_path_of
+from l5kit.planning.network_inputs import network_inputs, tensors_on
+from l5kit.planning.weights_file import CARD_FILE, EXPORT_FORMAT
+from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
+from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, draw_uniforms
+from l5kit.sampling.sample_keys import KEYS_BY_DATASET
+from l5kit.workflows.checkpoint_conversion import digest_of, require_target
+from l5kit.workflows.exported_network import (
+    CHECKSUM_KEY,
+    ExportedArray,
+    ExportedNetwork,
+    ExportFacts,
+    TokenDraws,
+    checksum_of_model,
+)
+from l5kit.workflows.network_tracing import (
+    AGENT_KEYS,
+    OPSET,
+    NetworkExportError,
+    agent_axis,
+    inputs_that_count,
+    onnx_of,
+    trace,
+)
+from l5kit.workflows.trained_model import TrainedModel, load_model
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+__all__ = ["NetworkExport", "export_network"]
+
+_ONNX, _PROGRAM = ".onnx", ".pt2"
+_FACTS_IN_PROGRAM: Final = "l5kit.json"
+
+_TRACED: Final = 4
+_BATCHES: Final = (1, 3, 8)
+"""Samples with which a network is traced, and with which the file is checked."""
+
+_TOLERANCE: Final = 1e-5
+"""How far values of the file may be from those of torch, absolutely and of the value."""
+
+_MOST_BY_ROUNDING: Final = 1e-3
+"""The most that is allowed where torch's own values move further than that when inputs change in their last bit."""
+
+_UNITS: Final = (("positions", "m"), ("positions_all", "m"), ("yaws", "rad"), ("yaws_all", "rad"), ("scales", "m"))
+"""How keys of predictions end, and their units."""
+
+_SYMBOL: Final = re.compile(r"\bs\d+\b")
+
+_UNSTATED: Final = "not stated"
+
+_Run = Callable[[dict[str, torch.Tensor]], Mapping[str, torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class NetworkExport:
+    """An export that was written.
+
+    Attributes:
+        file: The file.
+        facts: What it says of itself.
+    """
+
+    file: Path
+    facts: ExportFacts
+
+
+def export_network(
+    model: TrainedModel | str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    log: ChunkedDataset | str | os.PathLike[str],
+    licence: str | None = None,
+    overwrite: bool = False,
+) -> NetworkExport:
+    """Write a trained network as ONNX, or as a program of ``torch.export``, that runs without l5kit.
+
+    Inputs have the names of the keys of samples, outputs those of predictions; what the network computes with samples
+    (units, differences to kinematic baselines, poses) is inside. The number of samples is free, and that of agents
+    where the network allows it. A network that samples motion tokens takes the uniform numbers as an input,
+    ``token_uniforms``. The file is run on samples of a log, of other numbers than it was traced with, and gets its name
+    when it gives what torch gives: to 1e-5, or where that of torch moves further when inputs change in their last bit,
+    as far as that.
+
+    Args:
+        model: A trained network; or its weights, as :func:`load_model` takes them.
+        target: The file to write, which ends in ``.onnx`` or ``.pt2``.
+        log: A log with samples for the network, for tracing and checking: opened, or its path.
+        licence: Of the weights; None for that on their card, which those have that ship.
+        overwrite: Replace an older file.
+
+    Raises:
+        InvalidArgumentError: The target has another suffix, the log has no samples, or the network is an export.
+        FileExistsError: The target is there and not to be replaced.
+        MissingDependencyError: A library of the extra ``onnx`` is missing.
+        NetworkExportError: The network cannot be exported, or the file does not give what torch gives.
+    """
+    written = Path(target)
+    require_target(written, suffixes=(_ONNX, _PROGRAM), overwrite=overwrite)
+    if not isinstance(model, TrainedModel):
+        model = load_model(model, device="cpu")
+    if isinstance(model.network, ExportedNetwork):
+        raise InvalidArgumentError(f"model is {model.file}, an exported network; export the weights that it came from")
+    network = copy.deepcopy(model.network).cpu().eval()
+    batches = _Batches(model.samples_of(log), network)
+
+    whole = batches.of(_TRACED)
+    with torch.no_grad():
+        network(dict(whole))  # what is wrong with network or samples is told as ever
+        taken = inputs_that_count(network, whole)
+        has_free_agents = _has_free_agents(network, taken)
+    program = trace(network, taken, has_free_agents=has_free_agents)
+    with torch.no_grad():
+        outputs = network(dict(taken))
+
+    with replaced_when_complete(written, argument="target") as temporary:
+        proto, given = None, taken
+        if written.suffix == _ONNX:
+            proto = onnx_of(network, program, list(taken), list(outputs))
+            given = {each.name: taken[each.name] for each in proto.graph.input}
+        facts = ExportFacts(
+            version=EXPORT_FORMAT,
+            l5kit=__version__,
+            workflow=model.config.params.workflow,
+            network=class_path_of(network),
+            licence=licence or _licence_of(model.file),
+            weights_sha256=digest_of(model.file),
+            opset=0 if proto is None else OPSET,
+            inputs=_inputs_of(given, has_free_agents=has_free_agents),
+            outputs=_outputs_of(outputs, program),
+            checked={},
+            config=json.loads(json.dumps(model.config.mapping, default=str)),
+            draws=_draws_of(network),
+        )
+        _write(temporary, proto or program, facts)
+        run = torch.export.load(temporary).module() if proto is None else ExportedNetwork(temporary)
+        sizes = batches.sizes(taken, has_free_agents=has_free_agents)
+        facts = dataclasses.replace(facts, checked=_compare(network, run, sizes))
+        _write(temporary, proto or program, facts)
+    return NetworkExport(written, facts)
+
+
+class _Batches:
+    """Batches of samples, spread over a log."""
+
+    def __init__(self, samples: BaseEgoDataset, network: nn.Module) -> None:
+        if len(samples) == 0:
+            raise InvalidArgumentError("log has no samples that this network takes; pass one that has")
+        self._samples, self._draws = samples, _draws_of(network)
+
+    def of(self, num_samples: int) -> dict[str, torch.Tensor]:
+        """Return a batch, of the same samples again where the log has fewer."""
+        rows = np.linspace(0, len(self._samples) - 1, num_samples + 2)[1:-1].round().astype(int)
+        made = collate([self._samples[row] for row in rows.tolist()])
+        batch = network_inputs(tensors_on(torch.device("cpu"), made))
+        if self._draws is not None:
+            counts = {"num_rollouts": self._draws.num_rollouts, "num_tokens": self._draws.num_tokens}
+            batch[UNIFORMS_KEY] = draw_uniforms(batch, self._draws.seed, **counts)
+        return batch
+
+    def sizes(
+        self, keys: Mapping[str, torch.Tensor], *, has_free_agents: bool
+    ) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+        """Yield batches of several sizes with their names; in each of them the keys that a network takes."""
+        for num_samples in _BATCHES:
+            batch = {key: value for key, value in self.of(num_samples).items() if key in keys}
+            yield f"{num_samples} samples", batch
+            if not has_free_agents:
+                continue
+            num_agents = _num_agents(batch)
+            for wanted in (2, num_agents + 3):
+                yield f"{num_samples} samples of {wanted} agents", _with_agents(batch, wanted)
+
+
+def _num_agents(batch: Mapping[str, torch.Tensor]) -> int:
+    """Return the number of agents of a batch; 0 where it has no rows for agents."""
+    return next((value.shape[agent_axis(key)] for key, value in batch.items() if key.startswith(AGENT_KEYS)), 0)
+
+
+def _with_agents(batch: Mapping[str, torch.Tensor], num_agents: int) -> dict[str, torch.Tensor]:
+    """Return a batch with another number of agents; those that come are the first ones again, those that go the last.
+
+    Rows behind each other are of several agents, so that every one that comes is there.
+    """
+    taken = torch.arange(num_agents) % max(_num_agents(batch), 1)
+    return {
+        key: value.index_select(agent_axis(key), taken) if key.startswith(AGENT_KEYS) else value
+        for key, value in batch.items()
+    }
+
+
+def _has_free_agents(network: nn.Module, batch: Mapping[str, torch.Tensor]) -> bool:
+    """Return whether a network takes other numbers of agents than those of the samples of its configuration."""
+    num_agents = _num_agents(batch)
+    if num_agents < 2:  # one size more of all that are 1 cannot be told apart
+        return False
+    try:
+        network(_with_agents(batch, num_agents - 1))
+        network(_with_agents(batch, num_agents + 1))
+    except (RuntimeError, IndexError, ValueError):
+        return False
+    return True
+
+
+def _draws_of(network: nn.Module) -> TokenDraws | None:
+    if not isinstance(network, MotionTokenModel):
+        return None
+    return TokenDraws(network.seed, network.num_rollouts, network.times.num_future_tokens)
+
+
+def _licence_of(weights: Path) -> str:
+    """Return the licence on the card beside weights."""
+    place = weights.parent / CARD_FILE
+    card = parse_json(read_text(place, called="card"), called=f"card {place}") if place.is_file() else None
+    is_theirs = isinstance(card, dict) and card.get("weights") == weights.name
+    return str(card.get("licence", _UNSTATED)) if is_theirs and isinstance(card, dict) else _UNSTATED
+
+
+def _inputs_of(values: Mapping[str, torch.Tensor], *, has_free_agents: bool) -> tuple[ExportedArray, ...]:
+    """Return what inputs are, with the names of their free sizes."""
+    keys = {key.name: key for of_dataset in KEYS_BY_DATASET.values() for key in of_dataset}
+    described = []
+    for name, value in values.items():
+        shape: list[int | str] = ["B", *value.shape[1:]]
+        if has_free_agents and name.startswith(AGENT_KEYS):
+            shape[agent_axis(name)] = "A"
+        unit, text = (keys[name].unit, keys[name].text) if name in keys else ("", "")
+        if name == UNIFORMS_KEY:
+            text = "Uniform numbers from 0 to below 1, which decide what is sampled: of each rollout, agent and token."
+        described.append(ExportedArray(name, tuple(shape), _dtype_of(value), unit, text))
+    return tuple(described)
+
+
+def _outputs_of(values: Mapping[str, torch.Tensor], program: torch.export.ExportedProgram) -> tuple[ExportedArray, ...]:
+    """Return what outputs are; sizes that follow from the number of agents are told as sums with it."""
+    (end,) = (node for node in program.graph.nodes if node.op == "output")
+    described = []
+    for (name, value), node in zip(values.items(), end.args[0], strict=True):
+        sizes = [size if isinstance(size, int) else _SYMBOL.sub("A", str(size)) for size in node.meta["val"].shape]
+        unit = next((unit for ending, unit in _UNITS if name.endswith(ending)), "")
+        described.append(ExportedArray(name, ("B", *sizes[1:]), _dtype_of(value), unit))
+    return tuple(described)
+
+
+def _dtype_of(value: torch.Tensor) -> str:
+    return str(value.numpy(force=True).dtype)
+
+
+def _write(file: Path, content: "ModelProto | torch.export.ExportedProgram", facts: ExportFacts) -> None:
+    """Write a model or a program with its facts."""
+    metadata = facts.as_metadata()
+    if isinstance(content, torch.export.ExportedProgram):
+        torch.export.save(content, file, extra_files={_FACTS_IN_PROGRAM: json.dumps(metadata)})
+        return
+    from onnx import helper
+
+    helper.set_model_props(content, metadata)
+    helper.set_model_props(content, {**metadata, CHECKSUM_KEY: checksum_of_model(content)})
+    file.write_bytes(content.SerializeToString(deterministic=True))
+
+
+@torch.no_grad()
+def _compare(network: nn.Module, run: _Run, batches: Iterator[tuple[str, dict[str, torch.Tensor]]]) -> JsonObject:
+    """Compare a file with its network, and return what was found.
+
+    Raises:
+        NetworkExportError: It gives other values; the message names the output and the size of the batch.
+    """
+    sizes, largest, by_rounding = [], 0.0, 0.0
+    for name, batch in batches:
+        wanted = network(dict(batch))
+        try:
+            found = run(batch)
+        except Exception as error:  # of the runtime, which has kinds of its own
+            raise NetworkExportError(
+                f"{type(network).__name__} does not export: for {name} it fails: {error}"
+            ) from error
+        for key, value in wanted.items():
+            difference = _difference(found[key], value)
+            if difference > _TOLERANCE:
+                moved = _moved(network, batch, wanted)[key]
+                by_rounding = max(by_rounding, moved)
+                if difference > min(_TOLERANCE + 4 * moved, _MOST_BY_ROUNDING):
+                    raise NetworkExportError(
+                        f"{type(network).__name__} does not export: for {name} {key!r} differs by {difference:.3g} "
+                        f"from torch, and {_TOLERANCE:g} is allowed (torch's own moves by {moved:.3g} when inputs "
+                        "change in their last bit)"
+                    )
+            largest = max(largest, difference)
+        sizes.append(name)
+    return {"batches": sizes, "largest_difference": largest, "of_torch_by_rounding": by_rounding}
+
+
+def _difference(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Return the largest difference, of values above 1 as a share of them; infinite where one is no number alone."""
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return np.inf
+    if torch.equal(found, wanted):
+        return 0.0
+    away = ((found - wanted).abs() / wanted.abs().clamp(min=1.0)).nan_to_num(nan=np.inf)
+    away = torch.where((found == wanted) | (found.isnan() & wanted.isnan()), 0.0, away)
+    return float(away.max())
+
+
+def _moved(
+    network: nn.Module, batch: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]
+) -> dict[str, float]:
+    """Return how far the outputs of a network move when its inputs change in their last bit, up and down in turns."""
+    moved = dict.fromkeys(wanted, 0.0)
+    for first in (1, -1):
+        changed = {}
+        for key, value in batch.items():
+            if value.is_floating_point():
+                signs = first * (1 - 2 * (torch.arange(value.numel()) % 2)).reshape(value.shape)
+                value = torch.nextafter(value, signs.to(value.dtype) * torch.inf)
+            changed[key] = value
+        for key, value in network(changed).items():
+            moved[key] = max(moved[key], _difference(value, wanted[key]))
+    return moved

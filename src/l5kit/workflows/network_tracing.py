@@ -1,0 +1,203 @@
+"""Tracing of networks: what one computes for a batch, as a program of torch or as a model of ONNX."""
+
+import contextlib
+import logging
+import re
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import torch
+from torch import nn
+
+from l5kit.errors import L5KitError, MissingDependencyError, install_command
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+__all__ = ["AGENT_KEYS", "OPSET", "NetworkExportError", "inputs_that_count", "onnx_of", "trace"]
+
+OPSET: Final = 20
+"""The set of operators of ONNX that exports use."""
+
+AGENT_KEYS: Final = ("all_other_agents_", "other_agents_polyline", "token_uniforms")
+"""How keys begin that have a row for each agent; in uniform numbers of tokens it is the third axis, else the second."""
+
+_LOGGERS: Final = ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")
+
+
+class NetworkExportError(L5KitError, RuntimeError):
+    """A network cannot be exported, or the export gives other numbers; the message names the layer or the output."""
+
+
+class _OfBatch(nn.Module):
+    """A network with all it takes as one argument, whose tensors get the names of their keys."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        outputs: dict[str, torch.Tensor] = self.network(batch)
+        return outputs
+
+
+def inputs_that_count(network: nn.Module, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the part of a batch that a network takes: what it computes with, and what it asks for only.
+
+    Raises:
+        NetworkExportError: The network cannot be traced.
+    """
+    with _explained(network), _quiet():
+        program = torch.export.export(_OfBatch(network), (dict(batch),))
+    used = _keys_of(program, batch, only_used=True)
+    while True:  # a network may ask for a key whose value it leaves alone
+        try:
+            network({key: batch[key] for key in used})
+        except KeyError as error:
+            if not error.args or error.args[0] not in batch or error.args[0] in used:
+                raise
+            used.append(error.args[0])
+        else:
+            return {key: value for key, value in batch.items() if key in used}
+
+
+def trace(
+    network: nn.Module, batch: Mapping[str, torch.Tensor], *, has_free_agents: bool
+) -> torch.export.ExportedProgram:
+    """Return what a network computes, for any number of samples.
+
+    Args:
+        network: In eval mode, on the CPU.
+        batch: What it takes, of at least two samples.
+        has_free_agents: Whether the number of agents is free, too.
+
+    Raises:
+        NetworkExportError: The network cannot be traced so; the message names the layer, if one is known.
+    """
+    free = torch.export.Dim.DYNAMIC
+    axes = {key: {0: free} for key in batch}
+    if has_free_agents:
+        axes |= {key: {0: free, agent_axis(key): free} for key in batch if key.startswith(AGENT_KEYS)}
+    with _explained(network), _quiet():
+        return torch.export.export(_OfBatch(network), (dict(batch),), dynamic_shapes=(axes,))
+
+
+def agent_axis(key: str) -> int:
+    """Return the axis of agents of one of :data:`AGENT_KEYS` in a batch."""
+    return 2 if key == "token_uniforms" else 1
+
+
+def onnx_of(
+    network: nn.Module, program: torch.export.ExportedProgram, keys: list[str], names: list[str]
+) -> "ModelProto":
+    """Return a traced network as a model of ONNX, without what its steps tell of the machine that made it.
+
+    Args:
+        network: The network, for the names of layers in errors.
+        program: What :func:`trace` gave.
+        keys: Names of its inputs.
+        names: Names of its outputs.
+
+    Raises:
+        MissingDependencyError: onnx or onnxscript is not there.
+        NetworkExportError: A step has no counterpart in ONNX; the message names it and its layer.
+    """
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(f"export as .onnx needs onnx and onnxscript: {install_command('onnx')}") from error
+
+    with _explained(network, program), _quiet():
+        if any(node.target is torch.ops.aten.cummin.default for node in program.graph.nodes):
+            table = torch.export.default_decompositions()
+            table[torch.ops.aten.cummin.default] = _cummin
+            program = program.run_decompositions(table)
+        found = torch.onnx.export(
+            program, dynamo=True, verbose=False, opset_version=OPSET, input_names=keys, output_names=names
+        )
+        assert found is not None
+        model: ModelProto = found.model_proto
+    # steps and weights tell in which lines of which files they were made
+    for node in model.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for weight in model.graph.initializer:
+        del weight.metadata_props[:]
+    del model.graph.metadata_props[:]
+    del model.graph.value_info[:]
+    used = {name for node in model.graph.node for name in node.input} | {each.name for each in model.graph.output}
+    kept = [each for each in model.graph.input if each.name in used]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.producer_name, model.producer_version = "l5kit", ""
+    return model
+
+
+def _cummin(values: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the least values so far, and where they are, in steps that ONNX knows: each is one over a row of those."""
+    rows = values.movedim(dim, -1).unsqueeze(-2)
+    is_later = torch.ones(rows.shape[-1], rows.shape[-1], dtype=torch.bool, device=values.device).triu(1)
+    least, places = torch.where(is_later, torch.inf, rows).min(dim=-1)
+    return least.movedim(-1, dim), places.movedim(-1, dim)
+
+
+def _keys_of(program: torch.export.ExportedProgram, batch: Mapping[str, torch.Tensor], *, only_used: bool) -> list[str]:
+    """Return the keys that the inputs of a program have."""
+    inputs = {node.name for node in program.graph.nodes if node.op == "placeholder" and (node.users or not only_used)}
+    return [key for key in batch if f"batch_{key}" in inputs]
+
+
+@contextlib.contextmanager
+def _explained(network: nn.Module, program: torch.export.ExportedProgram | None = None) -> Iterator[None]:
+    """Turn what torch raises into an error that names the layer of a network."""
+    try:
+        yield
+    except L5KitError:
+        raise
+    except Exception as error:  # torch raises of many kinds, and users' networks what they like
+        layer = _layer_of(error, network, program)
+        reason = next((line for line in _reason_of(error).splitlines() if line.strip()), type(error).__name__)
+        raise NetworkExportError(
+            f"{type(network).__name__} does not export{f' because of {layer}' if layer else ''}: {reason.strip()}"
+        ) from error
+
+
+def _reason_of(error: BaseException) -> str:
+    """Return the text of what came first."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error)
+
+
+def _layer_of(error: BaseException, network: nn.Module, program: torch.export.ExportedProgram | None) -> str:
+    """Return the innermost layer that an error came from, by the node that it names or the frames that it left."""
+    found = re.search(r"translating node %(\w+)", str(error))
+    if found and program is not None:
+        stacks = [node.meta.get("nn_module_stack") or {} for node in program.graph.nodes if node.name == found[1]]
+        inner = [str(path).removeprefix("network.") for stack in stacks for path, _ in stack.values() if path]
+        return f"{found[1]}, a step of {inner[-1] or type(network).__name__}" if inner else found[1]
+    names = {id(module): name or type(network).__name__ for name, module in network.named_modules()}
+    layers = [
+        f"{names[id(frame.f_locals['self'])]} (line {line} of {frame.f_code.co_filename.rsplit('/', 1)[-1]})"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if id(frame.f_locals.get("self")) in names and frame.f_code.co_name not in ("_call_impl", "_wrapped_call_impl")
+    ]
+    return layers[-1] if layers else ""
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep notes of exporters to themselves: on libraries that are not needed, and what later versions will change."""
+    before = {name: logging.getLogger(name).level for name in _LOGGERS}
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        for name in _LOGGERS:
+            logging.getLogger(name).setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for name, level in before.items():
+                logging.getLogger(name).setLevel(level)
