@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Float64Array, FloatArray, Int64Array
 from l5kit.data.array_shapes import as_kernel_array
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.highest_speeds import speed_in_bend
@@ -187,7 +187,7 @@ def track_routes(
 
 
 def begin_gently(
-    accelerations_mps2: Float64Array, before_mps2: Float64Array, since_start_s: Float64Array, *, step_s: float
+    accelerations_mps2: Float64Array, before_mps2: FloatArray, since_start_s: Float64Array, *, step_s: float
 ) -> Float64Array:
     """Return accelerations of drives (K,) whose size grows by at most 2.2 m/s3 in the first second.
 
