@@ -6,13 +6,11 @@ and NumPy arrays, and builds arrays by itself from their bytes: nothing that a f
 
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-
-from l5kit._types import NumericArray
 
 __all__ = ["load_plain_pickle"]
 
@@ -145,6 +143,10 @@ class _Machine:
                     found = tuple(stack)
                     stack = self._stack = marks.pop()
                     stack.append(found)
+                elif opcode == _EMPTY_DICT:
+                    stack.append({})
+                elif opcode == _TUPLE_OF_THREE:
+                    stack[-3:] = [tuple(stack[-3:])]
                 elif opcode == _STOP:
                     return stack.pop()
                 else:
@@ -368,7 +370,8 @@ def _made(kind: int, arguments: tuple[object, ...]) -> object:
         return _Unfinished(_DTYPE, _checked_kind(arguments[0]))
     if kind == _SCALAR:
         dtype, raw = arguments
-        return _values_of(dtype, raw, (1,))[0]
+        values = _array_of((1, (1,), dtype, False, raw))
+        return values[0] if isinstance(values, np.ndarray | list) else None
     if kind == _FROM_BUFFER:
         raw, dtype, shape, order = arguments
         return _array_of((1, shape, dtype, order == "F", raw))
@@ -406,38 +409,28 @@ def _dtype_of(kind: str, state: tuple[object, ...]) -> "np.dtype[np.generic]":
 
 
 def _array_of(state: tuple[object, ...]) -> object:
-    """Return an array of its state: version, shape, dtype, whether columns come first, and bytes."""
-    shape, dtype, is_fortran, raw = state[-4:]
-    if not isinstance(shape, tuple) or not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise TypeError
-    values = _values_of(dtype, raw, shape)
-    if isinstance(values, list):
-        return values
-    return values.reshape(shape, order="F" if is_fortran is True else "C")
-
-
-def _values_of(dtype: object, raw: object, shape: Sequence[int]) -> NumericArray | list[object]:
-    """Return the values of an array in a row.
+    """Return an array of its state: version, shape, dtype, whether columns come first, and bytes.
 
     Raises:
-        ValueError: There are more or fewer than its shape tells.
+        ValueError: It has more or fewer bytes than its shape tells.
     """
-    if not isinstance(dtype, np.dtype):
+    shape, dtype, is_fortran, raw = state[-4:]
+    if not isinstance(shape, tuple) or not isinstance(dtype, np.dtype):
         raise TypeError
-    size = 1
-    for length in shape:
-        size *= length
     if dtype.hasobject:
-        if not isinstance(raw, list) or len(shape) != 1 or len(raw) != size:
-            raise ValueError(f"an array of objects must have one axis, got the shape {tuple(shape)}")
+        if not isinstance(raw, list) or shape != (len(raw),):
+            raise ValueError("an array of objects must have one axis, and an object for each place")
         return list(raw)
     if isinstance(raw, str):  # protocols 0 and 1
         raw = raw.encode("latin-1")
-    if not isinstance(raw, bytes) or len(raw) != size * dtype.itemsize:
-        raise ValueError(f"an array of shape {tuple(shape)} and {dtype} needs {size * dtype.itemsize} bytes")
-    if not size:
-        return np.zeros(0, dtype)
-    values: NumericArray = np.frombuffer(raw, dtype)
+    if not isinstance(raw, bytes):
+        raise TypeError
+    try:
+        values = np.ndarray(shape, dtype, raw, order="F" if is_fortran is True else "C")
+    except (TypeError, ValueError):  # no shape, or the buffer is too small for it
+        values = None
+    if values is None or values.nbytes != len(raw):
+        raise ValueError(f"an array of shape {str(shape)[:80]} and {dtype} needs other than {len(raw)} bytes")
     return values
 
 
@@ -464,7 +457,7 @@ def _require_shallow(value: object) -> None:
 _CONTAINERS: Final = frozenset({dict, list, tuple})
 _PLAIN_KEYS: Final = frozenset({str, int})
 _STOP, _MARK, _TUPLE, _BYTE, _TWO_BYTES, _GET_SHORT, _GET_LONG = b".(tKMhj"
-_MEMOIZE, _SHORT_TEXT, _TUPLE_OF_ONE, _FALSE = b"\x94\x8c\x85\x89"
+_MEMOIZE, _SHORT_TEXT, _TUPLE_OF_ONE, _TUPLE_OF_THREE, _FALSE, _EMPTY_DICT = b"\x94\x8c\x85\x87\x89}"
 
 
 def _push(value: object) -> Callable[[_Machine], None]:
@@ -529,9 +522,7 @@ _PLAIN_STEPS: Final[dict[str, Callable[[_Machine], None]]] = {
     "l": _push_items(list),
     "\x91": _push_items(lambda items: {_as_key(item) for item in items}),
     "\x86": lambda machine: machine.push_tuple(2),
-    "\x87": lambda machine: machine.push_tuple(3),
     "]": lambda machine: machine._stack.append([]),
-    "}": lambda machine: machine._stack.append({}),
     "\x8f": lambda machine: machine._stack.append(set()),
     ")": _push(()),
     "N": _push(None),
