@@ -143,10 +143,6 @@ class _Machine:
                     found = tuple(stack)
                     stack = self._stack = marks.pop()
                     stack.append(found)
-                elif opcode == _EMPTY_DICT:
-                    stack.append({})
-                elif opcode == _TUPLE_OF_THREE:
-                    stack[-3:] = [tuple(stack[-3:])]
                 elif opcode == _STOP:
                     return stack.pop()
                 else:
@@ -204,7 +200,9 @@ class _Machine:
         if kind == "text":
             self._stack.append(line.decode("raw-unicode-escape"))
         elif kind == "string":
-            self._stack.append(_unquoted(line))
+            if len(line) < 2 or line[:1] != line[-1:] or line[:1] not in (b"'", b'"'):
+                raise TypeError
+            self._stack.append(line[1:-1].decode("unicode-escape"))  # as Python 2 has written it
         elif kind == "float":
             self._stack.append(float(line))
         elif line in (b"00", b"01"):  # how it writes False and True
@@ -346,13 +344,6 @@ class _Machine:
                 return
 
 
-def _unquoted(line: bytes) -> str:
-    """Return the text of a line in quotes, as Python 2 has written it."""
-    if len(line) < 2 or line[:1] != line[-1:] or line[:1] not in (b"'", b'"'):
-        raise TypeError
-    return line[1:-1].decode("unicode-escape")
-
-
 def _as_key(key: object) -> object:
     """Return a key of a dictionary, which a hash of tuples in tuples without end must not be asked for."""
     if isinstance(key, str | int | float | bytes | np.generic) or key is None:
@@ -367,7 +358,10 @@ def _made(kind: int, arguments: tuple[object, ...]) -> object:
     if kind == _RECONSTRUCT:
         return _Unfinished(_ARRAY)
     if kind == _DTYPE:
-        return _Unfinished(_DTYPE, _checked_kind(arguments[0]))
+        name = arguments[0]
+        if not isinstance(name, str) or not _KINDS.fullmatch(name):
+            raise ValueError(f"an array has the dtype {name!s:.80}; only numbers, bool and text are read")
+        return _Unfinished(_DTYPE, name)
     if kind == _SCALAR:
         dtype, raw = arguments
         values = _array_of((1, (1,), dtype, False, raw))
@@ -388,17 +382,6 @@ def _made(kind: int, arguments: tuple[object, ...]) -> object:
     if kind == _NO_BYTES and not arguments:
         return b""
     raise TypeError  # ndarray() itself
-
-
-def _checked_kind(kind: object) -> str:
-    """Return the kind of a dtype, such as ``f8``.
-
-    Raises:
-        ValueError: It is not one of numbers, text or plain objects.
-    """
-    if not isinstance(kind, str) or not _KINDS.fullmatch(kind):
-        raise ValueError(f"an array has the dtype {kind!s:.80}; only numbers, bool and text are read")
-    return kind
 
 
 def _dtype_of(kind: str, state: tuple[object, ...]) -> "np.dtype[np.generic]":
@@ -457,7 +440,7 @@ def _require_shallow(value: object) -> None:
 _CONTAINERS: Final = frozenset({dict, list, tuple})
 _PLAIN_KEYS: Final = frozenset({str, int})
 _STOP, _MARK, _TUPLE, _BYTE, _TWO_BYTES, _GET_SHORT, _GET_LONG = b".(tKMhj"
-_MEMOIZE, _SHORT_TEXT, _TUPLE_OF_ONE, _TUPLE_OF_THREE, _FALSE, _EMPTY_DICT = b"\x94\x8c\x85\x87\x89}"
+_MEMOIZE, _SHORT_TEXT, _TUPLE_OF_ONE, _FALSE = b"\x94\x8c\x85\x89"
 
 
 def _push(value: object) -> Callable[[_Machine], None]:
@@ -523,6 +506,8 @@ _PLAIN_STEPS: Final[dict[str, Callable[[_Machine], None]]] = {
     "\x91": _push_items(lambda items: {_as_key(item) for item in items}),
     "\x86": lambda machine: machine.push_tuple(2),
     "]": lambda machine: machine._stack.append([]),
+    "}": lambda machine: machine._stack.append({}),
+    "\x87": lambda machine: machine.push_tuple(3),
     "\x8f": lambda machine: machine._stack.append(set()),
     ")": _push(()),
     "N": _push(None),
