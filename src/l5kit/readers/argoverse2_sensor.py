@@ -139,7 +139,8 @@ class Argoverse2SensorReader:
             place = folder.relative_to(self._source).as_posix()
             name = folder.absolute().name
             split = next((each for each in (place.partition("/")[0], self._source.name) if each in _SPLITS), "sample")
-            files = [f"{place}/{file}".removeprefix("./") for file in (_BOXES, _POSES, *_maps_in(folder))]
+            maps = sorted(path.relative_to(folder).as_posix() for path in folder.glob("map/log_map_archive_*.json"))
+            files = [f"{place}/{file}".removeprefix("./") for file in (_BOXES, _POSES, *maps)]
             refs.append(SceneRef(split, name, files[0], others=tuple(files[1:])))
         return sorted(refs)
 
@@ -213,10 +214,6 @@ class _Columns:
     def rows(self, names: tuple[str, ...]) -> Float64Array:
         """Return some columns of numbers side by side, (N, K)."""
         return np.stack([self.numbers[name] for name in names], axis=1).astype(np.float64)
-
-
-def _maps_in(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.glob("map/log_map_archive_*.json"))
 
 
 def _read_columns(path: Path, numbers: tuple[str, ...], texts: tuple[str, ...]) -> _Columns:

@@ -131,17 +131,12 @@ def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> 
         left_m=left_m,
         right_m=right_m,
         successors=properties.names("successors"),
-        left_neighbour=_one_of(properties, "left"),
-        right_neighbour=_one_of(properties, "right"),
+        left_neighbour=properties.name_or_none("left"),
+        right_neighbour=properties.name_or_none("right"),
         speed_limit_mps=None if limit_kmh is None else limit_kmh * _MPS_OF_KMH,
         kind=properties.text("lane_kind", "vehicle"),
         is_in_junction=is_in_junction if isinstance(is_in_junction, bool) else None,
     )
-
-
-def _one_of(properties: SourceFields, key: str) -> str | None:
-    value = properties.values.get(key)
-    return None if value is None else str(value)
 
 
 def _with_successors(lanes: Mapping[str, SourceLane]) -> dict[str, SourceLane]:

@@ -6,13 +6,11 @@ and NumPy arrays, and builds arrays by itself from their bytes: nothing that a f
 
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-
-from l5kit._types import NumericArray
 
 __all__ = ["load_plain_pickle"]
 
@@ -202,7 +200,9 @@ class _Machine:
         if kind == "text":
             self._stack.append(line.decode("raw-unicode-escape"))
         elif kind == "string":
-            self._stack.append(_unquoted(line))
+            if len(line) < 2 or line[:1] != line[-1:] or line[:1] not in (b"'", b'"'):
+                raise TypeError
+            self._stack.append(line[1:-1].decode("unicode-escape"))  # as Python 2 has written it
         elif kind == "float":
             self._stack.append(float(line))
         elif line in (b"00", b"01"):  # how it writes False and True
@@ -344,13 +344,6 @@ class _Machine:
                 return
 
 
-def _unquoted(line: bytes) -> str:
-    """Return the text of a line in quotes, as Python 2 has written it."""
-    if len(line) < 2 or line[:1] != line[-1:] or line[:1] not in (b"'", b'"'):
-        raise TypeError
-    return line[1:-1].decode("unicode-escape")
-
-
 def _as_key(key: object) -> object:
     """Return a key of a dictionary, which a hash of tuples in tuples without end must not be asked for."""
     if isinstance(key, str | int | float | bytes | np.generic) or key is None:
@@ -365,10 +358,14 @@ def _made(kind: int, arguments: tuple[object, ...]) -> object:
     if kind == _RECONSTRUCT:
         return _Unfinished(_ARRAY)
     if kind == _DTYPE:
-        return _Unfinished(_DTYPE, _checked_kind(arguments[0]))
+        name = arguments[0]
+        if not isinstance(name, str) or not _KINDS.fullmatch(name):
+            raise ValueError(f"an array has the dtype {name!s:.80}; only numbers, bool and text are read")
+        return _Unfinished(_DTYPE, name)
     if kind == _SCALAR:
         dtype, raw = arguments
-        return _values_of(dtype, raw, (1,))[0]
+        values = _array_of((1, (1,), dtype, False, raw))
+        return values[0] if isinstance(values, np.ndarray | list) else None
     if kind == _FROM_BUFFER:
         raw, dtype, shape, order = arguments
         return _array_of((1, shape, dtype, order == "F", raw))
@@ -387,17 +384,6 @@ def _made(kind: int, arguments: tuple[object, ...]) -> object:
     raise TypeError  # ndarray() itself
 
 
-def _checked_kind(kind: object) -> str:
-    """Return the kind of a dtype, such as ``f8``.
-
-    Raises:
-        ValueError: It is not one of numbers, text or plain objects.
-    """
-    if not isinstance(kind, str) or not _KINDS.fullmatch(kind):
-        raise ValueError(f"an array has the dtype {kind!s:.80}; only numbers, bool and text are read")
-    return kind
-
-
 def _dtype_of(kind: str, state: tuple[object, ...]) -> "np.dtype[np.generic]":
     order, fields = state[1], state[2:5]
     if order not in _BYTE_ORDERS or any(field is not None for field in fields):
@@ -406,38 +392,28 @@ def _dtype_of(kind: str, state: tuple[object, ...]) -> "np.dtype[np.generic]":
 
 
 def _array_of(state: tuple[object, ...]) -> object:
-    """Return an array of its state: version, shape, dtype, whether columns come first, and bytes."""
-    shape, dtype, is_fortran, raw = state[-4:]
-    if not isinstance(shape, tuple) or not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise TypeError
-    values = _values_of(dtype, raw, shape)
-    if isinstance(values, list):
-        return values
-    return values.reshape(shape, order="F" if is_fortran is True else "C")
-
-
-def _values_of(dtype: object, raw: object, shape: Sequence[int]) -> NumericArray | list[object]:
-    """Return the values of an array in a row.
+    """Return an array of its state: version, shape, dtype, whether columns come first, and bytes.
 
     Raises:
-        ValueError: There are more or fewer than its shape tells.
+        ValueError: It has more or fewer bytes than its shape tells.
     """
-    if not isinstance(dtype, np.dtype):
+    shape, dtype, is_fortran, raw = state[-4:]
+    if not isinstance(shape, tuple) or not isinstance(dtype, np.dtype):
         raise TypeError
-    size = 1
-    for length in shape:
-        size *= length
     if dtype.hasobject:
-        if not isinstance(raw, list) or len(shape) != 1 or len(raw) != size:
-            raise ValueError(f"an array of objects must have one axis, got the shape {tuple(shape)}")
+        if not isinstance(raw, list) or shape != (len(raw),):
+            raise ValueError("an array of objects must have one axis, and an object for each place")
         return list(raw)
     if isinstance(raw, str):  # protocols 0 and 1
         raw = raw.encode("latin-1")
-    if not isinstance(raw, bytes) or len(raw) != size * dtype.itemsize:
-        raise ValueError(f"an array of shape {tuple(shape)} and {dtype} needs {size * dtype.itemsize} bytes")
-    if not size:
-        return np.zeros(0, dtype)
-    values: NumericArray = np.frombuffer(raw, dtype)
+    if not isinstance(raw, bytes):
+        raise TypeError
+    try:
+        values = np.ndarray(shape, dtype, raw, order="F" if is_fortran is True else "C")
+    except (TypeError, ValueError):  # no shape, or the buffer is too small for it
+        values = None
+    if values is None or values.nbytes != len(raw):
+        raise ValueError(f"an array of shape {str(shape)[:80]} and {dtype} needs other than {len(raw)} bytes")
     return values
 
 
@@ -529,9 +505,9 @@ _PLAIN_STEPS: Final[dict[str, Callable[[_Machine], None]]] = {
     "l": _push_items(list),
     "\x91": _push_items(lambda items: {_as_key(item) for item in items}),
     "\x86": lambda machine: machine.push_tuple(2),
-    "\x87": lambda machine: machine.push_tuple(3),
     "]": lambda machine: machine._stack.append([]),
     "}": lambda machine: machine._stack.append({}),
+    "\x87": lambda machine: machine.push_tuple(3),
     "\x8f": lambda machine: machine._stack.append(set()),
     ")": _push(()),
     "N": _push(None),

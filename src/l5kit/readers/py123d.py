@@ -17,7 +17,7 @@ from l5kit.readers.py123d_arrow import open_arrow
 from l5kit.readers.py123d_labels import LABEL_MAPPING, UNKNOWN, names_of_labels
 from l5kit.readers.py123d_log import BOXES, EGO, LIGHTS, SYNC, Py123dLog
 from l5kit.readers.py123d_map import read_py123d_map
-from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, licence_of, naming_source
 from l5kit.readers.source_bounds import is_text
 from l5kit.readers.source_fields import SourceFields
 from l5kit.readers.source_map import SourceMap
@@ -88,12 +88,15 @@ class Py123dReader:
                 datasets.add(dataset if is_text(dataset := told.get("dataset")) else "unknown")
                 versions.add(version if is_text(version := told.get("version")) else "not told")
                 classes |= label_classes
-                licences |= dict.fromkeys(_licences_in(log))
+                sources = log.sync.own.get("sources")  # as l5kit writes them
+                for source in sources if isinstance(sources, list) else ():
+                    if isinstance(source, dict) and isinstance(source.get("licence"), str):
+                        licences[source["licence"]] = None
                 steps_s[step_s] += 1
         del steps_s[0.0]  # of logs of one frame
         step_time_s = min(steps_s, key=lambda step_s: (-steps_s[step_s], step_s), default=0.1)
         names = sorted(datasets) or ["unknown"]
-        licences = licences or dict.fromkeys(map(_licence_of, names))
+        licences = licences or dict.fromkeys(licence_of(name, _LICENCES) for name in names)
         return SourceInfo(
             dataset=f"py123d ({', '.join(names)})",
             version=", ".join(sorted(versions)) or "not told",
@@ -222,18 +225,6 @@ class Py123dReader:
 
 _MAPPING: Final = {**LABEL_MAPPING, **{label: label for label in PERCEPTION_LABELS}}
 """Label of each class; those of l5kit itself are in the logs that it has exported."""
-
-
-def _licence_of(dataset: str) -> str:
-    known = next((licence for start, licence in _LICENCES.items() if dataset.startswith(start)), None)
-    return known if known is not None else f"{dataset}: that of the dataset, which l5kit does not know"
-
-
-def _licences_in(log: Py123dLog) -> list[str]:
-    """Return the licences of what l5kit has exported, as it has written them into the log."""
-    sources = log.sync.own.get("sources")
-    told = [each.get("licence") for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
-    return [licence for licence in told if isinstance(licence, str)]
 
 
 def _step_of(log: Py123dLog) -> float:

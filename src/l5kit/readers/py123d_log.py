@@ -16,7 +16,6 @@ from l5kit.readers.py123d_labels import UNKNOWN, names_of_labels
 from l5kit.readers.quaternions import require_unit, rotations_of, yaws_of
 from l5kit.readers.reader import naming_source
 from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
-from l5kit.readers.source_fields import SourceFields
 from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks
 
 __all__ = ["BOXES", "EGO", "LIGHTS", "SYNC", "Py123dLog"]
@@ -86,9 +85,16 @@ class Py123dLog:
         with naming_source(f"{self.name}/{EGO}.arrow"):
             opened = open_arrow(self.folder / f"{EGO}.arrow", EGO)
             told = opened.metadata
-            size_m = np.array([_size_of(told, key) for key in ("length", "width", "height")])
+            sizes_m = {key: told.number(key) for key in ("length", "width", "height")}
+            for key, each_m in sizes_m.items():
+                if each_m is None:
+                    raise ValueError(f"{key} of the AV must be a number, got {told.values.get(key)!r:.80}")
+            size_m = np.array(list(sizes_m.values()), np.float64)
             middle = told.floats("center_to_imu_se3", 7)
-            poses = opened.rows_of_numbers("imu_se3", 7)[self._found(EGO, frames, opened)]
+            rows = self._rows_of(EGO)[frames]
+            if rows.max(initial=-1) >= opened.table.num_rows:
+                raise ValueError(f"it has {opened.table.num_rows} rows, but {SYNC}.arrow names row {rows.max()}")
+            poses = opened.rows_of_numbers("imu_se3", 7)[rows]
             require_unit(poses[:, _ROTATION], "step")
             require_unit(middle[None, _ROTATION], "center_to_imu_se3")
             rotations = rotations_of(poses[:, _ROTATION])
@@ -140,20 +146,6 @@ class Py123dLog:
             raise TypeError(f"column {modality} must hold rows, got {column.type}")
         rows: Int64Array = column.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return rows
-
-    def _found(self, modality: str, frames: Int64Array, opened: ArrowFile) -> Int64Array:
-        """Return the rows of frames in the file of a modality, which must be there."""
-        rows = self._rows_of(modality)[frames]
-        if rows.max(initial=-1) >= opened.table.num_rows:
-            raise ValueError(f"it has {opened.table.num_rows} rows, but {SYNC}.arrow names row {rows.max()}")
-        return rows
-
-
-def _size_of(metadata: SourceFields, key: str) -> float:
-    size_m = metadata.number(key)
-    if size_m is None:
-        raise ValueError(f"{key} of the AV must be a number in the metadata, got {metadata.values.get(key)!r:.80}")
-    return size_m
 
 
 @dataclass(frozen=True, eq=False)

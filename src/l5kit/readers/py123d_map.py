@@ -96,8 +96,8 @@ def _lane_of(lane_id: str, feature: SourceFields, *, is_in_junction: bool | None
         right_m=right_m,
         successors=feature.names("successor_ids"),
         predecessors=feature.names("predecessor_ids"),
-        left_neighbour=_id_of(feature, "left_lane_id"),
-        right_neighbour=_id_of(feature, "right_lane_id"),
+        left_neighbour=feature.name_or_none("left_lane_id"),
+        right_neighbour=feature.name_or_none("right_lane_id"),
         speed_limit_mps=limit_mps if limit_mps is not None and limit_mps > 0 else None,
         kind=_KIND_OF_LANE.get(kind, "vehicle") if isinstance(kind, int) else "vehicle",
         is_in_junction=is_in_junction,
@@ -120,8 +120,3 @@ def _line_of(feature: SourceFields, key: str) -> Float64Array:
     if points_m.shape[1] not in (2, 3):
         raise ValueError(f"{feature.place}.{key} must have 2 or 3 columns, got {points_m.shape[1]}")
     return points_m if points_m.shape[1] == 3 else np.column_stack([points_m, np.zeros(len(points_m))])
-
-
-def _id_of(feature: SourceFields, key: str) -> str | None:
-    value = feature.values.get(key)
-    return None if value is None else str(value)

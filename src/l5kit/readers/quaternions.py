@@ -30,9 +30,9 @@ def forward_of(rotations: Float64Array) -> Float64Array:
 
 
 def yaws_of(rotations: Float64Array) -> Float64Array:
-    """Return the heading of the x axis that quaternions w, x, y, z (N, 4) turn, (N,)."""
-    forward = forward_of(rotations)
-    yaws: Float64Array = np.arctan2(forward[:, 1], forward[:, 0])
+    """Return the heading of the x axis that quaternions w, x, y, z (N, 4) turn, (N,), whatever their length."""
+    w, x, y, z = np.ascontiguousarray(rotations.T)
+    yaws: Float64Array = np.arctan2(2 * (x * y + w * z), w * w + x * x - y * y - z * z)
     return yaws
 
 

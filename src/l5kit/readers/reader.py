@@ -11,7 +11,7 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["Reader", "SceneRef", "SourceDataError", "SourceInfo", "naming_source"]
+__all__ = ["Reader", "SceneRef", "SourceDataError", "SourceInfo", "licence_of", "naming_source"]
 
 
 class SourceDataError(L5KitError, ValueError):
@@ -126,6 +126,17 @@ class SourceInfo:
         mapping = dict(self.label_mapping)
         texts = self.dataset, self.version, self.licence
         return type(self), (*texts, self.step_time_s, mapping, self.missing, self.made_up)
+
+
+def licence_of(dataset: str, licences: Mapping[str, str]) -> str:
+    """Return the licence of a dataset that somebody has converted, which changes none.
+
+    Args:
+        dataset: Its name.
+        licences: Licences by the beginning of names.
+    """
+    known = next((licence for start, licence in licences.items() if dataset.startswith(start)), None)
+    return known if known is not None else f"{dataset}: that of the dataset, which l5kit does not know"
 
 
 class Reader(Protocol):

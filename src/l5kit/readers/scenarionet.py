@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -15,7 +15,7 @@ from l5kit._types import Float64Array, Int64Array, PickledState
 from l5kit.configs.texts import require_regular_file
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.plain_pickle import load_plain_pickle
-from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, licence_of, naming_source
 from l5kit.readers.scenarionet_map import read_lights, read_map
 from l5kit.readers.scenarionet_tracks import CLASSES, read_tracks
 from l5kit.readers.scenarionet_windows import Window, join_windows, windows_of_logs
@@ -35,7 +35,6 @@ _SINCE_1970_S: Final = 1e8
 """Times from here on count from 1970."""
 
 _USUAL_STEP_S: Final = 0.1
-_NO_LICENCE: Final = "that of the dataset that the scenarios were made of, which l5kit does not know"
 _LICENCES: Final = {
     "waymo": "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms)",
     "nuscenes": "nuScenes: CC BY-NC-SA 4.0 with the terms of use of nuScenes",
@@ -97,7 +96,7 @@ class ScenarionetReader:
         return SourceInfo(
             dataset=f"ScenarioNet ({', '.join(names)})",
             version=", ".join(versions[:10]) or "not told by its files",
-            licence="; ".join(dict.fromkeys(_licence_of(name) for name in names)),
+            licence="; ".join(dict.fromkeys(licence_of(name, _LICENCES) for name in names)),
             step_time_s=self._step_time_s(),
             label_mapping=CLASSES,
             missing=(
@@ -219,7 +218,10 @@ class ScenarionetReader:
         scenario = SourceFields.of(_load(self._source / file))
         metadata = scenario.fields("metadata")
         name, dataset = PurePosixPath(file).stem, _dataset_of(PurePosixPath(file).name, metadata)
-        remarks = list(_remarks_on_name(name, scenario))
+        remarks = []
+        scenario_id = scenario.values.get("id")
+        if isinstance(scenario_id, str | int) and str(scenario_id) not in name:
+            remarks.append(f"The file is called {name}, but its scenario {str(scenario_id)[:80]}; was it renamed?")
         times_ns = _times_of(metadata, scenario, remarks)
         tracks = read_tracks(scenario, metadata, len(times_ns))
         steps = tracks.ego_steps()
@@ -278,11 +280,6 @@ def _dataset_of(name: str, metadata: SourceFields | None) -> str:
     return (told if isinstance(told, str) and is_text(told) else _parts_of_name(name)[0]).lower() or "unknown"
 
 
-def _licence_of(dataset: str) -> str:
-    known = next((licence for start, licence in _LICENCES.items() if dataset.startswith(start)), None)
-    return known if known is not None else f"{dataset}: {_NO_LICENCE}"
-
-
 def _split_of(source: Path, file: str) -> str:
     """Return the part of the dataset that the folders of a file, or else that of the source, tell."""
     for name in (*reversed(PurePosixPath(file).parts[:-1]), source.absolute().name):
@@ -335,10 +332,3 @@ def _frame_of(metadata: SourceFields, name: str) -> tuple[str, Float64Array]:
         if len(origin_m) in (2, 3) and np.isfinite(origin_m).all():
             return told, -np.append(origin_m[:2], 0.0)
     return name, np.zeros(3)
-
-
-def _remarks_on_name(name: str, scenario: SourceFields) -> Sequence[str]:
-    told = scenario.values.get("id")
-    if isinstance(told, str | int) and str(told) not in name:
-        return [f"The file is called {name}, but its scenario {str(told)[:80]}; was it renamed?"]
-    return []

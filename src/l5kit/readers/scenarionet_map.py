@@ -122,7 +122,12 @@ def read_lights(
             found_m = as_floats(light.at("stop_point"), f"{light.place}.stop_point").reshape(-1)
             if len(found_m) in (2, 3) and np.isfinite(found_m).all():
                 point_m = _with_heights(found_m[None])[0] + shift_m
-        meanings = {each: _state_of(each) for each in set(told)}
+        meanings = {
+            each: LightState.ABSENT
+            if each is None
+            else _STATES.get(str(each).rpartition("_")[2].upper(), LightState.UNKNOWN)
+            for each in set(told)
+        }
         shown[lane] = [meanings[each] for each in told], point_m
     names = sorted(shown)
     if not names:
@@ -132,12 +137,6 @@ def read_lights(
         np.array([shown[name][0] for name in names], np.uint8),
         np.array([shown[name][1] for name in names]),
     )
-
-
-def _state_of(told: object) -> LightState:
-    if told is None:
-        return LightState.ABSENT
-    return _STATES.get(str(told).rpartition("_")[2].upper(), LightState.UNKNOWN)
 
 
 def _points_of(feature: SourceFields, key: str, shift_m: Float64Array) -> Float64Array:
@@ -167,7 +166,9 @@ def _lanes_of(
 ) -> tuple[SourceLane, ...]:
     starts = np.cumsum([0, *(len(line_m) for _, line_m in lanes.values())])
     centres = Polylines(np.concatenate([np.zeros((0, 3)), *(line_m for _, line_m in lanes.values())]), starts)
-    found_m = find_boundaries(centres, _polylines_of(lines), _stretches_of(lanes, lines))
+    line_starts = np.cumsum([0, *map(len, lines.values())])
+    painted = Polylines(np.concatenate([np.zeros((0, 3)), *lines.values()]), line_starts)
+    found_m = find_boundaries(centres, painted, _stretches_of(lanes, lines))
     lefts_m, rights_m = (lines_or_none(Polylines(side_m, starts)) for side_m in found_m)
     made = []
     for row, (lane_id, (feature, centre_m)) in enumerate(lanes.items()):
@@ -203,11 +204,6 @@ def _sides_of_polygon(centre_m: Float64Array, outline_m: Float64Array) -> tuple[
     return tuple(line_m if is_line(line_m) else None for line_m in lines_m)
 
 
-def _polylines_of(lines: Mapping[str, Float64Array]) -> Polylines:
-    starts = np.cumsum([0, *map(len, lines.values())])
-    return Polylines(np.concatenate([np.zeros((0, 3)), *lines.values()]), starts)
-
-
 def _stretches_of(
     lanes: Mapping[str, tuple[SourceFields, Float64Array]], lines: Mapping[str, Float64Array]
 ) -> Int64Array:
@@ -241,7 +237,9 @@ def _neighbour_of(feature: SourceFields, key: str, lanes: Mapping[str, object]) 
     """Return the lane that is beside, for most of its points where that is told."""
     told = _dictionaries_in(feature, key)
     if not told:
-        return next((name for name in _plain_names(feature, key) if name in lanes), None)
+        value = feature.values.get(key)
+        names = (str(value),) if isinstance(value, str | int) else feature.names(key)
+        return next((name for name in names if name in lanes), None)
     beside = []
     for each in told:
         first, last = each.get("self_start_index"), each.get("self_end_index")
@@ -249,11 +247,6 @@ def _neighbour_of(feature: SourceFields, key: str, lanes: Mapping[str, object]) 
         beside.append((length, str(each.get("feature_id"))))
     _, lane = max((found for found in beside if found[1] in lanes), default=(0, None))
     return lane
-
-
-def _plain_names(feature: SourceFields, key: str) -> tuple[str, ...]:
-    value = feature.values.get(key)
-    return (str(value),) if isinstance(value, str | int) else feature.names(key)
 
 
 def _limit_of(feature: SourceFields) -> float | None:

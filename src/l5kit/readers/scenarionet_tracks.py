@@ -152,7 +152,13 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
             sizes_m[row, :, column] = state.floats(name, num_steps)
     velocities_mps[~has_velocities] = np.nan
     types = tuple(track.text("type", "UNSET") for _, track in found)
-    remarks = [f"Tracks of the unknown types {', '.join(unknown)} are OTHER."] if (unknown := _unknown(types)) else []
+    originals = []
+    for name, track in found:
+        told = track.values.get("metadata")
+        original = told.get("original_id") if isinstance(told, dict) else None
+        originals.append(name if original is None else str(original))
+    unknown = sorted({kind[:40] for kind in types} - {*CLASSES})
+    remarks = [f"Tracks of the unknown types {', '.join(unknown)} are OTHER."] if unknown else []
     if not has_velocities.all():
         remarks.append(f"Velocities of {np.count_nonzero(~has_velocities)} tracks are differences of their places.")
     if _is_swapped(metadata, types, sizes_m, is_valid):
@@ -160,7 +166,7 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
         sizes_m = sizes_m[..., [1, 0, 2]]
     return ScenarioTracks(
         ids=ids,
-        originals=tuple(_original_of(name, track) for name, track in found),
+        originals=tuple(originals),
         types=types,
         is_valid=is_valid,
         positions_m=positions_m,
@@ -171,10 +177,6 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
         is_target=_targets(metadata, ids),
         remarks=tuple(remarks),
     )
-
-
-def _unknown(types: tuple[str, ...]) -> list[str]:
-    return sorted({kind[:40] for kind in types} - {*CLASSES})
 
 
 def _row_of_av(metadata: SourceFields, ids: tuple[str, ...]) -> int:
@@ -205,12 +207,6 @@ def _targets(metadata: SourceFields, ids: tuple[str, ...]) -> BoolArray | None:
         else {str(each) for each in told}
     )
     return np.array([name in wanted for name in ids], np.bool_)
-
-
-def _original_of(name: str, track: SourceFields) -> str:
-    told = track.values.get("metadata")
-    original = told.get("original_id") if isinstance(told, dict) else None
-    return name if original is None else str(original)
 
 
 def _is_swapped(metadata: SourceFields, types: tuple[str, ...], sizes_m: Float64Array, is_valid: BoolArray) -> bool:

@@ -82,6 +82,11 @@ class SourceFields:
             raise TypeError(f"{self._name_of(key)} must be a list of ids, got {_shown(value)}")
         return tuple(str(each) for each in value)
 
+    def name_or_none(self, key: str) -> str | None:
+        """Return an id, text or a whole number; None where there is none."""
+        value = self.values.get(key)
+        return None if value is None else str(value)
+
     def number(self, key: str) -> float | None:
         """Return a number; None where there is none, or it is not finite."""
         value = self.values.get(key)

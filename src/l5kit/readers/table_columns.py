@@ -178,14 +178,12 @@ def _sizes_of(value: object, called: str) -> dict[str, tuple[float, float, float
     sizes_m = {}
     for name, size in value.items():
         label = _label_of(name, f"{called}: sizes")
-        if not isinstance(size, list) or len(size) != 3 or not all(_is_size(each) for each in size):
+        numbers = [each for each in size if type(each) in (int, float)] if isinstance(size, list) else []
+        if len(numbers) != 3 or size != numbers or not all(0 < each <= GREATEST_SIZE_M for each in numbers):
             raise ConfigError(f"{called}: sizes.{name} must be [length, width, height] in metres, got {size!r:.80}")
-        sizes_m[label] = (float(size[0]), float(size[1]), float(size[2]))
+        length_m, width_m, height_m = map(float, numbers)
+        sizes_m[label] = (length_m, width_m, height_m)
     return sizes_m
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= GREATEST_SIZE_M
 
 
 def _choice_of(content: Mapping[object, object], key: str, allowed: tuple[str, ...], called: str) -> str:

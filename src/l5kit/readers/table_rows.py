@@ -14,7 +14,7 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.array_shapes import require_shapes
 from l5kit.readers.source_bounds import as_times_ns
-from l5kit.readers.table_columns import TableColumns
+from l5kit.readers.table_columns import OTHER_CLASS, TableColumns
 
 __all__ = ["SUFFIXES", "TableRows", "read_rows"]
 
@@ -42,7 +42,7 @@ class TableRows:
         tracks: Number of its track among ``track_names``, (R,).
         track_names: Ids of the tracks, sorted.
         numbers: Columns of numbers that there are, by their meaning, float64, (R,) each; headings in radians.
-        classes: Class of each track, as its first row has it; None where the table tells none.
+        classes: Class of each track, as its first row has it; ``other`` where the table tells none.
         scenes: Number of its scene among ``scene_names``, (R,).
         scene_names: Ids of the scenes, sorted; one empty name where the table is one scene.
     """
@@ -51,7 +51,7 @@ class TableRows:
     tracks: Int64Array
     track_names: tuple[str, ...]
     numbers: dict[str, Float64Array]
-    classes: tuple[str, ...] | None
+    classes: tuple[str, ...]
     scenes: Int64Array
     scene_names: tuple[str, ...]
 
@@ -82,7 +82,7 @@ def read_rows(path: Path, columns: TableColumns) -> TableRows:
     if columns.is_in_degrees and "heading" in numbers:
         numbers["heading"] = np.radians(numbers["heading"])
     tracks, track_names = texts["track"]
-    classes = None
+    classes = (OTHER_CLASS,) * len(track_names)
     if "class" in texts:
         of_rows, names = texts["class"]
         firsts = np.unique(tracks, return_index=True)[1]

@@ -58,15 +58,15 @@ def scene_of_rows(
     """
     numbers_of_tracks, tracks = np.unique(rows.tracks[chosen], return_inverse=True)
     ids = [rows.track_names[number] for number in numbers_of_tracks]
-    classes = [_class_of(rows, number, columns) for number in numbers_of_tracks]
+    told = [rows.classes[number] for number in numbers_of_tracks]
+    classes = [name if name in columns.classes else OTHER_CLASS for name in told]
     values = {meaning: column[chosen] for meaning, column in rows.numbers.items()}
     if columns.step_s is None:
         grid = _shared_grid(rows.times_ns[chosen], tracks, ids, values)
     else:
         grid = _even_grid(rows.times_ns[chosen], tracks, ids, values, round(columns.step_s * 1e9))
     av = _row_of_av(ids, classes, grid.is_valid, columns, remarks)
-    unknown = sorted({*(rows.classes or ())} - {*columns.classes})
-    if unknown:
+    if unknown := sorted({*told} - {*columns.classes, OTHER_CLASS}):
         more = " and others" if len(unknown) > _MOST_NAMED else ""
         remarks.append(f"Classes that classes: does not list are UNKNOWN: {', '.join(unknown[:_MOST_NAMED])}{more}.")
     steps = steps_seen(grid.is_valid[av], f"the AV, track {ids[av]!r},")
@@ -93,8 +93,8 @@ def scene_of_rows(
         )
     if holes := np.count_nonzero(~seen):
         remarks.append(f"The AV is not seen in {holes} steps; its poses there lie between the ones around.")
-    heights_m = grid.numbers.get("z", np.zeros(grid.is_valid.shape))
-    poses = filled_poses(np.column_stack([positions_m[av], heights_m[av], yaws_rad[av]]), seen, grid.times_ns)
+    heights_m = grid.numbers["z"][av] if "z" in grid.numbers else np.zeros(len(seen))
+    poses = filled_poses(np.column_stack([positions_m[av], heights_m, yaws_rad[av]]), seen, grid.times_ns)
     others = np.array([row for row in range(len(ids)) if row != av and grid.is_valid[row].any()], np.int64)
     return SourceScene(
         name=name,
@@ -113,11 +113,6 @@ def scene_of_rows(
         map=source_map,
         remarks=tuple(remarks),
     )
-
-
-def _class_of(rows: TableRows, track: int, columns: TableColumns) -> str:
-    name = OTHER_CLASS if rows.classes is None else rows.classes[track]
-    return name if name in columns.classes else OTHER_CLASS
 
 
 def _row_of_av(
