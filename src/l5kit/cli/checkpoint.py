@@ -227,7 +227,7 @@ def _facts_of_export(facts: "ExportFacts") -> dict[str, object]:
     }
     if checked["of_torch_by_rounding"]:
         shown["torch's own, by rounding"] = (
-            f"{checked['of_torch_by_rounding']:.2g}, as inputs and weights change in their last bit"
+            f"{checked['of_torch_by_rounding']:.2g}, one by one, and with the last bit of inputs and weights"
         )
     return shown
 
