@@ -226,7 +226,9 @@ def _facts_of_export(facts: "ExportFacts") -> dict[str, object]:
         "largest difference to torch": f"{checked['largest_difference']:.2g}, of {', '.join(checked['batches'])}",
     }
     if checked["of_torch_by_rounding"]:
-        shown["torch's own, by rounding"] = f"{checked['of_torch_by_rounding']:.2g}, as inputs change in their last bit"
+        shown["torch's own, by rounding"] = (
+            f"{checked['of_torch_by_rounding']:.2g}, one by one, and with the last bit of inputs and weights"
+        )
     return shown
 
 
