@@ -187,7 +187,7 @@ def track_routes(
 
 
 def begin_gently(
-    accelerations_mps2: Float64Array, before_mps2: FloatArray, since_start_s: Float64Array, *, step_s: float
+    accelerations_mps2: Float64Array, before_mps2: FloatArray, since_start_s: FloatArray, *, step_s: float
 ) -> Float64Array:
     """Return accelerations of drives (K,) whose size grows by at most 2.2 m/s3 in the first second.
 
