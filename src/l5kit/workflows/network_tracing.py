@@ -51,7 +51,8 @@ def inputs_that_count(network: nn.Module, batch: Mapping[str, torch.Tensor]) -> 
     """
     with _explained(network), _quiet():
         program = torch.export.export(_OfBatch(network), (dict(batch),))
-    used = _keys_of(program, batch, only_used=True)
+    inputs = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
+    used = [key for key in batch if f"batch_{key}" in inputs]
     while True:  # a network may ask for a key whose value it leaves alone
         try:
             network({key: batch[key] for key in used})
@@ -142,12 +143,6 @@ def _cummin(values: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]
     is_later = torch.ones(rows.shape[-1], rows.shape[-1], dtype=torch.bool, device=values.device).triu(1)
     least, places = torch.where(is_later, torch.inf, rows).min(dim=-1)
     return least.movedim(-1, dim), places.movedim(-1, dim)
-
-
-def _keys_of(program: torch.export.ExportedProgram, batch: Mapping[str, torch.Tensor], *, only_used: bool) -> list[str]:
-    """Return the keys that the inputs of a program have."""
-    inputs = {node.name for node in program.graph.nodes if node.op == "placeholder" and (node.users or not only_used)}
-    return [key for key in batch if f"batch_{key}" in inputs]
 
 
 @contextlib.contextmanager
