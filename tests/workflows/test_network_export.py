@@ -30,6 +30,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
 
 INDICES = [20, 3, 60, 41, 7]
 
+LONG_TO_TRACE = ("urban_driver", "motion_tokens", "query_centric", "safepathnet", "agent_motion_multimodal")
+"""Unrolled or large networks, whose export takes a minute and more."""
+
 
 @pytest.fixture(scope="module")
 def log(city):
@@ -49,7 +52,10 @@ def planner(weights, log, tmp_path_factory):
     return export_network(weights("vector_planner"), tmp_path_factory.mktemp("planner") / "planner.onnx", log=log).file
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "workflow", [pytest.param(name, marks=pytest.mark.long if name in LONG_TO_TRACE else ()) for name in WORKFLOWS]
+)
 def test_an_export_gives_what_torch_gives(workflow, weights, log, tmp_path):
     file = weights(workflow)
     done = export_network(file, tmp_path / "network.onnx", log=log)
