@@ -459,6 +459,19 @@ def test_a_plan_holds_braking_longer_than_acceleration(city, tmp_path, make_batc
         assert (speeds_mps[:, -1] < 0.05).all()
 
 
+def test_a_drive_that_goes_on_from_braking_begins_gently(city, tmp_path, make_batch):
+    file, envs = write_policy(tmp_path, city, actions="route", compact=ALONG)
+    envs.close()
+    options = PolicyDriver.load(file).options
+    driver = PolicyDriver(Steady(-1.0, options.layout.size), options, "steady")
+    state = SceneSimulation(make_batch(start=20), ego=driver.seat).state()
+    braking = replace(state.ego, speeds_mps=np.full(NUM_SCENES, 8.0), accelerations_mps2=np.full(NUM_SCENES, -1.5))
+    begun = replace(state, ego=braking, actor_states=braking, memory={})
+    later = replace(begun, frame_indices=state.frame_indices + 10, memory={})
+    np.testing.assert_allclose(driver.drive(begun).values[:, 0], -1.72)  # 2.2 m/s3 in the first second
+    assert (driver.drive(later).values[:, 0] < -1.8).all()
+
+
 def test_rules_judge_the_plan_of_a_policy_along_the_route(city, tmp_path):
     file, envs = write_policy(tmp_path, city, actions="route", compact=ALONG)
     envs.close()

@@ -14,7 +14,7 @@ from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import map_of, read_elements
 from l5kit.readers.motion import velocities_of
 from l5kit.readers.quaternions import forward_of, require_unit, rotations_of
-from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source, require_source_folder
 from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
@@ -124,9 +124,7 @@ class Argoverse2SensorReader:
         Raises:
             DatasetNotFoundError: The folder is not there, or has no logs.
         """
-        if not self._source.is_dir():
-            found = "this is a file; give the folder around it" if self._source.exists() else "there is no such folder"
-            raise DatasetNotFoundError(f"no logs at {str(self._source)!r}: {found}")
+        require_source_folder(self._source, called="logs")
         folders = sorted(
             {path.parent for pattern in ("", "*/", "*/*/") for path in self._source.glob(f"{pattern}{_POSES}")}
         )

@@ -8,10 +8,18 @@ from types import MappingProxyType
 from typing import Protocol
 
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
-from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, L5KitError
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["Reader", "SceneRef", "SourceDataError", "SourceInfo", "licence_of", "naming_source"]
+__all__ = [
+    "Reader",
+    "SceneRef",
+    "SourceDataError",
+    "SourceInfo",
+    "licence_of",
+    "naming_source",
+    "require_source_folder",
+]
 
 
 class SourceDataError(L5KitError, ValueError):
@@ -137,6 +145,21 @@ def licence_of(dataset: str, licences: Mapping[str, str]) -> str:
     """
     known = next((licence for start, licence in licences.items() if dataset.startswith(start)), None)
     return known if known is not None else f"{dataset}: that of the dataset, which l5kit does not know"
+
+
+def require_source_folder(source: Path, *, called: str) -> None:
+    """Refuse a source that is no folder.
+
+    Args:
+        source: Where the files should lie.
+        called: What should lie there, for the message.
+
+    Raises:
+        DatasetNotFoundError: It is a file, or nothing.
+    """
+    if not source.is_dir():
+        found = "this is a file; give the folder around it" if source.exists() else "there is no such folder"
+        raise DatasetNotFoundError(f"no {called} at {str(source)!r}: {found}")
 
 
 class Reader(Protocol):

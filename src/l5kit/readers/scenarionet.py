@@ -15,7 +15,7 @@ from l5kit._types import Float64Array, Int64Array, PickledState
 from l5kit.configs.texts import require_regular_file
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.plain_pickle import load_plain_pickle
-from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, licence_of, naming_source
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, licence_of, naming_source, require_source_folder
 from l5kit.readers.scenarionet_map import read_lights, read_map
 from l5kit.readers.scenarionet_tracks import CLASSES, read_tracks
 from l5kit.readers.scenarionet_windows import Window, join_windows, windows_of_logs
@@ -160,9 +160,7 @@ class ScenarionetReader:
 
     @cached_property
     def _listing(self) -> _Listing:
-        if not self._source.is_dir():
-            found = "this is a file; give the folder around it" if self._source.exists() else "there is no such folder"
-            raise DatasetNotFoundError(f"no scenarios of ScenarioNet at {str(self._source)!r}: {found}")
+        require_source_folder(self._source, called="scenarios of ScenarioNet")
         found_files = {
             path.name: path.relative_to(self._source).as_posix()
             for path in sorted(self._source.rglob("sd_*.pkl"), reverse=True)

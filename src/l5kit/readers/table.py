@@ -10,7 +10,7 @@ import numpy as np
 from l5kit._types import Int64Array, PickledState
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.geojson_map import read_geojson
-from l5kit.readers.reader import SceneRef, SourceInfo, naming_source
+from l5kit.readers.reader import SceneRef, SourceInfo, naming_source, require_source_folder
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 from l5kit.readers.table_columns import NO_AV, TableColumns, read_columns
@@ -41,9 +41,7 @@ class TableReader:
 
     def __init__(self, source: str | os.PathLike[str], columns: str | os.PathLike[str] | None = None) -> None:
         self._source = Path(source)
-        if not self._source.is_dir():
-            found = "this is a file; give the folder around it" if self._source.exists() else "there is no such folder"
-            raise DatasetNotFoundError(f"no tables at {str(self._source)!r}: {found}")
+        require_source_folder(self._source, called="tables")
         self._columns_file = (self._source / COLUMNS_FILE if columns is None else Path(columns)).absolute()
         if not self._columns_file.exists():
             raise DatasetNotFoundError(
