@@ -50,23 +50,23 @@ def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *,
 
 def _chosen_columns(dtype: DType, wanted: Sequence[str] | None) -> dict[str, tuple[str, int]]:
     """Return field and number within the field of each column, by its name."""
-    places = {
+    known = {
         name: (field, number) for field in dtype.names or () for number, name in enumerate(column_names(dtype, field))
     }
     if wanted is None:
-        return places
+        return known
     if isinstance(wanted, str):
         raise InvalidArgumentError(f"columns must be a list of names, got the single {wanted!r}; put it into a list")
     chosen: dict[str, tuple[str, int]] = {}
     for name in wanted:
         if name in (dtype.names or ()):
-            chosen |= {column: places[column] for column in column_names(dtype, name)}
-        elif name in places:
-            chosen[name] = places[name]
+            chosen |= {column: known[column] for column in column_names(dtype, name)}
+        elif name in known:
+            chosen[name] = known[name]
         else:
             raise InvalidArgumentError(
                 f"columns has {name!r}; these records have the fields {list(dtype.names or ())}, and of one such as "
-                f"{next(reversed(places))!r} also the column alone"
+                f"{next(reversed(known))!r} also the column alone"
             )
     return chosen
 
@@ -85,8 +85,8 @@ class _ReadPart:
         rows = self._parts[start : start + length]
         index = pd.RangeIndex(start, start + length, name="row")
         columns: dict[str, pd.Series[Any]] = {}
-        for name, place in self._columns.items():
-            values = _column(rows, *place)
+        for name, source in self._columns.items():
+            values = _column(rows, *source)
             kind = "str" if values.dtype.kind == "U" else values.dtype  # texts of all versions of pandas
             columns[name] = pd.Series(values, index=index, dtype=kind)
         return pd.DataFrame(columns, index=index, copy=False)

@@ -26,7 +26,7 @@ from l5kit.data.stores.local_chunk import decode_local_chunk
 from l5kit.data.stores.remote_chunks import decode_file, fetch_files, is_decoded_here, is_remote, reading_ahead
 from l5kit.data.stores.store import (
     ZarrArray,
-    chunk_numbers,
+    chunk_indices,
     describe_file,
     is_folder,
     is_process_memory,
@@ -276,8 +276,8 @@ class ChunkedArray(RecordSequence):
             Exception: Whatever the store raises where files cannot be listed.
         """
         array = self.zarr_array
-        numbers = chunk_numbers(array.store, array.store_path.path, range(self.num_chunks))
-        return [number for number in numbers if number < self.num_chunks]
+        indices = chunk_indices(array.store, array.store_path.path, range(self.num_chunks))
+        return [index for index in indices if index < self.num_chunks]
 
     def chunk_file(self, index: int) -> str:
         """Return the path of a chunk's file, for messages."""

@@ -36,9 +36,9 @@ class JoinedChunks:
         start = index * self._chunk_length
         if not self._is_decoded[index]:
             decoded = read(index)
-            place = self._writable_rows[start : start + len(decoded)]
+            target = self._writable_rows[start : start + len(decoded)]
             # as bytes, since NumPy copies records field by field, several times as slowly
-            place.view(np.uint8)[:] = np.ascontiguousarray(decoded).view(np.uint8)
+            target.view(np.uint8)[:] = np.ascontiguousarray(decoded).view(np.uint8)
             self._is_decoded[index] = True
             if self._is_decoded.all():  # of two threads that decode the last chunks, one sees all of them
                 self.is_complete = True

@@ -9,7 +9,7 @@ from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit.data.owned_outputs import DATASET, OutputKind, require_own_folder, tells_l5kit
 from l5kit.data.save import require_local
 
-__all__ = ["placed_export", "require_place"]
+__all__ = ["placed_export", "require_export_target"]
 
 
 _COLUMNS = OutputKind(
@@ -45,7 +45,7 @@ def placed_export(out: str | os.PathLike[str], *, overwrite: bool) -> Iterator[P
         FileExistsError: There is something, at the start or at the end, and ``overwrite`` is False.
         InvalidArgumentError: ``out`` is a URL, or something else is there.
     """
-    require_place(out, overwrite=overwrite)
+    require_export_target(out, overwrite=overwrite)
     target = Path(out).absolute()
     clear_leftovers(target)
     with placed_when_complete(target, may_replace=overwrite) as complete:
@@ -53,7 +53,7 @@ def placed_export(out: str | os.PathLike[str], *, overwrite: bool) -> Iterator[P
         _require_replaceable(target, overwrite=overwrite)
 
 
-def require_place(out: str | os.PathLike[str], *, overwrite: bool) -> None:
+def require_export_target(out: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Refuse a place that :func:`placed_export` would refuse, before there is work for it.
 
     Raises:
