@@ -422,8 +422,8 @@ def _compare(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Ten
 
 
 def _nearest(names: list[str], others: list[str]) -> dict[str, str]:
-    found = {name: difflib.get_close_matches(name, others, n=1, cutoff=0.6) for name in names}
-    return {name: matches[0] for name, matches in found.items() if matches}
+    closest = {name: difflib.get_close_matches(name, others, n=1, cutoff=0.6) for name in names}
+    return {name: matches[0] for name, matches in closest.items() if matches}
 
 
 def _listing(title: str, lines: Iterable[str]) -> str:
