@@ -171,8 +171,8 @@ def _rows_of_sample(sample: Mapping[str, Any]) -> list[tuple[str, ...]]:
     for name, value in sample.items():
         key = known.get(str(name))
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", type(value).__name__)
-        told = (key.frame, key.unit, key.text.replace("`", "")) if key else ("", "", "")
-        rows.append((str(name), "" if shape is None else str(tuple(shape)), str(dtype), *told))
+        description = (key.frame, key.unit, key.text.replace("`", "")) if key else ("", "", "")
+        rows.append((str(name), "" if shape is None else str(tuple(shape)), str(dtype), *description))
     return rows
 
 

@@ -52,8 +52,8 @@ class View:
         """Return world points (..., 2) as OpenCV takes them; those far outside are moved nearer."""
         offsets = (np.asarray(points_m, np.float64)[..., :2] - self.center_m) * self.px_per_m
         offsets = np.nan_to_num(offsets, nan=_MAX_PX).clip(-_MAX_PX, _MAX_PX)
-        places = np.array(self.size_px) / 2 + offsets * (1, -1)
-        fixed: NumericArray = np.round(places * 2**_SHIFT).astype(np.int32)
+        positions_px = np.array(self.size_px) / 2 + offsets * (1, -1)
+        fixed: NumericArray = np.round(positions_px * 2**_SHIFT).astype(np.int32)
         return fixed
 
 

@@ -95,8 +95,8 @@ def label_above(boxes: Boxes, row: int, text: str, color: Color, *, size_m: floa
     """Return a text above a box that faces the viewer."""
     x_m, y_m, _ = boxes.centers_m[row].tolist()
     position = Vector3(x=x_m, y=y_m, z=float(boxes.sizes_m[row, 2]) + size_m)
-    place = Pose(position=position, orientation=_UPRIGHT)
-    return TextPrimitive(pose=place, billboard=True, font_size=size_m, color=color, text=text)
+    pose = Pose(position=position, orientation=_UPRIGHT)
+    return TextPrimitive(pose=pose, billboard=True, font_size=size_m, color=color, text=text)
 
 
 def scene_in_world(origin_m: Float64Array, time_ns: int) -> FrameTransform:

@@ -166,10 +166,10 @@ class _Service:
 def _make_application(services: Sequence[_Service], overview: Overview | None) -> Application:
     """Return what answers: for one dataset, for two beside each other, or for those of an overview."""
     if overview is not None:
-        places = [f"/planner-{number}" for number in range(len(services))]
+        prefixes = [f"/planner-{number}" for number in range(len(services))]
     else:
-        places = [""] if len(services) == 1 else ["/left", "/right"]
-    sides = list(zip(places, services, strict=True))
+        prefixes = [""] if len(services) == 1 else ["/left", "/right"]
+    sides = list(zip(prefixes, services, strict=True))
     service, names = services[0], [each.log.facts()["name"] for each in services]
     routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
         (prefix + pattern, handler, {"service": side})

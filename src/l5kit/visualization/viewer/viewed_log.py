@@ -195,11 +195,11 @@ class ViewedLog:
         with self._map_lock:
             return self._map_bytes
 
-    def lane_bytes(self, lane_numbers: Int64Array | None = None) -> bytes | None:
+    def lane_bytes(self, lane_indices: Int64Array | None = None) -> bytes | None:
         """Return what the map says of its lanes, for the page; None without a map.
 
         Args:
-            lane_numbers: The lanes, ascending, that the map of the page holds; None for all of them.
+            lane_indices: The lanes, ascending, that the map of the page holds; None for all of them.
 
         Raises:
             CorruptedDataError: A lane names an id that is no UTF-8 text.
@@ -207,7 +207,7 @@ class ViewedLog:
         if self._map is None:
             return None
         with self._map_lock:
-            return lane_bytes(self._map.arrays, self._map.network, lane_numbers=lane_numbers)
+            return lane_bytes(self._map.arrays, self._map.network, lane_indices=lane_indices)
 
     @cached_property
     def _map_shapes(self) -> MapShapes | None:
