@@ -125,8 +125,8 @@ class CollisionMetricBase(SceneMetric):
             simulated_frame_ego_state: State of the AV, (7,).
         """
         state: FloatArray = as_array(simulated_frame_ego_state)
-        found = detect_collision(state[:2], state[THETA], np.array(EGO_EXTENT_M), simulated_agent_frame)
-        return float(found is not None and found[0] == self.collision_type)
+        collision = detect_collision(state[:2], state[THETA], np.array(EGO_EXTENT_M), simulated_agent_frame)
+        return float(collision is not None and collision[0] == self.collision_type)
 
     def _compute_frames(self, scene: ScoredScene) -> torch.Tensor:
         """Return the values of a scene frame by frame."""

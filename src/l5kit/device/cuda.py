@@ -44,8 +44,8 @@ class CudaBackend(Backend):
     is_serial = False
 
     def __init__(self, device: str) -> None:
-        place = torch.device(device)
-        index = torch.cuda.current_device() if place.index is None else place.index
+        torch_device = torch.device(device)
+        index = torch.cuda.current_device() if torch_device.index is None else torch_device.index
         self.device = f"cuda:{index}"
         self._index = index
 
@@ -89,7 +89,7 @@ class CudaBackend(Backend):
 
     def array(self, tensor: torch.Tensor) -> DeviceArray:
         """Return an array that shares the memory of a C-contiguous tensor."""
-        dtype = next(numbers for numbers, of_torch in _TORCH_TYPES.items() if of_torch == tensor.dtype)
+        dtype = next(of_numpy for of_numpy, of_torch in _TORCH_TYPES.items() if of_torch == tensor.dtype)
         memory = tensor.contiguous().reshape(-1).view(torch.uint8)
         return _as_array(memory, 0, tuple(tensor.shape), dtype)
 
@@ -207,16 +207,16 @@ def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: n
     """Return an array in a tensor of bytes, which it keeps alive."""
     pointer = memory.data_ptr() + start
     if math.prod(shape) == 0:
-        found: Any = cuda.device_array(shape, dtype)
+        array: Any = cuda.device_array(shape, dtype)
     elif dtype.names is None:
-        found = cuda.from_cuda_array_interface(
+        array = cuda.from_cuda_array_interface(
             _Interface(pointer, shape, dtype.str).__cuda_array_interface__, owner=memory, sync=False
         )
     else:
         raw = _Interface(pointer, (math.prod(shape) * dtype.itemsize,), "|u1").__cuda_array_interface__
-        found = cuda.from_cuda_array_interface(raw, owner=memory, sync=False).view(dtype).reshape(shape)
-    found.l5kit_memory = (memory, start, dtype)
-    return found
+        array = cuda.from_cuda_array_interface(raw, owner=memory, sync=False).view(dtype).reshape(shape)
+    array.l5kit_memory = (memory, start, dtype)
+    return array
 
 
 @functools.lru_cache(maxsize=64)

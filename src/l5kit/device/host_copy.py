@@ -31,5 +31,5 @@ class HostCopy:
         """Return the copy once it is there, in memory that the next one uses again."""
         if self._is_made is not None:
             self._is_made.synchronize()
-        found: NumericArray = self._copy.numpy()
-        return found
+        array: NumericArray = self._copy.numpy()
+        return array

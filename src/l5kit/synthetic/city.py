@@ -167,8 +167,8 @@ def make_city(
 
 def _recipe_of(params: CityParams) -> JsonObject:
     """Return what ``city.json`` holds."""
-    numbers = json.dumps(asdict(params), default=lambda number: number.item())  # numbers of NumPy
-    return {"generation": _GENERATION, "arguments": json.loads(numbers)}
+    arguments = json.dumps(asdict(params), default=lambda number: number.item())  # scalars of NumPy
+    return {"generation": _GENERATION, "arguments": json.loads(arguments)}
 
 
 def _recipe_in(target: Path) -> JsonObject | None:
@@ -201,9 +201,9 @@ def _require_free(target: Path, overwrite: bool, recipe: JsonObject | None) -> N
         raise InvalidArgumentError(f"path must be a folder to write, got the file {target}; choose another path")
     if not target.exists() or not any(target.iterdir()):
         return
-    found = None if recipe is None else _recipe_in(target)
-    if not overwrite and found is not None and recipe is not None:
-        before, now = (each.get("arguments", {}) for each in (found, recipe))
+    present = None if recipe is None else _recipe_in(target)
+    if not overwrite and present is not None and recipe is not None:
+        before, now = (each.get("arguments", {}) for each in (present, recipe))
         different = [
             f"{name} {before.get(name)} in place of {now[name]}" for name in now if before.get(name) != now[name]
         ]
@@ -275,22 +275,22 @@ def perceive_scene(scene: SceneRecords, params: CityParams, *, split: int, scene
 
 @dataclass(frozen=True)
 class _MadeScenes:
-    """The scenes of a city, by their numbers through all splits, each with the true one where it has noise."""
+    """The scenes of a city, by their indices through all splits, each with the true one where it has noise."""
 
     params: CityParams
     town: Town
 
-    def __call__(self, numbers: Int64Array) -> list[tuple[SceneRecords, SceneRecords | None]]:
-        return [self._make(number) for number in numbers.tolist()]
+    def __call__(self, indices: Int64Array) -> list[tuple[SceneRecords, SceneRecords | None]]:
+        return [self._make(index) for index in indices.tolist()]
 
-    def _make(self, number: int) -> tuple[SceneRecords, SceneRecords | None]:
+    def _make(self, index: int) -> tuple[SceneRecords, SceneRecords | None]:
         ends = np.cumsum(_split_sizes(self.params))
-        split = int(np.searchsorted(ends, number, side="right"))
-        index = number - (int(ends[split - 1]) if split else 0)
-        scene = make_scene(self.town, self.params, split=split, scene_index=index)
+        split = int(np.searchsorted(ends, index, side="right"))
+        scene_index = index - (int(ends[split - 1]) if split else 0)
+        scene = make_scene(self.town, self.params, split=split, scene_index=scene_index)
         if not self.params.noise:
             return scene, None
-        return perceive_scene(scene, self.params, split=split, scene_index=index), scene
+        return perceive_scene(scene, self.params, split=split, scene_index=scene_index), scene
 
     def __reduce__(self) -> tuple[Callable[[CityParams], "_MadeScenes"], tuple[CityParams]]:
         """Leave the town out, which another process builds faster than it would get it."""

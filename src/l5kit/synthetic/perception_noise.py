@@ -168,7 +168,7 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     )
     pieces = _lose(detect(objects, arrays.ego_positions_m[:, :2], rng), noise, rng)
     boxes = _blur(rows, arrays.ego_positions_m[frame, :2], grid, noise, rng)
-    velocities = _follow(rows, boxes.places_m, grid, label, rng)
+    velocities = _follow(rows, boxes.positions_m, grid, label, rng)
     # a few objects are taken for clutter with a part of the probability, and clutter for cars, in all their frames
     unsure = rng.random(len(label)) < UNSURE_SHARE
     certainty = np.where(unsure, rng.uniform(0.55, 0.95, len(label)), 1.0)[track, None]
@@ -180,7 +180,7 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     seen = Observations(
         frame_indices=frame[kept],
         track_ids=_number(ids, pieces, frame, track)[kept],
-        positions_m=boxes.places_m[kept],
+        positions_m=boxes.positions_m[kept],
         headings_rad=boxes.headings_rad[kept],
         velocities_mps=velocities[kept],
         sizes_m=boxes.sizes_m[kept],
@@ -226,17 +226,17 @@ class _TrackNoise:
 
 def _noise_of(label: Int64Array) -> _TrackNoise:
     """Return the noise of tracks of some classes, (K,)."""
-    found = [NOISE.get(PERCEPTION_LABELS[each], NOISE["PERCEPTION_LABEL_CAR"]) for each in label.tolist()]
+    noises = [NOISE.get(PERCEPTION_LABELS[each], NOISE["PERCEPTION_LABEL_CAR"]) for each in label.tolist()]
     names = ("standing", "moving", "times_s", "dropout_rate", "loss_rates", "begins_unknown", "turns_unknown")
-    columns = {name: np.array([getattr(each, name) for each in found]) for name in names}
+    columns = {name: np.array([getattr(each, name) for each in noises]) for name in names}
     return _TrackNoise(**columns, anchoring=np.where(label == _CAR, ANCHORING, 0.0))
 
 
 @dataclass(frozen=True)
 class _Boxes:
-    """Noisy boxes of N rows: places (N, 2), headings (N,), sizes (N, 3)."""
+    """Noisy boxes of N rows: positions (N, 2), headings (N,), sizes (N, 3)."""
 
-    places_m: Float64Array
+    positions_m: Float64Array
     headings_rad: Float64Array
     sizes_m: Float64Array
 
@@ -258,7 +258,7 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
     independent = np.sqrt(np.maximum(deviations[:, :2] ** 2 - anchored, 0.0))
     moved_m = independent * errors[:, :2] + pushed * (sizes_m[:, :2] - rows.extents_m[:, :2])
     return _Boxes(
-        places_m=rows.centroids_m + np.einsum("nij,ni->nj", axes, moved_m),
+        positions_m=rows.centroids_m + np.einsum("nij,ni->nj", axes, moved_m),
         headings_rad=yaw + deviations[:, 2] * errors[:, 2],
         sizes_m=sizes_m,
     )
@@ -298,11 +298,11 @@ def _processes(stirred: _Stirred, times_s: Float64Array, rng: np.random.Generato
 
 
 def _follow(
-    rows: AgentRows, places_m: Float64Array, grid: _Grid, label: Int64Array, rng: np.random.Generator
+    rows: AgentRows, positions_m: Float64Array, grid: _Grid, label: Int64Array, rng: np.random.Generator
 ) -> Float64Array:
-    """Return the velocities that a tracker makes of places, from the true one on, (N, 2)."""
-    spread_m, true_mps = grid.spread(places_m), grid.spread(rows.velocities_mps.astype(np.float64))
-    is_there = grid.spread(np.ones(len(places_m), bool))
+    """Return the velocities that a tracker makes of positions, from the true one on, (N, 2)."""
+    spread_m, true_mps = grid.spread(positions_m), grid.spread(rows.velocities_mps.astype(np.float64))
+    is_there = grid.spread(np.ones(len(positions_m), bool))
     velocities = true_mps.copy()
     share = 1.0 - np.exp(-FRAME_PERIOD_S / VELOCITY_TIME_S)
     for frame in range(1, grid.shape[0]):

@@ -330,15 +330,15 @@ def _connector_points(near_m: Float64Array, far_m: Float64Array) -> Float64Array
 
 def _number_crosswalks(plan: TownPlan) -> Int64Array:
     """Number the arms that have a crosswalk, (N, 4)."""
-    numbers = np.full(plan.arm_road.shape, -1)
+    indices = np.full(plan.arm_road.shape, -1)
     count = 0
     for node, control in enumerate(plan.controls):
         for arm in plan.arms_of(node):
             on_arterial = plan.roads[plan.arm_road[node, arm]].is_arterial
             if control in ("signal", "all_way") or (control == "yield" and not on_arterial):
-                numbers[node, arm] = count
+                indices[node, arm] = count
                 count += 1
-    return numbers
+    return indices
 
 
 def crosswalk_line(plan: TownPlan, node: int, arm: int, distance_m: float) -> Float64Array:

@@ -23,8 +23,8 @@ from l5kit.synthetic.vehicles import (
     limit_accel,
     neighbour_s,
     pick_connector,
-    place,
     through_weight,
+    update_box,
     wanted_accel,
 )
 
@@ -173,7 +173,7 @@ def _drive(
         if veh.active[i] == 1:
             veh.accel_mps2[i] = accel[i]
             advance(net, veh, i, rng)
-            place(net, veh, i)
+            update_box(net, veh, i)
 
 
 @njit(nogil=True, cache=True)
@@ -362,7 +362,7 @@ def _put(
     for j in range(veh.active.shape[0]):
         if j != slot and veh.active[j] == 1 and veh.lane[j] == lane and 0.0 < veh.s_m[j] - s_m < 45.0:
             veh.speed_mps[slot] = min(veh.speed_mps[slot], veh.speed_mps[j])
-    place(net, veh, slot)
+    update_box(net, veh, slot)
 
 
 @njit(nogil=True, cache=True)

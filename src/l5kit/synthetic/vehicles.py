@@ -110,7 +110,7 @@ def change_offset(veh: Records, i: int) -> tuple[float, float]:
 
 
 @njit(nogil=True, cache=True)
-def place(net: RoadNetwork, veh: Records, i: int) -> None:
+def update_box(net: RoadNetwork, veh: Records, i: int) -> None:
     """Update the pose in a vehicle's box from its lane, position and lateral offset."""
     point, fraction = find_point(net, veh.lane[i], veh.s_m[i])
     yaw = net.points.yaw_rad[point] + fraction * (net.points.yaw_rad[point + 1] - net.points.yaw_rad[point])
