@@ -457,7 +457,7 @@ def _fading_offset(x: float, length: float, offset: float, slope: float) -> tupl
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _on_path(knots: Float64Array, way_m: float, most_curvature: float) -> tuple[float, ...]:
+def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> tuple[float, ...]:
     """Return x, y, yaw and curvature after a distance on the path through knots (distance, x, y, yaw).
 
     Before the first and beyond the last knot it goes on in an arc.
@@ -465,28 +465,28 @@ def _on_path(knots: Float64Array, way_m: float, most_curvature: float) -> tuple[
     last = len(knots) - 1
     if last == 0:
         yaw = knots[0, 3]
-        gone = way_m - knots[0, 0]
+        gone = distance_m - knots[0, 0]
         return knots[0, 1] + gone * math.cos(yaw), knots[0, 2] + gone * math.sin(yaw), yaw, 0.0
     low, high = 0, last
     while high - low > 1:
         middle = (low + high) // 2
-        if knots[middle, 0] <= way_m:
+        if knots[middle, 0] <= distance_m:
             low = middle
         else:
             high = middle
     before, after = knots[low], knots[high]
     length = after[0] - before[0]
     curvature = (after[3] - before[3]) / length
-    if way_m < before[0] or way_m > after[0]:
-        end = before if way_m < before[0] else after
+    if distance_m < before[0] or distance_m > after[0]:
+        end = before if distance_m < before[0] else after
         curvature = min(max(curvature, -most_curvature), most_curvature)
-        gone = way_m - end[0]
+        gone = distance_m - end[0]
         half = 0.5 * curvature * gone
         chord = gone * (math.sin(half) / half if abs(half) > 1e-6 else 1.0)
         yaw = end[3] + half
         return end[1] + chord * math.cos(yaw), end[2] + chord * math.sin(yaw), end[3] + 2.0 * half, curvature
     # the rear axle moves where the AV heads to, so that the headings are the tangents of a cubic between two knots
-    u = (way_m - before[0]) / length
+    u = (distance_m - before[0]) / length
     h_start, h_end = (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * u * (3.0 - 2.0 * u)
     t_start, t_end = u * (1.0 - u) ** 2 * length, u * u * (u - 1.0) * length
     x = h_start * before[1] + h_end * after[1] + t_start * math.cos(before[3]) + t_end * math.cos(after[3])
@@ -502,12 +502,12 @@ def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, 
     for i in range(len(path) - 1):
         step_s = times_s[i + 1] - times_s[i]
         yaw = 0.5 * (path[i, 2] + path[i + 1, 2])
-        way_m = (path[i + 1, 0] - path[i, 0]) * math.cos(yaw) + (path[i + 1, 1] - path[i, 1]) * math.sin(yaw)
+        distance_m = (path[i + 1, 0] - path[i, 0]) * math.cos(yaw) + (path[i + 1, 1] - path[i, 1]) * math.sin(yaw)
         turn = abs(path[i + 1, 2] - path[i, 2])
-        speed = way_m / step_s
+        speed = distance_m / step_s
         across = max(across, abs(speed) * turn / step_s)
-        if abs(way_m) > _LEAST_TURNING_M:
-            bend = max(bend, (turn - _YAW_NOISE_RAD) / abs(way_m))
+        if abs(distance_m) > _LEAST_TURNING_M:
+            bend = max(bend, (turn - _YAW_NOISE_RAD) / abs(distance_m))
         if i > 0:
             change = (speed - speed_before) / (0.5 * (step_s + step_before))
             along, braking = max(along, change), max(braking, -change)

@@ -308,10 +308,10 @@ def _follow(
     for frame in range(1, grid.shape[0]):
         goes_on = is_there[frame] & is_there[frame - 1]
         steps_mps = (spread_m[frame] - spread_m[frame - 1]) / FRAME_PERIOD_S
-        followed = velocities[frame - 1] + share * (steps_mps - velocities[frame - 1])
-        velocities[frame] = np.where(goes_on[:, None], followed, velocities[frame])
-    stands = (true_mps == 0).all(axis=(0, 2))
-    is_still = stands & ((label == _UNKNOWN) | ((label == _CAR) & (rng.random(len(label)) < STILL_SHARE)))
+        smoothed = velocities[frame - 1] + share * (steps_mps - velocities[frame - 1])
+        velocities[frame] = np.where(goes_on[:, None], smoothed, velocities[frame])
+    is_stationary = (true_mps == 0).all(axis=(0, 2))
+    is_still = is_stationary & ((label == _UNKNOWN) | ((label == _CAR) & (rng.random(len(label)) < STILL_SHARE)))
     velocities[:, is_still] = 0.0
     return grid.gather(velocities)
 

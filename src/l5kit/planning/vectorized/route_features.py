@@ -27,7 +27,7 @@ _SPEED_MPS, _BRAKING_MPS2, _HEADWAY_S = 10.0, 3.0, 2.0
 _MAX_FEATURE = 5.0
 """Limit of features of agents, which noise and great distances may drive far."""
 
-_STANDS_MPS = 0.1
+_STATIONARY_MPS = 0.1
 _NUM_LIGHTS = 5
 """States of a light in samples: unknown, green, yellow, red, none there."""
 
@@ -124,7 +124,7 @@ class RouteInputs:
             torch.stack(
                 (
                     speeds_mps / _SPEED_MPS,
-                    (speeds_mps < _STANDS_MPS).to(past_m.dtype),
+                    (speeds_mps < _STATIONARY_MPS).to(past_m.dtype),
                     past_known[:, 1:].any(dim=1).to(past_m.dtype),  # else its speed is not known
                     sizes_m[:, 0] / _LENGTH_M,
                     sizes_m[:, 1] / _WIDTH_M,
