@@ -125,7 +125,7 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, which ends in .onnx or .pt2.")],
     data: Annotated[
         str | None,
-        typer.Option(metavar="LOG", help="Log with the samples for the check; a small made city by default."),
+        typer.Option(metavar="LOG", help="Log with the samples for the check; a small synthetic city by default."),
     ] = None,
     licence: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Licence of the weights, where no card beside them tells it.")

@@ -48,7 +48,7 @@ def download(
 ) -> None:
     """Download a dataset from addresses that you have; without any, print where to get the data.
 
-    Archives are unpacked, files get the places that the published dataset has, and each zarr is checked as by
+    Archives are unpacked, files get the paths of the published dataset, and each zarr is checked as by
     `l5kit validate`. What was stopped, by Ctrl-C too, goes on with the next call.
     """
     if not addresses and listed is None:

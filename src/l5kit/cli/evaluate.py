@@ -126,7 +126,7 @@ def evaluate(
     A warning tells when the training took other agents than there are here. Needs no Lightning.
     """
     require_writable_folder(out)
-    # what is wrong with a call is told before torch is imported, for which one waits
+    # what is wrong with a call is reported before torch is imported, for which one waits
     weights = network_of(checkpoint)
     check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
     if workflow is not None:

@@ -75,7 +75,7 @@ def only_json() -> Iterator[None]:
     finally:
         sys.stdout = stream
         if kept is not None and number is not None:
-            with suppress(OSError):  # whoever reads it has gone, which is told where it is printed
+            with suppress(OSError):  # whoever reads it has gone, which is reported where it is printed
                 behind.flush()
             os.dup2(kept, number)
             with suppress(OSError):
@@ -165,7 +165,7 @@ def require_writable_folder(out: Path, *, option: str = "--out") -> None:
     """
     there = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
     if there != out and not there.is_dir():
-        raise NotADirectoryError(f"{option} {str(out)!r}: {str(there)!r} is a file; name a folder in another place")
+        raise NotADirectoryError(f"{option} {str(out)!r}: {str(there)!r} is a file; name another folder")
     if there.is_dir():
         _require_access(there, out, option=option)
 

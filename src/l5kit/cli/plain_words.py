@@ -1,7 +1,7 @@
 """Messages of the library in the words of the command: options for arguments, plain values for those of Python.
 
 The library names arguments as Python has them, so that one message serves scripts and the command. What a person at a
-terminal can type stands here, at one place, instead of twice in each message.
+terminal can type stands here once, instead of twice in each message.
 """
 
 import re

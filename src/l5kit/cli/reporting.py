@@ -1,7 +1,7 @@
 """How a command ends: errors and warnings in one line each on standard error, and the exit status.
 
 0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption from the keyboard, 143 one of a training by
-SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is told in one line as well.
+SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is reported in one line, too.
 """
 
 import errno

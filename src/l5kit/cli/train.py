@@ -142,7 +142,7 @@ def _print_trained(result: "TrainingResult", workflow: str, data: Path | None, l
 
 def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | None, out: Path, resume: bool) -> None:
     """Refuse what is wrong with a call before torch and Lightning are imported, for which one waits."""
-    if values:  # what is wrong with some of the values is told in their rows of the table
+    if values:  # what is wrong with some of the values is reported in their rows of the table
         check_known_keys(plan_sweep(cfg, values)[0].cfg)
     else:
         params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)

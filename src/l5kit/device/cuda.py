@@ -127,7 +127,7 @@ class CudaBackend(Backend):
             current = torch.cuda.current_stream(self._index)
             current.wait_event(is_made)
             for tensor in _tensors_in(made):
-                tensor.record_stream(current)  # its memory is not used again before the work that is asked for now
+                tensor.record_stream(current)  # its memory is not used again before the work that is requested now
             return made
 
         return hand_over
@@ -139,7 +139,7 @@ class CudaBackend(Backend):
         return free + kept
 
     def wait(self) -> None:
-        """Wait until everything that was asked for is done."""
+        """Wait until everything that was requested is done."""
         torch.cuda.synchronize(self._index)
 
 
@@ -171,7 +171,7 @@ def _new_stream(index: int) -> torch.cuda.Stream:
 
 
 def _pinned(arrays: Sequence[NumericArray | RecordArray], starts: Sequence[int], end: int) -> torch.Tensor:
-    """Return arrays in memory that CUDA copies from by itself, as bytes at some places."""
+    """Return arrays in memory that CUDA copies from by itself, as bytes at some offsets."""
     pinned = torch.empty(max(end, 1), dtype=torch.uint8, pin_memory=True)
     content = pinned.numpy()
     for start, array in zip(starts, arrays, strict=True):

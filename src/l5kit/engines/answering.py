@@ -1,4 +1,4 @@
-"""Whether a cluster answers at an address: asked before Ray or Dask, which wait for minutes, or forever."""
+"""Whether a cluster answers at an address: tried before Ray or Dask, which wait for minutes, or forever."""
 
 import socket
 import time

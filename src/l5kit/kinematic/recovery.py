@@ -97,7 +97,7 @@ class AvPaths:
     Attributes:
         poses: World x and y in metres and yaw in rad, float64 (B, H + F, 3).
         timestamps_ns: Times of the frames, int64 (B, H + F).
-        counts: History and future frames that each window has, int64 (2, B); the other places mean nothing.
+        counts: History and future frames that each window has, int64 (2, B); the other columns mean nothing.
         num_history: H, at least 1.
         size_m: Length and width of the AV.
 
@@ -181,11 +181,11 @@ class _Tally:
 class RecoveryPerturbation(Perturbation):
     """Puts the AV into a state beside the log that a car could have reached, and drives it back to the log.
 
-    Offset, heading, place along the path and speed are drawn. The past leads from the log to that state and the future
-    back, smoothly: along the path within 4 s, across it over max(6 m, 1.5 s of driving). Curvature and acceleration
-    are continuous at the current frame, paths never lead backwards, and the rear axle moves where the AV heads to. A
-    draw that exceeds the limits, or in which the AV overlaps an agent that it does not overlap in the log, is drawn
-    again; after ``num_draws`` the log is kept. So it is where the log drives backwards, is not finite, or its
+    Offset, heading, distance along the path and speed are drawn. The past leads from the log to that state and the
+    future back, smoothly: along the path within 4 s, across it over max(6 m, 1.5 s of driving). Curvature and
+    acceleration are continuous at the current frame, paths never lead backwards, and the rear axle moves where the AV
+    heads to. A draw that exceeds the limits, or in which the AV overlaps an agent that it does not overlap in the log,
+    is drawn again; after ``num_draws`` the log is kept. So it is where the log drives backwards, is not finite, or its
     timestamps do not ascend. Moved frames keep their z and lose roll and pitch.
 
     Windows of a dataset bring agents and size of the AV with them. Every window takes as many random numbers as any
@@ -294,7 +294,7 @@ class RecoveryPerturbation(Perturbation):
             size_m: Length and width of the AV.
             agents: Boxes of the other agents; together they are of all windows, or there are none.
         """
-        # what stands in places that a window has no frame for may be anything
+        # columns that a window has no frame for may hold anything
         columns = np.arange(frames.shape[1])
         in_future = columns >= num_history
         is_there = columns - num_history * in_future < counts[in_future.astype(np.int64)].T

@@ -318,7 +318,7 @@ def export_torchscript(path: str | os.PathLike[str], model: nn.Module) -> None:
         FileNotFoundError: The folder of ``path`` does not exist.
     """
     with replaced_when_complete(path, argument="path") as temporary, warnings.catch_warnings():
-        # Who asks for TorchScript by name need not be told to ask for something else.
+        # Who requests TorchScript by name needs no advice to request something else.
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated", category=DeprecationWarning)
         torch.jit.save(torch.jit.script(copy.deepcopy(_unwrapped(model)).cpu()), temporary)
 

@@ -23,7 +23,7 @@ class OwnNetwork(nn.Module):
     In train mode the model gets a whole batch. Without a loss it returns losses by name, scalars, of which ``loss`` is
     minimised; with one it returns predictions as in eval mode, and the loss, called with these and the batch, returns
     the losses, or ``loss`` alone. In eval mode the model gets the batch without the future, and returns predictions.
-    The first outputs of each mode are checked, and what the first call of each mode raises is told with its key.
+    The first outputs of each mode are checked, and what the first call of each mode raises is reported with its key.
 
     Args:
         model: The model.
@@ -75,7 +75,7 @@ class OwnNetwork(nn.Module):
         return given
 
     def _given_by(self, module: nn.Module, *inputs: object, is_first: bool) -> object:
-        """Return what a module of the user gives; what its first call raises is told with its key."""
+        """Return what a module of the user gives; what its first call raises is reported with its key."""
         if not is_first:
             return module(*inputs)
         try:

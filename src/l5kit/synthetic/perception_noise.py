@@ -1,8 +1,8 @@
 """Perception noise: what a tracker makes of the true boxes of a made scene, as it was measured in a recorded one.
 
-Errors of places, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
+Errors of positions, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
 are calm in most frames, and stirred in some, in which nearly all of the errors come. Velocities are what a tracker
-makes of the noisy places, what is hidden behind a car is not seen, tracks are lost and found again under another
+makes of the noisy positions, what is hidden behind a car is not seen, tracks are lost and found again under another
 number, and some are not told apart from clutter. docs/perception_noise.md says how the numbers were measured, and
 what is left out.
 """
@@ -44,7 +44,7 @@ CALM = 0.12
 """Fresh errors of calm frames as a share of what would be usual."""
 
 VELOCITY_TIME_S = 0.4
-"""Time with which velocities follow the places."""
+"""Time with which velocities follow the positions."""
 
 STILL_SHARE = 0.42
 """Share of parked cars whose velocity is exactly 0; clutter always has that."""
@@ -136,7 +136,7 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
 """Noise of each class: with it benchmarks/perception_noise.py finds in made scenes what it finds in a recorded one.
 
 It is the scene of the published dataset on which docs/perception_noise.md reports. Cyclists, of whom it has too few,
-have the places and sizes of pedestrians and the headings of cars.
+have the positions and sizes of pedestrians and the headings of cars.
 """
 
 

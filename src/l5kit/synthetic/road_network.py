@@ -84,7 +84,7 @@ the arm's through traffic or -1."""
 HEAD_DTYPE = np.dtype(
     [("timing_s", "f8", 4), ("position_m", "f8", 2), ("node", "i8"), ("arm", "i8"), ("is_left", "i8")], align=True
 )
-"""A signal head: cycle, start of green, end of green and offset; its place; its approach; 1 when for left turns."""
+"""A signal head: cycle, start of green, end of green and offset; its position; its approach; 1 when for left turns."""
 
 
 class RoadNetwork(NamedTuple):

@@ -101,7 +101,7 @@ def build_town(town_size_m: float, *, seed: int) -> Town:
 def simulate_scene(
     town: Town, *, num_frames: int, traffic_density: float = 1.0, rng: np.random.Generator
 ) -> Simulation:
-    """Let the AV drive through the town from a random place, in traffic, for a number of frames."""
+    """Let the AV drive through the town from a random position, in traffic, for a number of frames."""
     network = town.network
     demand = Demand(round(_NUM_CARS * traffic_density), round(_NUM_BIKES * traffic_density))
     vehicles = empty_vehicles(demand.num_cars + demand.num_bikes + _SPARE_SLOTS)
@@ -202,7 +202,7 @@ def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) 
 
 
 def _near_route(positions_m: Float64Array, route_m: Float64Array) -> Int64Array:
-    """Return which places come into range anywhere on a route."""
+    """Return which positions come into range anywhere on a route."""
     apart_m = np.hypot(*(positions_m[:, None] - route_m[None, ::10]).transpose(2, 0, 1))
     return np.nonzero(apart_m.min(axis=1, initial=np.inf) < _MAX_RANGE_M + 15.0)[0]
 

@@ -313,14 +313,14 @@ def _free_slot(veh: Records) -> int:
 
 @njit(nogil=True, cache=True)
 def _can_put(net: RoadNetwork, veh: Records, kind: int, lane: int, s_m: float) -> bool:
-    """Tell whether a lane is one for a kind of vehicle and has room for a new one at a place."""
+    """Tell whether a lane is one for a kind of vehicle and has room for a new one at a position."""
     right_kind = net.lanes.kind[lane] == (CAR_LANE if kind == CAR else BIKE_LANE)
     return bool(right_kind and _has_room(net, veh, lane, s_m, (14.0, 1.6)))
 
 
 @njit(nogil=True, cache=True)
 def _has_room(net: RoadNetwork, veh: Records, lane: int, s_m: float, room: tuple[float, float]) -> bool:
-    """Tell whether nobody is near a place in a lane, which also keeps clear of the lane's ends.
+    """Tell whether nobody is near a position in a lane, which also keeps clear of the lane's ends.
 
     ``room`` is a distance in metres and a time in seconds for which the others drive on.
     """

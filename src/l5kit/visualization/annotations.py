@@ -11,7 +11,7 @@ from l5kit.visualization.text import draw_text, text_size_px
 __all__ = ["draw_box_labels", "draw_box_outlines"]
 
 _SHIFT = 4
-"""Binary places of a pixel that OpenCV draws with."""
+"""Fractional bits of a pixel that OpenCV draws with."""
 _FAR_OUTSIDE_PX = 1e6
 _INK: tuple[int, int, int] = (255, 255, 255)
 _INK_OUTLINE: tuple[int, int, int] = (20, 20, 20)

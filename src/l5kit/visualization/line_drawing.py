@@ -185,7 +185,7 @@ class Drawing:
 
 
 def _fixed(value: float) -> int:
-    """Return a place as OpenCV takes it."""
+    """Return a coordinate as OpenCV takes it."""
     return round(_SCALE * value * 2**_SHIFT)
 
 

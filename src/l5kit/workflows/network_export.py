@@ -260,7 +260,7 @@ def _inputs_of(values: Mapping[str, torch.Tensor], *, has_free_agents: bool) -> 
 
 
 def _outputs_of(values: Mapping[str, torch.Tensor], program: torch.export.ExportedProgram) -> tuple[ExportedArray, ...]:
-    """Return what outputs are; sizes that follow from the number of agents are told as sums with it."""
+    """Return what outputs are; sizes that follow from the number of agents are given as sums with it."""
     (end,) = (node for node in program.graph.nodes if node.op == "output")
     described = []
     for (name, value), node in zip(values.items(), end.args[0], strict=True):

@@ -64,7 +64,7 @@ class VectorizedUnrollModel(VectorizedModel):
         disable_lane_boundaries: Leave the boundaries of lanes out.
         detach_unroll: Cut the gradient after each step.
         warmup_num_frames: First steps that are taken without gradient and do not count in the loss.
-        discount_factor: What the loss of a step after the warm-up is worth, relative to the step before.
+        discount_factor: Weight of the loss of a step after the warm-up, relative to the step before.
         limit_predicted_yaw: Turn at most 0.3 rad in a step.
         use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
         agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
@@ -87,7 +87,7 @@ class VectorizedUnrollModel(VectorizedModel):
             lacks are not seen. None takes as many as the batch has targets.
 
     Raises:
-        InvalidArgumentError: A count is negative, a residual has no past, both residuals are asked for, or
+        InvalidArgumentError: A count is negative, a residual has no past, both residuals are requested, or
             ``weights_scaling`` does not fit three values a step.
     """
 

@@ -1,4 +1,4 @@
-"""Features of the route planner: what it is told of the target, its route, other agents and lanes."""
+"""Features of the route planner: what it sees of the target, its route, other agents and lanes."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple

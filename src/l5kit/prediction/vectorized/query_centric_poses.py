@@ -105,7 +105,7 @@ class RelationEmbedding(nn.Module):
 
     Args:
         dim: Features of a pair.
-        num_waves: Waves that lengths are told by.
+        num_waves: Waves that lengths are encoded by.
     """
 
     def __init__(self, dim: int, num_waves: int = 6) -> None:

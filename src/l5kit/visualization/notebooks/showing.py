@@ -150,7 +150,7 @@ def _require_single(values: NumericArray, num_axes: int) -> None:
 
 
 class _BoxesOverMap:
-    """Colours of rasters that l5kit draws, told from their channels alone: boxes first, then three of the map."""
+    """Colours of rasters that l5kit draws, recognised by their channels alone: boxes first, then three of the map."""
 
     def to_rgb(self, in_im: NumericArray, **_: object) -> UInt8Array:
         """Return agents blue and the target green, fading into the past, over the map if there is one."""

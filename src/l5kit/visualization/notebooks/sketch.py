@@ -66,7 +66,7 @@ def sketch_scene(
     ego_pose: NumericArray,
     ego_size_m: NumericArray,
 ) -> UInt8Array:
-    """Return a frame as a picture: the map, agents in blue, the AV and its way in red.
+    """Return a frame as a picture: the map, agents in blue, the AV and its path in red.
 
     Args:
         view: What is seen.

@@ -68,7 +68,7 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
     """Write a scene as MCAP to a file, see :func:`l5kit.visualization.recording.mcap_file.write_mcap`.
 
     Args:
-        file: An open file that can be written to at any place.
+        file: An open file that can be written to at any offset.
         elements: What the recording shows.
         progress: Called with the number of frames done and of all.
 

@@ -105,7 +105,7 @@ def scene_in_world(origin_m: Float64Array, time_ns: int) -> FrameTransform:
 
 
 def ego_in_scene(ego: Boxes, frame_index: int, time_ns: int) -> FrameTransform:
-    """Return where the AV stands in the scene; its frame is on the ground below the centre."""
+    """Return where the AV is in the scene; its frame is on the ground below the centre."""
     quaternion = _as_quaternion(ego.quaternions[frame_index])
     return _transform(SCENE_FRAME, EGO_FRAME, time_ns, ego.centers_m[frame_index, :2], quaternion)
 

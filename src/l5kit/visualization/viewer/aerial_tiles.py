@@ -29,9 +29,9 @@ _LEAST_DETERMINANT: Final = 1e-9
 
 
 class AerialTiles:
-    """An aerial picture, read when it is asked for first. May be used from several threads.
+    """An aerial picture, read when it is first requested. May be used from several threads.
 
-    Level 0 is the picture; each further one has half the rows and columns. A place (column, row) of level k is that of
+    Level 0 is the picture; each further one has half the rows and columns. A pixel (column, row) of level k is that of
     level 0 divided by 2**k: the first pixel reaches from 0 to 1.
 
     Args:

@@ -69,7 +69,7 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
 
 
 def _aerial_around(log: ViewedLog, scene: SceneContent) -> JsonObject | None:
-    """Return the aerial picture around the way of the AV; None without one, or where it cannot be read."""
+    """Return the aerial picture around the path of the AV; None without one, or where it cannot be read."""
     if log.aerial is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Predictions of a scene as the page takes them: the way of each mode, from the origin of the scene."""
+"""Predictions of a scene as the page takes them: the path of each mode, from the origin of the scene."""
 
 import numpy as np
 

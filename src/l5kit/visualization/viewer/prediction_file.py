@@ -1,4 +1,4 @@
-"""Files of predictions that may be too large to be held: of each row it is kept where it stands."""
+"""Files of predictions that may be too large for memory: the offset of each row is kept."""
 
 import contextlib
 import csv
@@ -110,7 +110,7 @@ class PredictionFile:
             ) from error
 
     def _index(self, file: BinaryIO) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        """Return times, tracks, lines and places of all rows behind the header."""
+        """Return times, tracks, lines and offsets of all rows behind the header."""
         times, tracks, lines, offsets = (array("q") for _ in range(4))
         offset, last_comma = file.tell(), self._num_columns - 1
         num_split = max(self._keys) + 1

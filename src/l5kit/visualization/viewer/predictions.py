@@ -28,7 +28,7 @@ class PredictedRows(Protocol):
 
 @dataclass(frozen=True)
 class Predictions:
-    """The n predictions of a model: where an agent goes from one frame on, in M ways of T steps, one a frame.
+    """The n predictions of a model: where an agent goes from one frame on, in M paths of T steps, one a frame.
 
     Positions are metres from where the agent is in that frame (its centroid, or the position of the AV), along the axes
     of the world, as in the files of predictions.
@@ -37,7 +37,7 @@ class Predictions:
         name: What they are called.
         timestamps_ns: Times of the frames, ascending, int64 (n,).
         track_ids: The agents, :data:`EGO_TRACK_ID` for the AV, int64 (n,).
-        rows: Where each of them stands in ``source``, int64 (n,).
+        rows: Index of each of them in ``source``, int64 (n,).
         num_modes: Modes M.
         num_steps: Steps T; the first is the frame after that of the prediction.
         source: Where the numbers come from.

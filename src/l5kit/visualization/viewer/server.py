@@ -423,11 +423,11 @@ class _StatusHandler(_Handler):
 
 class _SampleHandler(_Handler):
     async def answer_sample(self, media_type: str, draw: Callable[[], bytes]) -> None:
-        """Send what ``draw`` returns, which is called when those asked for before have been drawn."""
+        """Send what ``draw`` returns, which is called when those requested before have been drawn."""
         await self.answer(media_type, draw, threads=self.service.sample_threads)
 
     def track_id(self) -> int | None:
-        """Return the agent that is asked for; None for the AV."""
+        """Return the agent that is requested; None for the AV."""
         text = self.get_query_argument("track", "")
         if not text:
             return None

@@ -42,7 +42,7 @@ Columns: TypeAlias = JsonObject
 
 
 class ViewedLog:
-    """A dataset with its map; everything is read when it is asked for. May be used from several threads.
+    """A dataset with its map; everything is read when it is requested. May be used from several threads.
 
     A map that cannot be read is left out, and a note says so.
 
@@ -142,7 +142,7 @@ class ViewedLog:
         return _as_columns(read_scene_table(self._dataset.get_scene_dataset(scene_index)))
 
     def close(self) -> None:
-        """Give up reading ahead, and what is being read for the table; nothing is to be asked for any more."""
+        """Give up reading ahead, and what is being read for the table; nothing may be requested any more."""
         self._is_closed.set()
 
     def require_scene(self, scene_index: int) -> None:
