@@ -99,7 +99,7 @@ class RasterizedMotionModel(nn.Module):
 
 
 def _negative_log_likelihood(errors: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """Return the mean of :func:`l5kit.evaluation.batched_metrics.neg_multi_log_likelihood`, from logits.
+    """Return the mean of :func:`l5kit.evaluation.metrics.neg_multi_log_likelihood`, from logits.
 
     Args:
         errors: Negative log-likelihoods of each value of a mode, 0 in unavailable steps, (B, M, T, 2); half of the
