@@ -133,7 +133,7 @@ def main() -> None:
             city = Path(scratch) / "city"
             make_city(city, num_scenes=3)
         walks = sample_walks(city) | {"closed-loop step": step_walk(city), "train": training_walk(city)}
-        # of a training, readers follow what trains: not the reading of configurations and logs, nor networks and batches
+        # of a training, readers follow what trains: not how configurations, logs and batches are read
         walks["train, of training and workflows"] = {
             file: names for file, names in walks["train"].items() if file.startswith(("training", "workflows"))
         }
