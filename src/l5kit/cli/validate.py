@@ -78,7 +78,7 @@ def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
 def _check_maps(files: DatasetFiles) -> list[Finding]:
     """Return what is wrong with the files that lie with the log; those that are not there are not missed."""
     from l5kit.evaluation.driving.map_checks import check_map
-    from l5kit.rasterization.aerial_image import read_aerial_pixels
+    from l5kit.rasterization.satellite_image import read_aerial_pixels
 
     world_to_ecef: Float64Array | None = None
     findings: list[Finding] = []

@@ -24,8 +24,7 @@ from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
-from l5kit.rasterization.rasterizer import Rasterizer
-from l5kit.rasterization.window_rasterizer import WindowRasterizer
+from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer
 from l5kit.workflows.own_parts import make_criterion
 
 __all__ = [

@@ -12,8 +12,7 @@ from l5kit.data.display import html_table
 from l5kit.data.map.api import MapAPI
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
-from l5kit.rasterization.pictures import one_picture
-from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.rasterization.rasterizer import Rasterizer, one_picture
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.sample_keys import KEYS_BY_DATASET, SampleKey
 from l5kit.visualization.map_shapes import read_map_shapes

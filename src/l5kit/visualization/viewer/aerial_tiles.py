@@ -12,7 +12,7 @@ from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.errors import ConfigError, IndexOutOfRangeError
-from l5kit.rasterization.aerial_image import read_aerial_pixels
+from l5kit.rasterization.satellite_image import read_aerial_pixels
 
 __all__ = ["CUT_RADIUS_M", "TILE_PX", "AerialTiles"]
 
