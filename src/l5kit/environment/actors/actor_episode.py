@@ -21,8 +21,8 @@ from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWo
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.geometry.angle import angular_distance
+from l5kit.lanes.path_places import follow_routes
 from l5kit.lanes.red_lights import LightRows
-from l5kit.lanes.route_places import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
