@@ -51,8 +51,8 @@ class CompactView:
 
     def look(self, slots: DeviceArray, avs: AvArrays) -> None:
         """Write what AVs of slots (B,), some of those of all slots, see."""
-        roads, traffic = self._roads, self._roads.traffic
-        now, bank = roads.now, traffic.arrays
+        roads = self._roads
+        now, bank = roads.now, roads.traffic.arrays
         roads.backend.run(
             write_state,
             len(slots),
@@ -63,7 +63,7 @@ class CompactView:
             (avs.boxes, avs.velocities_mps),
             bank.paths,
             (now.routes, now.places),
-            (now.frames, traffic.bank_rows, bank.lights),
+            (now.frames, roads.bank_rows, bank.lights),
             (sizes_of(self.layout), self._lane_points),
             self._room,
             self.memory,

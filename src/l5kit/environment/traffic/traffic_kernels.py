@@ -21,6 +21,9 @@ from l5kit.simulation.lanes.leaders import write_object
 LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
 """States of seats; the last one is for those of which it is not known yet whether they find room."""
 
+NOBODY, DRIVER, ACTOR = range(3)
+"""Who drives a seat once it is near: nobody, so that it stays where the log has it, a driver, or actions."""
+
 
 class LogRows(NamedTuple):
     """The agents of the log in F frames, N rows, those of a frame after those of the one before.
@@ -53,6 +56,7 @@ class Seats(NamedTuple):
 
     Attributes:
         states: int8, (N, T).
+        drivers: Who drives them, int8, (N, T).
         motions: What their driver remembers, (N, T, any).
         boxes: (N, T, 5).
         velocities_mps: (N, T, 2).
@@ -60,6 +64,7 @@ class Seats(NamedTuple):
     """
 
     states: NumericArray
+    drivers: NumericArray
     motions: Float64Array
     boxes: Float64Array
     velocities_mps: Float64Array
@@ -167,7 +172,7 @@ def begin_seats(
     ego_box: Float64Array,
     near_m: float,
 ) -> None:
-    """Let drivers take over seats of an environment that have come near enough.
+    """Let those who drive seats of an environment take over those that have come near enough.
 
     Args:
         slot: The environment.
@@ -179,10 +184,12 @@ def begin_seats(
         ego_box: The AV in this frame, (5,).
         near_m: How near is near enough.
     """
-    states, motions, boxes, velocities_mps, groups = seats
+    states, drivers, motions, boxes, velocities_mps, groups = seats
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
         seat = rows.seats[row]
-        if seat < 0 or states[slot, seat] != LOGGED or not _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m):
+        if seat < 0 or states[slot, seat] != LOGGED or drivers[slot, seat] == NOBODY:
+            continue
+        if not _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m):
             continue
         states[slot, seat], groups[slot, seat] = DRIVEN, rows.groups[row]
         for column in range(5):
@@ -274,7 +281,7 @@ def withhold_seats(
         room: Room for those of the frame.
     """
     states = seats.states[slot]
-    if not _let_in(frame, rows, states, ego_box, near_m):
+    if not _let_in(frame, rows, states, seats.drivers[slot], ego_box, near_m):
         return
     present, is_met, boxes, is_there, is_new, is_blocked = room
     count = list_present(frame, rows, states, num_own, present, is_met)
@@ -297,15 +304,20 @@ def withhold_seats(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
+def _let_in(
+    frame: int, rows: LogRows, states: NumericArray, drivers: NumericArray, ego_box: Float64Array, near_m: float
+) -> bool:
     """Mark the seats that would appear in a frame and be driven, let in all others, and return whether there are any.
 
-    Those that appear farther away are where the log has them, whoever stands there.
+    Those that appear farther away are where the log has them, whoever stands there. One that waits and that nobody
+    drives never comes.
     """
     is_any = False
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
         seat = rows.seats[row]
-        if seat < 0 or states[seat] == DRIVEN or not (rows.is_new[row] or states[seat] == WAITING):
+        if seat < 0 or states[seat] == DRIVEN or drivers[seat] == NOBODY:
+            continue
+        if not (rows.is_new[row] or states[seat] == WAITING):
             continue
         is_entering = _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m)
         states[seat] = _ENTERING if is_entering else LOGGED

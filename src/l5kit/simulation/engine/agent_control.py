@@ -39,6 +39,11 @@ class DrivenTracks:
     was_driven: BoolArray
     threshold: float
 
+    @classmethod
+    def of(cls, may_drive: BoolArray, threshold: float) -> "DrivenTracks":
+        """Return tracks (T,) none of which was driven yet."""
+        return cls(may_drive, np.zeros(len(may_drive), np.bool_), np.zeros(len(may_drive), np.bool_), threshold)
+
     def note(self, tracks: Int64Array) -> None:
         """Note those that are driven in this step, (K,)."""
         self.is_driven[:] = False
@@ -110,7 +115,7 @@ class AgentControl:
                     f"tracks must give one bool for each of the {len(tracks)} tracks, got shape {np.shape(chosen)}"
                 )
             may &= chosen
-        return DrivenTracks(may, np.zeros(len(tracks), np.bool_), np.zeros(len(tracks), np.bool_), batch.threshold)
+        return DrivenTracks.of(may, batch.threshold)
 
     def choose(
         self, agents: AgentsNow, ego_positions_m: Float64Array, *, records: RecordArray, tracks: DrivenTracks
