@@ -3,7 +3,7 @@
 Errors of places, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
 are calm in most frames, and stirred in some, in which nearly all of the errors come. Velocities are what a tracker
 makes of the noisy places, what is hidden behind a car is not seen, tracks are lost and found again under another
-number, and some are not told apart from clutter. docs/perception_noise.md says how the numbers were measured, and
+number, and some are not told apart from clutter. docs/results/perception_noise.md says how they were measured, and
 what is left out.
 """
 
@@ -135,7 +135,7 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
 )
 """Noise of each class: with it benchmarks/perception_noise.py finds in made scenes what it finds in a recorded one.
 
-It is the scene of the published dataset on which docs/perception_noise.md reports. Cyclists, of whom it has too few,
+It is the scene of the published dataset on which docs/results/perception_noise.md reports. Cyclists, of whom it has too few,
 have the places and sizes of pedestrians and the headings of cars.
 """
 
