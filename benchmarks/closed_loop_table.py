@@ -1,10 +1,10 @@
 """Drive every planner in closed loop over a made city that nothing was tuned on, and write the table of scores.
 
-Run ``python benchmarks/closed_loop_table.py`` for all of docs/results/closed_loop.md (some hours on two cores), or part of it:
-``--only idm --only vector_planner --agents replay``. Networks that the folder ``--planners`` does not hold are trained
-into it first: the small configuration of each workflow over several seeds, and the planners of rasters and vectors in
-other ways of training as well. With ``--trained`` only those that are there are driven. A run that was stopped
-goes on.
+Run ``python benchmarks/closed_loop_table.py`` for all of docs/results/closed_loop.md (some hours on two cores), or a
+part: ``--only idm --only vector_planner --agents replay``. Networks that the folder ``--planners`` does not hold are
+trained into it first: the small configuration of each workflow over several seeds, and the planners of rasters and
+vectors in other ways of training as well. With ``--trained`` only those that are there are driven. A run that was
+stopped goes on.
 """
 
 import argparse

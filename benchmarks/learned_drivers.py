@@ -6,10 +6,10 @@ table only. What one run has measured, a seed of a row, is a file in ``benchmark
 towns and weights, the configuration, the code, the minutes and the machine. So nothing is trained twice: the same
 command goes on with the runs that are missing, and with a training that was killed.
 
-Run ``python benchmarks/learned_drivers.py`` for all (days on two cores), ``--only route_planner --seeds 1`` for a part,
-``--only-table --write`` to put the table of what is there into docs/results/learned_drivers.md and benchmarks/RESULTS.md. A run
-whose facts are no longer those of today is shown as stale; ``--again`` measures it anew. ``l5kit reproduce ROW``
-measures a run anew beside the one that is there, and tells the difference.
+Run ``python benchmarks/learned_drivers.py`` for all (days on two cores), ``--only route_planner --seeds 1`` for a
+part, ``--only-table --write`` to put the table of what is there into docs/results/learned_drivers.md and
+benchmarks/RESULTS.md. A run whose facts are no longer those of today is shown as stale; ``--again`` measures it anew.
+``l5kit reproduce ROW`` measures a run anew beside the one that is there, and tells the difference.
 """
 
 import argparse

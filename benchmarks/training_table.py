@@ -5,9 +5,10 @@ Networks are trained in four made towns. In two others (selection) the learning 
 are those in four more (test), which nothing was chosen on. The digest of each town is pinned here: where a town comes
 out otherwise, the table is refused without ``--other-towns``.
 
-Run ``python benchmarks/training_table.py`` for all of docs/results/training.md, or a part: ``--workflow safepathnet --seeds 1
---steps-factor 0.05``. What a finished run has measured is kept in ``WORK/results``, and trainings go on where they were
-killed, so that the same command goes on with a table. Minutes of a training add up over its processes.
+Run ``python benchmarks/training_table.py`` for all of docs/results/training.md, or a part: ``--workflow safepathnet
+--seeds 1 --steps-factor 0.05``. What a finished run has measured is kept in ``WORK/results``, and trainings go on
+where they were killed, so that the same command goes on with a table. Minutes of a training add up over its
+processes.
 
 The runs behind the table of the docs are in ``benchmarks/training_results``: ``--results benchmarks/training_results``
 adds to them, and with ``--only-table`` the table is made of them anew, without training.

@@ -15,7 +15,7 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -112,12 +112,11 @@ def save(picture: bytes, name: str) -> None:
     print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
 
 
-def both_themes(studio: Studio, address: str, name: str, prepare: Callable[[Page], None], **size: int) -> None:
-    """Write what a page shows in the light and in the dark theme, once it is drawn and prepared."""
+def both_themes(studio: Studio, address: str, name: str) -> None:
+    """Write what a page shows in the light and in the dark theme, once it is drawn."""
     for theme, ending in THEMES.items():
-        with studio.page(address, theme=theme, **size) as page:
+        with studio.page(address, theme=theme) as page:
             page.wait_for_function(SHOWN)
-            prepare(page)
             page.wait_for_timeout(2500)  # samples, tags and curves come after the first picture
             save(page.screenshot(), f"{name}{ending}.png")
 
@@ -128,14 +127,14 @@ def draw_viewer(studio: Studio) -> None:
         with studio.page(f"{address}#scene=1") as page:  # tags and kernels of samples take a while, once
             page.wait_for_function(SHOWN)
             page.wait_for_timeout(60_000)
-        both_themes(studio, f"{address}#{AGENT}", "viewer", lambda page: None)
+        both_themes(studio, f"{address}#{AGENT}", "viewer")
 
 
 def draw_simulation(studio: Studio) -> None:
     """A drive half a second before its collision: plan, outlines of the log, failures and curves."""
     place = f"#scene={FAILURE['scene']}&frame={FAILURE['frame'] - 5}"
     with studio.server(studio.failing) as address:
-        both_themes(studio, address + place, "simulation", lambda page: None)
+        both_themes(studio, address + place, "simulation")
 
 
 def draw_failure(studio: Studio) -> None:
@@ -186,7 +185,7 @@ def draw_predictions(studio: Studio) -> None:
     if not path.exists():
         predict(studio.city, path, **VIEWED)
     with studio.server(studio.city, "--predictions", path) as address:
-        both_themes(studio, f"{address}#{AGENT}", "predictions", lambda page: None)
+        both_themes(studio, f"{address}#{AGENT}", "predictions")
 
 
 def predict(city: Path, path: Path, *, scene: int, frame: int) -> None:
