@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
@@ -33,6 +34,9 @@ FAILURE = {"scene": 5, "frame": 66}
 VIEWED = {"scene": 2, "frame": 90}
 AGENT = "scene=2&frame=90&track=1"
 """A junction with lights, and an agent that drives."""
+
+ROUTE_M = (np.array([-5.0, 220.0]), np.array([58.0, 71.0]))
+"""Start and goal of the route that is drawn, metres in the city."""
 
 SHOWN = "() => window.l5kitViewer?.birdseye.stats.drawn > 0 && window.l5kitViewer.state().scene !== null"
 
@@ -79,8 +83,8 @@ class Studio:
     def comparison(self) -> Path:
         """Four planners over the same scenes."""
         runs = [self.drives(name, name) for name in ("rules", "route_planner", "constant-velocity")]
-        runs.insert(2, self.drives("idm_replayed", "idm"))
-        return self.made("comparison", "compare", *runs, "--tags", "--out", "comparison")
+        idm = f"idm={self.drives('idm_replayed', 'idm')}"
+        return self.made("comparison", "compare", *runs, idm, "--tags", "--out", "comparison")
 
     @contextmanager
     def server(self, path: Path, *options: str | Path) -> Iterator[str]:
@@ -190,8 +194,6 @@ def draw_predictions(studio: Studio) -> None:
 
 def predict(city: Path, path: Path, *, scene: int, frame: int) -> None:
     """Write predictions for the agents of a frame, of 3 s and two modes each."""
-    import numpy as np
-
     from l5kit.data import ChunkedDataset
     from l5kit.evaluation import write_pred_csv
 
@@ -239,6 +241,58 @@ def draw_routes(studio: Studio) -> None:
 def draw_recovery(studio: Studio) -> None:
     """Perturbed states and the ways back."""
     runpy.run_path(str(FOLDER / "draw_recovery.py"))["main"](str(studio.city), 19, 60)
+
+
+def draw_route(studio: Studio) -> None:
+    """A route that the map finds between two positions, over the lanes around it."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Polygon
+
+    from l5kit.data import find_dataset_files, open_map
+
+    map_api = open_map(find_dataset_files(studio.city))
+    lanes = {lane: map_api.get_lane_coords(lane) for lane in map_api.bounds_info["lanes"]["ids"]}
+    route = map_api.find_route(*ROUTE_M)
+    low_m, high_m = route.line_m[:, :2].min(axis=0) - 40, route.line_m[:, :2].max(axis=0) + 40
+    figure, axes = plt.subplots(figsize=(6, 6 * (high_m - low_m)[1] / (high_m - low_m)[0]), layout="constrained")
+    for lane, sides in lanes.items():
+        is_of_route = lane in route.lane_ids
+        corners = np.concatenate([sides["xyz_left"], sides["xyz_right"][::-1]])[:, :2]
+        face = "#a3cdea" if is_of_route else "#dbdfe2"
+        axes.add_patch(
+            Polygon(corners, facecolor=face, edgecolor="#b0b4b8", linewidth=0.8, zorder=2 if is_of_route else 1)
+        )
+    axes.plot(route.line_m[:, 0], route.line_m[:, 1], color="#1259c3", linewidth=3, zorder=3)
+    for position_m, color in zip(ROUTE_M, ("tab:green", "tab:red"), strict=True):
+        axes.plot(*position_m, "o", color=color, markersize=10, zorder=4)
+    axes.set(xlim=(low_m[0], high_m[0]), ylim=(low_m[1], high_m[1]), aspect="equal")
+    axes.axis("off")
+    figure.savefig(IMAGES / "route.png", dpi=100)
+
+
+def draw_scene_page(studio: Studio) -> None:
+    """A page on Bokeh, as write_scene_page makes it."""
+    from l5kit.data import ChunkedDataset, find_dataset_files, open_map
+    from l5kit.visualization import write_scene_page, zarr_to_visualizer_scene
+
+    path = studio.work / "scene_page.html"
+    log = ChunkedDataset(studio.city / "scenes" / "sample.zarr").open()
+    frames = zarr_to_visualizer_scene(log.get_scene_dataset(VIEWED["scene"]), open_map(find_dataset_files(studio.city)))
+    write_scene_page(path, VIEWED["scene"], frames)
+    with studio.page(path.as_uri(), width=820, height=800) as page:
+        page.wait_for_function("() => globalThis.Bokeh?.documents[0]?._all_models?.size > 0")
+        page.evaluate(
+            """(frame) => {
+              const models = [...Bokeh.documents[0]._all_models.values()]
+              models.find(({ type }) => type === "Slider").value = frame
+            }""",
+            VIEWED["frame"],
+        )
+        page.wait_for_timeout(4000)
+        save(page.screenshot(), "scene-page.png")
 
 
 PICTURES = {name.removeprefix("draw_"): draw for name, draw in list(globals().items()) if name.startswith("draw_")}
