@@ -1,19 +1,45 @@
-"""Outlines of pickled checkpoints: names, shapes and types of their weights, read without running code in the file."""
+"""Files of torch: whether they are whole, and their weights without values, read without running code in them."""
 
 import functools
+import io
 import pickle
 import re
+import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import torch
 
-from l5kit.planning.checkpoint_files import NESTED_KEYS, CheckpointError, check_archive, is_archive, one_line
+from l5kit.data.unpack_limits import USUAL_LIMITS
+from l5kit.errors import L5KitError
 
-__all__ = ["CheckpointOutline", "outline_of"]
+__all__ = [
+    "ANOTHER_COPY",
+    "NESTED_KEYS",
+    "CheckpointError",
+    "CheckpointOutline",
+    "check_archive",
+    "is_archive",
+    "is_torchscript",
+    "one_line",
+    "outline_of",
+]
+
+_PICKLES = {"data.pkl": "data", "constants.pkl": "constants"}
+"""Pickles in an archive of torch, and the folders of their storages."""
+
+_MARK_OF_FOLDER = 0x10
+"""Of a part with this attribute, torch reads nothing, and leaves the tensor as memory happens to be."""
+
+NESTED_KEYS = ("state_dict", "model_state_dict", "model")
+"""Where training scripts keep the weights inside a larger dict."""
+
+ANOTHER_COPY = "take another copy of the file, or write it again"
 
 _MAGIC_NUMBER: Final = 0x1950A86A20F9469CFC6C
 """First pickle of a file of torch that is no archive."""
@@ -27,19 +53,9 @@ _MAX_OBJECTS = 200_000
 _MAX_DEPTH = 100
 _MANGLED = re.compile(r"___torch_mangle_\d+\.")
 
-_DTYPES: Final[Mapping[str, torch.dtype]] = {
-    "FloatStorage": torch.float32,
-    "DoubleStorage": torch.float64,
-    "HalfStorage": torch.float16,
-    "BFloat16Storage": torch.bfloat16,
-    "LongStorage": torch.int64,
-    "IntStorage": torch.int32,
-    "ShortStorage": torch.int16,
-    "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8,
-    "BoolStorage": torch.bool,
-    "UntypedStorage": torch.uint8,
-}
+
+class CheckpointError(L5KitError, ValueError):
+    """A file is no checkpoint, is broken, or cannot be read without a permission that the message names."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,69 @@ class CheckpointOutline:
     weights: Mapping[str, torch.Tensor]
     model_class: str | None
     keys: tuple[str, ...] = ()
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file is a zip archive, as torch writes them, or what is left of one."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(path)
+
+
+def is_torchscript(path: Path) -> bool:
+    """Return whether a zip archive is one of TorchScript; see :func:`check_archive` for what it may raise."""
+    return any(name.endswith("/constants.pkl") for name in check_archive(path))
+
+
+def check_archive(path: Path) -> list[str]:
+    """Return the names in a zip archive of torch, all of whose parts are whole and as long as its tensors need.
+
+    Raises:
+        CheckpointError: A part is broken or missing.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            USUAL_LIMITS.require_readable(archive)
+            broken = archive.testzip()
+            names = archive.namelist()
+            short = None if broken else _short_storage(archive)
+            unread = _marked_as_folder(archive)
+    # zipfile raises these where headers contradict each other
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError, OSError) as error:
+        if isinstance(error, PermissionError):
+            raise
+        raise CheckpointError(f"{path} is a broken archive: {one_line(error)}; {ANOTHER_COPY}") from error
+    if broken is not None:
+        raise CheckpointError(f"{path} is a broken archive: the checksum of {broken!r} is wrong; {ANOTHER_COPY}")
+    if unread is not None:
+        raise CheckpointError(f"{path} is a broken archive: {unread!r} is marked as a folder; {ANOTHER_COPY}")
+    if short is not None:
+        raise CheckpointError(f"{path} is a broken archive: {short!r} is shorter than its tensor; {ANOTHER_COPY}")
+    return names
+
+
+def _marked_as_folder(archive: zipfile.ZipFile) -> str | None:
+    """Return a file of an archive that is marked as a folder; folders themselves, which other tools write, may be."""
+    # ``ZipInfo.is_dir`` of Python 3.11 raises an IndexError for a damaged name without a letter
+    parts = (part for part in archive.infolist() if not part.filename.endswith("/"))
+    return next((part.filename for part in parts if part.external_attr & _MARK_OF_FOLDER), None)
+
+
+def _short_storage(archive: zipfile.ZipFile) -> str | None:
+    """Return a part of an archive that is shorter than its pickle says, which torch would read beyond its end."""
+    sizes = {part.filename: part.file_size for part in archive.infolist()}
+    for name in sizes:
+        folder, _, pickled = name.rpartition("/")
+        if pickled not in _PICKLES:
+            continue
+        reader = _OutlineReader(io.BytesIO(archive.read(name)))
+        # the reader stops at what it does not understand; torch says what is wrong with the pickle
+        with suppress(Exception):
+            reader.load()
+        for key, stored in reader.storages.items():
+            storage = f"{folder}/{_PICKLES[pickled]}/{key}"
+            if sizes.get(storage, stored.num_bytes) < stored.num_bytes:
+                return storage
+    return None
 
 
 def outline_of(path: Path) -> CheckpointOutline:
@@ -75,10 +154,7 @@ def outline_of(path: Path) -> CheckpointOutline:
     except CheckpointError:
         raise
     except Exception as error:  # pickles raise what their opcodes stumble over
-        raise CheckpointError(
-            f"{path} cannot be read as a checkpoint: {one_line(error) or type(error).__name__}; take another copy of "
-            "the file, or write it again"
-        ) from error
+        raise CheckpointError(f"{path} cannot be read as a checkpoint: {one_line(error)}; {ANOTHER_COPY}") from error
 
 
 class _Inert:
@@ -154,7 +230,10 @@ class _OutlineReader(pickle._Unpickler):
         kind, key, num_values = pid[1].name.rpartition(".")[2], str(pid[2]), pid[4]
         if not isinstance(num_values, int) or num_values < 0:
             raise ValueError(f"storage {key} has {num_values!r} values")
-        return self.storages.setdefault(key, _Storage(key, _DTYPES.get(kind, torch.uint8), num_values))
+        with warnings.catch_warnings():  # the classes in old files are deprecated
+            warnings.simplefilter("ignore", UserWarning)
+            dtype = getattr(getattr(torch, kind, None), "dtype", torch.uint8)
+        return self.storages.setdefault(key, _Storage(key, dtype, num_values))
 
 
 @functools.lru_cache(maxsize=256)
@@ -202,7 +281,7 @@ def _content_of_legacy_file(path: Path) -> object:
         keys = _OutlineReader(file).load()
         num_bytes = sum(_COUNT_BYTES + reader.storages[str(key)].num_bytes for key in keys)
         if path.stat().st_size - file.tell() < num_bytes:
-            raise CheckpointError(f"{path} is cut short; take another copy of the file, or write it again")
+            raise CheckpointError(f"{path} is cut short; {ANOTHER_COPY}")
     return content
 
 
@@ -254,3 +333,9 @@ def _parts_of(module: _Inert) -> tuple[dict[str, torch.Tensor], dict[str, _Inert
         inner = state["_modules"]
     tensors = {str(name): value for name, value in own.items() if isinstance(value, torch.Tensor)}
     return tensors, {str(name): value for name, value in inner.items() if isinstance(value, _Inert)}
+
+
+def one_line(error: object) -> str:
+    """Return the first line of a text, up to 200 characters; the name of the type if there is none."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:200]

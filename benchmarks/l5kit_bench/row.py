@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from l5kit.bench.score import Clock
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
+from l5kit_bench.score import Clock
 
 if TYPE_CHECKING:
-    from l5kit.bench.workplace import Workplace
+    from l5kit_bench.workplace import Workplace
 
 SCORE_OF_FLOORS = 1500
 """The score of the machine that rates are asked of; see :attr:`Row.rate_floor`."""
@@ -58,7 +58,7 @@ class Row:
         key: Its short name.
         title: What is done.
         unit: What is counted.
-        prepare: Makes it ready on a workplace (:class:`l5kit.bench.workplace.Workplace`).
+        prepare: Makes it ready on a workplace (:class:`l5kit_bench.workplace.Workplace`).
         floor: The least ratio that is asked for, to the reference or to ``base``.
         reference: Its name among the rates of the reference; None where it has none.
         base: Key of the row that it is compared with, in place of the reference.

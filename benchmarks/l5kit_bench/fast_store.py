@@ -14,20 +14,21 @@ from typing import Any, BinaryIO
 
 import cv2
 
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.machine import ProcessMemory, has_memory_figures, read_process_memory
-from l5kit.bench.row import Fact, PreparedRow, Row
-from l5kit.bench.sample_rows import SINGLE_SCENE_KEY, UNIT, draw_items
-from l5kit.bench.workloads import AGENT_SEMANTIC
-from l5kit.bench.workplace import Amounts, Workplace, config_with_files, drawn_indices, make_samples
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.data.zarr_utils import zarr_concat
 from l5kit.errors import L5KitError
+from l5kit.warmup.workload_runs import RowLeftOutError, config_with_files, make_samples
+from l5kit.warmup.workloads import AGENT_SEMANTIC
+from l5kit_bench.machine import ProcessMemory, has_memory_figures, read_process_memory
+from l5kit_bench.row import Fact, PreparedRow, Row
+from l5kit_bench.sample_rows import SINGLE_SCENE_KEY, UNIT, draw_items
+from l5kit_bench.workplace import Amounts, Workplace, drawn_indices
 
 _ANONYMOUS_LIMIT_MB = 300
 _CACHE_FOLDER = "cache"
 _PATIENCE_S = 10
+_FOLDER = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,10 @@ class StoreReader:
 
     def __init__(self, task: StoreTask) -> None:
         # no multiprocessing, whose processes import what the command of this one imported
-        command = [sys.executable, "-c", f"from {__name__} import serve_requests; serve_requests()"]
+        script = (
+            f"import sys; sys.path.insert(0, {str(_FOLDER)!r}); from {__name__} import serve_requests; serve_requests()"
+        )
+        command = [sys.executable, "-c", script]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._send(task)
 

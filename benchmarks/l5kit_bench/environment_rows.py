@@ -12,14 +12,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from l5kit._types import BoolArray, Float32Array, JsonObject
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.log_rows import CityMaker
-from l5kit.bench.row import Fact, PreparedRow, Row
-from l5kit.bench.workloads import EGO_GYM, URBAN_DRIVER, VectorWorkload, Workload
-from l5kit.bench.workplace import Workplace, config_with_files
 from l5kit.configs.overrides import load_driver_config
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.builder import MapBuilder
+from l5kit.warmup.workload_runs import RowLeftOutError, config_with_files
+from l5kit.warmup.workloads import EGO_GYM, URBAN_DRIVER, VectorWorkload, Workload
+from l5kit_bench.log_rows import CityMaker
+from l5kit_bench.row import Fact, PreparedRow, Row
+from l5kit_bench.workplace import Workplace
 
 if TYPE_CHECKING:
     from l5kit.environment.envs.l5_env import L5Env
@@ -302,7 +302,7 @@ def _write_empty_map(place: Workplace) -> str:
 
 def _on_one_thread(work: Callable[[], int]) -> PreparedRow:
     """Return a row whose work has torch on one thread, as the reference was recorded."""
-    from l5kit.bench.straight_models import on_one_thread
+    from l5kit_bench.straight_models import on_one_thread
 
     return PreparedRow(partial(on_one_thread, work))
 

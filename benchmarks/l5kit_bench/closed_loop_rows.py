@@ -4,26 +4,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.log_rows import CityMaker
-from l5kit.bench.row import PreparedRow, Row
-from l5kit.bench.workloads import EGO_SMALL, URBAN_DRIVER, VectorWorkload, Workload
-from l5kit.bench.workplace import Workplace, config_with_files, make_samples
-from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
-from l5kit.data.map.opened import open_map
+from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.scene_records import SceneRecords, join_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.evaluation.driving.collisions import find_collisions
-from l5kit.evaluation.driving.lane_places import find_lane_places
-from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.scene_score import score_scenes
-from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.engine.agent_control import AgentControl
-from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
-from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
+from l5kit.simulation.engine.scene_simulation import SceneSimulation
+from l5kit.warmup.workload_runs import (
+    RowLeftOutError,
+    check_drive,
+    config_with_files,
+    drive_by_idm,
+    make_samples,
+    read_road,
+)
+from l5kit.warmup.workloads import EGO_SMALL, URBAN_DRIVER, VectorWorkload, Workload
+from l5kit_bench.log_rows import CityMaker
+from l5kit_bench.row import PreparedRow, Row
+from l5kit_bench.workplace import Workplace
 
 if TYPE_CHECKING:
     from l5kit.simulation.unroll import ClosedLoopSimulator
@@ -65,36 +63,6 @@ def state_row(make_city: CityMaker) -> Row:
     )
 
 
-def drive_by_idm(batch: SceneBatch) -> DrivenScenes:
-    """Drive AVs, with tracker and bicycle, and all vehicles on lanes by IDM."""
-    driver = IntelligentDriver()
-    control = AgentControl.of_traffic(tracks=driver.tracks)
-    return SceneSimulation(batch, ego=EgoSeat(driver), agents=AgentSeat(driver, control=control)).run()
-
-
-def check_drive(driven: DrivenScenes) -> int:
-    """Look for collisions and ways off the road, and return the rows of agents and AVs of all frames."""
-    states, road_users, driving_map = driven.ego_states(), driven.road_users(), driven.batch.driving_map
-    find_collisions(states, road_users, find_lane_places(states, driving_map))
-    if driving_map is not None:
-        find_distances_off_road(states, driving_map)
-    return int(np.diff(driven.buffer.frames["agent_index_interval"], axis=1).sum() + states.is_there.sum())
-
-
-def read_road(files: DatasetFiles) -> RoadMap:
-    """Return the map beside a dataset, its lanes built.
-
-    Raises:
-        RowLeftOutError: There is none.
-    """
-    api = open_map(files)
-    if api is None:
-        raise RowLeftOutError(f"there is no semantic map and no meta.json near {files.dataset}")
-    road = RoadMap(api)
-    _ = road.driving  # built once, before any pass
-    return road
-
-
 def _unroll_row(
     key: str, workload: Workload | VectorWorkload, num_scenes: int, floor: float, *, with_agents: bool = False
 ) -> Row:
@@ -105,7 +73,7 @@ def _unroll_row(
     def prepare(place: Workplace) -> PreparedRow:
         start, num_steps = (140, 12) if with_agents else (40, 60 if num_scenes == 1 else 30)
         simulator, frames = _make_simulator(place, workload, num_scenes, (start, num_steps), with_agents)
-        from l5kit.bench.straight_models import on_one_thread
+        from l5kit_bench.straight_models import on_one_thread
 
         def work() -> int:
             return frames * len(simulator().unroll(list(range(num_scenes))))
@@ -124,9 +92,9 @@ def _make_simulator(
         import torch
     except ModuleNotFoundError as error:
         raise RowLeftOutError("torch is not installed") from error
-    from l5kit.bench.straight_models import StraightModel
     from l5kit.simulation.dataset import SimulationConfig
     from l5kit.simulation.unroll import ClosedLoopSimulator
+    from l5kit_bench.straight_models import StraightModel
 
     scene = SceneRecords.read(place.dataset, 0)
     log = join_scenes([scene] * num_scenes).as_dataset()
@@ -149,8 +117,8 @@ def _make_simulator(
 def _prepare_metrics(place: Workplace) -> PreparedRow:
     simulator, _ = _make_simulator(place, URBAN_DRIVER, 1, (0, len(place.dataset.frames)), with_agents=False)
     outputs = simulator().unroll([0])
-    from l5kit.bench.straight_models import on_one_thread
     from l5kit.environment.gym_metric_set import CLEMetricSet
+    from l5kit_bench.straight_models import on_one_thread
 
     def work() -> int:
         metrics = CLEMetricSet()

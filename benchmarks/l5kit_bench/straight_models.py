@@ -2,7 +2,7 @@
 
 import torch
 
-from l5kit.bench.row import Work
+from l5kit_bench.row import Work
 
 _NUM_STEPS = 12
 

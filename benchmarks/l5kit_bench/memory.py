@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit.bench.fast_store import StoreReader, StoreTask, make_copies
-from l5kit.bench.machine import ProcessMemory, one_opencv_thread, read_process_memory
-from l5kit.bench.sample_rows import draw_batches, in_batches
-from l5kit.bench.workloads import AGENT_SEMANTIC
-from l5kit.bench.workplace import Workplace
 from l5kit.data.progress import Progress
+from l5kit.warmup.workloads import AGENT_SEMANTIC
+from l5kit_bench.fast_store import StoreReader, StoreTask, make_copies
+from l5kit_bench.machine import ProcessMemory, one_opencv_thread, read_process_memory
+from l5kit_bench.sample_rows import draw_batches, in_batches
+from l5kit_bench.workplace import Workplace
 
 FLAT_MB = 20
 """How far readings of a process that does not grow may lie apart."""

@@ -12,19 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from l5kit._compiling import CompilationWatch
-from l5kit.bench.closed_loop_rows import check_drive, drive_by_idm, read_road
-from l5kit.bench.small_log import write_small_log
-from l5kit.bench.workloads import (
-    AGENT_BOX,
-    AGENT_SEMANTIC,
-    AGENT_STUB,
-    EGO_SEMANTIC,
-    SAFEPATHNET,
-    URBAN_DRIVER,
-    VectorWorkload,
-    Workload,
-)
-from l5kit.bench.workplace import config_with_files, make_samples
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.api import InterpolationMethod
 from l5kit.data.map.opened import open_map
@@ -70,6 +57,18 @@ from l5kit.simulation.lanes.lane_following import SceneRows
 from l5kit.simulation.lanes.route_tracking import track_routes
 from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.simulation.windows.scored_windows import score_windows_of
+from l5kit.warmup.small_log import write_small_log
+from l5kit.warmup.workload_runs import check_drive, config_with_files, drive_by_idm, make_samples, read_road
+from l5kit.warmup.workloads import (
+    AGENT_BOX,
+    AGENT_SEMANTIC,
+    AGENT_STUB,
+    EGO_SEMANTIC,
+    SAFEPATHNET,
+    URBAN_DRIVER,
+    VectorWorkload,
+    Workload,
+)
 
 _BATCH_SIZE = 4
 

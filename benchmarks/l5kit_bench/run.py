@@ -5,19 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from l5kit.bench.closed_loop_rows import closed_loop_rows, state_row
-from l5kit.bench.environment_rows import DriverTrainer, crowd_rows, driver_row, environment_rows
-from l5kit.bench.fast_store import copies_row
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.log_rows import CityMaker, city_row, log_rows
-from l5kit.bench.machine import describe_machine, one_opencv_thread
-from l5kit.bench.report import BenchReport
-from l5kit.bench.row import PreparedRow, Row, measure_rows
-from l5kit.bench.sample_rows import loader_rows, sample_rows
-from l5kit.bench.score import Clock, measure_score
-from l5kit.bench.workplace import Amounts, Workplace
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.errors import InvalidArgumentError
+from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit_bench.closed_loop_rows import closed_loop_rows, state_row
+from l5kit_bench.environment_rows import DriverTrainer, crowd_rows, driver_row, environment_rows
+from l5kit_bench.fast_store import copies_row
+from l5kit_bench.log_rows import CityMaker, city_row, log_rows
+from l5kit_bench.machine import describe_machine, one_opencv_thread
+from l5kit_bench.report import BenchReport
+from l5kit_bench.row import PreparedRow, Row, measure_rows
+from l5kit_bench.sample_rows import loader_rows, sample_rows
+from l5kit_bench.score import Clock, measure_score
+from l5kit_bench.workplace import Amounts, Workplace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit.bench.row import PreparedRow, Row
-from l5kit.bench.workloads import AGENT_SEMANTIC
-from l5kit.bench.workplace import Workplace, config_with_files
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
+from l5kit.warmup.workload_runs import config_with_files
+from l5kit.warmup.workloads import AGENT_SEMANTIC
+from l5kit_bench.row import PreparedRow, Row
+from l5kit_bench.workplace import Workplace
 
 CityMaker = Callable[[Path, int], object]
 """Makes a city in a folder, which may be there, with a number of scenes."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from l5kit.bench.machine import Machine
-from l5kit.bench.row import SCORE_OF_FLOORS, Fact, MeasuredRow, Row
+from l5kit_bench.machine import Machine
+from l5kit_bench.row import SCORE_OF_FLOORS, Fact, MeasuredRow, Row
 
 COLUMNS = ("Workload", "Rate", "Per 1,000", "Ratio", "Asked")
 """Titles of the columns of :meth:`BenchReport.lines`."""

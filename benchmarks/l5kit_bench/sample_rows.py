@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.row import PreparedRow, Row
-from l5kit.bench.workloads import (
+from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit.warmup.workloads import (
     AGENT_BOX,
     AGENT_SATELLITE,
     AGENT_SEMANTIC,
@@ -19,7 +18,8 @@ from l5kit.bench.workloads import (
     VectorWorkload,
     Workload,
 )
-from l5kit.bench.workplace import Workplace
+from l5kit_bench.row import PreparedRow, Row
+from l5kit_bench.workplace import Workplace
 
 if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset

@@ -1,11 +1,11 @@
 """The benchmark: rates of all that loads data, comparable between machines, commits and L5Kit 1.5."""
 
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.report import BenchReport
-from l5kit.bench.row import Fact, MeasuredRow, PreparedRow, Row, choose_rows
-from l5kit.bench.run import BenchPlan, all_rows, run_benchmark
-from l5kit.bench.score import measure_score
-from l5kit.bench.workplace import QUICK, Amounts, find_bench_files
+from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit_bench.report import BenchReport
+from l5kit_bench.row import Fact, MeasuredRow, PreparedRow, Row, choose_rows
+from l5kit_bench.run import BenchPlan, all_rows, run_benchmark
+from l5kit_bench.score import measure_score
+from l5kit_bench.workplace import QUICK, Amounts, find_bench_files
 
 __all__ = [
     "QUICK",

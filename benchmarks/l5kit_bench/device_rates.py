@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from l5kit._types import JsonObject
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.workloads import AGENT_SEMANTIC, URBAN_DRIVER, VectorWorkload, Workload
-from l5kit.bench.workplace import Workplace
 from l5kit.data.device_log import DEVICE_AGENT_DTYPE
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batch_loader import BatchPlan, BatchSource
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend
+from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit.warmup.workloads import AGENT_SEMANTIC, URBAN_DRIVER, VectorWorkload, Workload
+from l5kit_bench.workplace import Workplace
 
 if TYPE_CHECKING:
     import torch
@@ -238,7 +238,7 @@ def _measure_samples(
 
 def _measure_traffic(place: Workplace, backend: Backend, amounts: DeviceAmounts, make_city: TrafficMaker) -> DeviceRate:
     """Return agents that are driven a second, each of them by one frame."""
-    from l5kit.bench.device_traffic import TrafficBench
+    from l5kit_bench.device_traffic import TrafficBench
 
     bench = TrafficBench.of_city(place.scratch / "device-city", amounts.num_scenes, make_city)
     seconds, num_moved = bench.measure(backend, amounts.num_slots, amounts.num_steps, amounts.num_passes)
@@ -249,7 +249,7 @@ def _measure_training(
     place: Workplace, backend: Backend, amounts: DeviceAmounts, left_out: dict[str, str]
 ) -> tuple[float | None, float | None]:
     """Return in which shares of the time of a training the device worked, and made samples."""
-    from l5kit.bench.device_training import measure_busy
+    from l5kit_bench.device_training import measure_busy
 
     title = "training of agent_motion"
     if backend.device == "cpu":

@@ -3,27 +3,22 @@
 import json
 import shutil
 import tempfile
-import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
-from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import SampleError
-from l5kit.rasterization.rasterizer_builder import build_rasterizer
+from l5kit.warmup.workload_runs import RowLeftOutError, config_with_files, make_samples
+from l5kit.warmup.workloads import VectorWorkload, Workload
 
 if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset
-
-_NAMES = {"semantic_map": "semantic map", "aerial": "aerial picture", "meta": "meta.json"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,43 +156,6 @@ def find_bench_files(path: Path, **given: Path | None) -> DatasetFiles:
     return find_dataset_files(path, **given)
 
 
-def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) -> dict[str, Any]:
-    """Return the configuration of a workload with the whole paths of the maps, for ``LocalDataManager("")``.
-
-    Raises:
-        RowLeftOutError: A map that it needs is missing.
-    """
-    missing = [_NAMES[part] for part in workload.needed_files if getattr(files, part) is None]
-    if missing:
-        raise RowLeftOutError(f"there is no {' and no '.join(missing)} near {files.dataset}")
-    cfg = workload.config()
-    keys = {"semantic_map_key": files.semantic_map, "satellite_map_key": files.aerial, "dataset_meta_key": files.meta}
-    cfg["raster_params"].update({key: str(path) for key, path in keys.items() if path is not None})
-    return cfg
-
-
-def make_samples(workload: Workload | VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> "BaseEgoDataset":
-    """Return a dataset of the class of a workload."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
-        if isinstance(workload, VectorWorkload):
-            return _make_vector_samples(workload, cfg, dataset)
-        from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch
-        from l5kit.dataset.ego import EgoDataset
-
-        classes = {"AgentDataset": AgentDataset, "EgoDataset": EgoDataset}
-        return classes[workload.dataset](cfg, dataset, build_rasterizer(cfg, LocalDataManager("")))
-
-
-def _make_vector_samples(workload: VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> "BaseEgoDataset":
-    # here, so that commits without them can be compared in all other rows
-    from l5kit.dataset.ego import EgoAgentDatasetVectorized, EgoDatasetVectorized
-    from l5kit.vectorization.vectorizer_builder import build_vectorizer
-
-    classes = {"EgoDatasetVectorized": EgoDatasetVectorized, "EgoAgentDatasetVectorized": EgoAgentDatasetVectorized}
-    return classes[workload.dataset](cfg, dataset, build_vectorizer(cfg, LocalDataManager("")))
-
-
 def drawn_indices(samples: "BaseEgoDataset", count: int) -> list[int]:
     """Return the first indices of a shuffled order; those of samples that cannot be made are left out.
 
@@ -218,14 +176,3 @@ def _can_be_made(samples: "BaseEgoDataset", index: int) -> bool:
     except SampleError:
         return False
     return True
-
-
-__all__ = [
-    "QUICK",
-    "Amounts",
-    "Workplace",
-    "config_with_files",
-    "drawn_indices",
-    "find_bench_files",
-    "make_samples",
-]
