@@ -94,8 +94,8 @@ def bench(
         if device is not None:
             content = _show_device(files, device, title, quick)
         elif memory or startup:
-            with Workplace(files, plan.amounts) as place:
-                content = _show_memory(place, title, quick) if memory else _show_startup(place, title)
+            with Workplace(files, plan.amounts) as workplace:
+                content = _show_memory(workplace, title, quick) if memory else _show_startup(workplace, title)
         else:
             report = _show_rates(plan, files, title)
             content = report.as_json()
@@ -190,8 +190,8 @@ def _show_device(files: DatasetFiles, device: str, title: str, quick: bool) -> J
     if device == "cpu" and not quick:
         raise typer.BadParameter("--device cpu runs kernels of GPUs in a loop, which tells nothing: give --quick too")
     backend, amounts = open_backend(device), QUICK_ON_DEVICE if quick else DeviceAmounts()
-    with Workplace(files, _make_plan(None, None, None, 1, quick, None).amounts) as place:
-        report = measure_device(place, backend, amounts, make_city=_make_crowded_city)
+    with Workplace(files, _make_plan(None, None, None, 1, quick, None).amounts) as workplace:
+        report = measure_device(workplace, backend, amounts, make_city=_make_crowded_city)
     print_facts(f"Rates on {title}", report.facts())
     amount = "" if amounts.is_for_figures else ", of too little work to mean much"
     print_table(f"Made on {report.device}{amount}", DEVICE_COLUMNS, report.lines())
@@ -200,26 +200,26 @@ def _show_device(files: DatasetFiles, device: str, title: str, quick: bool) -> J
     return report.as_json()
 
 
-def _show_memory(place: "Workplace", title: str, quick: bool) -> JsonObject:
+def _show_memory(workplace: "Workplace", title: str, quick: bool) -> JsonObject:
     from l5kit.bench.memory import QUICK_MEMORY, SHARED_COLUMNS, MemoryAmounts, measure_course, measure_processes
 
     amounts = QUICK_MEMORY if quick else MemoryAmounts()
     with show_progress("Drawing samples", visible=True) as progress:
-        course = measure_course(place, amounts, progress=progress)
+        course = measure_course(workplace, amounts, progress=progress)
     readings = [(f"{count:,}", f"{memory_mb:,.1f} MB") for count, memory_mb in course.readings_mb.items()]
     print_table(f"Resident memory while samples of {title} are drawn", ("Samples", "Resident"), readings)
     print_line(f"{course.verdict()}\n")
     with show_progress("Starting processes", visible=True) as progress:
-        shared = measure_processes(place, amounts, progress=progress)
+        shared = measure_processes(workplace, amounts, progress=progress)
     heading = f"Processes that draw from the same {shared[0].dataset_mb:,.0f} MB of decoded files"
     print_table(heading, SHARED_COLUMNS, [memory.cells() for memory in shared])
     processes = [asdict(memory) for memory in shared]
     return {"resident_mb": course.readings_mb, "is_flat": course.is_flat, "processes": processes}
 
 
-def _show_startup(place: "Workplace", title: str) -> JsonObject:
+def _show_startup(workplace: "Workplace", title: str) -> JsonObject:
     from l5kit.bench.startup import STARTUP_COLUMNS, measure_startup
 
-    times = measure_startup(place)
+    times = measure_startup(workplace)
     print_table(f"Starting on {title}, with no compiled kernels on disk and with them", STARTUP_COLUMNS, times.lines())
     return asdict(times)

@@ -9,7 +9,7 @@ import typer
 
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset
 from l5kit.data.interop.columns import export_columns
@@ -70,7 +70,9 @@ def export(
     with show_progress("Digesting", visible=True, in_bytes=True) as progress:
         digest = DataRecord.of(dataset.path, num_scenes=len(dataset.scenes), progress=progress).digest
     with (
-        AskedWorkers(engine, address, workers, job).opened("export", [Path(dataset.path)], layout=layout) as carriers,
+        RequestedWorkers(engine, address, workers, job).opened(
+            "export", [Path(dataset.path)], layout=layout
+        ) as carriers,
         show_progress(f"Exporting {layout.value}", visible=True) as progress,
     ):
         if layout is Layout.COLUMNS:

@@ -12,9 +12,7 @@ from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.track_ids import NUM_TRACK_IDS
-from l5kit.data.window_cutting import WindowSteps
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import WindowArrays, Windows
+from l5kit.data.windows import WindowArrays, WindowRows, Windows, WindowSteps
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import yaw_of_x_axis
 

@@ -22,8 +22,7 @@ from l5kit.data.records import (
 )
 from l5kit.data.scene_records import LogRecords, SceneRecords, intervals_of_counts, join_scenes
 from l5kit.data.track_ids import as_record_track_ids
-from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
-from l5kit.data.windows import Windows
+from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import yaws_as_rotations33
 

@@ -24,7 +24,7 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import SampleBatch, collate, tensors_of
-from l5kit.dataset.sample_places import SamplePlaces
+from l5kit.dataset.sample_indices import SampleIndices
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.transform import yaw_as_rotation33
 from l5kit.lanes.routes import FollowedRoutes
@@ -432,7 +432,7 @@ class SimulationDataset:
     ) -> dict[str, Column]:
         """Return samples of a frame of scenes (B,), those of the AV or of rows of agents (B,)."""
         self._put_back()
-        samples = SamplePlaces(places, np.full(len(places), state_index), rows)
+        samples = SampleIndices(places, np.full(len(places), state_index), rows)
         names, routes = self._scene_ids, self._routes
         return dict(samples_of_buffer(maker, self._buffer, samples, scene_indices=names, routes=routes).arrays)
 

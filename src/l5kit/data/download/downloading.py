@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from l5kit._files import clear_leftovers, put_in_place, scratch_beside
+from l5kit._files import clear_leftovers, publish, scratch_beside
 from l5kit.data.download.addresses import Address, parse_address
 from l5kit.data.download.archives import UnpackLimits, archive_kind, unpack
 from l5kit.data.download.fetching import NoRoomError, Retries, fetch_file, has_digest, require_digest
@@ -269,7 +269,7 @@ class _Download:
             target.parent.mkdir(parents=True, exist_ok=True)
             with scratch_beside(target) as scratch:
                 source = _on_disk_of(scratch, part.source)
-                put_in_place(source, target, scratch=scratch, may_replace=self.overwrite)
+                publish(source, target, scratch=scratch, may_replace=self.overwrite)
         self.placed += [part.place for part in others]
         self.present += [part.place for part in same]
 

@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.map_arrays import MapArrays
-from l5kit.geometry.line import place_on_line, point_on_line, project_on_line
+from l5kit.geometry.polygon import place_on_line, point_on_line, project_on_line
 
 LARGEST_TURN_RAD = math.pi / 4
 """A vehicle that is turned by more than this against a lane is not on it."""

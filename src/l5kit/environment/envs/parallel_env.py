@@ -28,7 +28,7 @@ from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
-from l5kit.rasterization.pictures import one_picture
+from l5kit.rasterization.rasterizer import one_picture
 from l5kit.simulation.dataset import SimulationConfig
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 

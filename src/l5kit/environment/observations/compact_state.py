@@ -24,8 +24,7 @@ from l5kit.environment.observations.compact_layout import (
 )
 from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points, insert_nearest
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.highest_speeds import speed_in_bend
-from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at, speed_in_bend
 from l5kit.lanes.path_places import find_place, line_at
 from l5kit.lanes.red_lights import (
     LINE_SLACK_M,
@@ -130,7 +129,7 @@ class RouteRows(NamedTuple):
     Attributes:
         paths: All paths, whose lines have lights of their scenes.
         routes: The path of each, -1 for none, int64 (K,).
-        places: Where each is on it, as :func:`l5kit.lanes.route_places.follow_routes` writes it, float64 (K, 3).
+        places: Where each is on it, as :func:`l5kit.lanes.path_places.follow_routes` writes it, float64 (K, 3).
     """
 
     paths: PathArrays
