@@ -172,7 +172,7 @@ def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
     classify_rows(records.agents["label_probabilities"], records.agents["extent"])
     batch = SceneBatch.of_scenes([records], road=road)
     ego, agents = EgoSeat(ConstantVelocity()), AgentSeat(ConstantVelocity())
-    SceneSimulation(batch, ego=ego, agents=agents, hides_new_agents=True).run()
+    SceneSimulation(batch, ego=ego, agents=agents).run()
     SceneSimulation(batch, ego=EgoSeat(RulePlanner())).run()
     driven = drive_by_idm(batch)
     check_drive(driven)
@@ -221,8 +221,8 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     write_compact_states(
         layout,
         LanePoints.of_map(road.driving),
-        VehicleRows(avs.boxes, motions, one, one - 1),
-        seen=(roads.rows(one).scene_rows, (avs.boxes, avs.velocities_mps), roads.lights_before(one)),
+        VehicleRows(avs.boxes, motions, one),
+        seen=(roads.rows(one).scene_rows, roads.lights_before(one)),
         routes=RouteRows(bank.paths, one, roads.now.places),
         out=np.zeros((1, layout.size), np.float32),
     )
