@@ -13,12 +13,12 @@ from typing import cast
 
 import numpy as np
 
-from l5kit.bench.machine import read_process_memory
 from l5kit.data import ChunkedDataset, find_dataset_files, open_map
 from l5kit.environment import SceneBank, TrafficSlots
 from l5kit.simulation import IntelligentDriver, RoadMap
 from l5kit.simulation.utils import get_frames_subset
 from l5kit.synthetic import make_city
+from l5kit_bench.machine import read_process_memory
 
 
 def main() -> None:
