@@ -487,6 +487,12 @@ def test_wrong_arguments_are_refused(make, args, text):
         make(**args)
 
 
+@pytest.mark.parametrize("said", [{"use_agents_gt": False}, {"disable_new_agents": True}])
+def test_agents_that_networks_drive_are_refused(city, tmp_path, said):
+    with pytest.raises(UnsupportedValueError, match="sim_cfg wants agents that a network drives, or that are hidden"):
+        L5ParallelEnv(write_config(tmp_path), data_of(city), sim_cfg=SimulationConfigGym(**said))
+
+
 def test_what_is_for_the_av_alone_is_refused(city, tmp_path):
     config = write_config(tmp_path, frames_per_action=2)
     with pytest.raises(UnsupportedValueError, match="several actors act in each frame"):

@@ -67,6 +67,7 @@ __all__ = [
     "measure_scales",
     "named_actions",
     "require_driven_avs",
+    "require_logged_agents",
     "require_num_envs",
 ]
 
@@ -326,11 +327,8 @@ class EnvironmentParts:
             InvalidArgumentError: It is missing, or the AV is to be replayed.
             UnsupportedValueError: What is seen, or paid for, knows nothing of such agents.
         """
-        if self.bank is not None and (not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents):
-            raise UnsupportedValueError(
-                "sim_cfg wants agents that a network drives, or that are hidden, which only rasters and vectors with "
-                "the reward 'displacement' know of; take these, or others='idm'"
-            )
+        if self.bank is not None:
+            require_logged_agents(sim_cfg)
         device, model = torch.device("cpu"), None
         if not sim_cfg.use_agents_gt:
             if simnet_model_path is None:
@@ -479,6 +477,19 @@ def require_driven_avs(sim_cfg: object) -> None:
         raise InvalidArgumentError(f"sim_cfg is {sim_cfg!r}; pass a SimulationConfigGym")
     if sim_cfg.use_ego_gt:
         raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
+
+
+def require_logged_agents(sim_cfg: SimulationConfig) -> None:
+    """Refuse agents that a network drives, or that are hidden, where road users are those of a bank.
+
+    Raises:
+        UnsupportedValueError: There are to be such.
+    """
+    if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
+        raise UnsupportedValueError(
+            "sim_cfg wants agents that a network drives, or that are hidden, which only rasters and vectors with "
+            "the reward 'displacement' know of; take these, or others='idm'"
+        )
 
 
 def measure_scales(

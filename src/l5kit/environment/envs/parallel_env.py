@@ -24,7 +24,7 @@ from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
-from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_logged_agents
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
@@ -88,6 +88,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
     Raises:
         InvalidArgumentError: An argument is not possible, or does not fit the configuration.
+        UnsupportedValueError: ``sim_cfg`` wants agents that a network drives, or actions hold for several frames.
         ConfigError: A key is missing or wrong.
     """
 
@@ -135,6 +136,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         )
         self.metadata = {**self.metadata, "render_fps": max(round(1 / self._parts.step_time_s), 1)}
         self.sim_cfg = self._parts.simulation_config if sim_cfg is None else replace(sim_cfg)
+        require_driven_avs(self.sim_cfg)
+        require_logged_agents(self.sim_cfg)
         self._choice = self._parts.episode_choice(
             self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict
         )
