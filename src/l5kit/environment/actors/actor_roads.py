@@ -7,7 +7,7 @@ from l5kit.environment.actors.vehicle_choice import Actors
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePlaces
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_kernels import ACTOR, DRIVEN, DRIVER, NOBODY, WAITING, TrafficRows
+from l5kit.environment.traffic.traffic_kernels import ACTING, DRIVEN, FIXED, GONE, LOGGED, TrafficRows
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.path_places import follow_routes
@@ -65,9 +65,9 @@ class ActorRoads(EpisodeRoads):
     def start(self, slots: Int64Array, scenes: Int64Array, frames: Int64Array) -> Int64Array:
         """Put the AV at a frame of a scene; see :class:`EpisodeRoads`."""
         rows = super().start(slots, scenes, frames)
-        drivers = self.traffic.seats.drivers
-        drivers[:] = NOBODY if self.traffic.drives is None else DRIVER
-        drivers[0, self._now.seats] = ACTOR
+        states = self.traffic.seats.states[0]
+        states[:] = FIXED if self.traffic.drives is None else LOGGED
+        states[self._now.seats] = LOGGED
         self._has_come[:] = False
         return rows
 
@@ -92,6 +92,8 @@ class ActorRoads(EpisodeRoads):
         if is_av or not begins:
             self.traffic.let_in(_SCENE, avs.boxes[:1])
             self.traffic.take_over(_SCENE, avs.boxes[:1])
+            states, own = self.traffic.seats.states[0], self._now.seats
+            states[own[states[own] == DRIVEN]] = ACTING
         self._follow(slots, avs.boxes[slots], begins=begins)
 
     def arrive(self, avs: AvArrays) -> tuple[Int64Array, VehicleStates]:
@@ -100,7 +102,7 @@ class ActorRoads(EpisodeRoads):
         Their sizes are written to ``avs``. One that the log has for the last time never acts.
         """
         seats, actors = self.traffic.seats, self._now
-        is_near = seats.states[0, actors.seats] == DRIVEN
+        is_near = seats.states[0, actors.seats] == ACTING
         came = 1 + np.flatnonzero(is_near & ~self._has_come[1 : 1 + len(actors.seats)])
         self._has_come[came] = True
         came = came[actors.last_frames[came] > self.traffic.frames[0]]
@@ -110,8 +112,7 @@ class ActorRoads(EpisodeRoads):
 
     def take_out(self, actors: Int64Array) -> None:
         """Let vehicles (K,) leave the scene, so that nobody sees them any more; the AV stays."""
-        seats, own = self.traffic.seats, self._now.seats[actors[actors > 0] - 1]
-        seats.states[0, own], seats.drivers[0, own] = WAITING, NOBODY
+        self.traffic.seats.states[0, self._now.seats[actors[actors > 0] - 1]] = GONE
         self._last = None
 
     def rows(self, slots: Int64Array) -> TrafficRows:

@@ -19,11 +19,10 @@ from l5kit.simulation.engine.entering import mark_blocked_rows
 from l5kit.simulation.lanes.lane_following import Drive, SceneRows, drive_on, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
 
-LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
-"""States of seats; the last one is for those of which it is not known yet whether they find room."""
-
-NOBODY, DRIVER, ACTOR = range(3)
-"""Who drives a seat once it is near: nobody, so that it stays where the log has it, a driver, or actions."""
+GONE, WAITING, FIXED, LOGGED, _ENTERING, DRIVEN, ACTING = range(-3, 4)
+"""States of seats. Those up to ``WAITING`` are not there, for good or until there is room; those from ``DRIVEN`` on are
+where a driver or somebody's actions have brought them. The others are where the log has them, ``FIXED`` for good, while
+drivers take over what is ``LOGGED`` and near; of those that are entering it is not known yet whether they find room."""
 
 
 class LogRows(NamedTuple):
@@ -57,7 +56,6 @@ class Seats(NamedTuple):
 
     Attributes:
         states: int8, (N, T).
-        drivers: Who drives them, int8, (N, T).
         motions: What their driver remembers, (N, T, any).
         boxes: (N, T, 5).
         velocities_mps: (N, T, 2).
@@ -65,7 +63,6 @@ class Seats(NamedTuple):
     """
 
     states: NumericArray
-    drivers: NumericArray
     motions: Float64Array
     boxes: Float64Array
     velocities_mps: Float64Array
@@ -141,15 +138,15 @@ def list_present(
         seat = rows.seats[row]
         who = row
         if 0 <= seat < num_seats:
-            if states[seat] == WAITING:
+            if states[seat] <= WAITING:
                 continue
-            if states[seat] == DRIVEN:
+            if states[seat] >= DRIVEN:
                 who = -1 - seat
                 is_met[seat] = True
         present[count] = who
         count += 1
     for seat in range(num_seats):
-        if states[seat] == DRIVEN and not is_met[seat]:
+        if states[seat] >= DRIVEN and not is_met[seat]:
             present[count] = -1 - seat
             count += 1
     return count
@@ -166,7 +163,7 @@ def begin_seats(
     ego_box: Float64Array,
     near_m: float,
 ) -> None:
-    """Let those who drive seats of an environment take over those that have come near enough.
+    """Let drivers take over seats of an environment that have come near enough.
 
     Args:
         slot: The environment.
@@ -178,10 +175,10 @@ def begin_seats(
         ego_box: The AV in this frame, (5,).
         near_m: How near is near enough.
     """
-    states, drivers, motions, boxes, velocities_mps, groups = seats
+    states, motions, boxes, velocities_mps, groups = seats
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
         seat = rows.seats[row]
-        if seat < 0 or states[slot, seat] != LOGGED or drivers[slot, seat] == NOBODY:
+        if seat < 0 or states[slot, seat] != LOGGED:
             continue
         if rows.groups[row] < 0 or not is_near(rows.boxes[row], ego_box, near_m):
             continue
@@ -275,7 +272,7 @@ def withhold_seats(
         room: Room for those of the frame.
     """
     states = seats.states[slot]
-    if not _let_in(frame, rows, states, seats.drivers[slot], ego_box, near_m):
+    if not _let_in(frame, rows, states, ego_box, near_m):
         return
     present, is_met, boxes, is_there, is_new, is_blocked = room
     count = list_present(frame, rows, states, num_own, present, is_met)
@@ -298,20 +295,15 @@ def withhold_seats(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _let_in(
-    frame: int, rows: LogRows, states: NumericArray, drivers: NumericArray, ego_box: Float64Array, near_m: float
-) -> bool:
+def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
     """Mark the seats that would appear in a frame and be driven, let in all others, and return whether there are any.
 
-    Those that appear farther away are where the log has them, whoever stands there. One that waits and that nobody
-    drives never comes.
+    Those that appear farther away are where the log has them, whoever stands there.
     """
     is_any = False
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
         seat = rows.seats[row]
-        if seat < 0 or states[seat] == DRIVEN or drivers[seat] == NOBODY:
-            continue
-        if not (rows.is_new[row] or states[seat] == WAITING):
+        if seat < 0 or not (states[seat] == WAITING or (states[seat] == LOGGED and rows.is_new[row])):
             continue
         is_entering = rows.groups[row] >= 0 and is_near(rows.boxes[row], ego_box, near_m)
         states[seat] = _ENTERING if is_entering else LOGGED
@@ -348,7 +340,7 @@ def write_slot_rows(
     """
     is_as_logged = True
     for seat in range(num_own):
-        is_as_logged = is_as_logged and seats.states[slot, seat] == LOGGED
+        is_as_logged = is_as_logged and WAITING < seats.states[slot, seat] < DRIVEN
     if is_as_logged:
         return _copy_rows(rows, rows.starts[frame], rows.starts[frame + 1], found, begin)
     count = list_present(frame, rows, seats.states[slot], num_own, scratch[0], scratch[1])

@@ -10,7 +10,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
 from l5kit.environment.traffic.driver_numbers import DriverNumbers
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_kernels import DRIVER, LOGGED, NOBODY, WAITING, Seats, TrafficRows
+from l5kit.environment.traffic.traffic_kernels import DRIVEN, WAITING, Seats, TrafficRows
 from l5kit.environment.traffic.traffic_steps import (
     NUM_MARKS,
     NUM_STEP_COLUMNS,
@@ -234,7 +234,7 @@ class TrafficSlots:
         self.backend.run(enter_frame, len(slots), *arguments)
 
     def take_over(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
-        """Let those who drive vehicles take over those near the AVs (B, 5) now, as the next step would begin with."""
+        """Let drivers take over vehicles near the AVs (B, 5) now, as the next step would begin with."""
         bank = self.arrays
         of_bank = (bank.starts, bank.rows, bank.paths)
         self.backend.run(take_seats, len(slots), slots, ego_boxes, self.places, *of_bank, self.seats, self._near_m)
@@ -292,9 +292,9 @@ class TrafficSlots:
         slots = self._require_started(slots)
         seats = Seats(*map(self._on_host, self.seats))
         states = seats.states[slots]
-        of_slots, of_seats = np.nonzero(states != LOGGED)
+        of_slots, of_seats = np.nonzero((states <= WAITING) | (states >= DRIVEN))
         paths = self.bank.routes[self._on_host(self.bank_rows)[slots]][of_slots] + 1 + of_seats
-        is_hidden: BoolArray = states[of_slots, of_seats] == WAITING
+        is_hidden: BoolArray = states[of_slots, of_seats] <= WAITING
         return DrivenRows(
             starts=np.searchsorted(of_slots, np.arange(len(slots) + 1)).astype(np.int64),
             track_ids=self.bank.track_ids[self.bank.path_tracks[paths]],
@@ -376,7 +376,6 @@ class TrafficSlots:
         shape, backend = (len(self), self._most_seats), self.backend
         return Seats(
             states=backend.zeros(shape, np.int8),
-            drivers=backend.full(shape, NOBODY if self.drives is None else DRIVER, np.int8),
             motions=backend.zeros((*shape, NUM_COLUMNS), np.float64),
             boxes=backend.zeros((*shape, 5), np.float64),
             velocities_mps=backend.zeros((*shape, 2), np.float64),

@@ -13,7 +13,6 @@ from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
 from l5kit.device.uncounted import uncounted
 from l5kit.environment.traffic.traffic_kernels import (
     DRIVEN,
-    DRIVER,
     LOGGED,
     EnteringRoom,
     LogRows,
@@ -136,7 +135,7 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     if not 0 <= slot < len(places.frames):
         return
     own = slot % len(room.steps)
-    step, states, drivers = room.steps[own], seats.states[slot], seats.drivers[slot]
+    step, states = room.steps[own], seats.states[slot]
     step[_MOVED] = 0
     frame, scene = places.frames[slot], places.bank_rows[slot]
     row = scenes.frames[scene] + frame
@@ -150,7 +149,7 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     begin_seats(slot, row, first, rows, seats, paths, boxes[item], near_m)
     count = 0
     for seat in range(num_own):
-        if states[seat] == DRIVEN and drivers[seat] == DRIVER and last_frames[first + seat] > frame:
+        if states[seat] == DRIVEN and last_frames[first + seat] > frame:
             room.driven[own, count] = seat
             count += 1
     if count > 0:
@@ -160,7 +159,7 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
         write_object(objects, num_objects, boxes[item], velocities_mps[item])
         step[_OBJECTS], step[_FIRST], step[_FRAME] = num_objects + 1, first, row
     for seat in range(num_own):
-        if states[seat] == DRIVEN and last_frames[first + seat] <= frame:
+        if states[seat] >= DRIVEN and last_frames[first + seat] <= frame:
             states[seat] = LOGGED
     step[_MOVED] = places.num_driven[slot] = count
 
@@ -234,7 +233,7 @@ def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def take_seats(item: int, arguments: tuple[Any, ...]) -> None:
-    """Let those who drive seats of a slot take over those that are near in its current frame, before its next step.
+    """Let drivers take over seats of a slot that are near in its current frame, before its next step.
 
     Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; all paths;
     the seats, changed; how near of the AV seats are driven.
