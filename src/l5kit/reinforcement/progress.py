@@ -50,7 +50,7 @@ class DriverProgress:
 
     def __init__(self, *, tell: Callable[[str], None], visible: bool = True) -> None:
         self._tell, self._visible = tell, visible
-        self._told_s = time.perf_counter()
+        self._shown_s = time.perf_counter()
         self._bar: Progress | None = None
         self._notebook_bar: NotebookBar | None = None
 
@@ -72,9 +72,9 @@ class DriverProgress:
             self._bar.update(self._bar.task_ids[0], completed=pace.share_done, pace=str(pace))
         elif self._notebook_bar is not None:
             self._notebook_bar.show(pace.share_done, 1.0, str(pace))
-        elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._told_s >= _LINE_EVERY_S:
+        elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._shown_s >= _LINE_EVERY_S:
             self._tell(str(pace))
-            self._told_s = time.perf_counter()
+            self._shown_s = time.perf_counter()
 
     def tell(self, line: str) -> None:
         """Tell a line."""

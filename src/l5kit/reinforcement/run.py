@@ -123,9 +123,17 @@ def train_driver(
         try:
             options = PolicyOptions.of_cfg(cfg)
             facts = _facts_of(keys, towns, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
-            told = {**facts, "configuration": cfg}
+            recorded = {**facts, "configuration": cfg}
             course = _run(
-                params, target, env, evaluated, scenes, options=options, told=told, progress=progress, resume=resume
+                params,
+                target,
+                env,
+                evaluated,
+                scenes,
+                options=options,
+                recorded=recorded,
+                progress=progress,
+                resume=resume,
             )
         finally:
             progress.stop()
@@ -142,7 +150,7 @@ def _run(
     scenes: range,
     *,
     options: PolicyOptions,
-    told: JsonObject,
+    recorded: JsonObject,
     progress: DriverProgress,
     resume: bool,
 ) -> TrainingCourse:
@@ -150,7 +158,7 @@ def _run(
     rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
     model = _begun(params, folder, rewards or env, options=options, tell=progress.tell, resume=resume)
     options.keep_in(model)
-    setattr(model, _TRAINING, told)
+    setattr(model, _TRAINING, recorded)
     state = CourseState.of(model)
     state.restore(rewards)
     if _is_over(params, model.num_timesteps, state.trained_s):
@@ -224,15 +232,15 @@ def _facts_of(
     with show_progress("Reading", visible=show_bar) as progress:
         records = [DataRecord.of_log(town.require(keys.trained), key=keys.trained, progress=progress) for town in towns]
         other = records[0] if has_one_scene else DataRecord.of_log(evaluated, key=keys.evaluated, progress=progress)
-    told = [record.as_dict() for record in records]
+    recorded = [record.as_dict() for record in records]
     return {
         "l5kit": __version__,
-        "data": told[0] if keys.folders is None else told,
+        "data": recorded[0] if keys.folders is None else recorded,
         "eval_data": other.as_dict(),
     }
 
 
-def _result_of(course: TrainingCourse, told: JsonObject) -> DriverTraining:
+def _result_of(course: TrainingCourse, recorded: JsonObject) -> DriverTraining:
     """Return the outcome, and write it."""
     pace = course.pace()
     first, last = course.rows[0], course.rows[-1]
@@ -247,7 +255,7 @@ def _result_of(course: TrainingCourse, told: JsonObject) -> DriverTraining:
         after={name: value for name, value in last.items() if name not in ("step", "minutes")},
     )
     facts = {name: value for name, value in vars(result).items() if name not in ("folder", "driver")}
-    course.folder.write_result({**facts, **told})
+    course.folder.write_result({**facts, **recorded})
     return result
 
 

@@ -55,13 +55,13 @@ class TrainingProgress(pl.Callback):
         self._taken_s = 0.0
         self._mark_s = 0.0
         self._waited_s = 0.0
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._is_lost = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Start the clock and the bar."""
         self._restart_clock()
-        self._told_s = self._mark_s
+        self._reported_s = self._mark_s
         self._waited_s = self._batches.waited_s
         if self._visible and trainer.is_global_zero and in_notebook():
             self._notebook_bar = NotebookBar("Training")
@@ -136,10 +136,10 @@ class TrainingProgress(pl.Callback):
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], loss=loss, speed=speed)
             return
-        is_due = self._mark_s - self._told_s >= TELL_EVERY_S
+        is_due = self._mark_s - self._reported_s >= TELL_EVERY_S
         if is_due and self._visible and self._notebook_bar is None and trainer.is_global_zero:
             self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: loss {loss}, {speed}")
-            self._told_s = self._mark_s
+            self._reported_s = self._mark_s
 
     def _mean_loss(self) -> float:
         return float(torch.stack(self._losses).mean())
