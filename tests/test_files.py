@@ -189,7 +189,7 @@ write_png("target", np.zeros((4, 4, 3), np.uint8))
     "a test set": """
 import tempfile
 from pathlib import Path
-from l5kit.bench.small_log import write_small_log
+from l5kit.warmup.small_log import write_small_log
 from l5kit.evaluation.chop_dataset import chopping
 log = write_small_log(Path(tempfile.mkdtemp(dir="."))).dataset
 chopping.export_zarr_to_csv = lambda *_, **__: hang()

@@ -8,6 +8,7 @@ folders that keep the locks of each machine apart would one seem free that anoth
 has made is therefore left alone for a day.
 """
 
+import json
 import os
 import platform
 import re
@@ -33,6 +34,7 @@ __all__ = [
     "replaced_when_complete",
     "scratch_beside",
     "sync_folder",
+    "write_json",
 ]
 
 _SUFFIX = ".part"
@@ -70,6 +72,25 @@ def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "out
     clear_leftovers(target)
     with placed_when_complete(target) as temporary:
         yield temporary
+
+
+def write_json(
+    path: str | os.PathLike[str], content: object, *, argument: str = "folder", allow_nan: bool = True
+) -> None:
+    """Write what JSON holds, for people too, whole or not at all.
+
+    Args:
+        path: The file.
+        content: What it is to hold.
+        argument: What the caller's caller knows the path as, for the errors.
+        allow_nan: Write NaN and infinity, which JSON itself does not have.
+
+    Raises:
+        FileNotFoundError: The folder of ``path`` does not exist.
+        ValueError: There is a NaN or infinity, and ``allow_nan`` is False.
+    """
+    with replaced_when_complete(path, argument=argument) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=allow_nan) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -355,6 +355,8 @@ def make_app(only: str | None = None, *, is_named: bool = False) -> typer.Typer:
             help=_in_paragraphs(function),
             epilog=_examples(*command.examples),
             no_args_is_help=False,
+            # a command that is not here takes the options that it would have, and says where it is
+            context_settings={"ignore_unknown_options": function.__name__.startswith("refer_")},
             rich_help_panel=command.group,
         )(function)
     return app

@@ -57,8 +57,8 @@ def train_rl(
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="Policy that the training begins with: a .zip, a folder of l5kit train-rl, or route_policy, which "
-            "ships with l5kit; rl_params.init.",
+            help="Policy that the training begins with: a .zip, a folder of l5kit train-rl, route_policy, which ships "
+            "with l5kit, or rules, a planner that it imitates first; rl_params.init.",
         ),
     ] = None,
     resume: Annotated[

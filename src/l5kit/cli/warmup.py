@@ -11,7 +11,7 @@ def warmup(as_json: JsonOption = False) -> None:
     It is for images of containers and for CI. What is compiled is kept in the folder that NUMBA_CACHE_DIR names, else
     beside the package, for processors of this kind.
     """
-    from l5kit.bench.warmup import warm_up
+    from l5kit.warmup.warm_up import warm_up
 
     with show_progress("Compiling", visible=True) as progress:
         done = warm_up(progress=progress)

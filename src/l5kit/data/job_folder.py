@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 
 from l5kit import __version__
-from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole, replaced_when_complete
+from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole, write_json
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
 from l5kit.data.owned_outputs import OutputKind
@@ -86,7 +86,7 @@ class JobFolder:
         before = _read(file)
         self._facts = {**self._facts, f"{name}.json": now}
         if before is None:
-            _write(file, now)
+            write_json(file, now, argument="job")
         elif before != now:
             raise InvalidArgumentError(
                 f"job (--job) is {str(self._path)!r}, which was begun with another {name}: {before}, now {now}; name "
@@ -112,7 +112,7 @@ class JobFolder:
         before = _read(folder / _STAGE)
         if before is None:
             folder.mkdir(exist_ok=True)
-            _write(folder / _STAGE, facts | {"block_size": block_size})
+            write_json(folder / _STAGE, facts | {"block_size": block_size}, argument="job")
         elif {name: before.get(name) for name in facts} != facts:
             raise InvalidArgumentError(
                 f"job (--job) is {str(self._path)!r}, which holds parts of {before.get('scenes')} "
@@ -251,7 +251,7 @@ def open_job(path: str | os.PathLike[str], facts: Mapping[str, object]) -> Itera
                 raise InvalidArgumentError(
                     f"job (--job) is {str(folder)!r}, which holds {others[0]} and is no job folder; name another"
                 )
-            _write(folder / _JOB, now)
+            write_json(folder / _JOB, now, argument="job")
         elif before != now:
             names = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
             raise InvalidArgumentError(
@@ -268,11 +268,6 @@ def _read(path: Path) -> JsonObject | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _write(path: Path, content: JsonObject) -> None:
-    with replaced_when_complete(path, argument="job") as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
 
 def _link(source: Path, target: Path) -> None:

@@ -10,10 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
 
-__all__ = ["RECEIPT_FILE", "digest_of_json", "find_damage", "find_loss", "read_receipt", "write_receipt"]
+__all__ = [
+    "RECEIPT_FILE",
+    "digest_of_json",
+    "find_damage",
+    "find_loss",
+    "finish_output",
+    "read_receipt",
+    "write_receipt",
+]
 
 RECEIPT_FILE: Final = "receipt.json"
 """The receipt of a finished output: which command has written it, and of which files it is."""
@@ -39,6 +48,17 @@ def write_receipt(folder: Path, name: str, content: JsonObject, *, of: Iterable[
     whole[_SHA256] = digest_of_json(whole)
     with replaced_when_complete(folder / name, argument="folder") as temporary:
         temporary.write_text(json.dumps(whole, allow_nan=False), "utf-8")
+
+
+def finish_output(folder: Path, command: str, of: Iterable[str] | None = None) -> None:
+    """Write the receipt of an output of a command: where that is, the output is finished.
+
+    Args:
+        folder: The folder, which has all its files.
+        command: What has written them.
+        of: As for :func:`write_receipt`.
+    """
+    write_receipt(folder, RECEIPT_FILE, {"command": command, "l5kit": __version__}, of=of)
 
 
 def read_receipt(folder: Path, name: str) -> JsonObject:

@@ -23,19 +23,17 @@ from l5kit.planning.checkpoint_files import (
     CONFIG_KEY,
     FACTS_KEY,
     MODEL_KEY,
-    CheckpointError,
     checksum_of,
     config_of,
     facts_of,
-    is_archive,
     is_safetensors,
-    is_torchscript,
     read_pickle,
     read_safetensors,
     read_torchscript,
     sort_header,
 )
 from l5kit.planning.own_network import own_network_in
+from l5kit.planning.torch_files import CheckpointError, is_archive, is_torchscript
 from l5kit.planning.weights_file import is_onnx
 
 __all__ = [

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from l5kit import __version__
 from l5kit._files import clear_leftovers, clear_leftovers_in, placed_when_complete, remove_whole
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
@@ -16,7 +15,7 @@ from l5kit.data.job_folder import require_shared
 from l5kit.data.map.builder import MOST_MAP_BYTES
 from l5kit.data.owned_outputs import OutputKind, require_own_folder
 from l5kit.data.progress import Progress
-from l5kit.data.receipts import RECEIPT_FILE, find_loss, write_receipt
+from l5kit.data.receipts import RECEIPT_FILE, find_loss, finish_output
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError, is_termination
@@ -143,7 +142,7 @@ def import_dataset(
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
             num_remarks = files.write(complete)
-            write_receipt(complete, RECEIPT_FILE, {"command": "import", "l5kit": __version__})
+            finish_output(complete, "import")
         _clear(parts)  # while it is held, as another import may begin at once
     scenes = {split: target / "scenes" / f"{split}.zarr" for split in files.splits}
     return ImportResult(target, scenes, len(done), reader.info, tuple(failed), num_remarks)

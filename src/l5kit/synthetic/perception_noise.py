@@ -2,9 +2,9 @@
 
 Errors of positions, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
 are calm in most frames, and stirred in some, in which nearly all of the errors come. Velocities are what a tracker
-makes of the noisy positions, what is hidden behind a car is not seen, tracks are lost and found again under another
-number, and some are not told apart from clutter. docs/perception_noise.md says how the numbers were measured, and
-what is left out.
+makes of the noisy positions, what is hidden behind a car is not seen, tracks are lost and picked up again under another
+id, and some cannot be told from clutter. docs/results/perception_noise.md says how all of it was measured, and what is
+left out.
 """
 
 from collections.abc import Mapping
@@ -135,8 +135,8 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
 )
 """Noise of each class: with it benchmarks/perception_noise.py finds in made scenes what it finds in a recorded one.
 
-It is the scene of the published dataset on which docs/perception_noise.md reports. Cyclists, of whom it has too few,
-have the positions and sizes of pedestrians and the headings of cars.
+It is the scene of the published dataset on which docs/results/perception_noise.md reports. Cyclists, of whom it has too
+few, have the positions and sizes of pedestrians and the headings of cars.
 """
 
 

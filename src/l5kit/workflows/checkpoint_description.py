@@ -16,16 +16,8 @@ from l5kit.configs.overrides import load_training_config, shipped_config_names
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import Checkpoint, CheckpointError, WeightMismatch, read_checkpoint
-from l5kit.planning.checkpoint_files import (
-    NESTED_KEYS,
-    PickleRefusedError,
-    check_archive,
-    is_archive,
-    is_safetensors,
-    is_torchscript,
-    one_line,
-)
-from l5kit.planning.checkpoint_outline import outline_of
+from l5kit.planning.checkpoint_files import PickleRefusedError, is_safetensors
+from l5kit.planning.torch_files import NESTED_KEYS, check_archive, is_archive, is_torchscript, one_line, outline_of
 from l5kit.planning.weights_file import POLICY_PARTS, weights_of
 from l5kit.workflows.architectures import Architecture, architecture_of, is_buffer
 from l5kit.workflows.trained_network import WITHOUT_TRAINING

@@ -14,7 +14,7 @@ from torch import nn
 
 from l5kit._types import JsonObject, NumericArray
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
-from l5kit.planning.checkpoint_files import CheckpointError
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.planning.weights_file import EXPORT_FORMAT
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, draw_uniforms
 

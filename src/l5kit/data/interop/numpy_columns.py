@@ -1,4 +1,7 @@
-"""Columns of a table as NumPy arrays, of which pandas and polars make theirs."""
+"""Columns of a table as NumPy arrays, of which pandas and polars make theirs.
+
+They are not made of Arrow tables: those need pyarrow, and frames that may be written to would copy each column twice.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

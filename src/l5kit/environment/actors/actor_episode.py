@@ -10,6 +10,7 @@ from l5kit.environment.actors.vehicle_choice import Actors
 from l5kit.environment.episode_choice import EpisodeStart
 from l5kit.environment.episodes import EpisodeParts, Episodes
 from l5kit.environment.rewards.step_reward import StepWorth
+from l5kit.environment.slots.av_slots import as_columns
 
 __all__ = ["ActorEpisode", "ActorSteps"]
 
@@ -85,11 +86,11 @@ class ActorEpisode(Episodes):
 
     def _admit(self) -> Int64Array:
         """Begin with the vehicles that have come near, and return which they are."""
-        arrived, motions = self.roads.arrive(self.avs.arrays)
+        arrived, states = self.roads.arrive(self.avs.arrays)
         if len(arrived):
             self.frame_indices[arrived] = self.roads.episode_frame
             self.lengths[arrived] = self.roads.num_frames_of(arrived)
-            self.avs.put(arrived, motions)
+            self.avs.put(arrived, as_columns(states, np.zeros(len(arrived))))
             self.open(arrived)
             self.is_acting[arrived] = True
         return arrived

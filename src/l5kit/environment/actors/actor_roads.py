@@ -12,6 +12,7 @@ from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.path_places import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.vehicle_models import VehicleStates
 
 __all__ = ["ActorRoads"]
 
@@ -93,8 +94,8 @@ class ActorRoads(EpisodeRoads):
             self.traffic.take_over(_SCENE, avs.boxes[:1])
         self._follow(slots, avs.boxes[slots], begins=begins)
 
-    def arrive(self, avs: AvArrays) -> tuple[Int64Array, Float64Array]:
-        """Return vehicles (K,) that act from the current frame on, with their motions there, (K, 7).
+    def arrive(self, avs: AvArrays) -> tuple[Int64Array, VehicleStates]:
+        """Return vehicles (K,) that act from the current frame on, and their states.
 
         Their sizes are written to ``avs``. One that the log has for the last time never acts.
         """
@@ -104,11 +105,8 @@ class ActorRoads(EpisodeRoads):
         self._has_come[came] = True
         came = came[actors.last_frames[came] > self.traffic.frames[0]]
         own = actors.seats[came - 1]
-        boxes, velocities_mps = seats.boxes[0, own], seats.velocities_mps[0, own]
-        avs.boxes[came, 3:] = boxes[:, 3:]
-        ahead_mps = velocities_mps[:, 0] * np.cos(boxes[:, 2]) + velocities_mps[:, 1] * np.sin(boxes[:, 2])
-        speeds_mps = np.copysign(np.sqrt((velocities_mps**2).sum(axis=1)), ahead_mps)
-        return came, np.column_stack([boxes[:, :3], speeds_mps, np.zeros((len(came), 3))])
+        avs.boxes[came, 3:] = seats.boxes[0, own, 3:]
+        return came, VehicleStates.of_boxes(seats.boxes[0, own], seats.velocities_mps[0, own])
 
     def take_out(self, actors: Int64Array) -> None:
         """Let vehicles (K,) leave the scene, so that nobody sees them any more; the AV stays."""

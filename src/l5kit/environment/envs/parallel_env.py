@@ -56,8 +56,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
     An observation is a compact state, float32 (D,), as
     :class:`~l5kit.environment.observations.compact_layout.CompactLayout` says, with the lanes of the vehicle in the log
-    as its route. With only the AV acting, and others replayed, episodes are those of
-    ``L5Env(observation="compact")`` with the same actions, reward and seed.
+    as its route. With only the AV acting, episodes are those of ``L5Env(observation="compact")`` with the same actions,
+    reward and seed.
 
     Args:
         env_config_path: YAML file, as for ``L5Env``, like the next ones.

@@ -41,7 +41,6 @@ class CompactView:
         self.memory: DeviceArray = backend.zeros((len(roads), self.layout.size), np.float32)
         self._lane_points = backend.shared(LanePoints.of_map(roads.driving_map))
         self._room = LookRoom.make(backend, len(roads), self.layout)
-        self._no_rows: DeviceArray = backend.full(len(roads), -1, np.int64)
         backend.wait()  # for what other streams may read
 
     @property
@@ -58,9 +57,8 @@ class CompactView:
             len(slots),
             slots,
             roads.items(len(slots)),
-            (avs.boxes, avs.motions, self._no_rows),
+            (avs.boxes, avs.motions),
             roads.rows(slots).scene_rows,
-            (avs.boxes, avs.velocities_mps),
             bank.paths,
             (now.routes, now.places),
             (now.frames, roads.bank_rows, bank.lights),

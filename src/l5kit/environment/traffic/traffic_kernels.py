@@ -14,6 +14,7 @@ from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, Numeri
 from l5kit.device.backend import DeviceArray
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_places import points_around
+from l5kit.simulation.engine.agent_control import is_near
 from l5kit.simulation.engine.entering import mark_blocked_rows
 from l5kit.simulation.lanes.lane_following import Drive, SceneRows, drive_on, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
@@ -155,13 +156,6 @@ def list_present(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _is_near(box: Float64Array, group: int, ego_box: Float64Array, near_m: float) -> bool:
-    """Return whether a seat that is where the log has it is to be driven."""
-    x_m, y_m = box[0] - ego_box[0], box[1] - ego_box[1]
-    return bool(group >= 0 and box[3] > 0 and math.sqrt(x_m * x_m + y_m * y_m) < near_m)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def begin_seats(
     slot: int,
     frame: int,
@@ -189,7 +183,7 @@ def begin_seats(
         seat = rows.seats[row]
         if seat < 0 or states[slot, seat] != LOGGED or drivers[slot, seat] == NOBODY:
             continue
-        if not _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m):
+        if rows.groups[row] < 0 or not is_near(rows.boxes[row], ego_box, near_m):
             continue
         states[slot, seat], groups[slot, seat] = DRIVEN, rows.groups[row]
         for column in range(5):
@@ -319,7 +313,7 @@ def _let_in(
             continue
         if not (rows.is_new[row] or states[seat] == WAITING):
             continue
-        is_entering = _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m)
+        is_entering = rows.groups[row] >= 0 and is_near(rows.boxes[row], ego_box, near_m)
         states[seat] = _ENTERING if is_entering else LOGGED
         is_any |= is_entering
     return is_any
