@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from l5kit.dataset.backend_loading import BackendLoader
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batch_loader import BatchPlan, BatchSource
-from l5kit.dataset.device_samples import DeviceSamples
+from l5kit.dataset.device_samples import BackendLoader, DeviceSamples
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend
 from l5kit.device.opening import open_backend

@@ -203,7 +203,7 @@ def _loader_of(
     samples: BaseEgoDataset, backend: Backend, amounts: DeviceAmounts, batch_size: int, num_batches: int
 ) -> Iterable[dict[str, "torch.Tensor"]]:
     """Return batches of samples at random."""
-    from l5kit.dataset.backend_loading import BackendLoader
+    from l5kit.dataset.device_samples import BackendLoader
 
     generator = np.random.default_rng(0)
     indices = generator.integers(0, len(samples), batch_size * num_batches).tolist()

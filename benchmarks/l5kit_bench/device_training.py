@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 from l5kit.rasterization.rasterizer import Rasterizer
-from l5kit.sampling.agent_sampler import AgentSampler
+from l5kit.sampling.samplers import AgentSampler
 
 __all__ = ["measure_busy", "share_of"]
 

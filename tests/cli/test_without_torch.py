@@ -126,7 +126,7 @@ TENSORS = """
 import json, sys
 sys.modules["torch"] = None
 from l5kit.dataset import RankSampler, collate, loader, rank_generator
-from l5kit.dataset.allocators import allocate_pinned
+from l5kit.dataset.sample_batch import allocate_pinned
 from l5kit.dataset.utils import convert_str_to_fixed_length_tensor
 from l5kit.errors import MissingDependencyError
 

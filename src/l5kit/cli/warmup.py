@@ -18,5 +18,5 @@ def warmup(as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"seconds": round(done.seconds, 1), "was_cold": done.was_cold, "cache_folder": done.cache_folder})
         return
-    found = "compiled what was missing" if done.was_cold else "nothing was left to compile"
-    print_facts("Kernels", {"Result": f"{found}, in {done.seconds:,.1f} s", "Folder": done.cache_folder})
+    outcome = "compiled what was missing" if done.was_cold else "nothing was left to compile"
+    print_facts("Kernels", {"Result": f"{outcome}, in {done.seconds:,.1f} s", "Folder": done.cache_folder})

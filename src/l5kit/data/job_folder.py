@@ -93,13 +93,13 @@ class JobFolder:
                 "another folder, or remove this one"
             )
 
-    def next_stage(self, numbers: Int64Array, *, unit: str, block_size: int) -> "Stage":
+    def next_stage(self, indices: Int64Array, *, unit: str, block_size: int) -> "Stage":
         """Return where the parts of the next pass over scenes are kept.
 
         Passes are told apart by their order, which is the same whenever the job is begun.
 
         Args:
-            numbers: Numbers of the scenes, (N,).
+            indices: Numbers of the scenes, (N,).
             unit: What a number stands for.
             block_size: Scenes of a block, where the stage is new; else the size that it was begun with is kept.
 
@@ -108,7 +108,7 @@ class JobFolder:
         """
         folder = self._path / f"{self._num_stages}-{unit}"
         self._num_stages += 1
-        facts = {"unit": unit, "scenes": len(numbers), "sha256": hashlib.sha256(numbers.tobytes()).hexdigest()}
+        facts = {"unit": unit, "scenes": len(indices), "sha256": hashlib.sha256(indices.tobytes()).hexdigest()}
         before = _read(folder / _STAGE)
         if before is None:
             folder.mkdir(exist_ok=True)
@@ -116,7 +116,7 @@ class JobFolder:
         elif {name: before.get(name) for name in facts} != facts:
             raise InvalidArgumentError(
                 f"job (--job) is {str(self._path)!r}, which holds parts of {before.get('scenes')} "
-                f"{before.get('unit')}s, and these are {len(numbers)} {unit}s, or others; name another folder"
+                f"{before.get('unit')}s, and these are {len(indices)} {unit}s, or others; name another folder"
             )
         clear_leftovers_in(folder)
         kept_size = block_size if before is None else before.get("block_size")
@@ -206,8 +206,8 @@ class Stage:
 
     def _facts_of(self, block: Int64Array) -> JsonObject:
         """Return what the receipt of a block tells besides its files."""
-        numbers = np.ascontiguousarray(block, np.int64)
-        sha256 = hashlib.sha256(numbers.tobytes()).hexdigest()
+        indices = np.ascontiguousarray(block, np.int64)
+        sha256 = hashlib.sha256(indices.tobytes()).hexdigest()
         return {"job": self.job, "first": int(block[0]), "scenes": len(block), "numbers": sha256}
 
     def _part(self, block: Int64Array) -> Path:

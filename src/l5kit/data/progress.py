@@ -116,13 +116,13 @@ class _Lines:
 
     def __init__(self, title: str, *, in_bytes: bool) -> None:
         self._title, self._in_bytes = title, in_bytes
-        self._told_s = time.monotonic()
+        self._shown_s = time.monotonic()
 
     def show(self, done: int, total: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s < TELL_EVERY_S:
+        if now_s - self._shown_s < TELL_EVERY_S:
             return
-        self._told_s = now_s
+        self._shown_s = now_s
         counts = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB" if self._in_bytes else f"{done:,} of {total:,}"
         tell(f"{self._title}: {counts}")
 
@@ -193,6 +193,6 @@ class _Bar:
     def _repr_html_(self) -> str:
         if not self._title:
             return ""
-        place = f' value="{self._done}" max="{self._total}"' if self._total else ""
+        attributes = f' value="{self._done}" max="{self._total}"' if self._total else ""
         count = f" {self._done:,} of {self._total:,}" if isinstance(self._total, int) and self._total else ""
-        return f"<div>{escape(self._title)} <progress{place}></progress>{count} {escape(self._text)}</div>"
+        return f"<div>{escape(self._title)} <progress{attributes}></progress>{count} {escape(self._text)}</div>"

@@ -78,13 +78,13 @@ def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | Non
     try:
         content = _checked(folder, name)
         written = content[_FILES]
-        found = {path: _facts_of(folder / path) for path in _paths_in(folder, name, None)}
+        present = {path: _facts_of(folder / path) for path in _paths_in(folder, name, None)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return _unreadable(name, error)
     for fact, value in (expected or {}).items():
         if content.get(fact) != value:
             return f"it is another part: {fact} is {content.get(fact)!r:.80} and not {value!r}"
-    changed = [file for file in sorted({*written, *found}) if written.get(file) != found.get(file)]
+    changed = [file for file in sorted({*written, *present}) if written.get(file) != present.get(file)]
     return f"{changed[0]} is not what was written" if changed else None
 
 

@@ -76,8 +76,8 @@ def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str
 def checksum_of(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
     """Return the SHA-256 of tensors and metadata, whatever their order; in hex digits."""
     digest = hashlib.sha256()
-    told = sorted((key, value) for key, value in metadata.items() if key != CHECKSUM_KEY)
-    digest.update(json.dumps(told).encode())
+    entries = sorted((key, value) for key, value in metadata.items() if key != CHECKSUM_KEY)
+    digest.update(json.dumps(entries).encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
@@ -265,9 +265,9 @@ def _weights_in(content: object, path: Path) -> dict[str, torch.Tensor]:
         if isinstance(nested, nn.Module):
             return _weights_of_module(nested, path)
         if nested is None:
-            found = ", ".join(one_line(key) for key in list(content)[:10]) or "nothing"
+            keys = ", ".join(one_line(key) for key in list(content)[:10]) or "nothing"
             raise CheckpointError(
-                f"{path} holds a dict without weights; it has {found}. A state dict maps names to tensors, or is under"
+                f"{path} holds a dict without weights; it has {keys}. A state dict maps names to tensors, or is under"
                 f" one of {', '.join(NESTED_KEYS)}"
             )
         content = nested

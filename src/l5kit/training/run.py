@@ -125,7 +125,7 @@ def _train_in(
 ) -> TrainingResult:
     """Train in a folder that no other process writes to; see :func:`train`."""
     data_manager = LocalDataManager(data_folder)
-    config = config.with_found_folders(data_manager)
+    config = config.with_resolved_folders(data_manager)
     resumed = prepare_folder(target, config, resume=resume)
     clock = TrainingClock(0.0 if resumed is None else resumed.minutes)
     if resumed is not None and resumed.step == 0 and is_main_process():

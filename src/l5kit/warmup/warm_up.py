@@ -38,11 +38,10 @@ from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.evaluation.epdms.params import EpdmsParams
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
-from l5kit.lanes.lane_paths import TrackPoses
+from l5kit.lanes.lane_paths import TrackPoses, straight_paths
+from l5kit.lanes.path_places import follow_routes
 from l5kit.lanes.red_lights import LightRows, SceneLights
-from l5kit.lanes.route_places import follow_routes
-from l5kit.lanes.straight_paths import straight_paths
-from l5kit.rasterization.antialiased import draw_shapes
+from l5kit.rasterization.painter import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.sampling.agent_sampling import get_agent_context
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
@@ -173,7 +172,7 @@ def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
     classify_rows(records.agents["label_probabilities"], records.agents["extent"])
     batch = SceneBatch.of_scenes([records], road=road)
     ego, agents = EgoSeat(ConstantVelocity()), AgentSeat(ConstantVelocity())
-    SceneSimulation(batch, ego=ego, agents=agents, hides_new_agents=True).run()
+    SceneSimulation(batch, ego=ego, agents=agents).run()
     SceneSimulation(batch, ego=EgoSeat(RulePlanner())).run()
     driven = drive_by_idm(batch)
     check_drive(driven)
@@ -222,8 +221,8 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     write_compact_states(
         layout,
         LanePoints.of_map(road.driving),
-        VehicleRows(avs.boxes, motions, one, one - 1),
-        seen=(roads.rows(one).scene_rows, (avs.boxes, avs.velocities_mps), roads.lights_before(one)),
+        VehicleRows(avs.boxes, motions, one),
+        seen=(roads.rows(one).scene_rows, roads.lights_before(one)),
         routes=RouteRows(bank.paths, one, roads.now.places),
         out=np.zeros((1, layout.size), np.float32),
     )
