@@ -31,7 +31,7 @@ _MADE_CITY = "a made city of one scene"
 def bench(
     data: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Dataset folder or .zarr; by default a city of one scene is made."),
+        typer.Option(metavar="PATH", help="Dataset folder or .zarr; by default a synthetic city of one scene."),
     ] = None,
     reference: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Recorded rates on the same data to compare with (JSON).")
@@ -45,17 +45,20 @@ def bench(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Little work, to see that everything runs.")] = False,
     memory: Annotated[
-        bool, typer.Option("--memory", help="In place of rates, memory: over 20,000 samples, and of 1 to 8 processes.")
+        bool,
+        typer.Option(
+            "--memory", help="Measure memory instead of rates: over 20,000 samples, and with 1 to 8 processes."
+        ),
     ] = False,
     startup: Annotated[
-        bool, typer.Option("--startup", help="In place of rates, what starting costs: cold and warm.")
+        bool, typer.Option("--startup", help="Measure the start-up time instead of rates: cold and warm.")
     ] = False,
     device: Annotated[
         str | None,
         typer.Option(
             metavar="DEVICE",
-            help="In place of rates of the processor, those of a GPU: cuda. With --quick also cpu, where "
-            "the same kernels run in a loop.",
+            help="Measure rates of a GPU instead of the CPU: cuda. With --quick also cpu, where the same kernels "
+            "run in a loop.",
         ),
     ] = None,
     json_file: Annotated[
@@ -65,7 +68,7 @@ def bench(
         Path | None, typer.Option(metavar="FILE", help="Also write the table of rates in Markdown.")
     ] = None,
     score_script: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Python file whose score() tells the speed of the machine.")
+        Path | None, typer.Option(metavar="FILE", help="Python file whose score() measures the speed of the machine.")
     ] = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
