@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from training_table import replace_table
-
 from l5kit._types import JsonObject
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.simulation.engine.traffic_state import Driver
 from l5kit.synthetic import make_city
 from l5kit.training import train
+from training_table import replace_table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "results" / "closed_loop.md"

@@ -23,14 +23,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+
 from closed_loop_table import RULES, START_FRAME, Contestant, drive, folder_of
 from driver_scores import AGENTS, RowRuns, difference_of, leaves_out_zero, make_tables, mean_of, scene_scores, signed
-from map_routes import MapRoutedPlanner
-from training_table import KEY, replace_table, town_digest, write_row
-
 from l5kit import __version__
 from l5kit._types import JsonObject
-from l5kit.bench.machine import describe_machine
 from l5kit.closedloop import read_result
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.texts import did_you_mean
@@ -41,6 +38,9 @@ from l5kit.planning.weights_file import weights_of
 from l5kit.synthetic import make_towns
 from l5kit.synthetic.params import CityParams
 from l5kit.training import train
+from l5kit_bench.machine import describe_machine
+from map_routes import MapRoutedPlanner
+from training_table import KEY, replace_table, town_digest, write_row
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "learned_drivers"

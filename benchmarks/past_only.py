@@ -15,11 +15,11 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from training_scores import SceneSums, score_town, shown
-from training_table import KEY, TOWNS, configuration_of, make_towns
 
 from l5kit._types import JsonObject
 from l5kit.training import train
+from training_scores import SceneSums, score_town, shown
+from training_table import KEY, TOWNS, configuration_of, make_towns
 
 WORKFLOWS = ("vector_planner", "agent_motion", "safepathnet")
 """The AV at 3 s, all agents at 5 s, the AV and those around it at 3 s."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from training_table import replace_table
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.scene_arrays import read_scene_arrays
+from training_table import replace_table
 
 START = "<!-- table: made by benchmarks/perception_noise.py -->"
 STEP_S = 0.1

@@ -12,8 +12,6 @@ from pathlib import Path
 from statistics import mean
 
 from closed_loop_table import START_FRAME, UNSEEN
-from training_table import replace_table
-
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.opened import open_map
@@ -27,6 +25,7 @@ from l5kit.simulation.engine.scene_simulation import AgentSeat, SceneSimulation
 from l5kit.simulation.engine.traffic_state import Driver
 from l5kit.synthetic import make_city
 from l5kit.workflows.drivers import load_driver
+from training_table import replace_table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "results" / "realism.md"

@@ -22,17 +22,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training_scores import make_tables, score_town
-
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
-from l5kit.bench.machine import describe_machine
 from l5kit.configs.overrides import load_training_config
 from l5kit.configs.training import WORKFLOWS
 from l5kit.data.digest import dataset_digest
 from l5kit.synthetic import make_city
 from l5kit.training import train
 from l5kit.workflows import TrainingConfig
+from l5kit_bench.machine import describe_machine
+from training_scores import make_tables, score_town
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "results" / "training.md"

@@ -7,10 +7,17 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
-from l5kit.data.relative_poses import RelativePoses
-from l5kit.data.window_cutting import CurrentFrames, StepSizeError, WindowSteps, cut_windows
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import SeenTargets, Targets, Windows
+from l5kit.data.windows import (
+    CurrentFrames,
+    RelativePoses,
+    SeenTargets,
+    StepSizeError,
+    Targets,
+    WindowRows,
+    Windows,
+    WindowSteps,
+    cut_windows,
+)
 from l5kit.errors import InvalidArgumentError
 from support.logs import make_several_scenes_log
 from support.tolerances import FLOAT64

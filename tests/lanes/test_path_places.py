@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from l5kit.lanes.lane_paths import PATH_STEP_M
-from l5kit.lanes.path_places import find_place
-from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.path_places import find_place, follow_routes
 
 LAPS = 3.5
 

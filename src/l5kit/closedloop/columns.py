@@ -106,4 +106,4 @@ def scene_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
 
 
 SCENE_COLUMNS: Final[Mapping[str, Column]] = scene_columns_of(METRICS)
-"""``scenes.csv``: one row for each scene, those that failed included; docs/reference/simulate.md says what each column is."""
+"""``scenes.csv``: one row for each scene, failed ones too; docs/reference/simulate.md describes every column."""

@@ -1,16 +1,12 @@
-"""Index of a large log in files: which rows are taken and where frames end, mapped into memory and shared by processes.
-
-The files lie in the user's cache folder under a digest of the log's files, as kept agents masks do. They are written
-block by block, so that no process ever holds the whole, and take their names when they are complete. Of small logs, and
-of logs in memory, nothing is kept: their arrays are made anew in less time than a file takes.
-"""
+"""Index of samples that files in the cache keep, and ascending numbers that are looked up in files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, Self
 
 import numpy as np
 
@@ -20,14 +16,115 @@ from l5kit.data.log_index import check_scenes
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of, signature_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.npy_files import map_npy, npy_header, release_pages
+from l5kit.data.stores.npy_files import NpyPieces, map_npy, npy_header, release_pages
 from l5kit.data.stores.remote_chunks import is_remote
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.ascending_numbers import AscendingNumbers
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["LARGE_NUM_FRAMES", "LARGE_NUM_ROWS", "TakenRows", "count_taken_before", "keep_taken_rows", "kept_end_rows"]
+__all__ = [
+    "LARGE_NUM_FRAMES",
+    "LARGE_NUM_ROWS",
+    "AscendingNumbers",
+    "TakenRows",
+    "count_taken_before",
+    "keep_taken_rows",
+    "kept_end_rows",
+]
+
+_SHORTEST_PIECE: Final = 512
+_MOST_PIECES: Final = 1 << 17
+"""Of each piece of a file the first number is held: 1 MiB for this many."""
+
+_READ_AT_ONCE: Final = 1 << 19
+"""Numbers that are in memory at a time while some are looked up: 4 MiB."""
+
+_PLACES_AT_ONCE: Final = 1 << 13
+
+Side = Literal["left", "right"]
+"""Whether numbers that equal a value are not before it, or are."""
+
+
+class AscendingNumbers:
+    """Numbers that ascend, or stay equal.
+
+    Those of a file are looked up by reads of single numbers and of short pieces. A search in the mapped file would take
+    pages into this process that it needs for one number each.
+
+    Args:
+        array: All of them, int64 (N,).
+        pieces: Reads the file that ``array`` is mapped from; None to use ``array`` itself.
+
+    Attributes:
+        array: As above.
+    """
+
+    def __init__(self, array: Int64Array, pieces: NpyPieces | None = None) -> None:
+        self.array = array
+        self._pieces = pieces if len(array) else None
+
+    @classmethod
+    def of_file(cls, file: Path, array: Int64Array) -> Self:
+        """Return the numbers of an ``.npy`` file.
+
+        Args:
+            file: The file.
+            array: Mapped from it.
+        """
+        try:
+            return cls(array, NpyPieces(file, array) if NpyPieces.can_be_made else None)
+        except OSError:
+            return cls(array)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def is_read_in_pieces(self) -> bool:
+        """Whether a file is read, and the array is not touched."""
+        return self._pieces is not None
+
+    def at(self, places: Int64Array) -> Int64Array:
+        """Return the numbers at places (B,), from 0."""
+        pieces = self._pieces
+        if pieces is None:
+            return self.array[places]
+        found = np.empty(len(places), np.int64)
+        for start in range(0, len(places), _PLACES_AT_ONCE):
+            part = slice(start, start + _PLACES_AT_ONCE)
+            found[part] = pieces.read(places[part], 1)[:, 0]
+        return found
+
+    def search(self, values: Int64Array, side: Side = "left") -> Int64Array:
+        """Return how many numbers are below each value (B,), or with ``right`` at most as large."""
+        if self._pieces is None:
+            return np.searchsorted(self.array, values, side)
+        found = np.empty(len(values), np.int64)
+        at_once = max(1, _READ_AT_ONCE // self._piece_length)
+        for start in range(0, len(values), at_once):
+            part = slice(start, start + at_once)
+            found[part] = self._search_file(self._pieces, values[part], side)
+        return found
+
+    def _search_file(self, pieces: NpyPieces, values: Int64Array, side: Side) -> Int64Array:
+        """Return what :meth:`search` does, of one piece for each value."""
+        length = min(self._piece_length, len(self))
+        number = np.maximum(np.searchsorted(self._first_of_pieces, values, side) - 1, 0)
+        starts = np.minimum(number * self._piece_length, len(self) - length)
+        read, wanted = pieces.read(starts, length), values[:, None]
+        is_before = read < wanted if side == "left" else read <= wanted
+        found: Int64Array = starts + np.count_nonzero(is_before, axis=1)
+        return found
+
+    @property
+    def _piece_length(self) -> int:
+        return max(_SHORTEST_PIECE, -(-len(self) // _MOST_PIECES))
+
+    @cached_property
+    def _first_of_pieces(self) -> Int64Array:
+        """The first number of each piece."""
+        return self.at(np.arange(0, len(self), self._piece_length))
+
 
 LARGE_NUM_FRAMES = 1 << 20
 """Frames from which on the ends of their agents are kept in a file."""

@@ -12,14 +12,15 @@ from l5kit.dataset.batch_loader import (
     BatchPlan,
     BatchSource,
     IndexedSamples,
+    ThreadLoader,
     length_of,
+    pinned,
     require_at_least,
 )
 from l5kit.dataset.rank_sampler import ShuffleBy, process_place
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.scene_choice import SceneChoice
-from l5kit.dataset.thread_loader import ThreadLoader, pinned
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 
@@ -159,7 +160,7 @@ def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, dev
 
 
 def _loader_of_device(plan: BatchPlan, source: BatchSource, makers: BatchMakers, device: object) -> BatchLoader:
-    from l5kit.dataset.backend_loading import BackendLoader, SendingLoader, can_load_on_device
+    from l5kit.dataset.device_samples import BackendLoader, SendingLoader, can_load_on_device
     from l5kit.device.opening import open_backend
 
     backend = open_backend(device)

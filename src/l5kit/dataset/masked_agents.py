@@ -1,10 +1,11 @@
-"""The base of the datasets that know which agent rows can be trained on."""
+"""Datasets that take some of the agent rows, and the reasons why a row is taken or left out."""
 
 import contextlib
 import operator
 import warnings
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,19 +14,113 @@ from l5kit._overriding import overrides_package
 from l5kit._types import BoolArray, Int64Array, NumericArray, UInt8Array, UInt32Array
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
-from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows
+from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows, rows_of
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.ascending_numbers import AscendingNumbers
 from l5kit.dataset.base import BaseEgoDataset, checked_index
-from l5kit.dataset.inclusion import InclusionRule
-from l5kit.dataset.kept_index import ROWS_AT_ONCE, TakenRows, keep_taken_rows, kept_end_rows
+from l5kit.dataset.kept_index import (
+    ROWS_AT_ONCE,
+    AscendingNumbers,
+    TakenRows,
+    count_taken_before,
+    keep_taken_rows,
+    kept_end_rows,
+)
 from l5kit.dataset.mask_cache import mask_and_whether_kept
+from l5kit.dataset.sample_indices import SampleIndices
 from l5kit.dataset.select_agents.stored_mask import stored_mask_signature
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import RowVerdict, find_valid_agents
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class AgentInclusion:
+    """Reasons why an agent of a frame is, or is not, in a dataset.
+
+    Attributes:
+        track_id: The track.
+        agent_index: Its row of the agents.
+        dataset_index: Its index in the dataset; None if it is not in it.
+        reason: What decided, in words.
+    """
+
+    track_id: int
+    agent_index: int
+    dataset_index: int | None
+    reason: str
+
+    @property
+    def is_included(self) -> bool:
+        """Whether the dataset has a sample of this agent in this frame."""
+        return self.dataset_index is not None
+
+
+@dataclass(frozen=True)
+class InclusionRule:
+    """The rule by which a dataset takes an agent row or leaves it out.
+
+    Attributes:
+        thresholds: Those of the agents mask.
+        min_frame_history: Least number of valid frames before.
+        min_frame_future: Least number of valid frames after.
+        has_custom_mask: Whether the user's mask decides alone.
+    """
+
+    thresholds: MaskThresholds
+    min_frame_history: int
+    min_frame_future: int
+    has_custom_mask: bool
+
+    @property
+    def takes_isolated_rows(self) -> bool:
+        """Whether no neighbours are needed, so that (0, 0) in the agents mask does not tell who is taken."""
+        return self.min_frame_history <= 0 and self.min_frame_future <= 0
+
+    def explain(
+        self, verdict: RowVerdict, past: int, future: int, *, is_included: bool, is_left_out: bool = False
+    ) -> str:
+        """Return in words why a row is taken or left out.
+
+        Args:
+            verdict: What the computation of the agents mask says of the row.
+            past: Valid frames of its track before it.
+            future: Valid frames after it.
+            is_included: Whether the dataset takes it.
+            is_left_out: Whether the user's mask takes it and the dataset does not, as there is no sample of it.
+        """
+        if is_left_out:
+            return f"the custom agents_mask takes it, but there is no sample of it: {self._not_a_road_user}"
+        if self.has_custom_mask:
+            return f"the custom agents_mask {'takes it' if is_included else 'leaves it out'}"
+        if self.takes(verdict, past, future) != is_included:
+            return f"the agents mask stored in the dataset {'takes it' if is_included else 'leaves it out'}"
+        if verdict == RowVerdict.LABEL:
+            return self._not_a_road_user
+        if verdict == RowVerdict.AV_DISTANCE and not is_included:
+            return f"not within {self.thresholds.distance_av_m} m of the AV"
+        seen = f"valid in {past} frames before and {future} after"
+        needed = f"{self.min_frame_history} and {self.min_frame_future} are needed"
+        return f"{seen}; {needed}" + ("" if is_included else _START_OF_SEGMENT.get(verdict, ""))
+
+    @property
+    def _not_a_road_user(self) -> str:
+        return f"not a road user: summed probability of the kept classes is not above {self.thresholds.probability}"
+
+    def takes(self, verdict: RowVerdict, past: int, future: int) -> bool:
+        """Return whether a row is taken if the agents mask is the one of ``thresholds``; arguments as above."""
+        if self.takes_isolated_rows:
+            return verdict != RowVerdict.LABEL
+        return past >= self.min_frame_history and future >= self.min_frame_future
+
+
+_START_OF_SEGMENT = {
+    RowVerdict.HOLE: "; its track was not seen in the frame before",
+    RowVerdict.YAW: "; its heading has just jumped",
+    RowVerdict.EXTENT: "; its size has just jumped",
+}
 
 
 class MaskedAgentsDataset(BaseEgoDataset):
@@ -69,8 +164,9 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     def _over_scene(self, scene: ChunkedDataset, scene_index: int) -> Self:
         """Return a copy of this object that reads one of its scenes, with the same agents of it."""
-        rows = slice(*self._rows_of_frames(*self._frames_of_scene(int(scene_index) % len(self.dataset.scenes))))
-        other = self._over(scene)
+        frames = self._log.frames_of(int(scene_index) % len(self.dataset.scenes), self.cumulative_sizes)
+        rows = slice(*self._rows_of_frames(*frames))
+        other = super()._over_scene(scene, scene_index)
         other._select(self.agents_mask[rows].copy())
         other._left_out_bits = np.packbits(self._is_left_out(rows)) if self._left_out_bits is not None else None
         return other
@@ -82,7 +178,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
             InvalidArgumentError: There is no such scene.
         """
         scene_index = checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))
-        return self._indices_of_frames(*self._frames_of_scene(scene_index))
+        return self._indices_of_frames(*self._log.frames_of(scene_index, self.cumulative_sizes))
 
     def get_frame_agent_indices(self, frame_idx: int) -> Int64Array:
         """Return the running numbers of the agent rows of a frame among those taken; negative counts from the end.
@@ -153,7 +249,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         Raises:
             CorruptedDataError: One of the frames is damaged.
         """
-        damage = self._damage
+        damage = self._log.damage
         if damage is not None:
             damage.require_frames(np.array([first_frame]), np.array([end_frame]))
             bounds = damage.frames.bounds[first_frame:end_frame]
@@ -178,15 +274,10 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     def _frames_of_rows(self, rows: Int64Array) -> Int64Array:
         """Return the frame of each agent row (B,)."""
-        damage = self._damage
+        damage = self._log.damage
         if damage is not None:
             return damage.find_frames(rows)
         return self._end_rows.search(rows, "right")
-
-    def _frame_of_row(self, row: int) -> int:
-        if self._damage is not None:
-            return int(self._damage.find_frames(np.array([row]))[0])
-        return self._end_rows.search_one(row, "right")
 
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
@@ -249,7 +340,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
     def _take(self, taken: TakenRows) -> None:
         self.agents_mask, self.agents_indices = taken.mask, taken.indices.array
         self._taken_numbers = taken.indices
-        damage = self._damage
+        damage = self._log.damage
         kept = kept_end_rows(self.dataset) if damage is None else None
         if kept is None:
             frames = self.dataset.frames
@@ -321,3 +412,77 @@ def _as_row_mask(mask: object, num_agents: int) -> BoolArray:
 
 def _warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+class AgentRowsDataset(MaskedAgentsDataset):
+    """Base of the datasets with one sample for each agent row that is taken, in the order of the log.
+
+    Attributes:
+        agents_mask: The rows that are taken, bool (N,), read-only.
+        agents_indices: Their row numbers, ascending.
+        cumulative_sizes_agents: End agent row of each frame.
+    """
+
+    def __len__(self) -> int:
+        return len(self.agents_indices)
+
+    def locate(self, positions: Int64Array) -> SampleIndices:
+        """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
+        rows = self._taken_rows.at(positions)
+        return self._log.locate(self._frames_of_rows(rows), self.cumulative_sizes, rows)
+
+    def get_scene_indices(self, scene_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a scene; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+        """
+        return self.get_scene_agent_indices(scene_idx)
+
+    def scene_starts(self) -> Int64Array | None:
+        """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
+        frames = super().scene_starts()
+        if frames is None:
+            return None
+        rows, taken = self._first_rows_of(frames), self._taken_rows
+        return count_taken_before(self.agents_mask, rows) if taken.is_read_in_pieces else taken.search(rows)
+
+    def get_frame_indices(self, frame_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a frame of the log; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such frame.
+        """
+        return self.get_frame_agent_indices(frame_idx)
+
+    def explain_frame(self, frame_idx: int) -> list[AgentInclusion]:
+        """Return, for all agents of a frame, whether the dataset has a sample of it, and why or why not.
+
+        Args:
+            frame_idx: The frame, counted in the log; negative counts from the end.
+
+        Raises:
+            CorruptedDataError: The frame, or its scene, is damaged.
+            InvalidArgumentError: There is no such frame.
+        """
+        frame_index = checked_index("frame_idx", frame_idx, len(self.dataset.frames))
+        found = self._log.locate(np.array([frame_index]), self.cumulative_sizes)
+        frames = self._log.frames_of(int(found.scene_indices[0]), self.cumulative_sizes)
+        valid = find_valid_agents(self.dataset, *frames, thresholds=self._rule.thresholds)
+
+        # why a row is taken says the mask of its scene, as it would be computed now; whether it is, the mask in use
+        first, end = self._rows_of_frames(frame_index, frame_index + 1)
+        rows = np.arange(first, end)
+        track_ids = rows_of(self.dataset.agents, slice(first, end), strict=True)["track_id"].tolist()
+        indices, is_left_out = self._taken_rows.search(rows).tolist(), self._is_left_out(slice(first, end)).tolist()
+        agents = []
+        for row, track_id, index, left_out in zip(rows.tolist(), track_ids, indices, is_left_out, strict=True):
+            is_included, in_scene = bool(self.agents_mask[row]), row - valid.rows[0]
+            reason = self._rule.explain(
+                RowVerdict(valid.verdicts[in_scene]),
+                *valid.counts[in_scene].tolist(),
+                is_included=is_included,
+                is_left_out=left_out,
+            )
+            agents.append(AgentInclusion(track_id, row, index if is_included else None, reason))
+        return agents

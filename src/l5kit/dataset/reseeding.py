@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from l5kit._overriding import overrides
-from l5kit.dataset.allocators import Allocator
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_batch import Allocator
 from l5kit.dataset.torch_parts import Dataset
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.random_generator import RandomGenerator

@@ -15,7 +15,7 @@ from l5kit.data.map.centre_lines import CentreLines, project_on_lanes
 from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
 from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
-from l5kit.geometry.line import project_on_line
+from l5kit.geometry.polygon import project_on_line
 from l5kit.lanes.road_surface import (
     REACH_M,
     RoadSurface,

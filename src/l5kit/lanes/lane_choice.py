@@ -9,8 +9,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.map.centre_lines import LARGEST_TURN_RAD
-from l5kit.geometry.line import place_on_line, point_on_line
-from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon, place_on_line, point_on_line
 from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap
 

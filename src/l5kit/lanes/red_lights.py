@@ -12,7 +12,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_star
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import WindowRows
 
 __all__ = [
     "LINE_SLACK_M",

@@ -13,14 +13,12 @@ from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.data.growing_array import GrowingArray
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.windows import Windows
-from l5kit.geometry.line import project_on_line
+from l5kit.geometry.polygon import project_on_line
 from l5kit.geometry.transform import rotations33_as_yaws
-from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
-from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths, piece_at
-from l5kit.lanes.path_places import line_at
+from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths, piece_at, write_highest_speeds
+from l5kit.lanes.path_places import FollowedPlaces, follow_route, follow_tracks, line_at
 from l5kit.lanes.route_map import RouteMap
-from l5kit.lanes.route_places import FollowedPlaces, follow_route, follow_tracks
 
 __all__ = [
     "FASTEST_BEND_MPS",

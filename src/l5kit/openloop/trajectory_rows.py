@@ -11,7 +11,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
-from l5kit.dataset.sample_places import SamplePlaces, take_rows
+from l5kit.dataset.sample_indices import SampleIndices, take_rows
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.prediction import PredictedBatch
@@ -112,7 +112,7 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
 
 
 def _agents_of(
-    samples: BaseEgoDataset, places: SamplePlaces, batch: Mapping[str, torch.Tensor]
+    samples: BaseEgoDataset, places: SampleIndices, batch: Mapping[str, torch.Tensor]
 ) -> tuple[Int64Array, Int64Array]:
     """Return tracks and classes of the agents that the samples of a batch predict, (B * A,) each."""
     if isinstance(samples, EgoAgentDatasetVectorized):

@@ -9,12 +9,15 @@ from l5kit.data.device_log import DeviceLog
 from l5kit.data.windows import TargetArrays, WindowArrays
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import UnsupportedValueError
-from l5kit.rasterization.box_channels import BOX_COLORS, list_boxes_on_device
-from l5kit.rasterization.box_rasterizer import BoxRasterizer
-from l5kit.rasterization.map_outlines import list_shapes_on_device, send_outlines
+from l5kit.rasterization.box_rasterizer import BOX_COLORS, BoxRasterizer, list_boxes_on_device
+from l5kit.rasterization.combined_rasterizer import SemBoxRasterizer
 from l5kit.rasterization.row_painting import Canvas, paint
-from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
-from l5kit.rasterization.semantic_rasterizer import COLOR_TABLE, SemanticRasterizer
+from l5kit.rasterization.semantic_rasterizer import (
+    COLOR_TABLE,
+    SemanticRasterizer,
+    list_shapes_on_device,
+    send_outlines,
+)
 from l5kit.rasterization.stub_rasterizer import StubRasterizer
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from numba import njit
 
 from l5kit._types import FloatArray, Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
-from l5kit.data.array_shapes import require_shapes
+from l5kit.data.array_shapes import refuse_shapes, require_shapes
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-from l5kit.rasterization.aerial_image import AerialImage
+from l5kit.rasterization.satellite_image import AerialImage
 
 PlanesShape: TypeAlias = tuple[int, int, int]
 """Channels, height and width of a picture."""
@@ -69,7 +69,7 @@ class ShapeList:
     A filled shape is everything that lies inside an odd number of its contours, so that where two of them overlap there
     is a hole; contours that shall not cancel are shapes of their own. Its outline is drawn as well. A line goes from
     point to point of each of its contours, a closed one back to the first. The pixels are those of OpenCV's
-    ``fillPoly`` and ``polylines`` with ``shift=9`` and ``lineType=LINE_AA`` (:mod:`l5kit.rasterization.antialiased`
+    ``fillPoly`` and ``polylines`` with ``shift=9`` and ``lineType=LINE_AA`` (:mod:`l5kit.rasterization.painter`
     tells how they are found): inside, the pixel becomes the colour; under an anti-aliased line with a weight of w
     256ths, a value v under a colour c becomes m(m(v)) with m(v) = (v (256 - w) + c w + 127) // 256.
 
@@ -118,8 +118,9 @@ class ShapeList:
                 f"ShapeList: starts {self.starts.shape} must have B + 1 entries, and background {self.background} must "
                 "be from 0 to 255"
             )
-        if rows is not _NO_ROWS:
-            require_shapes(self, rows=(len(self), self.planes_shape[0], 2))
+        shape = (len(self), self.planes_shape[0], 2)
+        if rows is not _NO_ROWS and rows.shape != shape:
+            refuse_shapes(self, rows=shape)
         if known_most_points is not None:
             object.__setattr__(self, "most_points", known_most_points)
             return

@@ -25,16 +25,14 @@ from l5kit.configs.reading import read_variant
 from l5kit.data.local_data_manager import DataManager, require_data_manager
 from l5kit.data.map.api import MapAPI
 from l5kit.errors import ConfigError, InvalidArgumentError
-from l5kit.rasterization.aerial_image import AerialImage, read_aerial_pixels
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
+from l5kit.rasterization.combined_rasterizer import SatBoxRasterizer, SemBoxRasterizer
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.route_rasterizer import RouteRasterizer
-from l5kit.rasterization.sat_box_rasterizer import SatBoxRasterizer
-from l5kit.rasterization.satellite_image import aerial_crop_size
+from l5kit.rasterization.satellite_image import AerialImage, aerial_crop_size, read_aerial_pixels
 from l5kit.rasterization.satellite_rasterizer import SatelliteRasterizer, compute_pixel_scale
-from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 from l5kit.rasterization.stub_rasterizer import StubRasterizer
 

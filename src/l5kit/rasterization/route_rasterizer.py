@@ -17,10 +17,9 @@ from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.lanes.path_places import line_at
 from l5kit.lanes.route_map import RouteMap, build_route_map
 from l5kit.lanes.routes import RouteArrays, RoutedWindows, WindowRoutes, find_on_route
-from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import FILLED, BlankList, ShapeList, StackedList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
-from l5kit.rasterization.subpixel import subpixel_of
+from l5kit.rasterization.subpixel import subpixel_of, touches_picture
 
 __all__ = ["RouteRasterizer"]
 

@@ -1,6 +1,6 @@
 """Painting of one row of pixels, for devices on which each row of a picture is painted by a thread of its own.
 
-The pixels are those of :mod:`l5kit.rasterization.antialiased`, to the bit: all of it is arithmetic of whole numbers,
+The pixels are those of :mod:`l5kit.rasterization.painter`, to the bit: all of it is arithmetic of whole numbers,
 and a row sees the same shapes in the same order. Nothing is kept between rows, so that no thread waits for another one.
 """
 
@@ -12,15 +12,15 @@ from numba import njit
 from l5kit._types import Int32Array, UInt8Array, UInt64Array
 from l5kit.device.backend import Backend
 from l5kit.errors import InvalidArgumentError
-from l5kit.rasterization.antialiased import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
+from l5kit.rasterization.painter import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 
 __all__ = ["MARGIN_PX", "Canvas", "ShapeArrays", "bound_rows", "paint", "paint_row", "require_countable"]
 
 MARGIN_PX: Final = 4
 """Rows above and below its points that a contour may touch, corners being at whole rows, and one to spare."""
 
-_POINT_SHIFT: Final = 9
+POINT_SHIFT: Final = 9
 
 _FAR: Final[Any] = np.int64(-(2**62))
 """Left of all crossings; its opposite is right of them."""
@@ -116,7 +116,7 @@ def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: 
     low: Any = np.int64(height)
     high: Any = np.int64(0)
     for point in range(first, end):
-        row: Any = np.int64(points[point, 1]) >> _POINT_SHIFT
+        row: Any = np.int64(points[point, 1]) >> POINT_SHIFT
         low, high = min(low, row - MARGIN_PX), max(high, row + MARGIN_PX + 1)
     contours[contour, 0], contours[contour, 1] = first, end
     contours[contour, 2], contours[contour, 3] = max(low, 0), max(min(high, height), 0)
@@ -148,14 +148,14 @@ def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _position(point: int) -> int:
     """Return a coordinate of a point in 65,536ths of a pixel."""
-    found: Any = np.int64(point) << (SHIFT - _POINT_SHIFT)
+    found: Any = np.int64(point) << (SHIFT - POINT_SHIFT)
     return found  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _height(point: int, is_filled: bool) -> int:
     """Return the row of a point in 65,536ths; corners of filled shapes lie at whole rows."""
-    y: Any = np.int64(point) << (SHIFT - _POINT_SHIFT)
+    y: Any = np.int64(point) << (SHIFT - POINT_SHIFT)
     if is_filled:
         y = (y + (ONE >> 1)) & -ONE
     return y  # type: ignore[no-any-return]

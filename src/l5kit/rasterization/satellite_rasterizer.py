@@ -8,11 +8,10 @@ from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.geometry.transform import transform_points
-from l5kit.rasterization.aerial_image import AerialImage
 from l5kit.rasterization.draw_list import CropList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.satellite_image import aerial_crop_size
+from l5kit.rasterization.satellite_image import AerialImage, aerial_crop_size
 
 
 class SatelliteRasterizer(PlanarRasterizer):

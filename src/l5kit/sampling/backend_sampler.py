@@ -14,9 +14,8 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.backend_rasterizer import BackendRasterizer, draws_on_device
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
-from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.poses import Trajectories, trajectories_on_device
-from l5kit.sampling.vector_sampler import VectorSampler
+from l5kit.sampling.samplers import AgentSampler, VectorSampler
+from l5kit.sampling.tracks import Trajectories, trajectories_on_device
 from l5kit.vectorization.vector_map import send_map
 from l5kit.vectorization.vectorizer import Vectorizer
 

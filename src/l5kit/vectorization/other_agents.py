@@ -9,12 +9,11 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
-from l5kit.data.array_shapes import require_shapes
+from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
-from l5kit.data.relative_poses import NewArray, PoseArrays, RelativePoses
 from l5kit.data.set_order import set_table_size, sort_as_set
-from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
+from l5kit.data.windows import NewArray, PoseArrays, RelativePoses, TargetArrays, Targets, WindowArrays, Windows
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 
 _FIRST: Final[Any] = np.int64(0)
@@ -123,8 +122,11 @@ class OtherAgents:
 
     def __post_init__(self) -> None:
         shape = self.past.availabilities.shape[:2]
-        require_shapes(self, types=shape, track_ids=shape)
-        require_shapes(self.future, availabilities=(*shape, *self.future.availabilities.shape[2:]))
+        if self.types.shape != shape or self.track_ids.shape != shape:
+            refuse_shapes(self, types=shape, track_ids=shape)
+        of_future = self.future.availabilities.shape
+        if of_future[:2] != shape:
+            refuse_shapes(self.future, availabilities=(*shape, *of_future[2:]))
 
     def mapped(self, view: Callable[[Any], Any]) -> "OtherAgents":
         """Return the same with what a function makes of each array, such as the tensor of an array of a device."""

@@ -13,9 +13,7 @@ from l5kit.data.device_log import DeviceLog
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
 from l5kit.data.map.lane_lights import LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
-from l5kit.data.relative_poses import NewArray
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import TargetArrays, Targets, WindowArrays
+from l5kit.data.windows import NewArray, TargetArrays, Targets, WindowArrays, WindowRows
 from l5kit.device.backend import Backend
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy

@@ -14,10 +14,17 @@ from l5kit.configs.parameters import VectorizerParams
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.map.api import MapAPI
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
-from l5kit.data.relative_poses import NewArray, RelativePoses
 from l5kit.data.track_ids import as_sample_track_ids
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import SeenTargets, TargetArrays, Targets, WindowArrays, Windows
+from l5kit.data.windows import (
+    NewArray,
+    RelativePoses,
+    SeenTargets,
+    TargetArrays,
+    Targets,
+    WindowArrays,
+    WindowRows,
+    Windows,
+)
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.lanes.route_map import RouteMap, build_route_map
 from l5kit.vectorization.other_agents import (
@@ -125,7 +132,7 @@ class Vectorizer:
     @property
     def vectorizes_windows(self) -> bool:
         """Whether :meth:`vectorize_windows` gives what :meth:`vectorize` gives: no subclass overrides the latter."""
-        return not overrides(self, "vectorize", base=Vectorizer)
+        return getattr(self.vectorize, "__func__", None) is Vectorizer.vectorize
 
     def vectorize(
         self,

@@ -7,7 +7,7 @@ import pytest
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.path_places import follow_routes
 from support.driving import find_places
 
 

@@ -25,7 +25,7 @@ from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.user_cache import scratch_array
-from l5kit.data.window_rows import read_only_field
+from l5kit.data.windows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2

@@ -10,8 +10,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import ComfortBounds, comfort_filters
-from l5kit.lanes.highest_speeds import write_highest_speeds
-from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths
+from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths, write_highest_speeds
 from l5kit.lanes.path_places import find_place, points_around
 from l5kit.lanes.red_lights import ColorRows, LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
