@@ -1,4 +1,4 @@
-"""``l5kit demo``: everything once, on a made city or on one's own data."""
+"""``l5kit demo``: everything once, on a synthetic city or on one's own data."""
 
 import warnings
 from pathlib import Path
