@@ -199,12 +199,25 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
     arrays, network = map_api.arrays, map_api.network
     num_lanes = arrays.num_lanes
     lanes = [np.concatenate([arrays.left_line(row), arrays.right_line(row)[::-1]])[:, :2] for row in range(num_lanes)]
-    parents = _read_parents(map_api)
-    is_in_junction = network.is_in_junction[:num_lanes]
-    hulls = [
-        _convex_hull(np.concatenate([lanes[row] for row in rows]))
-        for rows in _rows_of_each(parents, np.flatnonzero(is_in_junction))
-    ]
+
+    # segments and junctions by number; a lane that names none is one by itself
+    number_of: dict[str, int] = {}
+    numbers = []
+    for row, lane_id in enumerate(arrays.lane_ids.to_list()):
+        parent = map_api.id_as_str(map_api[lane_id].element.lane.parent_segment_or_junction)
+        name = f"parent {parent}" if parent else f"lane in row {row}"
+        numbers.append(number_of.setdefault(name, len(number_of)))
+    parents, is_in_junction = np.array(numbers, np.int64), network.is_in_junction[:num_lanes]
+
+    # the lanes of each junction, and the convex hull of their points, for OpenCV as float32 around their mean
+    in_junctions = np.flatnonzero(is_in_junction)
+    order = in_junctions[np.argsort(parents[in_junctions], kind="stable")]
+    breaks = np.flatnonzero(np.diff(parents[order])) + 1
+    hulls = []
+    for rows in (part.tolist() for part in np.split(order, breaks) if len(part)):
+        points_m = np.concatenate([lanes[row] for row in rows])
+        corners = cv2.convexHull((points_m - points_m.mean(axis=0)).astype(np.float32), returnPoints=False)
+        hulls.append(points_m[np.ravel(corners)])
     areas = [*lanes, *(polygon[:, :2] for polygon in arrays.polygons()), *hulls]
     bounds_m = np.array([[area.min(axis=0), area.max(axis=0)] for area in areas]).reshape(-1, 2, 2)
     centre_lines = CentreLines.of_map(arrays)
@@ -231,17 +244,6 @@ def _as_points(points_m: Float64Array) -> Float64Array:
     return view
 
 
-def _read_parents(map_api: MapAPI) -> Int64Array:
-    """Return the numbers of the segments and junctions of the lanes with geometry, (L,)."""
-    number_of: dict[str, int] = {}
-    numbers = []
-    for row, lane_id in enumerate(map_api.arrays.lane_ids.to_list()):
-        parent = map_api.id_as_str(map_api[lane_id].element.lane.parent_segment_or_junction)
-        name = f"parent {parent}" if parent else f"lane in row {row}"
-        numbers.append(number_of.setdefault(name, len(number_of)))
-    return np.array(numbers, np.int64)
-
-
 def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
     """Return which lanes have a light that stands nearer to their start than to their end, (L,).
 
@@ -262,20 +264,6 @@ def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
             before_m, behind_m = np.linalg.norm(ends_m[lanes] - place_m, axis=-1).T
             is_near_start[lanes] |= before_m < behind_m
     return is_near_start
-
-
-def _rows_of_each(numbers: Int64Array, rows: Int64Array) -> list[list[int]]:
-    """Return those of some rows that have the same number, for each number."""
-    order = rows[np.argsort(numbers[rows], kind="stable")]
-    breaks = np.flatnonzero(np.diff(numbers[order])) + 1
-    return [part.tolist() for part in np.split(order, breaks) if len(part)]
-
-
-def _convex_hull(points_m: Float64Array) -> Float64Array:
-    """Return the corners of the convex hull of points (n, 2)."""
-    local_m = (points_m - points_m.mean(axis=0)).astype(np.float32)  # what OpenCV takes
-    corners = cv2.convexHull(local_m, returnPoints=False)
-    return points_m[np.ravel(corners)]
 
 
 def _limits_for_scores(network: LaneNetwork) -> Float64Array:

@@ -99,9 +99,12 @@ def _colors_of(
         return np.zeros(len(intervals), np.int64), none, none
     windows = WindowRows([faces], intervals[:, :1].copy(), intervals[:, 1:].copy())
     active, starts = lights.find_active(windows)
+    # active faces that are yellow or red, by frame
     frames = np.repeat(np.arange(len(intervals)), np.diff(starts))
     is_held = lights.ranks[active] >= YELLOW
     active, frames = active[is_held], frames[is_held]
+
+    # each gives a row for every lane that it controls
     sizes = np.diff(lights.lane_starts)[active]
     ends = np.cumsum(sizes)
     slots = np.arange(int(sizes.sum())) + np.repeat(lights.lane_starts[active] - ends + sizes, sizes)

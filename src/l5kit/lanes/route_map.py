@@ -74,7 +74,9 @@ def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:
         driving_map: The map.
     """
     is_of_route = np.zeros((len(paths), driving_map.num_lanes), np.bool_)
-    before, after = _pairs(driving_map)
+    # all pairs of a lane and one that follows it
+    before = np.repeat(np.arange(driving_map.num_lanes), np.diff(driving_map.ahead_starts))
+    after = driving_map.ahead_rows
     for path in np.flatnonzero(paths.has_path).tolist():
         # segments first, then what leads through junctions from one of them to another, and all of the path at last
         is_of_route[path] = _beside(np.unique(paths.lanes_of(path)), driving_map)
@@ -119,11 +121,6 @@ def _beside(own: Int64Array, driving_map: DrivingMap) -> BoolArray:
     nearest = own[far_m.argmin(axis=1)]
     is_beside[candidates] = (chords_m[candidates] * chords_m[nearest]).sum(axis=-1) > 0
     return is_beside
-
-
-def _pairs(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array]:
-    """Return all pairs of a lane and one that follows it, (M,) each."""
-    return np.repeat(np.arange(driving_map.num_lanes), np.diff(driving_map.ahead_starts)), driving_map.ahead_rows
 
 
 def _reached(is_begin: BoolArray, before: Int64Array, after: Int64Array, driving_map: DrivingMap) -> BoolArray:

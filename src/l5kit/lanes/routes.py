@@ -209,12 +209,24 @@ class SceneRoutes:
 
     def _add(self, scenes: Int64Array) -> None:
         """Find the routes of scenes that are not known yet."""
+        # the poses of the AVs, a track for each scene
         frames = [self._frames_of(scene) for scene in scenes.tolist()]
+        positions_m = np.concatenate([np.zeros((0, 2)), *(each["ego_translation"][:, :2] for each in frames)])
+        yaws_rad = np.concatenate([np.zeros(0), *(rotations33_as_yaws(each["ego_rotation"]) for each in frames)])
+        bounds = np.cumsum([0, *map(len, frames)], dtype=np.int64)
+        tracks = _Tracks(bounds, np.column_stack([positions_m, yaws_rad]))
+
+        # paths begin where an AV comes onto a lane, and are made without poses that are not finite
         driving = self.route_map.driving
-        tracks = _tracks_of(frames)
         lanes, grid = lane_arrays(driving), driving.lane_grid.arrays
+        counts = np.diff(tracks.starts)
         firsts = _find_first_rows_on_lanes(tracks, lanes, grid)
-        paths = make_lane_paths(self._poses_from(tracks, firsts), driving)
+        is_kept = np.arange(len(tracks.poses)) >= np.repeat(firsts, counts)
+        is_kept &= np.isfinite(tracks.poses).all(axis=1)
+        starts = np.concatenate([[0], np.cumsum(is_kept)])[tracks.starts].astype(np.int64)
+        poses, durations_s = tracks.poses[is_kept], np.maximum(counts - 1, 0) * self._step_time_s
+        kept = TrackPoses(starts, poses[:, :2].copy(), poses[:, 2].copy(), durations_s)
+        paths = make_lane_paths(kept, driving)
 
         # what holds at the points of the routes
         speeds_mps = np.empty(len(paths.points_m))
@@ -240,17 +252,6 @@ class SceneRoutes:
         self._frame_starts.extend(self._frame_starts.read()[-1] + tracks.starts[1:])
         self._rows[scenes] = self._num_routes + np.arange(len(scenes))
         self._num_routes += len(scenes)
-
-    def _poses_from(self, tracks: _Tracks, firsts: Int64Array) -> TrackPoses:
-        """Return the poses of tracks from rows (N,) on, without those that are not finite."""
-        counts = np.diff(tracks.starts)
-        is_kept = np.arange(len(tracks.poses)) >= np.repeat(firsts, counts)
-        is_kept &= np.isfinite(tracks.poses).all(axis=1)
-        starts = np.concatenate([[0], np.cumsum(is_kept)])[tracks.starts].astype(np.int64)
-        poses = tracks.poses[is_kept]
-        return TrackPoses(
-            starts, poses[:, :2].copy(), poses[:, 2].copy(), np.maximum(counts - 1, 0) * self._step_time_s
-        )
 
 
 class FollowedRoutes:
@@ -321,14 +322,6 @@ def _with_routes(windows: Windows, routes: WindowRoutes) -> RoutedWindows:
     )
 
 
-def _tracks_of(scenes: list[RecordArray]) -> _Tracks:
-    """Return the poses of the AVs of scenes, a track for each."""
-    counts = [len(frames) for frames in scenes]
-    positions_m = np.concatenate([np.zeros((0, 2)), *(frames["ego_translation"][:, :2] for frames in scenes)])
-    yaws_rad = np.concatenate([np.zeros(0), *(rotations33_as_yaws(frames["ego_rotation"]) for frames in scenes)])
-    return _Tracks(np.cumsum([0, *counts], dtype=np.int64), np.column_stack([positions_m, yaws_rad]))
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def _find_first_rows_on_lanes(tracks: _Tracks, lanes: LaneArrays, grid: GridArrays) -> Int64Array:
     """Return the first row of each track that is on a lane, the first of all where none is."""
@@ -374,6 +367,7 @@ def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half
 @njit(nogil=True, cache=True, error_model="numpy")
 def _edges_beside(line: Float64Array, half_widths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
     """Return how far the edges of a lane are to the left and right of a point, below 0 for those that it is beyond."""
+    # the offset is the cross product of the edge with the way to the point, over the length of the edge
     edge, part = project_on_line(line, point_m)
     along_x, along_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
     length_m = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)
