@@ -272,7 +272,11 @@ def _write_windows(
     seen = TargetArrays(*target_arrays)
     past, future = PoseArrays(*pose_arrays[0]), PoseArrays(*pose_arrays[1])
     types, track_ids = chosen
-    most_rows = _most_rows(starts[part[0] : part[1], :num_history], stops[part[0] : part[1], :num_history])
+
+    # memory for the window with most rows serves all of them
+    most_rows = 0
+    for window in range(part[0], part[1]):
+        most_rows = max(most_rows, np.sum(stops[window, :num_history] - starts[window, :num_history]))
     sizes = sizes_of_choice(most_rows, num_history, types.shape[1])
     integers, ids, distances_m = (
         np.empty((1, sizes.integers), np.int64),
@@ -283,6 +287,7 @@ def _write_windows(
     memory.table[:] = -1
     met = MetAgents(memory.met_rows, memory.met_ids, memory.met_distances_m)
     for window in range(part[0], part[1]):
+        # who comes near in any frame of the past, and which of them are chosen
         target, end = (seen.has_tracks, seen.track_ids[window]), 0
         for frame in range(num_history):
             memory.met_starts[frame] = end
@@ -290,6 +295,8 @@ def _write_windows(
             end = meet_agents(rows, frame_rows, seen.centroids_m[window], choice[:2], target, end, met)
             memory.met_stops[frame] = end
         choose_agents(rows, choice[2], memory, types[window], track_ids[window])
+
+        # where these are in all frames, near or not
         pose = seen.agent_from_world[window], seen.yaws_rad[window]
         for frame in range(num_kept):
             frame_rows = starts[window, frame], stops[window, frame]
@@ -297,15 +304,6 @@ def _write_windows(
         for frame in range(num_history, starts.shape[1]):
             frame_rows = starts[window, frame], stops[window, frame]
             write_frame(rows, frame_rows, memory.slots, track_ids[window], pose, future, (window, frame - num_history))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _most_rows(starts: Int64Array, stops: Int64Array) -> int:
-    """Return the rows of the window (B, H) that has most."""
-    most = 0
-    for window in range(len(starts)):
-        most = max(most, np.sum(stops[window] - starts[window]))
-    return most
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -339,7 +337,7 @@ def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) ->
 def sizes_of_choice(num_rows: int, num_frames: int, num_agents: int) -> ChoiceSizes:
     """Return the sizes for windows with so many rows in so many history frames, of which so many are chosen."""
     table, set_tables = hash_table_size(num_rows), 2 * set_table_size(num_agents)
-    slots = slot_table_size(num_agents)
+    slots = hash_table_size(4 * num_agents)  # so empty that most of those who are not chosen are told at once
     integers = 4 * num_rows + 2 * num_frames + num_agents + table + set_tables + slots
     return ChoiceSizes(num_rows, num_frames, num_agents, table, set_tables, slots, integers)
 
@@ -351,12 +349,6 @@ def hash_table_size(num_ids: int) -> int:
     while size < 2 * num_ids:
         size *= 2
     return size
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def slot_table_size(max_agents: int) -> int:
-    """Return the size of the hash table of the chosen agents: so empty that most of the others are told at once."""
-    return hash_table_size(4 * max_agents)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -402,28 +394,7 @@ def choose_agents(
     rows: RecordArray, is_by_distance: bool, memory: ChoiceMemory, types: Int64Array, track_ids: Int64Array
 ) -> None:
     """Choose among those that were met in one window, and write their labels and tracks (M,) and ``slots``."""
-    num_candidates, num_current = _find_candidates(memory)
-    num_chosen = _append_nearest(0, num_current, 0, memory)
-    num_chosen = _append_nearest(num_current, num_candidates, num_chosen, memory)
-    chosen = memory.order[:num_chosen]
-    if not is_by_distance:
-        sort_as_set(memory.ids, chosen, memory.set_tables)
-    memory.slots[:] = -1
-    for slot in range(num_chosen):
-        candidate = chosen[slot]
-        memory.slots[_place_of(memory.ids[candidate], memory.slots, track_ids)] = slot
-        track_ids[slot] = memory.ids[candidate]
-        types[slot] = most_likely(rows[memory.met_rows[memory.first_met[candidate]]].label_probabilities)
-    for candidate in range(num_candidates):
-        memory.table[memory.places[candidate]] = -1
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_candidates(memory: ChoiceMemory) -> tuple[int, int]:
-    """Number the tracks that were met in one window; return their number, and how many are in the first frame.
-
-    Those of the first frame are nearest in this frame, whatever comes later.
-    """
+    # tracks by their first row; those of the first frame are nearest in this frame, whatever comes later
     num_candidates = num_current = 0
     for frame in range(len(memory.met_starts)):
         for met in range(memory.met_starts[frame], memory.met_stops[frame]):
@@ -440,7 +411,25 @@ def _find_candidates(memory: ChoiceMemory) -> tuple[int, int]:
                     memory.nearest_met[candidate] = met
         if frame == 0:
             num_current = num_candidates
-    return num_candidates, num_current
+
+    # those of the current frame come before those of the past
+    num_chosen = _append_nearest(0, num_current, 0, memory)
+    num_chosen = _append_nearest(num_current, num_candidates, num_chosen, memory)
+    chosen = memory.order[:num_chosen]
+    if not is_by_distance:
+        sort_as_set(memory.ids, chosen, memory.set_tables)
+
+    # their slots by track, labels as of their first row
+    memory.slots[:] = -1
+    for slot in range(num_chosen):
+        candidate = chosen[slot]
+        memory.slots[_place_of(memory.ids[candidate], memory.slots, track_ids)] = slot
+        track_ids[slot] = memory.ids[candidate]
+        types[slot] = most_likely(rows[memory.met_rows[memory.first_met[candidate]]].label_probabilities)
+
+    # the table is empty again for the next window
+    for candidate in range(num_candidates):
+        memory.table[memory.places[candidate]] = -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -451,6 +440,7 @@ def _append_nearest(first: int, end: int, num_chosen: int, memory: ChoiceMemory)
     """
     order, begin = memory.order, num_chosen
     for candidate in range(first, end):
+        # insertion sort; where there is no room the farthest leaves, if it is farther
         i = num_chosen
         if num_chosen == len(order):
             if i == begin or not _comes_before(candidate, order[i - 1], memory):
@@ -524,7 +514,10 @@ def _meet_agents(item: int, arguments: Any) -> None:
     of_window = _memory_of(place, memory, sizes)
     for slot in range(frame, len(of_window.table), sizes.frames):
         of_window.table[slot] = -1
-    first = min(_count_rows(starts[window, :frame], stops[window, :frame]), sizes.rows)
+    num_before = 0
+    for earlier in range(frame):
+        num_before += stops[window, earlier] - starts[window, earlier]
+    first = min(num_before, sizes.rows)
     start = starts[window, frame]
     stop = min(stops[window, frame], start + sizes.rows - first)
     end = meet_agents(
@@ -537,15 +530,6 @@ def _meet_agents(item: int, arguments: Any) -> None:
         MetAgents(of_window.met_rows, of_window.met_ids, of_window.met_distances_m),
     )
     of_window.met_starts[frame], of_window.met_stops[frame] = first, end
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _count_rows(starts: Int64Array, stops: Int64Array) -> int:
-    """Return how many rows some frames have."""
-    num_rows = 0
-    for frame in range(len(starts)):
-        num_rows += stops[frame] - starts[frame]
-    return num_rows
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

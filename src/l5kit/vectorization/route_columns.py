@@ -188,7 +188,27 @@ class RouteColumns:
         """
         ahead_m = np.array(self.params.points_m)
         num_agents, num_lanes = track_ids.shape[1], lane_rows.shape[1]
-        found = _no_columns(len(windows), num_agents=num_agents, num_points=len(ahead_m), num_lanes=num_lanes)
+        size, num_points = len(windows), len(ahead_m)
+
+        # without a route all is zero, but for rows of lanes
+        found = _Columns(
+            route_polyline=np.zeros((size, num_points, 3), np.float32),
+            route_availability=np.zeros((size, num_points), np.bool_),
+            route_limits=np.zeros((size, num_points), np.float32),
+            route_bend_speeds=np.zeros((size, num_points), np.float32),
+            route_lights=np.zeros((size, num_points), np.int64),
+            route_in_junction=np.zeros((size, num_points), np.bool_),
+            route_widths=np.zeros((size, num_points, 2), np.float32),
+            route_lanes=np.full((size, num_points), -1, np.int64),
+            route_gaps=np.zeros((size, 2), np.float32),
+            goal_position=np.zeros((size, 2), np.float32),
+            goal_availability=np.zeros(size, np.bool_),
+            agent_route_place=np.zeros((size, 6), np.float32),
+            agent_route_availability=np.zeros(size, np.bool_),
+            all_other_agents_route_places=np.zeros((size, num_agents, 6), np.float32),
+            all_other_agents_route_availability=np.zeros((size, num_agents), np.bool_),
+            lane_on_route=np.zeros((size, num_lanes), np.bool_),
+        )
         if isinstance(windows, RoutedWindows) and targets.track_ids is None:
             active, lights = self.lights.find_active(windows.tl_faces), self.lights
             seen = _seen(windows, targets)
@@ -208,7 +228,15 @@ class RouteColumns:
                     goal_m=float(self.params.goal_distance_m),
                 )
                 _write_routes(given, found)
-        return {**found._asdict(), "lane_rows": lane_rows, **self._graph_columns(lane_rows)}
+
+        # limits and order of the lanes around, whether there is a route or not
+        of_lanes = _GraphColumns(
+            lane_limits=np.zeros(lane_rows.shape, np.float32),
+            lane_successors=np.zeros((*lane_rows.shape, num_lanes), np.bool_),
+            lane_neighbours=np.full((*lane_rows.shape, 2), -1, np.int64),
+        )
+        _write_graph(lane_rows, self._graph, of_lanes)
+        return {**found._asdict(), "lane_rows": lane_rows, **of_lanes._asdict()}
 
     @property
     def _graph(self) -> _LaneGraph:
@@ -221,38 +249,6 @@ class RouteColumns:
             driving.is_in_junction,
             self.route_map.has_light,
         )
-
-    def _graph_columns(self, lane_rows: Int64Array) -> dict[str, NumericArray]:
-        """Return limits and order of the lanes around, (B, L), (B, L, L) and (B, L, 2)."""
-        columns = _GraphColumns(
-            lane_limits=np.zeros(lane_rows.shape, np.float32),
-            lane_successors=np.zeros((*lane_rows.shape, lane_rows.shape[1]), np.bool_),
-            lane_neighbours=np.full((*lane_rows.shape, 2), -1, np.int64),
-        )
-        _write_graph(lane_rows, self._graph, columns)
-        return columns._asdict()
-
-
-def _no_columns(size: int, *, num_agents: int, num_points: int, num_lanes: int) -> _Columns:
-    """Return the columns of B samples without a route."""
-    return _Columns(
-        route_polyline=np.zeros((size, num_points, 3), np.float32),
-        route_availability=np.zeros((size, num_points), np.bool_),
-        route_limits=np.zeros((size, num_points), np.float32),
-        route_bend_speeds=np.zeros((size, num_points), np.float32),
-        route_lights=np.zeros((size, num_points), np.int64),
-        route_in_junction=np.zeros((size, num_points), np.bool_),
-        route_widths=np.zeros((size, num_points, 2), np.float32),
-        route_lanes=np.full((size, num_points), -1, np.int64),
-        route_gaps=np.zeros((size, 2), np.float32),
-        goal_position=np.zeros((size, 2), np.float32),
-        goal_availability=np.zeros(size, np.bool_),
-        agent_route_place=np.zeros((size, 6), np.float32),
-        agent_route_availability=np.zeros(size, np.bool_),
-        all_other_agents_route_places=np.zeros((size, num_agents, 6), np.float32),
-        all_other_agents_route_availability=np.zeros((size, num_agents), np.bool_),
-        lane_on_route=np.zeros((size, num_lanes), np.bool_),
-    )
 
 
 def _seen(windows: Windows, targets: Targets) -> _Seen:
@@ -287,6 +283,8 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
         is_on_route, place = find_on_route(given.routes, window, pose)
         if not is_on_route:
             continue
+
+        # points and gaps with the lights of this window, which are put into one table for all and taken out again
         target = _Target(window, given.routes.rows[window], place.arc_m)
         shown = lights.faces[lights.face_starts[window] : lights.face_starts[window + 1]]
         set_states(shown, controlled, given.states, True)
@@ -302,11 +300,20 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
         columns.goal_position[window, 0], columns.goal_position[window, 1] = goal_x, goal_y
         columns.goal_availability[window] = columns.agent_route_availability[window] = True
 
+        # the AV itself along its route, and the others
         x_mps, y_mps = seen.velocities_mps[window, 0], seen.velocities_mps[window, 1]
         av = _RoadUser(x_mps, y_mps, seen.extents_m[window, 0], seen.extents_m[window, 1])
         columns.agent_route_place[window] = _along_route(given, target, place, av)
         _write_agents(given, target, columns)
-        _mark_lanes(given, target, columns.lane_on_route[window])
+
+        # the lanes around that are part of the route ahead
+        lane_rows, stop = given.lane_rows[window], arrays.piece_starts[target.route + 1]
+        for piece in range(arrays.piece_starts[target.route], stop):
+            begin_m = arrays.piece_arcs_m[piece]
+            end_m = arrays.piece_arcs_m[piece + 1] if piece + 1 < stop else np.inf
+            if begin_m <= target.arc_m + given.ahead_m[-1] and end_m > target.arc_m:
+                for slot in range(len(lane_rows)):
+                    columns.lane_on_route[window, slot] |= lane_rows[slot] == arrays.piece_lanes[piece]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -320,6 +327,8 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
         here_m = target.arc_m + given.ahead_m[point]
         if here_m > routes.lengths_m[route]:
             break
+
+        # of several lines between two points the light that is furthest back in the list of colours
         before, piece, light = piece, piece_at(routes, route, piece, here_m), NO_LIGHT
         for passed in range(before + 1, piece + 1):
             for side in range(2):
@@ -333,6 +342,8 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
         turn_rad = wrap_angle(math.atan2(along_y, along_x) - given.seen.yaws_rad[window])
         columns.route_polyline[window, point, 2] = turn_rad
         columns.route_availability[window, point] = True
+
+        # what holds for the lane there, and for the nearest point of the route
         lane, row = routes.piece_lanes[piece], first + index_along(here_m + 0.5 * PATH_STEP_M, len(points_m) - 1)
         columns.route_limits[window, point] = given.graph.limits_mps[lane]
         columns.route_bend_speeds[window, point] = routes.bend_speeds_mps[row]
@@ -391,6 +402,7 @@ def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
     for row in range(given.seen.agent_starts[window], given.seen.agent_stops[window]):
         agent = given.agents[row]
         for slot in range(len(track_ids)):
+            # agents in a slot that are in the current frame
             if track_ids[slot] != np.int64(agent.track_id) or not is_there[slot]:
                 continue
             if columns.all_other_agents_route_availability[window, slot]:
@@ -404,19 +416,6 @@ def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
             columns.all_other_agents_route_places[window, slot] = _along_route(given, target, place, user)
             columns.all_other_agents_route_availability[window, slot] = True
             break
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _mark_lanes(given: _Given, target: _Target, is_on_route: BoolArray) -> None:
-    """Mark the lanes (L,) that are part of the route ahead."""
-    routes, lane_rows, arc_m = given.routes.arrays, given.lane_rows[target.window], target.arc_m
-    stop = routes.piece_starts[target.route + 1]
-    for piece in range(routes.piece_starts[target.route], stop):
-        begin_m = routes.piece_arcs_m[piece]
-        end_m = routes.piece_arcs_m[piece + 1] if piece + 1 < stop else np.inf
-        if begin_m <= arc_m + given.ahead_m[-1] and end_m > arc_m:
-            for slot in range(len(lane_rows)):
-                is_on_route[slot] |= lane_rows[slot] == routes.piece_lanes[piece]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

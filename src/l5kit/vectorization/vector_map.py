@@ -293,9 +293,18 @@ def _write_lanes_of_windows(
     distances_m = np.empty(len(nearest), np.float64)
     for window in range(len(centroids_m)):
         found = rows[row_starts[window] : row_starts[window + 1]]
-        num_lanes = _find_nearest(found, lanes.midlines_m, centroids_m[window], nearest, distances_m)
+
+        # the nearest lanes, closest first; those at the same distance keep their order. Behind lanes come crosswalks
+        num_lanes = 0
+        for row in found:
+            if row >= len(lanes.midlines_m) or len(nearest) == 0:
+                break
+            distance_m = distance_of(row, lanes.midlines_m, centroids_m[window])
+            num_lanes = keep_nearest(row, distance_m, num_lanes, nearest, distances_m)
         lane_rows[window, :num_lanes] = nearest[:num_lanes]
         lane_rows[window, num_lanes:] = -1
+
+        # their lines with the states of their lights, which are put into one table for all windows and taken out again
         window_faces = faces[face_starts[window] : face_starts[window + 1]]
         set_states(window_faces, lights, states, is_on=True)
         for i in range(num_lanes):
@@ -312,22 +321,6 @@ def _write_lanes_of_windows(
                     (window, i),
                 )
         set_states(window_faces, lights, states, is_on=False)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_nearest(
-    rows: Int64Array, midlines_m: Float64Array, centroid_m: Float64Array, nearest: Int64Array, distances_m: Float64Array
-) -> int:
-    """Write the lanes among ``rows`` whose midlines come closest to a point, closest first; return their number.
-
-    Those at the same distance keep their order.
-    """
-    num_nearest = 0
-    for row in rows:
-        if row >= len(midlines_m) or len(nearest) == 0:
-            break
-        num_nearest = keep_nearest(row, distance_of(row, midlines_m, centroid_m), num_nearest, nearest, distances_m)
-    return num_nearest
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
