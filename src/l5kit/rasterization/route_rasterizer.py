@@ -102,7 +102,29 @@ class RouteRasterizer(PlanarRasterizer):
         below = self.base.prepare(windows, targets, raster_from_world)
         if not isinstance(windows, RoutedWindows) or targets.track_ids is not None:
             return StackedList((below, BlankList(len(windows), (1, *below.planes_shape[1:]))))
-        return StackedList((below, self._list_lanes(windows, targets, raster_from_world)))
+
+        # a quadrangle for each step of a route: one contour of all would leave holes where a route crosses itself
+        width, height = self.raster_size.tolist()
+        most_shapes = len(windows) * (int(self.reach_m / PATH_STEP_M) + 2)
+        points = np.empty((_CORNERS * most_shapes, 2), np.int32)
+        poses = np.column_stack([targets.centroids_m, targets.yaws_rad]).astype(np.float64, copy=False)
+        views = _Views(poses, raster_from_world, (width, height), float(self.reach_m))
+        starts = _write_lanes(points, windows.routes, views)
+
+        # each shape is one contour of four corners
+        numbers = np.arange(starts[-1])
+        shapes = np.zeros((len(numbers), 5), np.int64)
+        shapes[:, 0], shapes[:, 1], shapes[:, 2] = FILLED, numbers, numbers + 1
+        lanes = ShapeList(
+            points=points[: _CORNERS * len(numbers)],
+            contours=_CORNERS * shapes[:, 1:3],
+            shapes=shapes,
+            starts=starts,
+            colors=_ROUTE_COLORS,
+            planes_shape=(1, height, width),
+            known_most_points=_CORNERS,
+        )
+        return StackedList((below, lanes))
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
         """Return the picture of the other rasterizer with the lanes of the route tinted green.
@@ -122,31 +144,6 @@ class RouteRasterizer(PlanarRasterizer):
         covered = in_im[..., -1:] / (255.0 if in_im.dtype == np.uint8 else 1.0)
         tinted = picture + _TINT_PART * covered * (_TINT - picture)
         return np.where(covered > 0, np.rint(tinted), picture).astype(np.uint8)
-
-    def _list_lanes(self, windows: RoutedWindows, targets: Targets, raster_from_world: Float64Array) -> ShapeList:
-        """Return the lanes ahead of the AVs, a quadrangle for each step of the route.
-
-        A route that comes by the same place twice would leave a hole there, were it one contour.
-        """
-        width, height = self.raster_size.tolist()
-        most_shapes = len(windows) * (int(self.reach_m / PATH_STEP_M) + 2)
-        points = np.empty((_CORNERS * most_shapes, 2), np.int32)
-        poses = np.column_stack([targets.centroids_m, targets.yaws_rad]).astype(np.float64, copy=False)
-        views = _Views(poses, raster_from_world, (width, height), float(self.reach_m))
-        starts = _write_lanes(points, windows.routes, views)
-        # each shape is one contour of four corners
-        numbers = np.arange(starts[-1])
-        shapes = np.zeros((len(numbers), 5), np.int64)
-        shapes[:, 0], shapes[:, 1], shapes[:, 2] = FILLED, numbers, numbers + 1
-        return ShapeList(
-            points=points[: _CORNERS * len(numbers)],
-            contours=_CORNERS * shapes[:, 1:3],
-            shapes=shapes,
-            starts=starts,
-            colors=_ROUTE_COLORS,
-            planes_shape=(1, height, width),
-            known_most_points=_CORNERS,
-        )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -135,6 +135,7 @@ def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
     contours, shapes, groups = drawn.contours, drawn.shapes, drawn.groups
     place = (groups[group, 2], row)
     for shape in range(groups[group, 0], groups[group, 1]):
+        # the lines in this row, and where edges of a filled shape cross it
         crossings = (_ZERO, -_FAR, _FAR)
         for contour in range(shapes[shape, 1], shapes[shape, 2]):
             if contours[contour, 2] <= row < contours[contour, 3]:
@@ -142,7 +143,13 @@ def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
         if crossings[0] == 2:
             _fill_between(canvas, place, drawn, shape, crossings[1], crossings[2])
         elif crossings[0] > 2:
-            _fill_pairs(canvas, place, drawn, shape, crossings[0])
+            # several edges: between every first and second crossing from left to right
+            x0, edge = _next_crossing(row, canvas.height, drawn, shape, (_FAR, _BEFORE))
+            for pair in range(crossings[0] // 2):
+                x1, edge = _next_crossing(row, canvas.height, drawn, shape, (x0, edge))
+                _fill_between(canvas, place, drawn, shape, x0, x1)
+                if pair + 1 < crossings[0] // 2:
+                    x0, edge = _next_crossing(row, canvas.height, drawn, shape, (x1, edge))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -297,18 +304,6 @@ def _next_crossing(row: int, height: int, drawn: ShapeArrays, shape: int, last: 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _fill_pairs(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, count: int) -> None:
-    """Fill between every first and second crossing of a row."""
-    height = canvas.height
-    x0, edge = _next_crossing(place[1], height, drawn, shape, (_FAR, _BEFORE))
-    for pair in range(count // 2):
-        x1, edge = _next_crossing(place[1], height, drawn, shape, (x0, edge))
-        _fill_between(canvas, place, drawn, shape, x0, x1)
-        if pair + 1 < count // 2:
-            x0, edge = _next_crossing(place[1], height, drawn, shape, (x1, edge))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def _fill_between(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, x0: int, x1: int) -> None:
     """Fill the pixels from one crossing to another."""
     pixels, words, height, width = canvas
@@ -319,19 +314,15 @@ def _fill_between(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, sh
         return
     begin: Any = (np.int64(place[0]) * height + place[1]) * width
     for channel in range(colors.shape[1]):
-        _fill_pixels(pixels, words, begin + left, begin + right, colors[color, channel])
+        # eight pixels at once where a word holds no others: nobody else writes to it then
+        first, end, value = begin + left, begin + right, colors[color, channel]
+        first_word = (first + 7) >> _WORD_SHIFT
+        end_word = max(end >> _WORD_SHIFT, first_word)
+        for at in range(first, min(first_word << _WORD_SHIFT, end)):
+            pixels[at] = value
+        word: Any = np.uint64(value) * _EIGHT_TIMES
+        for at in range(first_word, end_word):
+            words[at] = word
+        for at in range(max(end_word << _WORD_SHIFT, first), end):
+            pixels[at] = value
         begin += height * width
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _fill_pixels(pixels: UInt8Array, words: UInt64Array, begin: int, end: int, value: int) -> None:
-    """Fill pixels, eight at once where a word holds no others: nobody else writes to it then."""
-    first_word = (begin + 7) >> _WORD_SHIFT
-    end_word = max(end >> _WORD_SHIFT, first_word)
-    for at in range(begin, min(first_word << _WORD_SHIFT, end)):
-        pixels[at] = value
-    word: Any = np.uint64(value) * _EIGHT_TIMES
-    for at in range(first_word, end_word):
-        words[at] = word
-    for at in range(max(end_word << _WORD_SHIFT, begin), end):
-        pixels[at] = value

@@ -72,8 +72,12 @@ def turn_and_scale(
         upside_down: Whether the last row is written first.
     """
     num_rows, num_columns = picture.shape[:2]
+
+    # the bytes from the first of the picture to its last, and those between its rows, a read-only view (N,): crops and
+    # whole pictures, those of files and those that were filled up, are of one kind for the kernel then
+    num_bytes = (num_rows - 1) * picture.strides[0] + _CHANNELS * num_columns
     _turn_and_scale(
-        _bytes_of(picture),
+        np.lib.stride_tricks.as_strided(picture, (num_bytes,), (1,), writeable=False),
         (num_rows, num_columns, picture.strides[0]),
         _picture_from_turned(yaw, num_columns / 2, num_rows / 2),
         (start_of_middle(num_rows, size[0]), start_of_middle(num_columns, size[1])),
@@ -82,15 +86,6 @@ def turn_and_scale(
         planes,
         upside_down,
     )
-
-
-def _bytes_of(picture: UInt8Array) -> UInt8Array:
-    """Return the bytes from the first of a picture to its last, and those between its rows, a read-only view (N,).
-
-    Crops and whole pictures, those of files and those that were filled up, are of one kind for the kernel then.
-    """
-    size = (len(picture) - 1) * picture.strides[0] + _CHANNELS * picture.shape[1]
-    return np.lib.stride_tricks.as_strided(picture, (size,), (1,), writeable=False)
 
 
 @register_jitable
@@ -105,6 +100,7 @@ def _picture_from_turned(yaw: float, x: float, y: float) -> tuple[float, float, 
     The steps are those of ``getRotationMatrix2D`` and of the inversion in ``warpAffine``, as the last bits count.
     """
     angle = float(np.degrees(yaw)) * (math.pi / 180)  # degrees of the type of the yaw
+    # the rotation around the point, as getRotationMatrix2D has it, and its inverse
     cos, sin = math.cos(angle), math.sin(angle)
     shift_x, shift_y = (1 - cos) * x - sin * y, sin * x + (1 - cos) * y
     determinant = cos * cos - sin * -sin
@@ -231,6 +227,8 @@ def _turn_and_scale(
     line = np.empty(_PITCH * num_columns, np.int32)
     scaled, scaled_rows = np.empty((2, _PITCH * width), np.int32), np.full(2, -1)
     mixed = np.empty(_PITCH * width, np.uint8)
+
+    # a row of the raster is the mean of two scaled rows, which the next rows may need again: two are kept
     for row in range(height):
         upper = max(rows[row + first_row], 0)
         lower = min(rows[row + first_row] + 1, num_rows - 1)
