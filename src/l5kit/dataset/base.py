@@ -537,6 +537,7 @@ class BaseEgoDataset(Dataset[Sample]):
         Raises:
             CorruptedDataError: There is such a sample.
         """
+        # of a log without damage nothing is looked at
         log = self._log
         if log.damage is not None:
             steps = getattr(self.sample_function, "steps", None)

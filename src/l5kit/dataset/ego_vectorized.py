@@ -191,7 +191,8 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         if not self.eval_mode:
             return frames
         found = self._log.locate(frames, self.cumulative_sizes)
-        return found.scene_indices[found.state_indices == self.eval_frame_index].astype(np.int64, copy=False)
+        indices: Int64Array = found.scene_indices[found.state_indices == self.eval_frame_index]
+        return indices
 
     def locate(self, positions: Int64Array) -> SampleIndices:
         """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""

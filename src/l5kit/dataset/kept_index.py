@@ -109,6 +109,7 @@ class AscendingNumbers:
     def _search_file(self, pieces: NpyPieces, values: Int64Array, side: Side) -> Int64Array:
         """Return what :meth:`search` does, of one piece for each value."""
         length = min(self._piece_length, len(self))
+        # the last piece that begins before the value, moved back where it would reach beyond the end
         number = np.maximum(np.searchsorted(self._first_of_pieces, values, side) - 1, 0)
         starts = np.minimum(number * self._piece_length, len(self) - length)
         read, wanted = pieces.read(starts, length), values[:, None]
@@ -231,6 +232,7 @@ def count_taken_before(mask: BoolArray, rows: Int64Array) -> Int64Array:
     done = num_taken = 0
     for start in range(0, len(mask), ROWS_AT_ONCE):
         stop = min(start + ROWS_AT_ONCE, len(mask))
+        # rows that lie in this block split it into parts, of which each is counted once
         end = done + int(np.searchsorted(rows[done:], stop))
         edges = [start, *rows[done:end].tolist(), stop]
         counts = [np.count_nonzero(mask[low:high]) for low, high in pairwise(edges)]
@@ -251,6 +253,8 @@ def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, na
         for block in blocks:
             num_taken += int(np.count_nonzero(block))
             opened.write(np.ascontiguousarray(block).data)
+
+    # the numbers of the rows, of the mask as it lies in its file: both are too large to be in memory at once
     mask = map_npy(folder / "mask.npy", dtype="|b1", shape=(num_rows,))
     if mask is None:
         raise OSError(f"{folder / 'mask.npy'} has not become whole")
