@@ -18,7 +18,6 @@ import torch
 import zarr
 from torch.utils.data import ConcatDataset, Subset
 
-from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.data.device_log import most_agents_of, upload_log
 from l5kit.data.map.lane_lights import LaneLights
@@ -50,6 +49,7 @@ from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import BoxRasterizer, SemBoxRasterizer, build_rasterizer
 from l5kit.vectorization.vectorizer import Vectorizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
+from l5kit.warmup.workloads import VectorWorkload, Workload
 from support.logs import make_several_scenes_log
 from support.maps import WORLD_TO_ECEF, save_street_map
 from support.samples import make_agent_dataset, make_cfg, make_stub

@@ -379,6 +379,14 @@ def test_the_classes_that_are_controlled(classes: str, tracks: set[int] | None, 
     assert controlled(sim, 0) == {(0, track) for track in tracks}
 
 
+def test_scenes_of_one_simulation_have_one_threshold(several: EgoDataset) -> None:
+    scenes = {scene: several.get_scene_dataset(scene) for scene in (0, 1)}
+    scenes[1].cfg = copy.deepcopy(several.cfg)
+    scenes[1].cfg["raster_params"]["filter_agents_threshold"] = 0.9
+    with pytest.raises(InvalidArgumentError, match=r"filter_agents_threshold of scene_dataset_batch is \[0.5, 0.9\]"):
+        SimulationDataset(scenes, FAR)
+
+
 def test_a_row_without_a_class_is_not_controlled(make_dataset: MakeDataset) -> None:
     labels = [{"CAR": 1.0}, {"CAR": 0.4, "UNKNOWN": 0.6}, {"CAR": 1.0}]
     scene = make_scene([[{"track_id": 1, "centroid": (1, 1), "labels": each}] for each in labels])

@@ -124,11 +124,11 @@ def use(
     """Print a folder that has a version of a dataset; it is fetched into the user's cache where it is not there yet."""
     from l5kit.artifacts.opening import open_store
 
-    place = open_store(store, project).use(name, folder)
+    used = open_store(store, project).use(name, folder)
     if as_json:
-        print_json({"artifact": name, "folder": place})
+        print_json({"artifact": name, "folder": used})
         return
-    print_line(str(place))
+    print_line(str(used))
 
 
 def link(
@@ -151,11 +151,11 @@ def link(
     from l5kit.artifacts.opening import open_store
 
     content = None if data is None else _describe(data, workers)
-    place = link_training(run_folder, open_store(store, project), name, data=content)
+    address = link_training(run_folder, open_store(store, project), name, data=content)
     if as_json:
-        print_json({"artifact": name, "training": run_folder, "place": place})
+        print_json({"artifact": name, "training": run_folder, "place": address})
         return
-    print_line(place)
+    print_line(address)
 
 
 def parse_used_artifact(text: str | None) -> "DatasetInUse | None":
@@ -174,9 +174,9 @@ def link_used_artifact(in_use: "DatasetInUse | None", run_folder: Path) -> None:
     try:
         remark(f"linked with {in_use.dataset}: {in_use.link(run_folder)}")
     except L5KitError as error:
-        place = f"--project {in_use.project} --store {in_use.service}"
+        options = f"--project {in_use.project} --store {in_use.service}"
         error.add_note(
-            f"the training is complete; `l5kit artifact link {run_folder} {in_use.dataset} {place}` links it later"
+            f"the training is complete; `l5kit artifact link {run_folder} {in_use.dataset} {options}` links it later"
         )
         raise
 

@@ -125,7 +125,7 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, which ends in .onnx or .pt2.")],
     data: Annotated[
         str | None,
-        typer.Option(metavar="LOG", help="Log with the samples for the check; a small made city by default."),
+        typer.Option(metavar="LOG", help="Log with the samples for the check; a small synthetic city by default."),
     ] = None,
     licence: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Licence of the weights, where no card beside them tells it.")
@@ -274,18 +274,18 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
     return facts | {name: value for name, value in description.facts.items() if name not in facts}
 
 
-def _facts_of_architecture(found: "Architecture | None") -> dict[str, object]:
-    if found is None:
+def _facts_of_architecture(architecture: "Architecture | None") -> dict[str, object]:
+    if architecture is None:
         return {"network": "none that l5kit knows by the names and shapes of its weights"}
     facts: dict[str, object] = {
-        "network": found.model_class + (", added to a kinematic baseline" if found.is_residual else ""),
-        "workflow": " or ".join(found.workflows) or "none",
-        **found.settings,
+        "network": architecture.model_class + (", added to a kinematic baseline" if architecture.is_residual else ""),
+        "workflow": " or ".join(architecture.workflows) or "none",
+        **architecture.settings,
     }
-    if found.readings:
-        facts["or"] = "; ".join(map(_as_text, found.readings))
-    if found.not_told:
-        facts["not in the weights"] = ", ".join(found.not_told)
+    if architecture.readings:
+        facts["or"] = "; ".join(map(_as_text, architecture.readings))
+    if architecture.not_in_weights:
+        facts["not in the weights"] = ", ".join(architecture.not_in_weights)
     return facts
 
 
@@ -293,10 +293,10 @@ def _facts_of_own(model: object, description: "CheckpointDescription") -> dict[s
     """Return what is known of a class of a user without importing it."""
     from l5kit.configs.class_path import ClassPath
 
-    found = ClassPath.read(model, key="model_params.model")
-    facts: dict[str, object] = {"network": f"{found.class_path}, a class of yours that the configuration inside names"}
-    if found.init_args:
-        facts["arguments"] = _as_text(found.init_args)
+    own = ClassPath.read(model, key="model_params.model")
+    facts: dict[str, object] = {"network": f"{own.class_path}, a class of yours that the configuration inside names"}
+    if own.init_args:
+        facts["arguments"] = _as_text(own.init_args)
     shapes = [f"{name} {list(value.shape)}" for name, value in description.weights.items()]
     more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
     return facts | {"weights": ", ".join(shapes[:_MOST_SHAPES]) + more}

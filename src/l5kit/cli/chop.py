@@ -7,7 +7,7 @@ import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_texts
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.dataset_files import find_dataset
 
 
@@ -45,7 +45,7 @@ def chop(
         raise typer.BadParameter("--out names one folder, so there must be one PATH")
     datasets = [find_dataset(path) for path in paths]
     made = []
-    with AskedWorkers(engine, address, workers, job).opened(
+    with RequestedWorkers(engine, address, workers, job).opened(
         "chop", datasets, numbers=[frames, future, min_future], probability=probability
     ) as carriers:
         for dataset in datasets:

@@ -1,4 +1,4 @@
-"""``l5kit demo``: everything once, on a made city or on one's own data."""
+"""``l5kit demo``: everything once, on a synthetic city or on one's own data."""
 
 import warnings
 from pathlib import Path
@@ -34,8 +34,8 @@ def demo(
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", callback=_check_folder, help="Where pictures and page go.")
     ] = Path("demo-out"),
-    seed: Annotated[int, typer.Option(help="Decides the made city and the order of samples.")] = 0,
-    scenes: Annotated[int, typer.Option(min=1, help="Scenes of the made city.")] = 4,
+    seed: Annotated[int, typer.Option(help="Decides the synthetic city and the order of samples.")] = 0,
+    scenes: Annotated[int, typer.Option(min=1, help="Scenes of the synthetic city.")] = 4,
     samples: Annotated[int, typer.Option(min=1, help="Samples made of each kind, at most.")] = 300,
     map_path: MapOption = None,
     meta: MetaOption = None,

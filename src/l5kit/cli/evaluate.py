@@ -19,7 +19,7 @@ from l5kit.cli.options import (
     JsonOption,
 )
 from l5kit.cli.output import print_facts, print_json, print_table, require_writable_folder
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.training import read_workflow
@@ -126,7 +126,7 @@ def evaluate(
     A warning tells when the training took other agents than there are here. Needs no Lightning.
     """
     require_writable_folder(out)
-    # what is wrong with a call is told before torch is imported, for which one waits
+    # what is wrong with a call is reported before torch is imported, for which one waits
     weights = network_of(checkpoint)
     check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
     if workflow is not None:
@@ -162,7 +162,7 @@ def evaluate(
                 "name another checkpoint"
             )
         cfg["workflow"] = workflow
-    with AskedWorkers(engine, address, workers, job).opened(
+    with RequestedWorkers(engine, address, workers, job).opened(
         "evaluate", [], of=_facts_of(weights, cfg, options, data)
     ) as carriers:
         options = options if isinstance(carriers, int) else replace(options, workers=carriers)
@@ -202,10 +202,10 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
         rows = [[_ahead(row), *(_number(row[name]) for name in _MODE_COLUMNS)] for row in modes]
         print_table("All trajectories, in metres where they are distances", ("ahead", *_MODE_COLUMNS.values()), rows)
         print_facts(
-            "Probability of each given the truth", {_ahead(row): _numbers(row["prob_true_mode"]) for row in modes}
+            "Probability of each given the truth", {_ahead(row): _as_text(row["prob_true_mode"]) for row in modes}
         )
     if scores["competition"]:
-        metrics = {name: _numbers(value) for name, value in scores["competition"].items() if name != "time_displace"}
+        metrics = {name: _as_text(value) for name, value in scores["competition"].items() if name != "time_displace"}
         print_facts("Metrics of the csv files, as in the competition", metrics)
 
 
@@ -229,7 +229,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _numbers(value: float | list[float | None] | None) -> str:
+def _as_text(value: float | list[float | None] | None) -> str:
     return ", ".join(map(_number, value)) if isinstance(value, list) else _number(value)
 
 

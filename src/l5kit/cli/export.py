@@ -9,11 +9,11 @@ import typer
 
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset
 from l5kit.data.interop.columns import export_columns
-from l5kit.data.interop.export_places import require_place
+from l5kit.data.interop.export_folder import require_export_target
 from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.interop.py123d_files import export_py123d, split_of_log
 from l5kit.data.layout import ARRAYS
@@ -65,12 +65,14 @@ def export(
     server. As py123d, it is the logs and the map of that library, in Arrow files. An export that was stopped leaves
     nothing, and begins anew, unless --job keeps its files.
     """
-    require_place(out, overwrite=overwrite)
+    require_export_target(out, overwrite=overwrite)
     dataset = ChunkedDataset(find_dataset(path)).open(cached=False)
     with show_progress("Digesting", visible=True, in_bytes=True) as progress:
         digest = DataRecord.of(dataset.path, num_scenes=len(dataset.scenes), progress=progress).digest
     with (
-        AskedWorkers(engine, address, workers, job).opened("export", [Path(dataset.path)], layout=layout) as carriers,
+        RequestedWorkers(engine, address, workers, job).opened(
+            "export", [Path(dataset.path)], layout=layout
+        ) as carriers,
         show_progress(f"Exporting {layout.value}", visible=True) as progress,
     ):
         if layout is Layout.COLUMNS:

@@ -8,7 +8,7 @@ import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, remark, require_writable_folder
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
 from l5kit.errors import DatasetNotFoundError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from l5kit.readers.importing import ImportResult
 
 _MOST_LISTED = 5
-"""Failed scenes that are told of; all are in import.json."""
+"""Failed scenes that are listed; all are in import.json."""
 
 _USUAL_STEP_S = 0.1
 
@@ -61,7 +61,7 @@ def import_dataset(
     from l5kit.readers.importing import import_dataset as import_source
 
     with (
-        _asked_workers(engine, address, workers).opened("import") as carriers,
+        _requested_workers(engine, address, workers).opened("import") as carriers,
         show_progress("Importing", visible=True) as progress,
     ):
         try:
@@ -75,11 +75,11 @@ def import_dataset(
                 progress=progress,
             )
         except DatasetNotFoundError as error:
-            found = guess_format(source)
-            if found is None or found is source_format:
+            guessed = guess_format(source)
+            if guessed is None or guessed is source_format:
                 raise
-            command = shlex.join(["l5kit", "import", found, str(source), str(out)])
-            raise DatasetNotFoundError(f"{error}; it looks like {found}: {command}") from None
+            command = shlex.join(["l5kit", "import", guessed, str(source), str(out)])
+            raise DatasetNotFoundError(f"{error}; it looks like {guessed}: {command}") from None
     _tell(result)
     if as_json:
         print_json(_as_json(result))
@@ -113,7 +113,7 @@ def resample(
     from l5kit.readers.resampling import resample_dataset
 
     with (
-        _asked_workers(engine, address, workers).opened("resample") as carriers,
+        _requested_workers(engine, address, workers).opened("resample") as carriers,
         show_progress("Resampling", visible=True) as progress,
     ):
         frames = resample_dataset(path, out, step_time_s=step, workers=carriers, progress=progress)
@@ -126,11 +126,11 @@ def resample(
     )
 
 
-def _asked_workers(engine: Engine, address: str | None, number: int | None) -> AskedWorkers:
-    """Return what was asked for; one process is this one."""
+def _requested_workers(engine: Engine, address: str | None, number: int | None) -> RequestedWorkers:
+    """Return the workers that are requested; one process is this one."""
     if engine is Engine.PROCESSES and address is None and count_workers(number) == 1:
-        return AskedWorkers(Engine.THREADS, None, 1)
-    return AskedWorkers(engine, address, number)
+        return RequestedWorkers(Engine.THREADS, None, 1)
+    return RequestedWorkers(engine, address, number)
 
 
 def _tell(result: "ImportResult") -> None:

@@ -7,7 +7,7 @@ import typer
 
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, print_table, remark
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.dataset_files import find_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -51,7 +51,7 @@ def mask(
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
     with (
-        AskedWorkers(engine, address, workers, job).opened(
+        RequestedWorkers(engine, address, workers, job).opened(
             "mask", [location], **thresholds.as_attributes()
         ) as carriers,
         show_progress("Agents mask", visible=True) as progress,

@@ -98,7 +98,7 @@ ChangesOption = Annotated[
 
 def parse_slice(text: str) -> slice:
     """Return what ``A:B`` or ``A:B:STEP`` stands for."""
-    found = re.fullmatch(r"(\d{0,18}):(\d{0,18})(?::([1-9]\d{0,17}))?", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{0,18}):(\d{0,18})(?::([1-9]\d{0,17}))?", text)
+    if match is None:
         raise typer.BadParameter(f"{text!r} is not START:END or START:END:STEP, such as 20:120:2")
-    return slice(*(int(part) if part else None for part in found.groups()))
+    return slice(*(int(part) if part else None for part in match.groups()))

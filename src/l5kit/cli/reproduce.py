@@ -27,7 +27,7 @@ def reproduce(
         bool, typer.Option("--other-towns", help="Also take towns that come out otherwise than those of the table.")
     ] = False,
 ) -> None:
-    """Train a driver of docs/closed_loop.md again, let it drive the same scenes, and compare.
+    """Train a driver of docs/results/learned_drivers.md again, let it drive the same scenes, and compare.
 
     It needs a clone of the repository, in which the rows and their results are, and takes as long as the table says.
     The old and the new score are printed, and the difference with its interval of 95 %, scene by scene. The exit status

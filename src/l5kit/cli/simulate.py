@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _COUNTS_OF_WINDOWS = (NUM_WINDOWS, SHARE_PLANNED)
 _MOST_LISTED = 5
-"""Failed scenes, and scenes in which somebody appears close, that are told of; all are in scores.json."""
+"""Failed scenes, and scenes in which somebody appears close, that are listed; all are in scores.json."""
 
 
 def simulate(

@@ -8,7 +8,7 @@ import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, WorkersOption
 from l5kit.cli.output import print_facts, print_table, require_writable_folder
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.progress import show_progress
 from l5kit.synthetic.city import make_city
 from l5kit.synthetic.params import LIMITS, CityParams
@@ -79,9 +79,9 @@ def synth(
         num_frames=frames,
         noise=noise,
     )
-    told = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
+    options = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
     with (
-        AskedWorkers(engine, address, workers, job).opened("synth", [], params=told) as carriers,
+        RequestedWorkers(engine, address, workers, job).opened("synth", [], params=options) as carriers,
         show_progress("Driving", visible=True) as progress,
     ):
         if towns is None:

@@ -103,10 +103,10 @@ def train(
     if as_json:
         print_json(facts)
     else:
-        _print_trained(result, cfg["workflow"], *_places_of(cfg, data))
+        _print_trained(result, cfg["workflow"], *_paths_of(cfg, data))
 
 
-def _places_of(cfg: JsonObject, data: Path | None) -> tuple[Path | None, Path | None]:
+def _paths_of(cfg: JsonObject, data: Path | None) -> tuple[Path | None, Path | None]:
     """Return the data folder and the log that commands after a training can take: one that it was scored in."""
     params = TrainingParams.from_cfg(cfg)
     loader, data_manager = params.val_loader or params.train_loader, LocalDataManager(data)
@@ -142,7 +142,7 @@ def _print_trained(result: "TrainingResult", workflow: str, data: Path | None, l
 
 def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | None, out: Path, resume: bool) -> None:
     """Refuse what is wrong with a call before torch and Lightning are imported, for which one waits."""
-    if values:  # what is wrong with some of the values is told in their rows of the table
+    if values:  # what is wrong with some of the values is reported in their rows of the table
         check_known_keys(plan_sweep(cfg, values)[0].cfg)
     else:
         params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
@@ -183,8 +183,8 @@ def _train_all(
 
 def _scores_of(rows: Sequence["SweepRow"]) -> dict[str, str]:
     """Return the columns of scores that are printed, and what they are called."""
-    found = [name.rpartition("/") for row in rows for name in row.as_dict() if name.startswith(tuple(_SCORES))]
-    last = max((time for _, _, time in found), key=lambda time: float(time.removesuffix("s")), default="")
+    split_names = [name.rpartition("/") for row in rows for name in row.as_dict() if name.startswith(tuple(_SCORES))]
+    last = max((time for _, _, time in split_names), key=lambda time: float(time.removesuffix("s")), default="")
     return {f"{name}/{last}": f"{called} {last}" for name, called in _SCORES.items()} if last else {}
 
 

@@ -57,8 +57,8 @@ def train_rl(
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="Policy that the training begins with: a .zip, a folder of l5kit train-rl, or route_policy, which "
-            "ships with l5kit; rl_params.init.",
+            help="Policy that the training begins with: a .zip, a folder of l5kit train-rl, route_policy, which ships "
+            "with l5kit, or rules, a planner that it imitates first; rl_params.init.",
         ),
     ] = None,
     resume: Annotated[
@@ -69,7 +69,7 @@ def train_rl(
 ) -> None:
     """Train a driver by reinforcement learning (PPO), in many environments at once.
 
-    Without CONFIG and without data it learns in a made city, and is evaluated in another one, which are made at the
+    Without CONFIG and data it learns in a synthetic city, and is evaluated in another one, which are made at the
     first time. An end that is given here takes the place of the ends in the configuration.
     """
     own = out / "config.yaml"
@@ -165,7 +165,7 @@ def _facts_of(result: "DriverTraining") -> dict[str, object]:
 
 
 def _made_city(seed: int) -> Path:
-    """Return the folder of a made city, which is made where it is not there yet."""
+    """Return the folder of a synthetic city, which is made where it is not there yet."""
     from l5kit.synthetic.city import make_city  # here, since data of one's own needs none
 
     folder = cache_folder() / _CITIES / f"{__version__}-{_NUM_SCENES}-scenes-seed-{seed}"

@@ -77,7 +77,7 @@ def view(
         require_writable(export, option="--export")
         _export(_open(path, map_path, meta, aerial, predictions), scene or 0, export)
         return
-    if port:  # one that is taken is told before anything is read
+    if port:  # one that is taken is reported before anything is read
         try:
             with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried:
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")  # as the server does

@@ -26,7 +26,6 @@ from l5kit.closedloop.measured import AskedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, drop_damaged, find_parts
 from l5kit.closedloop.planners import AskedPlanner, AskedTraffic
-from l5kit.closedloop.progress import show_scenes
 from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.scores_file import scores_of
 from l5kit.closedloop.setup import ClosedLoopSetup, set_up
@@ -154,7 +153,7 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     start_s = time.perf_counter()
     carriers = without_job(options.workers)  # the folder of the simulation keeps its parts
     num_workers = count_workers(carriers)
-    with show_scenes("Simulating", visible=options.show_bar) as progress:
+    with show_progress("Simulating", visible=options.show_bar, rate_of="scenes") as progress:
         results = map_scenes(
             SimulateBlock(setup, parts.absolute(), run),
             missing,

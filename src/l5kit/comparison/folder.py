@@ -17,7 +17,7 @@ from l5kit.comparison.figure import draw_comparison
 from l5kit.comparison.tables import TextTable, as_csv, as_latex, as_markdown, overview_tables, scene_table
 from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
-from l5kit.data.receipts import RECEIPT_FILE, write_receipt
+from l5kit.data.receipts import RECEIPT_FILE, finish_output
 from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.report_page import PageFigure, PageTable, write_page
 
@@ -89,7 +89,7 @@ def write_comparison(comparison: Comparison, folder: str | os.PathLike[str], *, 
     for name in _FIGURES:
         drawing.save(path / name)
     _write_page(comparison, path, overview, scenes)
-    write_receipt(path, RECEIPT_FILE, {"command": "compare", "l5kit": __version__}, of=_FILES)
+    finish_output(path, "compare", _FILES)
 
 
 def facts_of(comparison: Comparison) -> JsonObject:

@@ -69,18 +69,18 @@ class FileTree(Protocol):
         """Return what is known of a file now."""
 
 
-def open_tree(place: str | os.PathLike[str]) -> FileTree:
+def open_tree(location: str | os.PathLike[str]) -> FileTree:
     """Return the files below a place; nothing is listed yet.
 
     Args:
-        place: A folder; a zip file (``*.zip``), for what is in it; any other file, for itself; or a URL of fsspec.
+        location: A folder; a zip file (``*.zip``), for what is in it; any other file, for itself; or a URL of fsspec.
 
     Raises:
         DatasetNotFoundError: There is nothing, or no readable zip file.
         InvalidArgumentError: It is no path, or fsspec does not know the kind of URL.
         MissingDependencyError: fsspec needs a library for this kind of URL.
     """
-    path = path_of(place)
+    path = path_of(location)
     if is_url(path):
         return _open_url(path)
     if not os.path.exists(path):
@@ -142,14 +142,14 @@ class _FolderTree:
 
     def _below(self, folder: str, around: tuple[str, ...]) -> Iterator[ListedFile]:
         """Yield the files below a folder; ``around`` are the real paths of those that it was reached through."""
-        place = os.path.join(self.location, folder)
-        with os.scandir(place) as entries:
+        directory = os.path.join(self.location, folder)
+        with os.scandir(directory) as entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
                 if entry.is_symlink():
-                    self._require_inside(path, (*around, os.path.realpath(place)))
+                    self._require_inside(path, (*around, os.path.realpath(directory)))
                 if entry.is_dir():
-                    yield from self._below(f"{path}/", (*around, os.path.realpath(place)))
+                    yield from self._below(f"{path}/", (*around, os.path.realpath(directory)))
                 else:
                     yield _as_listed(path, entry.stat(), self.location)
 
@@ -261,8 +261,8 @@ class _RemoteTree:
 
     def list_files(self) -> list[ListedFile]:
         try:
-            found = find_files(self.file_system, self.root)
-            files = [self._as_listed(name, facts) for name, facts in found.items()]
+            infos = find_files(self.file_system, self.root)
+            files = [self._as_listed(name, facts) for name, facts in infos.items()]
         except L5KitError:
             raise
         except Exception as error:  # of the library behind fsspec
@@ -281,13 +281,13 @@ class _RemoteTree:
         facts = self.file_system.info(name)
         if facts.get("size") is None:
             raise UnreachableDataError(f"{self.location}: the service does not tell how large {path!r} is; copy it")
-        return ListedFile(path, int(facts["size"]), _version_told(facts))
+        return ListedFile(path, int(facts["size"]), _version_in(facts))
 
     def _as_listed(self, name: str, facts: dict[str, Any]) -> ListedFile:
         path = path_in_list(self.file_system, name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2])
         if facts.get("size") is None:  # lists of web servers tell names only
             return self.known_of(name, path)
-        return ListedFile(path, int(facts["size"]), _version_told(facts))
+        return ListedFile(path, int(facts["size"]), _version_in(facts))
 
     def _name_of(self, path: str) -> str:
         name = path_on_server(self.file_system, path)
@@ -296,7 +296,7 @@ class _RemoteTree:
         return self.root if is_this_file else f"{self.root}/{name}"
 
 
-def _version_told(facts: dict[str, Any]) -> tuple[str, ...]:
+def _version_in(facts: dict[str, Any]) -> tuple[str, ...]:
     return tuple(f"{field} {facts[field]}" for field in _VERSION_FIELDS if facts.get(field))
 
 

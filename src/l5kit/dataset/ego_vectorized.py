@@ -190,9 +190,9 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         frames = super().get_frame_indices(frame_idx)
         if not self.eval_mode:
             return frames
-        found = self._log.locate(frames, self.cumulative_sizes)
-        indices: Int64Array = found.scene_indices[found.state_indices == self.eval_frame_index]
-        return indices
+        samples = self._log.locate(frames, self.cumulative_sizes)
+        scenes: Int64Array = samples.scene_indices[samples.state_indices == self.eval_frame_index]
+        return scenes.astype(np.int64, copy=False)
 
     def locate(self, positions: Int64Array) -> SampleIndices:
         """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""

@@ -61,6 +61,7 @@ class EpisodeRoads:
         num_slots: N.
         drives: Drives other vehicles; None to replay them.
         backend: Where; None for the processor.
+        traffic: The road users, where several AVs share those of a scene; None for those of N scenes.
 
     Attributes:
         bank: As above.
@@ -72,10 +73,16 @@ class EpisodeRoads:
     """
 
     def __init__(
-        self, bank: SceneBank, num_slots: int, *, drives: IntelligentDriver | None, backend: Backend | None = None
+        self,
+        bank: SceneBank,
+        num_slots: int,
+        *,
+        drives: IntelligentDriver | None,
+        backend: Backend | None = None,
+        traffic: TrafficSlots | None = None,
     ) -> None:
         self.bank = bank
-        self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend)
+        self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend) if traffic is None else traffic
         self.every: DeviceArray = self.backend.upload_one(np.arange(num_slots))
         self.going: DeviceArray = self.backend.upload_one(np.arange(num_slots))
         self.before, self.now = _make_places(self.backend, num_slots), _make_places(self.backend, num_slots)
@@ -83,7 +90,12 @@ class EpisodeRoads:
         self.backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
-        return len(self.traffic)
+        return int(self.every.shape[0])
+
+    @property
+    def bank_rows(self) -> DeviceArray:
+        """The scene of each AV, counted in the bank, int64 (N,)."""
+        return self.traffic.bank_rows
 
     @property
     def backend(self) -> Backend:
@@ -161,7 +173,7 @@ class EpisodeRoads:
 
     def lights_before(self, slots: DeviceArray) -> LightRows:
         """Return the lights of slots (B,) before the last step, or where an episode has begun."""
-        bank_rows = self.taken(self.traffic.bank_rows, slots)
+        bank_rows = self.taken(self.bank_rows, slots)
         return LightRows(self.taken(self.before.frames, slots), bank_rows, self.traffic.arrays.lights)
 
     def _is_last(self, slots: DeviceArray) -> bool:

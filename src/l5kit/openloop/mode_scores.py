@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from l5kit.evaluation.batched_metrics import (
+from l5kit.evaluation.metrics import (
     average_displacement_error_mean,
     average_displacement_error_oracle,
     final_displacement_error_mean,
@@ -24,7 +24,7 @@ __all__ = ["ModeScore", "ModeScores"]
 class ModeScore:
     """Means up to one time ahead, over the predictions with a known step; NaN without any.
 
-    The metrics are those of :mod:`l5kit.evaluation.batched_metrics` on the steps up to this time; averages and last
+    The metrics are those of :mod:`l5kit.evaluation.metrics` on the steps up to this time; averages and last
     steps are over those that are known.
 
     Attributes:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3 import PPO
+from stable_baselines3.common.torch_layers import CombinedExtractor
 from stable_baselines3.common.vec_env import VecEnv
 
 from l5kit._types import JsonObject
@@ -18,6 +19,7 @@ from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.folder import require_whole
+from l5kit.reinforcement.near_start import NearStartPolicy
 
 __all__ = ["load_algorithm", "make_algorithm", "take_weights"]
 
@@ -50,8 +52,9 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
             "rl_params.network: 'agents' looks at road users of compact observations; set gym_params.observation to "
             "compact, or network to layers"
         )
+    keeps_near = params.near_start > 0
     return PPO(
-        "MultiInputPolicy" if is_dict else "MlpPolicy",
+        NearStartPolicy if keeps_near else "MultiInputPolicy" if is_dict else "MlpPolicy",
         env,
         learning_rate=params.learning_rate,
         n_steps=params.n_steps,
@@ -64,6 +67,7 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
         policy_kwargs={
             "net_arch": list(params.net_arch),
             "log_std_init": params.log_std_init,
+            **({"features_extractor_class": CombinedExtractor} if keeps_near and is_dict else {}),
             **(_features_of(env.observation_space) if params.network == "layers" else _agents_of(params, env, layout)),
         },
         seed=params.seed,

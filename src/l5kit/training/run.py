@@ -1,6 +1,5 @@
 """Training of a network from a configuration: the way from the configuration to the weights."""
 
-import json
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -11,12 +10,12 @@ from pathlib import Path
 import torch
 
 from l5kit import __version__
-from l5kit._files import replaced_when_complete
+from l5kit._files import write_json
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
 from l5kit.data.data_record import DataRecord
-from l5kit.data.folder_lock import is_main_process
+from l5kit.data.folder_lock import hold_folder, is_main_process
 from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
@@ -27,7 +26,6 @@ from l5kit.training.checkpoint_writer import CheckpointWriter
 from l5kit.training.clock import TrainingClock
 from l5kit.training.curves import close_logger
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, freed_by_errors, prepare_folder
-from l5kit.training.folder_lock import hold_folder
 from l5kit.training.lightning_parts import pl
 from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, told_endings
 from l5kit.training.optimizing import make_callbacks
@@ -127,7 +125,7 @@ def _train_in(
 ) -> TrainingResult:
     """Train in a folder that no other process writes to; see :func:`train`."""
     data_manager = LocalDataManager(data_folder)
-    config = config.with_found_folders(data_manager)
+    config = config.with_resolved_folders(data_manager)
     resumed = prepare_folder(target, config, resume=resume)
     clock = TrainingClock(0.0 if resumed is None else resumed.minutes)
     if resumed is not None and resumed.step == 0 and is_main_process():
@@ -220,5 +218,4 @@ def _write_result(result: TrainingResult, told: Mapping[str, object]) -> None:
         "best_by": result.best_by,
         **told,
     }
-    with replaced_when_complete(result.folder / RESULT_FILE, argument="folder") as temporary:
-        temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    write_json(result.folder / RESULT_FILE, facts)

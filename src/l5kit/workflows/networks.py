@@ -65,7 +65,7 @@ class NetworkRecipe(ABC):
             samples: What it is trained on or predicts; None where there are none, which networks on vectors allow.
 
         Raises:
-            FileNotFoundError: ImageNet weights are asked for that are not there.
+            FileNotFoundError: ImageNet weights are requested that are not there.
         """
 
     def from_scratch(self) -> Self:
@@ -127,7 +127,7 @@ class RasterRecipe(NetworkRecipe):
 
     @property
     def motion_step_time_s(self) -> float | None:
-        """Seconds of a past step, for networks that are told how the agent moves."""
+        """Seconds of a past step, for networks that are given how the agent moves."""
         return self.params.past_step_time_s if self.backbone.motion_features else None
 
     @abstractmethod

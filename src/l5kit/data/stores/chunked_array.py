@@ -33,7 +33,7 @@ from l5kit.data.stores.remote_chunks import (
 )
 from l5kit.data.stores.store import (
     ZarrArray,
-    chunk_numbers,
+    chunk_indices,
     describe_file,
     is_folder,
     is_process_memory,
@@ -79,9 +79,9 @@ class JoinedChunks:
         start = index * self._chunk_length
         if not self._is_decoded[index]:
             decoded = read(index)
-            place = self._writable_rows[start : start + len(decoded)]
+            target = self._writable_rows[start : start + len(decoded)]
             # as bytes, since NumPy copies records field by field, several times as slowly
-            place.view(np.uint8)[:] = np.ascontiguousarray(decoded).view(np.uint8)
+            target.view(np.uint8)[:] = np.ascontiguousarray(decoded).view(np.uint8)
             self._is_decoded[index] = True
             if self._is_decoded.all():  # of two threads that decode the last chunks, one sees all of them
                 self.is_complete = True
@@ -323,8 +323,8 @@ class ChunkedArray(RecordSequence):
             Exception: Whatever the store raises where files cannot be listed.
         """
         array = self.zarr_array
-        numbers = chunk_numbers(array.store, array.store_path.path, range(self.num_chunks))
-        return [number for number in numbers if number < self.num_chunks]
+        indices = chunk_indices(array.store, array.store_path.path, range(self.num_chunks))
+        return [index for index in indices if index < self.num_chunks]
 
     def chunk_file(self, index: int) -> str:
         """Return the path of a chunk's file, for messages."""

@@ -26,8 +26,8 @@ def find_files(file_system: Any, root: str) -> dict[str, dict[str, Any]]:
         listed = file_system.ls(root, detail=True)
     except FileNotFoundError:
         listed = []
-    found = {info["name"]: info for info in _below(file_system, root, listed)}
-    return found or ({root: file_system.info(root)} if file_system.isfile(root) else {})
+    infos = {info["name"]: info for info in _below(file_system, root, listed)}
+    return infos or ({root: file_system.info(root)} if file_system.isfile(root) else {})
 
 
 def is_web(file_system: Any) -> bool:

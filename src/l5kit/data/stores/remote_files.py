@@ -207,7 +207,7 @@ class RemoteFiles:
             return {}
         below = path.rstrip("/") + "/"
         is_folder = {str(entry["name"]).rstrip("/"): entry.get("type") == "directory" for entry in listed}
-        return {place[len(below) :]: is_folder[place] for place in sorted(is_folder) if place.startswith(below)}
+        return {name[len(below) :]: is_folder[name] for name in sorted(is_folder) if name.startswith(below)}
 
     def __getstate__(self) -> dict[str, object]:
         return {"fs": self._fs, "reading": self.reading}
@@ -222,8 +222,8 @@ def version_of(info: Mapping[str, object]) -> tuple[str, ...]:
     Args:
         info: What the service tells of the file.
     """
-    found = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
-    return (str(info.get("size")), *found) if found else ()
+    fields = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
+    return (str(info.get("size")), *fields) if fields else ()
 
 
 def _s3_config(reading: RemoteReading) -> dict[str, object]:

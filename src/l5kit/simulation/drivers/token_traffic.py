@@ -31,7 +31,7 @@ class TokenWays(Protocol):
     """What a model samples; :class:`l5kit.prediction.vectorized.motion_tokens_model.Rollouts` is one."""
 
     @property
-    def ways(self) -> torch.Tensor:
+    def poses(self) -> torch.Tensor:
         """x, y in metres and yaw in radians in the frame of the sample, (B, K, A, T, 3)."""
 
 
@@ -196,7 +196,7 @@ class TokenTraffic:
                 seed=self.seed,
                 first_is_greedy=False,
             )
-        ways = np.asarray(found.ways[:, 0].cpu().double().numpy(), np.float64)
+        ways = np.asarray(found.poses[:, 0].cpu().double().numpy(), np.float64)
         return batch["all_other_agents_track_ids"].cpu().numpy(), _in_world(ways, columns)
 
     def _straight_on(self, state: TrafficState, actors: Int64Array) -> Float64Array:
