@@ -145,14 +145,14 @@ class BaseEgoDataset(Dataset[Sample]):
         position = self.position_of(index)
         what = f"sample {index}"
         try:
-            found = self.locate(np.array([position]))
-            scene_index, state_index = int(found.scene_indices[0]), found.state_indices[0]
+            located = self.locate(np.array([position]))
+            scene_index, state_index = int(located.scene_indices[0]), located.state_indices[0]
             state_index = state_index if scene_index else int(state_index)  # the types that L5Kit 1.5 has
             where, track_id = f"{what} (scene {scene_index}, frame {state_index} of it,", None
             what = f"{where} the AV)"
-            if found.agent_rows is not None:
-                what = f"{where} the track of agent row {found.agent_rows[0]})"
-                track_id = int(take_rows(self.dataset.agents, found.agent_rows)["track_id"][0])
+            if located.agent_rows is not None:
+                what = f"{where} the track of agent row {located.agent_rows[0]})"
+                track_id = int(take_rows(self.dataset.agents, located.agent_rows)["track_id"][0])
                 what = f"{where} track {track_id})"
             return self.get_frame(scene_index, state_index, track_id=track_id)
         except Exception as error:  # whatever fails, it is no IndexError, which would end iteration silently
@@ -425,7 +425,7 @@ class BaseEgoDataset(Dataset[Sample]):
     def columns_of_log(
         self,
         log: LogArrays,
-        places: SampleIndices,
+        indices: SampleIndices,
         *,
         missing: Literal["error", "mask"] = "error",
         memory: ColumnMemory | None = None,
@@ -434,7 +434,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
         Args:
             log: The arrays; traffic light faces of a configuration without them have to be left out.
-            places: Where the samples lie in it.
+            indices: Where the samples lie in it.
             missing: As for :meth:`make_columns`.
             memory: Gives the memory of columns; None for new memory.
 
@@ -449,7 +449,8 @@ class BaseEgoDataset(Dataset[Sample]):
                 f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
                 "own; take them from self[index]"
             )
-        cut = cut_samples(log, places, sampler.steps)
+        cut = cut_samples(log, indices, sampler.steps)
+        origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
 
         # what is made anew gets its memory at the end, with what a dataset adds
         def memory_of_sampler(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
@@ -457,7 +458,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
         out = memory_of_sampler if memory is not None and self._resized_columns else memory
         made = sampler.make_columns(cut.windows, cut.track_ids, out=out, missing=missing)
-        columns = self._finish_columns(places, {**made.arrays, **describe_origin(places, cut)})
+        columns = self._finish_columns(indices, {**made.arrays, **origin})
         if memory is not None:
             added = {key: values for key, values in columns.items() if made.arrays.get(key) is not values}
             columns |= stored(added, memory)
@@ -531,7 +532,7 @@ class BaseEgoDataset(Dataset[Sample]):
                 self.sample_function = replace(self.sample_function, ego_extent_m=ego_extent_of(self.dataset))
         return self._checked_log
 
-    def require_readable(self, places: SampleIndices) -> None:
+    def require_readable(self, indices: SampleIndices) -> None:
         """Refuse samples (B,) that need scenes or frames that cannot be trusted.
 
         Raises:
@@ -542,8 +543,8 @@ class BaseEgoDataset(Dataset[Sample]):
         if log.damage is not None:
             steps = getattr(self.sample_function, "steps", None)
             log.require_readable(
-                places.scene_indices,
-                places.state_indices,
+                indices.scene_indices,
+                indices.state_indices,
                 steps if isinstance(steps, WindowSteps) else None,
                 has_tl_faces=not read_disable_traffic_light_faces(self.cfg),
             )

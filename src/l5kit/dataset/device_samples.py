@@ -115,7 +115,7 @@ class DeviceSamples:
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
         self._maker = BackendSampler(self._sampler, backend)
-        self._log = None if is_resident is False else self._place_log(must_be_there=bool(is_resident))
+        self._log = None if is_resident is False else self._send_log(must_be_there=bool(is_resident))
         self.is_resident = self._log is not None
         backend.wait()  # for log and map, which other streams read
 
@@ -167,8 +167,8 @@ class DeviceSamples:
         return self._maker.scratch_bytes(most_agents) + DEVICE_AGENT_DTYPE.itemsize * most_agents * num_frames
 
     def _make(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
-        places = dataset.locate(positions)
-        dataset.require_readable(places)
+        located = dataset.locate(positions)
+        dataset.require_readable(located)
         resident = self._log if dataset.dataset is self._opened else None
         log = LogArrays.of(dataset.dataset, has_tl_faces=self._has_tl_faces and resident is None)
         sampler = _sampler_of(dataset)
@@ -176,13 +176,13 @@ class DeviceSamples:
 
         # on the processor stays whom a sample is about; the frames around are needed here only to move or send them
         is_cut_here = resident is None or is_moved
-        scenes, windows, track_ids = cut = cut_samples(log, places, self._sampler.steps if is_cut_here else _ONLY_NOW)
-        added = describe_origin(places, cut)
+        scenes, windows, track_ids = cut = cut_samples(log, located, self._sampler.steps if is_cut_here else _ONLY_NOW)
+        added = describe_origin(located, cut)
         targets = sampler.perturb_and_find(windows, track_ids)
         if isinstance(self._sampler, AgentSampler):
-            added["frame_index"] = places.state_indices
+            added["frame_index"] = located.state_indices
         if isinstance(dataset, EgoAgentDatasetVectorized):
-            added["all_valid_agents_track_ids"] = dataset.valid_track_ids(places)
+            added["all_valid_agents_track_ids"] = dataset.valid_track_ids(located)
 
         # windows are cut out of a log that lies on the device, or sent
         if resident is None:
@@ -190,7 +190,7 @@ class DeviceSamples:
         else:
             bounds = scenes[FRAME_INTERVAL]
             moved = MovedAvs.of_frames(windows.frames) if is_moved else None
-            at = np.stack([bounds[:, 0] + places.state_indices, bounds[:, 0], bounds[:, 1]])
+            at = np.stack([bounds[:, 0] + located.state_indices, bounds[:, 0], bounds[:, 1]])
             there = cut_on_device(resident, at, self._sampler.steps, moved, ego_extent_m=windows.ego_extent_m)
             of_log = resident
         columns = self._maker.columns(of_log, there, (windows, targets), added)
@@ -204,7 +204,7 @@ class DeviceSamples:
             columns[alias] = columns[ALIASES[alias]].clone()
         return columns
 
-    def _place_log(self, *, must_be_there: bool) -> DeviceLog | None:
+    def _send_log(self, *, must_be_there: bool) -> DeviceLog | None:
         """Return the log on the device, where somebody may hold it already; None if it does not fit or is not sound."""
         key = _key_of(self._backend, self.dataset.dataset, self._lights)
         held = None if key is None else _HELD.get(key)
@@ -242,8 +242,8 @@ def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) ->
 def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
     """Return what makes the samples of a dataset."""
     sampler: Any = dataset.sample_function
-    found: AgentSampler | VectorSampler = sampler
-    return found
+    own: AgentSampler | VectorSampler = sampler
+    return own
 
 
 Batch = dict[str, torch.Tensor]
@@ -376,11 +376,11 @@ class _OfJoined:
         self._parts = parts
 
     def make(self, dataset: JoinedDataset, indices: Sequence[int]) -> Batch:
-        places = np.array([dataset.place_of(index) for index in indices], np.int64).reshape(-1, 2)
-        used = np.unique(places[:, 0]).tolist()
-        rows = [np.flatnonzero(places[:, 0] == part) for part in used]
+        located = np.array([dataset.part_of(index) for index in indices], np.int64).reshape(-1, 2)
+        used = np.unique(located[:, 0]).tolist()
+        rows = [np.flatnonzero(located[:, 0] == part) for part in used]
         made = [
-            self._parts[part].make(dataset.parts[part], places[of_part, 1].tolist())
+            self._parts[part].make(dataset.parts[part], located[of_part, 1].tolist())
             for part, of_part in zip(used, rows, strict=True)
         ]
         if len(made) == 1:

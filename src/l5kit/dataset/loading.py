@@ -17,7 +17,7 @@ from l5kit.dataset.batch_loader import (
     pinned,
     require_at_least,
 )
-from l5kit.dataset.rank_sampler import ShuffleBy, process_place
+from l5kit.dataset.rank_sampler import ShuffleBy, process_rank
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.scene_choice import SceneChoice
@@ -99,7 +99,7 @@ def loader(
 
     require_at_least(batch_size=(batch_size, 1), num_workers=(num_workers, 0), threads=(threads, 0))
     require_at_least(prefetch=(prefetch, 1), seed=(seed, 0))
-    rank, world_size = process_place(rank, world_size)
+    rank, world_size = process_rank(rank, world_size)
     if sampler is None:
         length_of(dataset)
         weights = None if scene_weights is None else np.asarray(scene_weights, np.float64)

@@ -138,10 +138,10 @@ class MaskedAgentsDataset(BaseEgoDataset):
     _is_mask_kept: bool = True
     """Whether another process finds the same mask on disk; not, if one was computed that could not be kept."""
 
-    _taken_numbers: AscendingNumbers | None = None
+    _taken_lookup: AscendingNumbers | None = None
     """How numbers of ``agents_indices`` are looked up."""
 
-    _end_numbers: AscendingNumbers | None = None
+    _end_lookup: AscendingNumbers | None = None
     """How numbers of ``cumulative_sizes_agents`` are looked up."""
 
     @property
@@ -286,11 +286,11 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     @property
     def _taken_rows(self) -> AscendingNumbers:
-        return _looked_up(self.agents_indices, self._taken_numbers)
+        return _looked_up(self.agents_indices, self._taken_lookup)
 
     @property
     def _end_rows(self) -> AscendingNumbers:
-        return _looked_up(self.cumulative_sizes_agents, self._end_numbers)
+        return _looked_up(self.cumulative_sizes_agents, self._end_lookup)
 
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
@@ -341,14 +341,14 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     def _take(self, taken: TakenRows) -> None:
         self.agents_mask, self.agents_indices = taken.mask, taken.indices.array
-        self._taken_numbers = taken.indices
+        self._taken_lookup = taken.indices
         damage = self._log.damage
         kept = kept_end_rows(self.dataset) if damage is None else None
         if kept is None:
             frames = self.dataset.frames
             bounds = column_of(frames, AGENT_INTERVAL, strict=True) if damage is None else damage.frames.bounds
             kept = AscendingNumbers(np.ascontiguousarray(bounds[:, 1]))
-        self._end_numbers = kept
+        self._end_lookup = kept
         self.cumulative_sizes_agents: Int64Array = kept.array
 
     def __getstate__(self) -> dict[str, object]:
@@ -445,8 +445,8 @@ class AgentRowsDataset(MaskedAgentsDataset):
             InvalidArgumentError: There is no such frame.
         """
         frame_index = checked_index("frame_idx", frame_idx, len(self.dataset.frames))
-        found = self._log.locate(np.array([frame_index]), self.cumulative_sizes)
-        frames = self._log.frames_of(int(found.scene_indices[0]), self.cumulative_sizes)
+        located = self._log.locate(np.array([frame_index]), self.cumulative_sizes)
+        frames = self._log.frames_of(int(located.scene_indices[0]), self.cumulative_sizes)
         valid = find_valid_agents(self.dataset, *frames, thresholds=self._rule.thresholds)
 
         # why a row is taken says the mask of its scene, as it would be computed now; whether it is, the mask in use

@@ -18,7 +18,7 @@ _ROUND_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def permuted(numbers: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
+def permuted(indices: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
     """Return the image of each number under a permutation of as many numbers as its size, chosen by its key.
 
     It is an alternating Feistel network on a rectangle that holds the size, walked until it meets a number below the
@@ -26,11 +26,11 @@ def permuted(numbers: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64
     (Steele, Lea and Flood, 2014). Two numbers with the same size and key never have the same image.
 
     Args:
-        numbers: From 0, below their sizes, (N,).
+        indices: From 0, below their sizes, (N,).
         sizes: At least 1 and below 2**52, (N,).
         keys: uint64, (N,).
     """
-    images = np.array(numbers, dtype=np.int64)
+    images = np.array(indices, dtype=np.int64)
     # the smallest near square that holds the numbers below each size
     widths = np.ceil(np.sqrt(sizes)).astype(np.int64)
     heights = -(-sizes // widths)
@@ -203,13 +203,13 @@ class SceneOrder:
         last = np.append(np.arange(scenes_per_window, len(scenes), scenes_per_window), len(scenes)) - 1
         return cls(ranges, scenes, ends, ends[last[last >= 0]], mix_seeds(seed, epoch, 2), weights is not None)
 
-    def samples_at(self, places: Int64Array) -> Int64Array:
+    def samples_at(self, positions: Int64Array) -> Int64Array:
         """Return the samples at places (N,) of the epoch, indices of the dataset."""
         # a window of scenes is shuffled as a whole, by a permutation that its number decides
-        windows = np.searchsorted(self.window_ends, places, side="right")
+        windows = np.searchsorted(self.window_ends, positions, side="right")
         starts = np.where(windows > 0, self.window_ends[windows - 1], 0)
         keys = np.uint64(self.key) + windows.astype(np.uint64) * _SCENE_STEP
-        shuffled = starts + permuted(places - starts, self.window_ends[windows] - starts, keys)
+        shuffled = starts + permuted(positions - starts, self.window_ends[windows] - starts, keys)
 
         # the scene that has the place, and the place within it
         rows = np.searchsorted(self.ends, shuffled, side="right")
@@ -242,5 +242,5 @@ def _weighted_counts(ranges: SceneRanges, weights: NumericArray, offset: float) 
     ends = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + offset).astype(np.int64)
     ends = np.minimum(ends, ranges.num_samples)
     ends[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
-    places: Int64Array = np.diff(ends, prepend=0)
-    return places
+    positions: Int64Array = np.diff(ends, prepend=0)
+    return positions

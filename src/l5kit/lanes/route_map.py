@@ -127,9 +127,9 @@ def _reached(is_begin: BoolArray, before: Int64Array, after: Int64Array, driving
     """Return which lanes of junctions are reached from some lanes through none but lanes of junctions, (L,)."""
     is_reached, is_new = np.zeros(len(is_begin), np.bool_), is_begin & ~driving_map.is_in_junction
     while is_new.any():
-        found = after[is_new[before]]
+        result = after[is_new[before]]
         is_new = np.zeros(len(is_begin), np.bool_)
-        is_new[found] = True
+        is_new[result] = True
         is_new &= driving_map.is_in_junction & ~is_reached
         is_reached |= is_new
     return is_reached

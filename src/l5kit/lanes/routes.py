@@ -17,7 +17,7 @@ from l5kit.geometry.polygon import project_on_line
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
 from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths, piece_at, write_highest_speeds
-from l5kit.lanes.path_places import FollowedPlaces, follow_route, follow_tracks, line_at
+from l5kit.lanes.path_positions import FollowedPlaces, follow_route, follow_tracks, line_at
 from l5kit.lanes.route_map import RouteMap
 
 __all__ = [
@@ -126,15 +126,15 @@ def find_on_route(routes: WindowRoutes, window: int, pose: Float64Array) -> tupl
         window: The window.
         pose: World x, y and yaw of the target, (3,).
     """
-    starts, route, place = routes.arrays.starts, routes.rows[window], np.zeros(3)
+    starts, route, position = routes.arrays.starts, routes.rows[window], np.zeros(3)
     if starts[route + 1] - starts[route] < 2:
         return False, RoutePlace(0.0, 0.0, 0.0)
-    place[0] = routes.arcs_m[window]
-    follow_route(starts, routes.arrays.points_m, route, pose, False, place)
+    position[0] = routes.arcs_m[window]
+    follow_route(starts, routes.arrays.points_m, route, pose, False, position)
     # before the begin and behind the end of a route, its line is not where the target is
-    x, y, _, _ = line_at(routes.arrays.points_m[starts[route] : starts[route + 1]], place[0])
+    x, y, _, _ = line_at(routes.arrays.points_m[starts[route] : starts[route + 1]], position[0])
     is_near = math.sqrt((pose[0] - x) ** 2 + (pose[1] - y) ** 2) <= _FARTHEST_M
-    return is_near, RoutePlace(place[0], place[1], place[2])
+    return is_near, RoutePlace(position[0], position[1], position[2])
 
 
 class RouteSource(Protocol):
@@ -304,10 +304,10 @@ class FollowedRoutes:
         poses = np.column_stack(
             [current["ego_translation"][:, :2].astype(np.float64), rotations33_as_yaws(current["ego_rotation"])]
         )
-        places = self._followed.follow(
+        positions = self._followed.follow(
             routes, rows, slots=slots, frames=frames, poses=poses, first_arcs_m=logged_arcs_m
         )
-        return _with_routes(windows, WindowRoutes(routes, rows, places[:, 0].copy()))
+        return _with_routes(windows, WindowRoutes(routes, rows, positions[:, 0].copy()))
 
 
 def _with_routes(windows: Windows, routes: WindowRoutes) -> RoutedWindows:

@@ -513,8 +513,8 @@ def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
             ):
                 continue
             heading = (np.float64(agent.cos), np.float64(agent.sin))
-            place = begin - 1 if is_target else end
-            if _put_box(matrix, centroid_m, extent_m, heading, (width, height), place, drawn):
+            position = begin - 1 if is_target else end
+            if _put_box(matrix, centroid_m, extent_m, heading, (width, height), position, drawn):
                 begin, end = (begin - 1, end) if is_target else (begin, end + 1)
 
         # agents of interest were put from the last place on: they are drawn in the order of the log
@@ -526,8 +526,8 @@ def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
             centroid_m = (windows.av_positions_m[window, frame, 0], windows.av_positions_m[window, frame, 1])
             headings = windows.av_headings[window, frame]
             heading = (np.float64(headings[1]), np.float64(headings[2]))
-            place = end if targets.has_tracks else begin - 1
-            if _put_box(matrix, centroid_m, windows.av_size_m, heading, (width, height), place, drawn):
+            position = end if targets.has_tracks else begin - 1
+            if _put_box(matrix, centroid_m, windows.av_size_m, heading, (width, height), position, drawn):
                 begin, end = (begin, end + 1) if targets.has_tracks else (begin - 1, end)
     planes = (num_channels, planes_per_window)
     _put_channel(drawn, window, frame, (first, end), planes, is_solid)
@@ -541,14 +541,14 @@ def _put_box(
     extent_m: tuple[float, float],
     heading: tuple[float, float],
     raster_size: tuple[int, int],
-    place: int,
+    position: int,
     drawn: ShapeArrays,
 ) -> bool:
     """Write a box to a place, and return whether it can touch the picture; what was there is overwritten anyway."""
-    first = _NUM_CORNERS * place
+    first = _NUM_CORNERS * position
     if not _project_box(matrix, centroid_m, extent_m, heading, raster_size, drawn.points, first):
         return False
-    bound_rows(drawn.points, first, first + _NUM_CORNERS, raster_size[1], drawn.contours, place)
+    bound_rows(drawn.points, first, first + _NUM_CORNERS, raster_size[1], drawn.contours, position)
     return True
 
 

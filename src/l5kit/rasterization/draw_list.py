@@ -108,10 +108,10 @@ class ShapeList:
 
     def __post_init__(self, known_most_points: int | None) -> None:
         if known_most_points is None:
-            self._take_numbers()
+            self._take_integers()
         rows = _NO_ROWS if self.rows is None else self.rows
-        found = (_kind_of(self.points), _kind_of(self.contours), _kind_of(self.shapes), _kind_of(self.starts))
-        if found != _KINDS or self.colors.dtype != np.uint8 or self.colors.ndim != 2 or _kind_of(rows) != _KIND_OF_ROWS:
+        kinds = (_kind_of(self.points), _kind_of(self.contours), _kind_of(self.shapes), _kind_of(self.starts))
+        if kinds != _KINDS or self.colors.dtype != np.uint8 or self.colors.ndim != 2 or _kind_of(rows) != _KIND_OF_ROWS:
             named = {name: getattr(self, name) for name in _ARRAYS}
             got = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in named.items() if array is not None)
             raise InvalidArgumentError(
@@ -136,11 +136,11 @@ class ShapeList:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.array(getattr(self, name)))
         rows = _NO_ROWS if self.rows is None else self.rows
-        fault, place, most_points = _check_shapes(
+        fault, position, most_points = _check_shapes(
             self.points, self.shapes, self.contours, self.starts, rows, self.planes_shape, self.colors.shape
         )
         if fault != _NO_FAULT:
-            raise InvalidArgumentError(f"ShapeList: {self._describe(fault, place)}")
+            raise InvalidArgumentError(f"ShapeList: {self._describe(fault, position)}")
         object.__setattr__(self, "most_points", most_points)
         for name in _ARRAYS:
             if getattr(self, name) is not None:
@@ -155,7 +155,7 @@ class ShapeList:
         arrays = self.points, self.contours, self.shapes, self.starts, self.colors
         return type(self), (*arrays, self.planes_shape, self.background, self.rows, known_most_points)
 
-    def _take_numbers(self) -> None:
+    def _take_integers(self) -> None:
         """Keep Python's whole numbers, and refuse what is no array."""
         for name in _ARRAYS:
             if not isinstance(getattr(self, name), np.ndarray) and not (name == "rows" and self.rows is None):
@@ -175,17 +175,17 @@ class ShapeList:
         object.__setattr__(self, "planes_shape", (channels, height, width))
         object.__setattr__(self, "background", background)
 
-    def _describe(self, fault: int, place: int) -> str:
+    def _describe(self, fault: int, position: int) -> str:
         if fault == _WRONG_STARTS:
             return f"starts must ascend and be at most {len(self.shapes)}, the shapes there are; {self.starts} do not"
         if fault == _WRONG_ROWS:
-            window, plane = divmod(place, self.planes_shape[0])
+            window, plane = divmod(position, self.planes_shape[0])
             return (
                 f"rows of plane {plane} of window {window} must ascend, be among {self.planes_shape[1]} rows, and hold "
                 f"its shapes and {_MARGIN_PX} rows around them"
             )
         return (
-            f"shape {place}, {self.shapes[place].tolist()}, must be of kind 0, 1 or 2, of contours among "
+            f"shape {position}, {self.shapes[position].tolist()}, must be of kind 0, 1 or 2, of contours among "
             f"{len(self.contours)} whose points are among {len(self.points)}, in one of {len(self.colors)} colours of "
             f"{self.colors.shape[1]} channels, and in planes among {self.planes_shape[0]}"
         )

@@ -363,13 +363,13 @@ def draw_shapes(
             start, stop = contours[contour, 0], contours[contour, 1]
             before = start - 1 if is_closed and start < stop else start
             x0 = y0 = _ZERO
-            for place in range(before, stop):
-                point = stop - 1 if place < start else place
+            for position in range(before, stop):
+                point = stop - 1 if position < start else position
                 x1: Any = np.int64(points[point, 0]) << (SHIFT - POINT_SHIFT)
                 y1: Any = np.int64(points[point, 1]) << (SHIFT - POINT_SHIFT)
                 if is_filled:
                     y1 = (y1 + (ONE >> 1)) & -ONE  # polygons have their corners at whole rows
-                if place > before:
+                if position > before:
                     _draw_line(pixels, channels, height, width, paint, x0, y0, x1, y1)
                     if is_filled:
                         row0, row1 = y0 >> SHIFT, y1 >> SHIFT
@@ -587,10 +587,10 @@ def _draw_line(
             if step >= num_steps - 1:
                 weight = last if step == num_steps else last_but_one
             weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (SHIFT - 5)) & 31)]
-            place = at + (q >> SHIFT) * q_stride
-            _blend_3(pixels, paint, plane_size, place - q_stride, weights >> 8 & 0xFF)
-            _blend_3(pixels, paint, plane_size, place, weights >> 28 & 0xFF)
-            _blend_3(pixels, paint, plane_size, place + q_stride, weights >> 48 & 0xFF)
+            position = at + (q >> SHIFT) * q_stride
+            _blend_3(pixels, paint, plane_size, position - q_stride, weights >> 8 & 0xFF)
+            _blend_3(pixels, paint, plane_size, position, weights >> 28 & 0xFF)
+            _blend_3(pixels, paint, plane_size, position + q_stride, weights >> 48 & 0xFF)
             weight, second = second, usual
             at += p_stride
             q += q_per_step
@@ -599,10 +599,10 @@ def _draw_line(
             if step >= num_steps - 1:
                 weight = last if step == num_steps else last_but_one
             weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (SHIFT - 5)) & 31)]
-            place = at + (q >> SHIFT) * q_stride
-            _blend(pixels, paint, place - q_stride, weights >> 8 & 0xFF)
-            _blend(pixels, paint, place, weights >> 28 & 0xFF)
-            _blend(pixels, paint, place + q_stride, weights >> 48 & 0xFF)
+            position = at + (q >> SHIFT) * q_stride
+            _blend(pixels, paint, position - q_stride, weights >> 8 & 0xFF)
+            _blend(pixels, paint, position, weights >> 28 & 0xFF)
+            _blend(pixels, paint, position + q_stride, weights >> 48 & 0xFF)
             weight, second = second, usual
             at += p_stride
             q += q_per_step

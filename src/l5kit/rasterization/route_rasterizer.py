@@ -14,7 +14,7 @@ from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
-from l5kit.lanes.path_places import line_at
+from l5kit.lanes.path_positions import line_at
 from l5kit.lanes.route_map import RouteMap, build_route_map
 from l5kit.lanes.routes import RouteArrays, RoutedWindows, WindowRoutes, find_on_route
 from l5kit.rasterization.draw_list import FILLED, BlankList, ShapeList, StackedList
@@ -112,11 +112,11 @@ class RouteRasterizer(PlanarRasterizer):
         starts = _write_lanes(points, windows.routes, views)
 
         # each shape is one contour of four corners
-        numbers = np.arange(starts[-1])
-        shapes = np.zeros((len(numbers), 5), np.int64)
-        shapes[:, 0], shapes[:, 1], shapes[:, 2] = FILLED, numbers, numbers + 1
+        steps = np.arange(starts[-1])
+        shapes = np.zeros((len(steps), 5), np.int64)
+        shapes[:, 0], shapes[:, 1], shapes[:, 2] = FILLED, steps, steps + 1
         lanes = ShapeList(
-            points=points[: _CORNERS * len(numbers)],
+            points=points[: _CORNERS * len(steps)],
             contours=_CORNERS * shapes[:, 1:3],
             shapes=shapes,
             starts=starts,
@@ -161,9 +161,9 @@ def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int
     starts, step = np.zeros(len(routes.rows) + 1, np.int64), 0
     for window in range(len(routes.rows)):
         route, matrix = routes.rows[window], views.raster_from_world[window]
-        is_there, place = find_on_route(routes, window, views.poses[window])
+        is_there, position = find_on_route(routes, window, views.poses[window])
         if is_there:
-            here_m, end_m = place.arc_m, min(place.arc_m + views.reach_m, routes.arrays.lengths_m[route])
+            here_m, end_m = position.arc_m, min(position.arc_m + views.reach_m, routes.arrays.lengths_m[route])
             before = _edges_at(routes.arrays, route, here_m, matrix)
             while here_m < end_m:
                 # steps end where the points of the route are, so that edges bend there and nowhere else

@@ -215,7 +215,7 @@ class MapOutlines:
         """
         num_near = len(near.rows)
         points = np.empty((int(self._num_vertices[near.rows].sum()), 2), np.int32)
-        found = _Found(
+        listed = _Found(
             contours=np.empty((_PARTS * num_near, 2), np.int64),
             shapes=np.zeros((_PARTS * num_near, 5), np.int64),
             starts=np.zeros(len(near.starts), np.int64),
@@ -228,15 +228,15 @@ class MapOutlines:
             tuple(lights.arrays),
             (active.faces, active.starts),
             points,
-            (found.contours, found.shapes, found.starts),
+            (listed.contours, listed.shapes, listed.starts),
         )
-        end = found.starts[-1]
+        end = listed.starts[-1]
         width, height = raster_size
         return ShapeList(
             points=points,
-            contours=found.contours,
-            shapes=found.shapes[:end],
-            starts=found.starts,
+            contours=listed.contours,
+            shapes=listed.shapes[:end],
+            starts=listed.starts,
             colors=colors,
             planes_shape=(colors.shape[1], height, width),
             background=_BACKGROUND,
@@ -337,8 +337,8 @@ def list_shapes_on_device(
         (points, contours, is_visible, ranks),
     )
     shapes, groups = empty((_PARTS * num_rows, 4), np.int32), empty((num_windows, 3), np.int32)
-    numbers = (sent.num_lanes, *planes)
-    backend.run(_order, num_windows, (most, rows, counts), ranks, is_visible, numbers, (shapes, groups))
+    rows_of_map = (sent.num_lanes, *planes)
+    backend.run(_order, num_windows, (most, rows, counts), ranks, is_visible, rows_of_map, (shapes, groups))
     return ShapeArrays(points, contours, shapes, groups, sent.colors)
 
 
@@ -355,13 +355,13 @@ def _list_shapes(
     light_arrays: tuple[Int64Array, ...],
     active_arrays: tuple[Int64Array, Int64Array],
     points: Int32Array,
-    found_arrays: tuple[Int64Array, ...],
+    listed_arrays: tuple[Int64Array, ...],
 ) -> None:
     """Write the points of all lines, and the shapes that may touch the picture.
 
     The tuples get their names in here: plain ones are cheaper to hand over to a kernel.
     """
-    near, found = NearElements(*near_arrays), _Found(*found_arrays)
+    near, listed = NearElements(*near_arrays), _Found(*listed_arrays)
     num_near = len(near.rows)
     is_visible, ranks = np.empty((num_near, _PARTS), np.bool_), np.empty(num_near, np.int64)
 
@@ -373,7 +373,7 @@ def _list_shapes(
         for row in range(near.starts[window], near.starts[window + 1]):
             begin, seen = point, (is_visible, row)
             middle, point = _project_element(lines, near.rows[row], matrix, raster[1], points, begin, seen)
-            contours = found.contours[_PARTS * row : _PARTS * (row + 1)]
+            contours = listed.contours[_PARTS * row : _PARTS * (row + 1)]
             contours[0, 0], contours[0, 1] = begin, point
             contours[1, 0], contours[1, 1] = begin, middle
             contours[2, 0], contours[2, 1] = middle, point
@@ -383,8 +383,8 @@ def _list_shapes(
     end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
     for window in range(len(near.starts) - 1):
         rows = (near.starts[window], near.starts[window + 1])
-        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, found.shapes, end)
-        found.starts[window + 1] = end
+        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, listed.shapes, end)
+        listed.starts[window + 1] = end
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -468,11 +468,11 @@ def _order_shapes(
         end: The first shape.
     """
     # the surfaces of lanes
-    numbers, ranks, is_visible = elements
+    rows_of_map, ranks, is_visible = elements
     first, last = rows
     end_lane = first
     for row in range(first, last):
-        if numbers[row] >= num_lanes:
+        if rows_of_map[row] >= num_lanes:
             break
         end_lane += 1
         if is_visible[row, 0]:

@@ -134,8 +134,8 @@ def _type_mix_pixels(
         ints_4 = ir.VectorType(ir.IntType(32), _PITCH)
 
         def load(offset: ir.Value) -> ir.Value:
-            place = builder.bitcast(builder.gep(source, [offset]), bytes_8.as_pointer())
-            return builder.zext(builder.load(place, align=1), shorts_8)
+            position = builder.bitcast(builder.gep(source, [offset]), bytes_8.as_pointer())
+            return builder.zext(builder.load(position, align=1), shorts_8)
 
         def weights_of(weight: ir.Value) -> tuple[ir.Value, ir.Value]:
             return builder.sub(ir.Constant(weight.type, 32), weight), weight
@@ -174,8 +174,8 @@ def _type_mix_columns(
         source, target = (context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 5))
         ints_4 = ir.VectorType(ir.IntType(32), _PITCH)
 
-        def weighted(place: ir.Value, weight: ir.Value) -> ir.Value:
-            pixel = builder.load(builder.bitcast(builder.gep(source, [place]), ints_4.as_pointer()), align=4)
+        def weighted(position: ir.Value, weight: ir.Value) -> ir.Value:
+            pixel = builder.load(builder.bitcast(builder.gep(source, [position]), ints_4.as_pointer()), align=4)
             return builder.mul(pixel, _splat(builder, weight, ints_4))
 
         total = builder.add(weighted(arguments[1], arguments[3]), weighted(arguments[2], arguments[4]))
@@ -259,9 +259,9 @@ def _scaled_from(num_pixels: int, side: int, is_cut_off: bool) -> tuple[Int64Arr
     firsts, weights = np.empty(side, np.int64), np.empty((side, 2), np.int64)
     scale = 1.0 / (np.float64(side) / np.float64(num_pixels))
     for i in range(side):
-        place = np.float32((i + 0.5) * scale - 0.5)
-        first = int(np.floor(place))
-        share = np.float32(place - np.float32(first))
+        position = np.float32((i + 0.5) * scale - 0.5)
+        first = int(np.floor(position))
+        share = np.float32(position - np.float32(first))
         if is_cut_off and (first < 0 or first >= num_pixels - 1):
             first, share = min(max(first, 0), num_pixels - 1), np.float32(0)
         firsts[i] = first

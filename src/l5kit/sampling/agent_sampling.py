@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import numbers
 import operator
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -52,7 +51,7 @@ def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _is_track_id(value: object) -> bool:
-    return value is None or isinstance(value, numbers.Integral)
+    return value is None or isinstance(value, (int, np.integer))
 
 
 def _call_of_1_0(

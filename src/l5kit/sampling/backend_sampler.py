@@ -102,19 +102,19 @@ class BackendSampler:
         columns: dict[str, Any] = {}
         if self._rasterizer is not None:
             columns["image"] = self._rasterizer.rasterize(log, windows, targets, *(sent[key] for key in drawing))
-        found = trajectories_on_device(log, windows, targets, self._sampler.times).mapped(backend.tensor)
+        tracked = trajectories_on_device(log, windows, targets, self._sampler.times).mapped(backend.tensor)
 
         # what samples do not keep of the past of targets is no part of the lines around them, either
         surroundings: dict[str, Any] = {}
         if isinstance(self._sampler, VectorSampler) and self._map is not None:
-            self._sampler.forget_older(found)
+            self._sampler.forget_older(tracked)
             most_rows = log.most_agents * windows.num_history
             surroundings = self._sampler.vectorizer.vectorize_on_device(
-                self._map, log, windows, targets, found.past, most_rows=most_rows
+                self._map, log, windows, targets, tracked.past, most_rows=most_rows
             )
             if log.has_large_ids:
                 as_sample_track_ids(surroundings["all_other_agents_track_ids"].cpu().numpy())
-        columns |= self._sampler.state_columns(found, {key: backend.tensor(sent[key]) for key in of_pose})
+        columns |= self._sampler.state_columns(tracked, {key: backend.tensor(sent[key]) for key in of_pose})
         return columns | surroundings | {key: backend.tensor(sent[key]) for key in added}
 
 

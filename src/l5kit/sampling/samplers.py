@@ -44,7 +44,7 @@ from l5kit.sampling.tracks import (
     relative_poses,
     trace_av,
     trace_targets,
-    track_not_found,
+    track_missing,
     trajectories,
 )
 from l5kit.vectorization.vectorizer import Vectorizer
@@ -116,17 +116,17 @@ class WindowSampler(ABC):
         memory = memory_of(out)
         ids, can_be_held = (None, None) if track_ids is None else hold_track_ids(windows, track_ids)
         if missing == "mask" and ids is not None:
-            is_found = find_targets(windows, ids, self.params.filter_agents_threshold).is_found
+            is_present = find_targets(windows, ids, self.params.filter_agents_threshold).is_present
             if can_be_held is not None:
-                is_found = is_found & can_be_held
+                is_present = is_present & can_be_held
             # the samples that can be made, and zeros for the others
-            if not is_found.all():
-                columns = scattered(self._columns(windows.taken(is_found), ids[is_found], None), is_found)
+            if not is_present.all():
+                columns = scattered(self._columns(windows.taken(is_present), ids[is_present], None), is_present)
                 require_keys(out, columns)
-                return SampleColumns(stored(columns, memory), is_found)
+                return SampleColumns(stored(columns, memory), is_present)
         elif track_ids is not None and can_be_held is not None and not can_be_held.all():
             missing_id = np.asarray(track_ids, dtype=object)[np.flatnonzero(~can_be_held)[0]]
-            raise track_not_found(int(missing_id), -1, 0.0)
+            raise track_missing(int(missing_id), -1, 0.0)
         columns_of_all = self._columns(windows, ids, memory)
         require_keys(out, columns_of_all)
         return SampleColumns.of_all(stored(columns_of_all, memory), len(windows))
@@ -153,7 +153,7 @@ class WindowSampler(ABC):
         threshold = self.params.filter_agents_threshold
         track_ids = None if track_id is None else as_track_ids(windows.agents.dtype, track_id)
         if track_id is not None and track_ids is None:
-            raise track_not_found(track_id, -1, threshold)
+            raise track_missing(track_id, -1, threshold)
         route_map = self.route_map
         if route_map is not None and track_ids is None:
             step_time_s = self.params.step_time_s
@@ -174,7 +174,7 @@ class WindowSampler(ABC):
         targets = find_targets(windows, track_ids, threshold)
         if targets.rows is not None and np.count_nonzero(targets.rows < 0):
             first = int(np.flatnonzero(targets.rows < 0)[0])
-            raise track_not_found(int(track_ids[first]), int(targets.rows[first]), threshold)
+            raise track_missing(int(track_ids[first]), int(targets.rows[first]), threshold)
         return targets
 
 
@@ -266,27 +266,27 @@ class AgentSampler(WindowSampler):
     def _state_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:
         """Return where the targets are, were and will be, in the order of the keys of a sample."""
         states = trace_targets(windows, targets)
-        found = trajectories(states, targets, self.times, num_history=windows.num_history)
-        return self.state_columns(found, self.pose_columns(windows, targets))
+        tracked = trajectories(states, targets, self.times, num_history=windows.num_history)
+        return self.state_columns(tracked, self.pose_columns(windows, targets))
 
-    def state_columns(self, found: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
-        """Return where targets are, were and will be, by key: arrays, or tensors where ``found`` has tensors."""
-        past, future = found.past, found.future
+    def state_columns(self, tracked: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
+        """Return where targets are, were and will be, by key: arrays, or tensors where ``tracked`` has tensors."""
+        past, future = tracked.past, tracked.future
         columns = {
             "target_positions": future.positions_m,
             "target_yaws": future.yaws_rad,
-            "target_velocities": found.future_velocities_mps,
+            "target_velocities": tracked.future_velocities_mps,
             "target_availabilities": future.availabilities,
             "history_positions": past.positions_m,
             "history_yaws": past.yaws_rad,
-            "history_velocities": found.past_velocities_mps,
+            "history_velocities": tracked.past_velocities_mps,
             "history_availabilities": past.availabilities,
             "history_extents": past.extents_m,
             "future_extents": future.extents_m,
             **of_pose,
         }
-        if found.past_velocities_mps.shape[1] > 0:
-            columns["curr_speed"] = found.speeds_mps
+        if tracked.past_velocities_mps.shape[1] > 0:
+            columns["curr_speed"] = tracked.speeds_mps
         return columns
 
     def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:  # noqa: ARG002
@@ -359,8 +359,8 @@ class VectorSampler(WindowSampler):
             sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:
             targets = self.perturb_and_find(windows, track_ids)
-            found = self._trajectories(windows, targets)
-            sample = sample_of(self.state_columns(found, self.pose_columns(windows, targets)), 0)
+            tracked = self._trajectories(windows, targets)
+            sample = sample_of(self.state_columns(tracked, self.pose_columns(windows, targets)), 0)
             sample |= self._vectorize_single(windows, targets, sample)
         if selected_track_id is None:
             sample["type"] = int(sample["type"])
@@ -383,26 +383,26 @@ class VectorSampler(WindowSampler):
         memory: ColumnMemory | None,  # noqa: ARG002
     ) -> dict[str, Column]:
         targets = self.perturb_and_find(windows, track_ids)
-        found = self._trajectories(windows, targets)
-        surroundings: dict[str, Column] = self.vectorizer.vectorize_windows(windows, targets, found.past)
-        return self.state_columns(found, self.pose_columns(windows, targets)) | surroundings
+        tracked = self._trajectories(windows, targets)
+        surroundings: dict[str, Column] = self.vectorizer.vectorize_windows(windows, targets, tracked.past)
+        return self.state_columns(tracked, self.pose_columns(windows, targets)) | surroundings
 
     def _trajectories(self, windows: Windows, targets: Targets) -> Trajectories:
         """Return where the targets were, as far as it is kept, and will be."""
         states = trace_targets(windows, targets)
-        found = trajectories(states, targets, self.times, num_history=windows.num_history)
-        self.forget_older(found)
-        return found
+        tracked = trajectories(states, targets, self.times, num_history=windows.num_history)
+        self.forget_older(tracked)
+        return tracked
 
-    def forget_older(self, found: Trajectories) -> None:
+    def forget_older(self, tracked: Trajectories) -> None:
         """Write zeros to the steps of the past that are not kept of targets."""
-        for array in found.past.as_arrays():
+        for array in tracked.past.as_arrays():
             array[:, self.params.history_num_frames_ego + 1 :] = 0
 
-    def state_columns(self, found: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
-        """Return who targets are, where they were and will be: arrays, or tensors where ``found`` has tensors."""
-        past, future = found.past, found.future
-        is_of_future = found.future_velocities_mps.shape[1] > 0 and not self.params.speed_from_history
+    def state_columns(self, tracked: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
+        """Return who targets are, where they were and will be: arrays, or tensors where ``tracked`` has tensors."""
+        past, future = tracked.past, tracked.future
+        is_of_future = tracked.future_velocities_mps.shape[1] > 0 and not self.params.speed_from_history
         # L5Kit 1.5 takes the speed from the next step; with a key of the configuration it is that of the last one
         columns = {
             **of_pose,
@@ -414,7 +414,7 @@ class VectorSampler(WindowSampler):
             "history_yaws": past.yaws_rad,
             "history_extents": past.extents_m,
             "history_availabilities": past.flags,
-            "speed": found.next_speeds_mps if is_of_future else found.speeds_mps,
+            "speed": tracked.next_speeds_mps if is_of_future else tracked.speeds_mps,
         }
         return {key: columns[key] for key in _STATE_KEYS}
 

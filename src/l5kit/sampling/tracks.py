@@ -202,19 +202,19 @@ def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_thresh
     """
     num_windows, agents, threshold = len(windows), windows.agents, np.float32(filter_agents_threshold)
     require_one_each(track_ids.shape, num_windows)
-    found_rows, fields = np.empty(num_windows, np.int64), agents.dtype
-    found = Targets(
+    target_rows, fields = np.empty(num_windows, np.int64), agents.dtype
+    result = Targets(
         track_ids=track_ids,
-        rows=found_rows,
+        rows=target_rows,
         centroids_m=np.empty((num_windows, 2)),
         yaws_rad=np.empty(num_windows, fields["yaw"]),
         extents_m=np.empty((num_windows, 3), fields["extent"].base),
     )
-    fields_of_found = found_rows, found.centroids_m, found.yaws_rad, found.extents_m
+    fields_of_targets = target_rows, result.centroids_m, result.yaws_rad, result.extents_m
     for rows, part in agents.parts():
         current = (part.start, part.stop), agents.starts, agents.stops
-        _find_targets(rows, *current, track_ids, threshold, fields_of_found)
-    return found
+        _find_targets(rows, *current, track_ids, threshold, fields_of_targets)
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -236,7 +236,7 @@ def _trace_tracks(
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def write_agent_state(
-    rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, place: tuple[int, int]
+    rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, at: tuple[int, int]
 ) -> None:
     """Write the first row of a track among those of a frame, first and end row, to a place of states, if it is there.
 
@@ -245,11 +245,11 @@ def write_agent_state(
     for row in range(bounds[0], bounds[1]):
         if rows[row].track_id == track_id:
             agent = rows[row]
-            states.is_there[place] = True
-            states.yaws_rad[place] = agent.yaw
+            states.is_there[at] = True
+            states.yaws_rad[at] = agent.yaw
             for axis in range(2):
-                states.positions_m[place[0], place[1], axis] = agent.centroid[axis]
-                states.extents_m[place[0], place[1], axis] = agent.extent[axis]
+                states.positions_m[at[0], at[1], axis] = agent.centroid[axis]
+                states.extents_m[at[0], at[1], axis] = agent.extent[axis]
             break
 
 
@@ -261,10 +261,10 @@ def _find_targets(
     stops: Int64Array,
     track_ids: NumericArray,
     threshold: np.float32,
-    found: tuple[NumericArray, ...],
+    result: tuple[NumericArray, ...],
 ) -> None:
     """Write rows, centroids, headings and extents of the targets of the windows ``part``, whose agents these are."""
-    rows, centroids_m, yaws_rad, extents_m = found
+    rows, centroids_m, yaws_rad, extents_m = result
     # the first row that passes the filter; -2 tells that there are only others
     for window in range(part[0], part[1]):
         rows[window] = -1
@@ -370,7 +370,7 @@ def trace_targets(windows: Windows, targets: Targets) -> TrackStates:
     return states
 
 
-def track_not_found(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
+def track_missing(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
     """Return the error for a track for which there is a negative ``row``."""
     if row == -1:
         return TrackNotFoundError(f"track {track_id} is not among the agents of the current frame")
@@ -479,18 +479,18 @@ def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num
         num_history: Frames of the past, the current one included.
     """
     num_tracks, num_frames = states.is_there.shape
-    found = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
+    result = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
     _write_trajectories(
         states.as_arrays(),
         num_history,
         targets.agent_from_world,
         targets.yaws_rad.astype(np.float32),
         (np.float32(times.past_s), np.float32(times.future_s)),
-        found.past.as_arrays(),
-        found.future.as_arrays(),
-        found.velocities(),
+        result.past.as_arrays(),
+        result.future.as_arrays(),
+        result.velocities(),
     )
-    return found
+    return result
 
 
 def trajectories_on_device(
@@ -512,15 +512,15 @@ def trajectories_on_device(
         backend.empty(shape, np.float32),
         backend.empty((*shape, 2), np.float32),
     )
-    found = Trajectories.new(backend.empty, num_windows, num_history, num_columns - num_history)
-    poses = (found.past.as_arrays(), found.future.as_arrays())
+    result = Trajectories.new(backend.empty, num_windows, num_history, num_columns - num_history)
+    poses = (result.past.as_arrays(), result.future.as_arrays())
     backend.run(_trace, num_windows * num_columns, log.agents, windows, targets, states, poses)
 
     # velocities need the positions of two frames: a kernel of its own, after all of these are there
     steps_s = (np.float32(times.past_s), np.float32(times.future_s))
-    positions_m = (found.past.positions_m, found.future.positions_m)
-    backend.run(_write_velocities, num_windows, positions_m, steps_s, found.velocities())
-    return found
+    positions_m = (result.past.positions_m, result.future.positions_m)
+    backend.run(_write_velocities, num_windows, positions_m, steps_s, result.velocities())
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -666,8 +666,8 @@ def _trace(item: int, arguments: tuple[Any, ...]) -> None:
 
     # a frame of the past or of the future, as seen from the target
     is_past = column < windows.num_history
-    part, place = (poses[0], column) if is_past else (poses[1], column - windows.num_history)
-    write_pose(states, window, column, targets.agent_from_world, targets.yaws_rad, PoseArrays(*part), place)
+    part, at = (poses[0], column) if is_past else (poses[1], column - windows.num_history)
+    write_pose(states, window, column, targets.agent_from_world, targets.yaws_rad, PoseArrays(*part), at)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

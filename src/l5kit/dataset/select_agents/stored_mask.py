@@ -81,7 +81,7 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
         InvalidArgumentError: The dataset is no folder.
     """
     folder = mask_folder(dataset, thresholds.probability)
-    require_place_for_mask(dataset, thresholds.probability)
+    require_no_mask(dataset, thresholds.probability)
     clear_leftovers(folder.parent)
     drop_consolidated(LocalStore(dataset.path))
     with placed_when_complete(folder, may_replace=False, scratch_by=folder.parent) as complete:
@@ -101,7 +101,7 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
     return folder
 
 
-def require_place_for_mask(dataset: ChunkedDataset, probability: float) -> None:
+def require_no_mask(dataset: ChunkedDataset, probability: float) -> None:
     """Refuse a dataset that is no folder, cannot be written to or has a mask for this probability.
 
     Raises:

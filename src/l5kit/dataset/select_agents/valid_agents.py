@@ -194,9 +194,9 @@ def compute_readable_mask(
     scenes = check_scenes(dataset) if index is None else index.scenes
     is_sound = scenes.is_sound if index is None else index.is_scene_sound()
     unsound = np.flatnonzero(~is_sound).tolist()
-    numbers = np.flatnonzero(is_sound[: unsound[0] if strict and unsound else None])
-    for found in map_scenes(_MaskOfScenes(dataset, thresholds), numbers, workers, progress=progress):
-        for scene, valid in found.items():
+    sound = np.flatnonzero(is_sound[: unsound[0] if strict and unsound else None])
+    for made in map_scenes(_MaskOfScenes(dataset, thresholds), sound, workers, progress=progress):
+        for scene, valid in made.items():
             if isinstance(valid, _MaskOfScene):
                 mask[slice(*valid.rows)] = valid.counts
                 report.update(valid.report)
