@@ -101,12 +101,10 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def __init__(self, cfg: JsonObject, zarr_dataset: ChunkedDataset) -> None:
         require_opened(zarr_dataset)
-        has_tl_faces = not read_disable_traffic_light_faces(
-            cfg
-        )  # it is read for every sample; here wrong ones are told
+        read_disable_traffic_light_faces(cfg)  # every sample reads it; a wrong one is an error here
         self.cfg = cfg
         self.dataset = zarr_dataset
-        self._checked_log, self.cumulative_sizes = CheckedLog.check(zarr_dataset, has_tl_faces=has_tl_faces)
+        self._checked_log, self.cumulative_sizes = CheckedLog.check(zarr_dataset, has_tl_faces=self._has_tl_faces)
         self.sample_function = self._get_sample_function()
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
@@ -257,9 +255,7 @@ class BaseEgoDataset(Dataset[Sample]):
         # the sample function takes frames of one scene, and agents and faces of the whole log
         scenes = rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)
         frames = rows_of(self.dataset.frames, slice(*scenes[FRAME_INTERVAL][0].tolist()), strict=True)
-        tl_faces = self.dataset.tl_faces
-        if read_disable_traffic_light_faces(self.cfg):
-            tl_faces = np.empty(0, dtype=TL_FACE_DTYPE)
+        tl_faces = self.dataset.tl_faces if self._has_tl_faces else np.empty(0, dtype=TL_FACE_DTYPE)
         sample = self.sample_function(state_index, frames, self.dataset.agents, tl_faces, track_id)
         return sample | {
             "scene_index": scene_index,
@@ -417,7 +413,7 @@ class BaseEgoDataset(Dataset[Sample]):
         self._seed_worker()
         self.require_readable(indices)
         log = self.dataset
-        tl_faces = np.empty(0, TL_FACE_DTYPE) if read_disable_traffic_light_faces(self.cfg) else log.tl_faces
+        tl_faces = log.tl_faces if self._has_tl_faces else np.empty(0, TL_FACE_DTYPE)
         extent_m = getattr(self.sample_function, "ego_extent_m", EGO_EXTENT_M)
         arrays = LogArrays(log.scenes, log.frames, log.agents, tl_faces, extent_m, self.scene_routes())
         return self.columns_of_log(arrays, indices, memory=memory, missing=missing)
@@ -466,7 +462,8 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:
         """Return the columns of samples as this dataset hands them out, as it does with single ones."""
-        return {"frame_index": indices.state_indices} | columns
+        has_frame_index = not isinstance(self.sample_function, VectorSampler)
+        return {"frame_index": indices.state_indices} | columns if has_frame_index else columns
 
     @property
     def route_map(self) -> RouteMap | None:
@@ -505,8 +502,7 @@ class BaseEgoDataset(Dataset[Sample]):
         """Return a copy of this object that reads one of its scenes, which is a log of its own."""
         other = copy.copy(self)
         other.dataset = scene
-        has_tl_faces = not read_disable_traffic_light_faces(self.cfg)
-        other._checked_log, other.cumulative_sizes = CheckedLog.check(scene, has_tl_faces=has_tl_faces)
+        other._checked_log, other.cumulative_sizes = CheckedLog.check(scene, has_tl_faces=self._has_tl_faces)
         return other
 
     def position_of(self, index: int) -> int:
@@ -523,11 +519,16 @@ class BaseEgoDataset(Dataset[Sample]):
         return index if index >= 0 else length + index
 
     @property
+    def _has_tl_faces(self) -> bool:
+        """Whether samples have traffic light faces; read anew for each, as the configuration may be changed."""
+        is_disabled = self.cfg.get("raster_params", {}).get("disable_traffic_light_faces")
+        return not (is_disabled if isinstance(is_disabled, bool) else read_disable_traffic_light_faces(self.cfg))
+
+    @property
     def _log(self) -> CheckedLog:
         """The log as it was checked, once more if somebody has put another one in its place."""
         if self._checked_log.dataset is not self.dataset:
-            has_tl_faces = not read_disable_traffic_light_faces(self.cfg)
-            self._checked_log, _ = CheckedLog.check(self.dataset, has_tl_faces=has_tl_faces)
+            self._checked_log, _ = CheckedLog.check(self.dataset, has_tl_faces=self._has_tl_faces)
             if isinstance(self.sample_function, WindowSampler):
                 self.sample_function = replace(self.sample_function, ego_extent_m=ego_extent_of(self.dataset))
         return self._checked_log
@@ -546,7 +547,7 @@ class BaseEgoDataset(Dataset[Sample]):
                 indices.scene_indices,
                 indices.state_indices,
                 steps if isinstance(steps, WindowSteps) else None,
-                has_tl_faces=not read_disable_traffic_light_faces(self.cfg),
+                has_tl_faces=self._has_tl_faces,
             )
 
     def _seed_worker(self) -> None:

@@ -62,9 +62,6 @@ class EgoDatasetVectorized(BaseEgoDataset):
         params = VectorSamplingParams.from_cfg(self.cfg)
         return VectorSampler(params, self.vectorizer, self.perturbation, ego_extent_of(self.dataset))
 
-    def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:  # noqa: ARG002
-        return columns
-
 
 class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     """Vector samples of the AV together with the agents around it, one per frame, or one per scene for evaluation.

@@ -223,8 +223,8 @@ def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, pos
         routes: The path of each vehicle, -1 for none, int64 (K,).
         poses: World x, y and yaw, and more, metres and radians, float64 (K, 3 or more).
         positions: The last positions, which are changed: length of the path up to the vehicle, how far it is to the
-            left of the path, metres, and its heading minus that of the path, radians in [-pi, pi), float64 (K, 3). Zeros for
-            vehicles without a path.
+            left of the path, metres, and its heading minus that of the path, radians in [-pi, pi), float64 (K, 3).
+            Zeros for vehicles without a path.
 
     Raises:
         InvalidArgumentError: The shapes do not fit, or ``positions`` is no float64 array that lies in one piece.
