@@ -63,7 +63,7 @@ class ReinforcementParams(Params, section="rl_params"):
         FilePath | None,
         Key(
             "policy that the training begins with, a `.zip`, the folder of a training or the name of a policy that "
-            "ships: one with the same observations, actions and network",
+            "ships: one with the same observations, actions and network; or `rules`, a planner that it imitates first",
             otherwise="new weights",
         ),
     ] = None
@@ -76,6 +76,10 @@ class ReinforcementParams(Params, section="rl_params"):
     gamma: Annotated[Probability, Key("discount of a step")] = 0.98
     gae_lambda: Annotated[Probability, Key("trade-off of bias and variance in advantages")] = 0.95
     ent_coef: Annotated[NumberFromZero, Key("weight of the entropy in the loss")] = 0.0
+    near_start: Annotated[
+        NumberFromZero,
+        Key("weight of the divergence from the policy that it begins with, which falls linearly to 0 until the end"),
+    ] = 0.0
     clip_range: Annotated[PositiveNumber, Key("how far an update may change the probability of an action")] = 0.2
     network: Annotated[
         Literal["layers", "agents"],

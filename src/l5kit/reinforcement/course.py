@@ -16,6 +16,7 @@ from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.reinforcement.evaluation import drive_scenes
 from l5kit.reinforcement.folder import RunFolder, require_whole, save_model
 from l5kit.reinforcement.joined_environments import JoinedEnvironments
+from l5kit.reinforcement.near_start import NearStartPolicy
 from l5kit.reinforcement.progress import DriverProgress, Pace
 
 __all__ = ["CourseState", "TrainingCourse", "TrainingTimeOver"]
@@ -134,7 +135,7 @@ class TrainingCourse(BaseCallback):
         if self._is_due(self.params.checkpoint_every_steps, self._saved_step):
             self.save()
         self._progress.show(self.pace())
-        self._set_learning_rate()
+        self._set_schedules()
         if step and self.params.minutes is not None and self.state.trained_s >= 60 * self.params.minutes:
             self._restart_clock()
             raise TrainingTimeOver
@@ -143,13 +144,15 @@ class TrainingCourse(BaseCallback):
     def _on_step(self) -> bool:
         return True
 
-    def _set_learning_rate(self) -> None:
-        """Let the learning rate of the next update be that of this part of the training."""
+    def _set_schedules(self) -> None:
+        """Let learning rate and weights of the next update be those of this part of the training."""
+        left = 1.0 - self.pace().share_done
         if self.params.anneals:
-            left = max(1.0 - self.pace().share_done, _LEAST_RATE)
             # a number, as the file of an algorithm would hold a function as code
-            self.model.learning_rate = self.params.learning_rate * left
+            self.model.learning_rate = self.params.learning_rate * max(left, _LEAST_RATE)
             self.model._setup_lr_schedule()
+        if isinstance(self.model.policy, NearStartPolicy):
+            self.model.policy.near_weight = self.params.near_start * left
 
     def pace(self) -> Pace:
         """Return how the training goes."""
@@ -193,8 +196,8 @@ class TrainingCourse(BaseCallback):
         self.rows = [row for row in self.rows if row["step"] != step]
         self.rows.append({"step": step, "minutes": round(self.state.trained_s / 60, 3), **figures})
         self.folder.write_evaluations(self.rows)
-        told = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name in _TOLD)
-        self._progress.tell(f"step {step:,}: {told}")
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name in _TOLD)
+        self._progress.tell(f"step {step:,}: {shown}")
 
     def save(self) -> None:
         """Write a checkpoint."""

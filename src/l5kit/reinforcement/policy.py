@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3 import PPO
+from stable_baselines3.common.torch_layers import CombinedExtractor
 from stable_baselines3.common.vec_env import VecEnv
 
 from l5kit._types import JsonObject
@@ -18,6 +19,7 @@ from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.folder import require_whole
+from l5kit.reinforcement.near_start import NearStartPolicy
 
 __all__ = ["load_algorithm", "make_algorithm", "take_weights"]
 
@@ -50,8 +52,9 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
             "rl_params.network: 'agents' looks at road users of compact observations; set gym_params.observation to "
             "compact, or network to layers"
         )
+    keeps_near = params.near_start > 0
     return PPO(
-        "MultiInputPolicy" if is_dict else "MlpPolicy",
+        NearStartPolicy if keeps_near else "MultiInputPolicy" if is_dict else "MlpPolicy",
         env,
         learning_rate=params.learning_rate,
         n_steps=params.n_steps,
@@ -64,6 +67,7 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
         policy_kwargs={
             "net_arch": list(params.net_arch),
             "log_std_init": params.log_std_init,
+            **({"features_extractor_class": CombinedExtractor} if keeps_near and is_dict else {}),
             **(_features_of(env.observation_space) if params.network == "layers" else _agents_of(params, env, layout)),
         },
         seed=params.seed,
@@ -87,7 +91,7 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
     file = find_policy_file(path)
     weights, trained = read_weights(file)
     if trained != options:
-        was, has = _told(trained), _told(options)
+        was, has = _options_by_name(trained), _options_by_name(options)
         names = [name for name in has if was.get(name) != has[name]]
         raise InvalidArgumentError(
             f"rl_params.init: {file} was trained with {', '.join(f'{name} {was[name]!r}' for name in names)}; the "
@@ -111,10 +115,10 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
     model.policy.load_state_dict(weights, strict=False)
 
 
-def _told(options: PolicyOptions) -> dict[str, object]:
+def _options_by_name(options: PolicyOptions) -> dict[str, object]:
     """Return options by name, those of the layout each by its own."""
-    told = options.as_json()
-    return {**told, **{f"compact.{name}": value for name, value in told.pop("layout").items()}}
+    by_name = options.as_json()
+    return {**by_name, **{f"compact.{name}": value for name, value in by_name.pop("layout").items()}}
 
 
 def _is_usable(name: str, value: object) -> bool:

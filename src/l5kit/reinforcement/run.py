@@ -22,13 +22,17 @@ from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
 from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
+from l5kit.environment.policy_file import read_weights
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
+from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import TERMINATED
 from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
 from l5kit.reinforcement.environments import join_towns, make_environments, scenes_to_evaluate, share_scales, towns_of
 from l5kit.reinforcement.folder import RunFolder
+from l5kit.reinforcement.imitation import RULES, imitate_rules, require_imitable
 from l5kit.reinforcement.joined_environments import JoinedEnvironments
+from l5kit.reinforcement.near_start import keep_near_start
 from l5kit.reinforcement.policy import load_algorithm, make_algorithm, take_weights
 from l5kit.reinforcement.progress import DriverProgress
 
@@ -101,6 +105,8 @@ def train_driver(
     """
     check_known_keys(cfg)
     params = ReinforcementParams.from_cfg(cfg)
+    if params.init == RULES:
+        require_imitable(PolicyOptions.of_cfg(cfg))
     has_one_scene = EnvironmentParams.from_cfg(cfg).overfit
     target = RunFolder(Path(os.path.abspath(folder)))  # code of users may change the directory
     target.prepare(cfg, resume=resume)
@@ -123,9 +129,18 @@ def train_driver(
         try:
             options = PolicyOptions.of_cfg(cfg)
             facts = _facts_of(keys, towns, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
-            told = {**facts, "configuration": cfg}
+            recorded = {**facts, "configuration": cfg}
             course = _run(
-                params, target, env, evaluated, scenes, options=options, told=told, progress=progress, resume=resume
+                params,
+                target,
+                env,
+                evaluated,
+                scenes,
+                towns=towns,
+                options=options,
+                recorded=recorded,
+                progress=progress,
+                resume=resume,
             )
         finally:
             progress.stop()
@@ -141,16 +156,17 @@ def _run(
     evaluated: StableBaselinesVecEnv,
     scenes: range,
     *,
+    towns: Sequence[LocalDataManager],
     options: PolicyOptions,
-    told: JsonObject,
+    recorded: JsonObject,
     progress: DriverProgress,
     resume: bool,
 ) -> TrainingCourse:
     """Train to the end, from the last checkpoint on if there is one."""
     rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
-    model = _begun(params, folder, rewards or env, options=options, tell=progress.tell, resume=resume)
+    model = _begun(params, folder, rewards or env, towns=towns, options=options, tell=progress.tell, resume=resume)
     options.keep_in(model)
-    setattr(model, _TRAINING, told)
+    setattr(model, _TRAINING, recorded)
     state = CourseState.of(model)
     state.restore(rewards)
     if _is_over(params, model.num_timesteps, state.trained_s):
@@ -185,6 +201,7 @@ def _begun(
     folder: RunFolder,
     env: VecEnv,
     *,
+    towns: Sequence[LocalDataManager],
     options: PolicyOptions,
     tell: Callable[[str], None],
     resume: bool,
@@ -193,15 +210,22 @@ def _begun(
     checkpoints = folder.checkpoints()
     if checkpoints:
         model = load_algorithm(list(checkpoints.values())[-1], env, seed=params.seed)
+        if params.near_start:
+            keep_near_start(model, read_weights(folder.first)[0], entropy_weight=params.ent_coef)
         tell(f"the training goes on at step {model.num_timesteps:,}")
         return model
     if resume:
         tell(f"there is no checkpoint in {folder.path} yet: the training starts at step 0")
     layout = options.layout if options.observation == "compact" else None
     model = make_algorithm(params, env, layout=layout)
-    if params.init is not None:
+    if params.init == RULES:
+        parts = [EnvironmentParts.open(os.fspath(folder.config), town, train=True) for town in towns]
+        imitate_rules(model, parts, options, seed=params.seed, tell=tell)
+    elif params.init is not None:
         take_weights(model, params.init, options)
         tell(f"the training begins with the policy {params.init}")
+    if params.near_start:
+        keep_near_start(model, model.policy.state_dict(), entropy_weight=params.ent_coef)
     return model
 
 
@@ -224,15 +248,15 @@ def _facts_of(
     with show_progress("Reading", visible=show_bar) as progress:
         records = [DataRecord.of_log(town.require(keys.trained), key=keys.trained, progress=progress) for town in towns]
         other = records[0] if has_one_scene else DataRecord.of_log(evaluated, key=keys.evaluated, progress=progress)
-    told = [record.as_dict() for record in records]
+    recorded = [record.as_dict() for record in records]
     return {
         "l5kit": __version__,
-        "data": told[0] if keys.folders is None else told,
+        "data": recorded[0] if keys.folders is None else recorded,
         "eval_data": other.as_dict(),
     }
 
 
-def _result_of(course: TrainingCourse, told: JsonObject) -> DriverTraining:
+def _result_of(course: TrainingCourse, recorded: JsonObject) -> DriverTraining:
     """Return the outcome, and write it."""
     pace = course.pace()
     first, last = course.rows[0], course.rows[-1]
@@ -247,7 +271,7 @@ def _result_of(course: TrainingCourse, told: JsonObject) -> DriverTraining:
         after={name: value for name, value in last.items() if name not in ("step", "minutes")},
     )
     facts = {name: value for name, value in vars(result).items() if name not in ("folder", "driver")}
-    course.folder.write_result({**facts, **told})
+    course.folder.write_result({**facts, **recorded})
     return result
 
 

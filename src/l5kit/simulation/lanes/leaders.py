@@ -12,7 +12,7 @@ from numba import njit
 
 from l5kit._types import Float64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
-from l5kit.lanes.path_places import FADE_M, line_at, offset_at
+from l5kit.lanes.path_positions import FADE_M, line_at, offset_at
 
 OBJECT_FIELDS = 9
 """Columns of objects: x, y, cosine and sine of the heading, half length, half width, velocity x and y, radius."""

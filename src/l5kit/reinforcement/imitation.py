@@ -1,0 +1,178 @@
+"""Imitation of rules: a policy learns what a planner by rules would do where the policy comes to (DAgger)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.policies import ActorCriticPolicy
+
+from l5kit._types import Float32Array, Float64Array
+from l5kit.data.scene_records import SceneRecords
+from l5kit.environment.action_kinds import RouteActions, model_actions
+from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.episode_choice import FIRST_FRAME
+from l5kit.environment.policy_options import PolicyOptions
+from l5kit.environment.setup import EnvironmentParts
+from l5kit.errors import ConfigError
+from l5kit.simulation.drivers.intelligent import intelligent_traffic
+from l5kit.simulation.drivers.rule_planner import RulePlanner
+from l5kit.simulation.engine.actions import Actions, Controls
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
+from l5kit.simulation.engine.traffic_state import TrafficState
+
+__all__ = ["RULES", "imitate_rules", "require_imitable"]
+
+RULES: Final = "rules"
+"""What ``rl_params.init`` calls the imitation of rules."""
+
+_ROUNDS: Final = 3
+
+_MOST_SCENES: Final = 12
+"""Scenes of a town that a round drives at most."""
+
+_EPOCHS: Final = 8
+_BATCH_SIZE: Final = 512
+_LEARNING_RATE: Final = 1e-3
+
+_LOOK_S: Final = 1.0
+"""The acceleration of a plan is the one that comes as far in so many seconds."""
+
+
+def require_imitable(options: PolicyOptions) -> RouteActions:
+    """Return the actions of a policy that can imitate rules.
+
+    Raises:
+        ConfigError: It has others than along the route, or does not see compact observations.
+    """
+    if options.observation == "compact" and options.actions == "route":
+        kind = model_actions("route")
+        assert isinstance(kind, RouteActions)
+        return kind
+    raise ConfigError(
+        f"rl_params.init: 'rules' are imitated with gym_params.observation compact and gym_params.actions route, got "
+        f"{options.observation!r} and {options.actions!r}; change these, or name a policy"
+    )
+
+
+def imitate_rules(
+    model: PPO,
+    towns: Sequence[EnvironmentParts],
+    options: PolicyOptions,
+    *,
+    seed: int,
+    tell: Callable[[str], None],
+) -> None:
+    """Let the policy of an algorithm learn to do what a planner by rules does, in three rounds.
+
+    In the first one the decisions of the rules are carried out, in the others those of the policy, while the rules say
+    what they would do (DAgger, Ross et al., AISTATS 2011): so it learns how to get out of what it gets into. Each round
+    drives other scenes, at most twelve of each town, and learns from all that was seen so far. Rules plan along the
+    route only, as the policy does.
+
+    Args:
+        model: The algorithm, changed.
+        towns: Data of the towns of the training.
+        options: What the policy sees and does.
+        seed: Of the order in which it learns.
+        tell: Takes a line for people.
+
+    Raises:
+        ConfigError: The policy has other actions or observations than those along the route.
+    """
+    kind, generator = require_imitable(options), np.random.default_rng(seed)
+    seen: list[Float32Array] = []
+    wanted: list[Float32Array] = []
+    for number in range(_ROUNDS):
+        for town in towns:
+            lesson = _Lesson(kind, town.params.frames_per_action, pupil=model.policy if number else None)
+            choice = town.episode_choice(town.simulation_config, train=True, randomize_start=False, strict=False)
+            _drive(lesson, town, choice.sound_scenes[number::_ROUNDS][:_MOST_SCENES], options)
+            seen += lesson.seen
+            wanted += lesson.wanted
+        off = _learn(model.policy, np.concatenate(seen), np.concatenate(wanted), generator)
+        tell(f"imitation of rules, round {number + 1} of {_ROUNDS}: {sum(map(len, seen)):,} decisions, {off:.2f} off")
+
+
+@dataclass(eq=False)
+class _Lesson:
+    """Driver of a batch of AVs along routes, by rules or by the policy that imitates them; notes what rules want.
+
+    Attributes:
+        kind: What actions are.
+        num_held: Frames that an action holds.
+        pupil: Decides; None for the rules.
+        seen: What was seen at each decision, (R, D).
+        wanted: What the rules wanted, (R, 1).
+    """
+
+    kind: RouteActions
+    num_held: int
+    pupil: ActorCriticPolicy | None
+    seen: list[Float32Array] = field(default_factory=list)
+    wanted: list[Float32Array] = field(default_factory=list)
+    sight: CompactSight | None = None
+    _rules: RulePlanner = field(default_factory=lambda: RulePlanner(offsets_m=(0.0,)))
+    _held: Float32Array = field(default_factory=lambda: np.zeros((0, 1), np.float32))
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return controls of the vehicle model, (R, 2)."""
+        assert self.sight is not None
+        seen, routes = self.sight.look(state)
+        if len(self._held) == 0:
+            self._held = np.zeros((len(state.batch), 1), np.float32)
+        if (state.frame_indices[0] - FIRST_FRAME) % self.num_held == 0:
+            wanted = self._action_of(self._rules.plan_anew(state), state)
+            self.seen.append(seen)
+            self.wanted.append(wanted)
+            acts = wanted if self.pupil is None else self.pupil.predict(seen, deterministic=True)[0]
+            self._held[state.scenes] = acts
+        return Actions(self.kind.steered(self._held[state.scenes], state.ego, routes, state.step_time_s))
+
+    def _action_of(self, plans: Float64Array, state: TrafficState) -> Float32Array:
+        """Return the actions (R, 1) whose accelerations come as far ahead as plans (R, T, 3) do."""
+        # s = v t + a t^2 / 2, along the heading of now
+        ego, step = state.ego, round(_LOOK_S / state.step_time_s) - 1
+        offsets_m = plans[:, step, :2] - ego.positions_m
+        ahead_m = offsets_m[:, 0] * np.cos(ego.yaws_rad) + offsets_m[:, 1] * np.sin(ego.yaws_rad)
+        wanted_mps2 = 2 * (ahead_m - ego.speeds_mps * _LOOK_S) / _LOOK_S**2
+        scale = np.where(wanted_mps2 < 0, -self.kind.lows[0], self.kind.highs[0])
+        return np.clip(wanted_mps2 / scale, -1, 1).astype(np.float32)[:, None]
+
+
+def _drive(lesson: _Lesson, town: EnvironmentParts, scenes: Sequence[int], options: PolicyOptions) -> None:
+    """Drive scenes of a town to their ends, with others as in its environments."""
+    if not scenes:
+        return
+    batch = SceneBatch.of_scenes(
+        [SceneRecords.read(town.log, scene) for scene in scenes],
+        scene_indices=scenes,
+        start=FIRST_FRAME,
+        facts=town.log.facts,
+        road=town.road,
+    )
+    lesson.sight = CompactSight(batch, options.layout, threshold=options.threshold)
+    others = intelligent_traffic() if town.params.others == "idm" else None
+    ego = EgoSeat(lesson, Controls(lesson.kind.model))
+    SceneSimulation(batch, ego=ego, agents=others, strict=True).run()
+
+
+def _learn(
+    policy: ActorCriticPolicy, seen: Float32Array, wanted: Float32Array, generator: np.random.Generator
+) -> float:
+    """Let a policy make what is wanted (N, 1) likely where it was seen (N, D); return how far it is off on average."""
+    optimiser = torch.optim.Adam(policy.parameters(), lr=_LEARNING_RATE)
+    observations, actions = torch.from_numpy(seen), torch.from_numpy(wanted)
+    policy.set_training_mode(True)
+    for _ in range(_EPOCHS):
+        for rows in np.array_split(generator.permutation(len(seen)), -(-len(seen) // _BATCH_SIZE)):
+            _, log_probabilities, _ = policy.evaluate_actions(observations[rows], actions[rows])
+            optimiser.zero_grad()
+            (-log_probabilities.mean()).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+    policy.set_training_mode(False)
+    acts, _ = policy.predict(seen, deterministic=True)
+    return float(np.abs(acts - wanted).mean())
