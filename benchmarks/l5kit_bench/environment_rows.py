@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float32Array, JsonObject
+from l5kit._types import BoolArray, Float32Array, Int64Array, JsonObject
 from l5kit.configs.overrides import load_driver_config
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.builder import MapBuilder
@@ -138,31 +138,26 @@ class _StepsAtOnce:
         return cls(env, actions, np.zeros(env.num_envs, np.bool_))
 
     def do(self, num_calls: int) -> int:
-        """Step so many times, and return the steps of all environments that did not just begin an episode."""
-        count = 0
-        for _ in range(num_calls):
-            count += len(self.is_over) - int(np.count_nonzero(self.is_over))
-            self._step()
-        return count
+        """Step so many times, and return the frames that all environments have driven; a beginning is none."""
+        return sum(int(self._step().sum()) for _ in range(num_calls))
 
     def do_agents(self, num_calls: int) -> int:
-        """Step so many times, and return how often an agent was driven."""
-        count = 0
-        for _ in range(num_calls):
-            self._step()
-            count += self.num_agents()
-        return count
+        """Step so many times, and return how often an agent was driven, as in the last frame of each step."""
+        return sum(int((self._step() * self.num_agents()).sum()) for _ in range(num_calls))
 
-    def num_agents(self) -> int:
-        """Return how many agents were driven in the last step."""
-        roads = self.env.episodes.parts.roads
-        return 0 if roads is None else int(roads.traffic.num_driven(np.arange(self.env.num_envs)).sum())
+    def num_agents(self) -> Int64Array:
+        """Return how many agents were driven in the last frame of each environment, (N,)."""
+        roads, slots = self.env.episodes.parts.roads, np.arange(self.env.num_envs)
+        return np.zeros(len(slots), np.int64) if roads is None else roads.traffic.num_driven(slots)
 
-    def _step(self) -> None:
+    def _step(self) -> Int64Array:
+        """Step once, and return how many frames each environment has driven, (N,): an action may hold several."""
+        before, begins = self.env.episodes.frame_indices.copy(), self.is_over
         actions = self.actions[self.num_done % len(self.actions)]
         _, _, terminated, truncated, _ = self.env.step(actions)
         self.is_over = terminated | truncated
         self.num_done += 1
+        return np.where(begins, 0, self.env.episodes.frame_indices - before)
 
 
 def _single_row(key: str, *, has_streets: bool, floor: float) -> Row:
@@ -249,7 +244,7 @@ def _open_crowd(place: Workplace, make_city: CityMaker) -> _StepsAtOnce:
 
 
 def _crowd_facts(steps: _StepsAtOnce) -> Sequence[Fact]:
-    return [Fact("driven in each environment", steps.num_agents() / steps.env.num_envs, unit="agents")]
+    return [Fact("driven in each environment", float(steps.num_agents().mean()), unit="agents")]
 
 
 def _crowded_city(place: Workplace, make_city: CityMaker) -> Path:

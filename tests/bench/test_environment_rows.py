@@ -55,8 +55,8 @@ def test_a_crowd_counts_its_steps_and_the_agents_that_are_driven(place, long_cit
     (_, steps), (_, agents) = prepared
     frames = ChunkedDataset(str(find_bench_files(long_city).dataset)).open().frames[:]
     num_agents = np.diff(frames["agent_index_interval"]).max()
-    assert 6 <= steps.work() <= 12  # those of episodes that begin do not count
-    assert 12 <= agents.work() <= 12 * num_agents
+    assert 18 <= steps.work() <= 36  # an action holds three frames; those of episodes that begin do not count
+    assert 12 <= agents.work() <= 36 * num_agents
     (fact,) = steps.facts()
     assert (fact.unit, fact.limit) == ("agents", None)
     assert 1 <= fact.value <= num_agents

@@ -74,7 +74,8 @@ class EgosNow:
     def ahead(self, said: dict[str, NumericArray], step_time_s: float) -> VehicleStates:
         """Return AVs at ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1), as seen from where they are."""
         seen = {"world_from_agent": self.world_from_agent, "yaw": self.yaws_rad}
-        poses = np.column_stack(ClosedLoopSimulator.first_poses(seen, said))
+        poses = np.empty((len(self.states), 3))
+        poses[:, :2], poses[:, 2] = ClosedLoopSimulator.first_poses(seen, said)
         moved = PoseModel().step(self.states, poses, step_time_s)
         return _with_direction(moved, self.states, step_time_s)
 

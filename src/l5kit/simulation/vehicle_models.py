@@ -39,6 +39,9 @@ __all__ = [
 
 _Arrays: TypeAlias = tuple[Float64Array, ...]
 
+_TYPES = [np.dtype(np.float64)] * 6
+"""Types of the arrays of states."""
+
 _SLOWEST_TURNING_MPS = 0.6
 """Speed below which no curvature is read from a log (Waymax paper)."""
 
@@ -110,6 +113,31 @@ class VehicleStates:
     lengths_m: Float64Array
 
     def __post_init__(self) -> None:
+        shape, arrays = self.lengths_m.shape, self._arrays
+        # compared at once, as states are made in each step of environments that are alone
+        shapes, types = [array.shape for array in arrays], [array.dtype for array in arrays]
+        if shapes != [(*shape, 2)] + [shape] * 5 or types != _TYPES:
+            self._refuse_arrays()
+        broken = _first_broken(kernel_arrays(self))
+        if broken >= 0:
+            raise InvalidArgumentError(
+                f"VehicleStates: vehicle {broken} has {self._row_text(broken)}; all must be finite, lengths_m above 0"
+            )
+
+    @property
+    def _arrays(self) -> _Arrays:
+        """The arrays in the order of the fields."""
+        return (
+            self.positions_m,
+            self.yaws_rad,
+            self.speeds_mps,
+            self.accelerations_mps2,
+            self.steering_rad,
+            self.lengths_m,
+        )
+
+    def _refuse_arrays(self) -> None:
+        """Say which array has another shape or type."""
         size = len(self.lengths_m)
         one_each = {field.name: (size,) for field in fields(self)}
         require_shapes(self, **(one_each | {"positions_m": (size, 2)}))
@@ -118,11 +146,6 @@ class VehicleStates:
                 raise InvalidArgumentError(
                     f"VehicleStates: {name} is of {getattr(self, name).dtype}; give it as float64"
                 )
-        broken = _first_broken(kernel_arrays(self))
-        if broken >= 0:
-            raise InvalidArgumentError(
-                f"VehicleStates: vehicle {broken} has {self._row_text(broken)}; all must be finite, lengths_m above 0"
-            )
 
     def __len__(self) -> int:
         return len(self.lengths_m)
@@ -149,7 +172,7 @@ class VehicleStates:
 
     def taken(self, vehicles: slice | BoolArray | Int64Array) -> "VehicleStates":
         """Return some of the vehicles: views for a slice, copies for a mask (N,) or an array of rows."""
-        return VehicleStates(*(getattr(self, field.name)[vehicles] for field in fields(self)))
+        return VehicleStates(*[array[vehicles] for array in self._arrays])
 
     def _row_text(self, row: int) -> str:
         return ", ".join(f"{field.name} {getattr(self, field.name)[row].tolist()}" for field in fields(self))
@@ -508,17 +531,7 @@ def log_states(poses: Float64Array, times_s: Float64Array, lengths_m: Float64Arr
 
 def kernel_arrays(states: VehicleStates) -> _Arrays:
     """Return the arrays of states in the order of the fields, each such that kernels are compiled only once."""
-    return tuple(
-        _plain(array)
-        for array in (
-            states.positions_m,
-            states.yaws_rad,
-            states.speeds_mps,
-            states.accelerations_mps2,
-            states.steering_rad,
-            states.lengths_m,
-        )
-    )
+    return tuple([_plain(array) for array in states._arrays])
 
 
 def kernel_numbers(*values: float) -> tuple[float, ...]:

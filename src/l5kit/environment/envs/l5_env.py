@@ -410,4 +410,4 @@ class L5Env(gymnasium.Env[Any, Any]):
 
 def _arrays_of(columns: SampleColumns | None) -> dict[str, NumericArray]:
     """Return columns as a dictionary of arrays; nothing of none."""
-    return {} if columns is None else {key: np.asarray(value) for key, value in columns.items()}
+    return {} if columns is None else {key: np.asarray(value) for key, value in columns.arrays.items()}

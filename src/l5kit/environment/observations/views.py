@@ -85,7 +85,7 @@ class LogView:
         is_all = len(slots) == self._num_slots
         columns = self.log.look(slots, frames, self._memory_of_all if is_all else None)
         for key, memory in self.memory.items():
-            column = columns[_SAMPLED_AS.get(key, key)]
+            column = columns.arrays[_SAMPLED_AS.get(key, key)]
             if column is not memory:
                 memory.reshape(len(memory), *column.shape[1:])[slots] = column
         return columns

@@ -240,8 +240,10 @@ def is_moving(model: object) -> TypeGuard[MovingModel]:
 
 def as_columns(states: VehicleStates, yaw_rates: Float64Array) -> Float64Array:
     """Return B AVs as kernels take them: x, y, yaw, speed, acceleration, yaw rate (rad/s) and steering, (B, 7)."""
-    motions = (states.speeds_mps, states.accelerations_mps2, yaw_rates, states.steering_rad)
-    return np.column_stack([states.positions_m, states.yaws_rad, *motions])
+    columns = np.empty((len(states), NUM_COLUMNS))  # np.column_stack takes three times as long
+    columns[:, :2], columns[:, 2], columns[:, 3] = states.positions_m, states.yaws_rad, states.speeds_mps
+    columns[:, 4], columns[:, 5], columns[:, 6] = states.accelerations_mps2, yaw_rates, states.steering_rad
+    return columns
 
 
 _NOTHING = BankArrays.empty()
