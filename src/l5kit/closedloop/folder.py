@@ -12,12 +12,12 @@ from l5kit._types import JsonObject
 from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import with_option
 from l5kit.closedloop.parts import PART_PATHS, PARTS_FOLDER
-from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.folder_lock import held_alone
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, digest_of_json, find_loss, finish_output
-from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, RUN_FILE, SCENES_TABLE, SCORES_FILE
+from l5kit.simulation.folder.simulation_folder import read_object
 
 __all__ = [
     "DRIVEN_LOG",
@@ -31,7 +31,6 @@ __all__ = [
     "finish_folder",
     "holds_scores",
     "is_complete",
-    "read_json",
     "require_apart",
     "require_folder",
 ]
@@ -111,7 +110,7 @@ def require_apart(folder: Path, inputs: Iterable[Path | None]) -> None:
 
 def is_complete(folder: Path) -> bool:
     """Return whether the receipt of a simulation is there, and all its files as they were written."""
-    return find_loss(folder) is None and holds_scores(read_json(folder / SCORES_FILE))
+    return find_loss(folder) is None and holds_scores(read_object(folder / SCORES_FILE))
 
 
 def finish_folder(folder: Path, scores: Mapping[str, object]) -> None:
@@ -159,19 +158,6 @@ def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iter
             remove_whole(parts)
 
 
-def read_json(path: Path) -> JsonObject:
-    """Return an object of JSON.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ConfigError: It holds something else.
-    """
-    content = parse_json(read_text(path, called="file"), called=str(path))
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} holds no object of JSON; it is of no simulation")
-    return content
-
-
 def _is_dataset(folder: Path) -> bool:
     """Return whether a folder holds a dataset, as ``l5kit synth`` makes one, or is or lies in a zarr group."""
     path = folder.resolve()
@@ -186,7 +172,7 @@ def _take_over(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> N
     if overwrite:
         _remove_simulation(folder)
     elif (folder / RUN_FILE).is_file():
-        before = read_json(folder / RUN_FILE)
+        before = read_object(folder / RUN_FILE)
         differences = _differences(before, json.loads(json.dumps(run)))
         if differences:
             raise InvalidArgumentError(

@@ -16,12 +16,12 @@ from l5kit.closedloop.folder import (
     SCENES_TABLE,
     SCORES_FILE,
     holds_scores,
-    read_json,
 )
-from l5kit.data.receipts import RECEIPT_FILE, find_loss
+from l5kit.data.receipts import find_loss
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import read_facts
+from l5kit.simulation.folder.simulation_folder import read_object
 
 __all__ = ["ClosedLoopResult", "read_result"]
 
@@ -129,13 +129,13 @@ def read_result(folder: str | os.PathLike[str], *, reads_all: bool = False) -> C
             f"folder is {str(folder)!r}, which holds no simulation that has come to its end: there is no {SCORES_FILE}"
         )
     # simulations from before there were receipts open by their scores alone
-    loss = find_loss(path, reads_all=reads_all) if (path / RECEIPT_FILE).exists() else None
+    loss = find_loss(path, reads_all=reads_all, needs_receipt=False)
     if loss is not None:
         raise CorruptedDataError(
             f"the simulation in {str(folder)!r} is damaged: {loss}; run it again, which makes what is missing, or take "
             "another copy of it"
         )
-    scores = read_json(path / SCORES_FILE)
+    scores = read_object(path / SCORES_FILE)
     if not holds_scores(scores):
         raise InvalidArgumentError(f"folder is {str(folder)!r}, whose {SCORES_FILE} has no scores of a simulation")
     return ClosedLoopResult(path, scores)

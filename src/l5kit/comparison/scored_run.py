@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from l5kit._types import Float64Array, JsonObject
-from l5kit.data.receipts import RECEIPT_FILE, find_loss
+from l5kit.data.receipts import find_loss
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
 from l5kit.evaluation.driving.metric import NUPLAN, MetricFacts
 from l5kit.evaluation.result_files import SAMPLES_TABLE, SCORES_FILE
@@ -120,7 +120,7 @@ def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
         raise InvalidArgumentError(
             f"{what} is a simulation that has not come to its end; start it again with the same options, which goes on"
         )
-    loss = find_loss(path) if (path / RECEIPT_FILE).is_file() else None
+    loss = find_loss(path, needs_receipt=False)
     if loss is not None:
         raise CorruptedDataError(f"{what} is damaged: {loss}; run it again, or take another copy of it")
     try:

@@ -1,5 +1,6 @@
 """Whether a folder may be written to: one process at a time does so, and nothing of others is in it."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -15,6 +16,9 @@ __all__ = ["LOCK_FILE", "held_alone", "hold_folder", "is_main_process", "require
 
 LOCK_FILE: Final = ".lock"
 """Name of the lock of a folder in it."""
+
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP})
+"""How network file systems say that they have no locks."""
 
 _RANKS: Final = ("LOCAL_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
 """Variables by which Lightning, torchrun and Slurm tell a process or a machine its number."""
@@ -81,6 +85,9 @@ def held_alone(lock_file: Path, otherwise: str) -> Iterator[None]:
         raise InvalidArgumentError(otherwise) from None
     except NotImplementedError:
         pass
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     try:
         yield
     finally:

@@ -88,16 +88,18 @@ def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | Non
     return f"{changed[0]} is not what was written" if changed else None
 
 
-def find_loss(folder: Path, name: str = RECEIPT_FILE, *, reads_all: bool = False) -> str | None:
+def find_loss(folder: Path, *, reads_all: bool = False, needs_receipt: bool = True) -> str | None:
     """Return what a finished output has lost, or None where its files are there as they were written; others may be.
 
     Args:
         folder: The folder.
-        name: Name of the receipt.
         reads_all: Compare the content of every file; else sizes, and the content of small files at the top.
+        needs_receipt: Whether a folder without a receipt has lost it; outputs of earlier versions never had one.
     """
+    if not (needs_receipt or (folder / RECEIPT_FILE).exists()):
+        return None
     try:
-        for path, facts in _checked(folder, name)[_FILES].items():
+        for path, facts in _checked(folder, RECEIPT_FILE)[_FILES].items():
             file = folder / path
             if not file.is_file():
                 return f"{path} is missing"
@@ -108,7 +110,7 @@ def find_loss(folder: Path, name: str = RECEIPT_FILE, *, reads_all: bool = False
             if is_read and _facts_of(file) != facts:
                 return f"{path} is not what was written"
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return _unreadable(name, error)
+        return _unreadable(RECEIPT_FILE, error)
     return None
 
 

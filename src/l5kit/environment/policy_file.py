@@ -18,7 +18,7 @@ import torch
 from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import require_regular_file
-from l5kit.data.receipts import RECEIPT_FILE, find_loss
+from l5kit.data.receipts import find_loss
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.environment.observations.compact_layout import MOST_NORMALISED, SET_PARTS, CompactLayout
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
@@ -144,7 +144,7 @@ def find_policy_file(policy: str | os.PathLike[str]) -> Path:
         )
         raise FileNotFoundError(f"there is no {str(file)!r}; {hint}")
     # trainings that go on, and those of older versions, have no receipt
-    loss = find_loss(path) if (path / RECEIPT_FILE).is_file() else None
+    loss = find_loss(path, needs_receipt=False)
     if loss is not None:
         raise InvalidArgumentError(
             f"{path} is not as its training left it: {loss}; copy it anew, or name {file} to drive with that file"

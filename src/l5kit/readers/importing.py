@@ -15,7 +15,7 @@ from l5kit.data.job_folder import require_shared
 from l5kit.data.map.builder import MOST_MAP_BYTES
 from l5kit.data.owned_outputs import OutputKind, require_own_folder
 from l5kit.data.progress import Progress
-from l5kit.data.receipts import RECEIPT_FILE, find_loss, finish_output
+from l5kit.data.receipts import find_loss, finish_output
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError, is_termination
@@ -308,7 +308,7 @@ def _require_free(target: Path, *, overwrite: bool) -> None:
     """Refuse to write where something is, but for an import that may be replaced."""
     require_own_folder(target, IMPORT, argument="out")
     if not overwrite and target.is_dir() and any(target.iterdir()):
-        loss = find_loss(target) if (target / RECEIPT_FILE).exists() else None
+        loss = find_loss(target, needs_receipt=False)
         if loss is not None:
             raise InvalidArgumentError(
                 f"out is {str(target)!r}, where an import is that was damaged: {loss}; import into another folder, or "
