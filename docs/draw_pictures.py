@@ -110,7 +110,7 @@ class Studio:
 
 
 def save(picture: bytes, name: str) -> None:
-    """Write a screenshot with as many colours as a palette has."""
+    """Write a picture with as many colours as a palette has."""
     shown = Image.open(io.BytesIO(picture)).convert("RGB")
     shown.quantize(256, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
     print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
@@ -230,7 +230,7 @@ def draw_driven(studio: Studio) -> None:
 def draw_demo(studio: Studio) -> None:
     """Samples, as the demo draws them."""
     demo = studio.made("demo", "demo", "--seed", "4", "--out", "demo")
-    shutil.copyfile(demo / "samples.png", IMAGES / "demo.png")
+    save((demo / "contact-sheet.png").read_bytes(), "demo.png")
 
 
 def draw_routes(studio: Studio) -> None:
