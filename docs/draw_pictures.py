@@ -302,7 +302,7 @@ PICTURES = {name.removeprefix("draw_"): draw for name, draw in list(globals().it
 def main() -> None:
     """Draw the pictures that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", choices=[[], *PICTURES], help="default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *PICTURES], help="default: all")
     parser.add_argument("--work", type=Path, default=FOLDER.parent / "build" / "pictures")
     parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
     options = parser.parse_args()
