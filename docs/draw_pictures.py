@@ -227,6 +227,13 @@ def draw_driven(studio: Studio) -> None:
     render(studio, studio.failing, "driven.png", *place, "--ghosts", "--plans")
 
 
+def draw_noise(studio: Studio) -> None:
+    """A frame as a tracker perceives it, and the true boxes."""
+    noisy = studio.made("noisy", "synth", "noisy", "--noise", "--seed", "4", "--scenes", "1", "--frames", "60")
+    for name, log in (("seen", noisy / "scenes" / "sample.zarr"), ("true", noisy / "truth" / "sample.zarr")):
+        render(studio, log, f"noise-{name}.png", "--frame", "50", "--size", "480x320", "--pixel-size", "0.2")
+
+
 def draw_demo(studio: Studio) -> None:
     """Samples, as the demo draws them."""
     demo = studio.made("demo", "demo", "--seed", "4", "--out", "demo")
