@@ -43,7 +43,7 @@ def mask(
     dataset = ChunkedDataset(location).open(cache_size_bytes=_CACHE_BYTES)
     from l5kit.dataset.mask_cache import load_or_compute_mask
     from l5kit.dataset.select_agents.selection import mask_table
-    from l5kit.dataset.select_agents.stored_mask import require_place_for_mask, write_mask
+    from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
     from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
@@ -57,7 +57,7 @@ def mask(
         show_progress("Agents mask", visible=True) as progress,
     ):
         if store:
-            require_place_for_mask(dataset, thresholds.probability)
+            require_no_mask(dataset, thresholds.probability)
             counts, report = compute_agents_mask(dataset, thresholds, progress=progress, workers=carriers)
             rejections = dict(sorted(report.items()))
             remark(f"agents mask stored in {write_mask(dataset, thresholds, counts)}")

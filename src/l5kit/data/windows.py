@@ -337,7 +337,7 @@ class Targets:
         )
 
     @property
-    def is_found(self) -> BoolArray:
+    def is_present(self) -> BoolArray:
         """Which of them have a row, (B,); the others hold anything."""
         return np.ones(len(self), np.bool_) if self.rows is None else self.rows >= 0
 

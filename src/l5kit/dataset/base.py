@@ -101,12 +101,10 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def __init__(self, cfg: JsonObject, zarr_dataset: ChunkedDataset) -> None:
         require_opened(zarr_dataset)
-        has_tl_faces = not read_disable_traffic_light_faces(
-            cfg
-        )  # it is read for every sample; here wrong ones are told
+        read_disable_traffic_light_faces(cfg)  # every sample reads it; a wrong one is an error here
         self.cfg = cfg
         self.dataset = zarr_dataset
-        self._checked_log, self.cumulative_sizes = CheckedLog.check(zarr_dataset, has_tl_faces=has_tl_faces)
+        self._checked_log, self.cumulative_sizes = CheckedLog.check(zarr_dataset, has_tl_faces=self._has_tl_faces)
         self.sample_function = self._get_sample_function()
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
@@ -145,14 +143,14 @@ class BaseEgoDataset(Dataset[Sample]):
         position = self.position_of(index)
         what = f"sample {index}"
         try:
-            found = self.locate(np.array([position]))
-            scene_index, state_index = int(found.scene_indices[0]), found.state_indices[0]
+            located = self.locate(np.array([position]))
+            scene_index, state_index = int(located.scene_indices[0]), located.state_indices[0]
             state_index = state_index if scene_index else int(state_index)  # the types that L5Kit 1.5 has
             where, track_id = f"{what} (scene {scene_index}, frame {state_index} of it,", None
             what = f"{where} the AV)"
-            if found.agent_rows is not None:
-                what = f"{where} the track of agent row {found.agent_rows[0]})"
-                track_id = int(take_rows(self.dataset.agents, found.agent_rows)["track_id"][0])
+            if located.agent_rows is not None:
+                what = f"{where} the track of agent row {located.agent_rows[0]})"
+                track_id = int(take_rows(self.dataset.agents, located.agent_rows)["track_id"][0])
                 what = f"{where} track {track_id})"
             return self.get_frame(scene_index, state_index, track_id=track_id)
         except Exception as error:  # whatever fails, it is no IndexError, which would end iteration silently
@@ -257,9 +255,7 @@ class BaseEgoDataset(Dataset[Sample]):
         # the sample function takes frames of one scene, and agents and faces of the whole log
         scenes = rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)
         frames = rows_of(self.dataset.frames, slice(*scenes[FRAME_INTERVAL][0].tolist()), strict=True)
-        tl_faces = self.dataset.tl_faces
-        if read_disable_traffic_light_faces(self.cfg):
-            tl_faces = np.empty(0, dtype=TL_FACE_DTYPE)
+        tl_faces = self.dataset.tl_faces if self._has_tl_faces else np.empty(0, dtype=TL_FACE_DTYPE)
         sample = self.sample_function(state_index, frames, self.dataset.agents, tl_faces, track_id)
         return sample | {
             "scene_index": scene_index,
@@ -417,7 +413,7 @@ class BaseEgoDataset(Dataset[Sample]):
         self._seed_worker()
         self.require_readable(indices)
         log = self.dataset
-        tl_faces = np.empty(0, TL_FACE_DTYPE) if read_disable_traffic_light_faces(self.cfg) else log.tl_faces
+        tl_faces = log.tl_faces if self._has_tl_faces else np.empty(0, TL_FACE_DTYPE)
         extent_m = getattr(self.sample_function, "ego_extent_m", EGO_EXTENT_M)
         arrays = LogArrays(log.scenes, log.frames, log.agents, tl_faces, extent_m, self.scene_routes())
         return self.columns_of_log(arrays, indices, memory=memory, missing=missing)
@@ -425,7 +421,7 @@ class BaseEgoDataset(Dataset[Sample]):
     def columns_of_log(
         self,
         log: LogArrays,
-        places: SampleIndices,
+        indices: SampleIndices,
         *,
         missing: Literal["error", "mask"] = "error",
         memory: ColumnMemory | None = None,
@@ -434,7 +430,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
         Args:
             log: The arrays; traffic light faces of a configuration without them have to be left out.
-            places: Where the samples lie in it.
+            indices: Where the samples lie in it.
             missing: As for :meth:`make_columns`.
             memory: Gives the memory of columns; None for new memory.
 
@@ -449,7 +445,8 @@ class BaseEgoDataset(Dataset[Sample]):
                 f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
                 "own; take them from self[index]"
             )
-        cut = cut_samples(log, places, sampler.steps)
+        cut = cut_samples(log, indices, sampler.steps)
+        origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
 
         # what is made anew gets its memory at the end, with what a dataset adds
         def memory_of_sampler(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
@@ -457,7 +454,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
         out = memory_of_sampler if memory is not None and self._resized_columns else memory
         made = sampler.make_columns(cut.windows, cut.track_ids, out=out, missing=missing)
-        columns = self._finish_columns(places, {**made.arrays, **describe_origin(places, cut)})
+        columns = self._finish_columns(indices, {**made.arrays, **origin})
         if memory is not None:
             added = {key: values for key, values in columns.items() if made.arrays.get(key) is not values}
             columns |= stored(added, memory)
@@ -465,7 +462,8 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:
         """Return the columns of samples as this dataset hands them out, as it does with single ones."""
-        return {"frame_index": indices.state_indices} | columns
+        has_frame_index = not isinstance(self.sample_function, VectorSampler)
+        return {"frame_index": indices.state_indices, **columns} if has_frame_index else columns
 
     @property
     def route_map(self) -> RouteMap | None:
@@ -504,8 +502,7 @@ class BaseEgoDataset(Dataset[Sample]):
         """Return a copy of this object that reads one of its scenes, which is a log of its own."""
         other = copy.copy(self)
         other.dataset = scene
-        has_tl_faces = not read_disable_traffic_light_faces(self.cfg)
-        other._checked_log, other.cumulative_sizes = CheckedLog.check(scene, has_tl_faces=has_tl_faces)
+        other._checked_log, other.cumulative_sizes = CheckedLog.check(scene, has_tl_faces=self._has_tl_faces)
         return other
 
     def position_of(self, index: int) -> int:
@@ -522,29 +519,35 @@ class BaseEgoDataset(Dataset[Sample]):
         return index if index >= 0 else length + index
 
     @property
+    def _has_tl_faces(self) -> bool:
+        """Whether samples have traffic light faces; read anew for each, as the configuration may be changed."""
+        is_disabled = self.cfg.get("raster_params", {}).get("disable_traffic_light_faces")
+        return not (is_disabled if isinstance(is_disabled, bool) else read_disable_traffic_light_faces(self.cfg))
+
+    @property
     def _log(self) -> CheckedLog:
         """The log as it was checked, once more if somebody has put another one in its place."""
         if self._checked_log.dataset is not self.dataset:
-            has_tl_faces = not read_disable_traffic_light_faces(self.cfg)
-            self._checked_log, _ = CheckedLog.check(self.dataset, has_tl_faces=has_tl_faces)
+            self._checked_log, _ = CheckedLog.check(self.dataset, has_tl_faces=self._has_tl_faces)
             if isinstance(self.sample_function, WindowSampler):
                 self.sample_function = replace(self.sample_function, ego_extent_m=ego_extent_of(self.dataset))
         return self._checked_log
 
-    def require_readable(self, places: SampleIndices) -> None:
+    def require_readable(self, indices: SampleIndices) -> None:
         """Refuse samples (B,) that need scenes or frames that cannot be trusted.
 
         Raises:
             CorruptedDataError: There is such a sample.
         """
+        # of a log without damage nothing is looked at
         log = self._log
         if log.damage is not None:
             steps = getattr(self.sample_function, "steps", None)
             log.require_readable(
-                places.scene_indices,
-                places.state_indices,
+                indices.scene_indices,
+                indices.state_indices,
                 steps if isinstance(steps, WindowSteps) else None,
-                has_tl_faces=not read_disable_traffic_light_faces(self.cfg),
+                has_tl_faces=self._has_tl_faces,
             )
 
     def _seed_worker(self) -> None:

@@ -62,9 +62,6 @@ class EgoDatasetVectorized(BaseEgoDataset):
         params = VectorSamplingParams.from_cfg(self.cfg)
         return VectorSampler(params, self.vectorizer, self.perturbation, ego_extent_of(self.dataset))
 
-    def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:  # noqa: ARG002
-        return columns
-
 
 class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     """Vector samples of the AV together with the agents around it, one per frame, or one per scene for evaluation.
@@ -205,11 +202,11 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         arrays = {key: column for key, column in columns.items() if isinstance(column, np.ndarray)}
         return columns | with_av_as_agent(arrays, np) | {"all_valid_agents_track_ids": track_ids}
 
-    def valid_track_ids(self, places: SampleIndices) -> Float64Array:
+    def valid_track_ids(self, indices: SampleIndices) -> Float64Array:
         """Return ``all_valid_agents_track_ids`` of samples (B,), (B, 50)."""
-        track_ids = np.zeros((len(places), MAX_VALID_AGENTS))
+        track_ids = np.zeros((len(indices), MAX_VALID_AGENTS))
         if self.eval_mode:
-            for row, scene_index in zip(track_ids, places.scene_indices.tolist(), strict=True):
+            for row, scene_index in zip(track_ids, indices.scene_indices.tolist(), strict=True):
                 row[:] = self._valid_track_ids(scene_index)
         return track_ids
 

@@ -84,37 +84,38 @@ class AscendingNumbers:
         """Whether a file is read, and the array is not touched."""
         return self._pieces is not None
 
-    def at(self, places: Int64Array) -> Int64Array:
+    def at(self, positions: Int64Array) -> Int64Array:
         """Return the numbers at places (B,), from 0."""
         pieces = self._pieces
         if pieces is None:
-            return self.array[places]
-        found = np.empty(len(places), np.int64)
-        for start in range(0, len(places), _PLACES_AT_ONCE):
+            return self.array[positions]
+        result = np.empty(len(positions), np.int64)
+        for start in range(0, len(positions), _PLACES_AT_ONCE):
             part = slice(start, start + _PLACES_AT_ONCE)
-            found[part] = pieces.read(places[part], 1)[:, 0]
-        return found
+            result[part] = pieces.read(positions[part], 1)[:, 0]
+        return result
 
     def search(self, values: Int64Array, side: Side = "left") -> Int64Array:
         """Return how many numbers are below each value (B,), or with ``right`` at most as large."""
         if self._pieces is None:
             return np.searchsorted(self.array, values, side)
-        found = np.empty(len(values), np.int64)
+        result = np.empty(len(values), np.int64)
         at_once = max(1, _READ_AT_ONCE // self._piece_length)
         for start in range(0, len(values), at_once):
             part = slice(start, start + at_once)
-            found[part] = self._search_file(self._pieces, values[part], side)
-        return found
+            result[part] = self._search_file(self._pieces, values[part], side)
+        return result
 
     def _search_file(self, pieces: NpyPieces, values: Int64Array, side: Side) -> Int64Array:
         """Return what :meth:`search` does, of one piece for each value."""
         length = min(self._piece_length, len(self))
+        # the last piece that begins before the value, moved back where it would reach beyond the end
         number = np.maximum(np.searchsorted(self._first_of_pieces, values, side) - 1, 0)
         starts = np.minimum(number * self._piece_length, len(self) - length)
         read, wanted = pieces.read(starts, length), values[:, None]
         is_before = read < wanted if side == "left" else read <= wanted
-        found: Int64Array = starts + np.count_nonzero(is_before, axis=1)
-        return found
+        result: Int64Array = starts + np.count_nonzero(is_before, axis=1)
+        return result
 
     @property
     def _piece_length(self) -> int:
@@ -227,19 +228,20 @@ def count_taken_before(mask: BoolArray, rows: Int64Array) -> Int64Array:
         mask: Of all rows, mapped or in memory, bool (N,).
         rows: From 0 to N.
     """
-    found = np.empty(len(rows), np.int64)
+    result = np.empty(len(rows), np.int64)
     done = num_taken = 0
     for start in range(0, len(mask), ROWS_AT_ONCE):
         stop = min(start + ROWS_AT_ONCE, len(mask))
+        # rows that lie in this block split it into parts, of which each is counted once
         end = done + int(np.searchsorted(rows[done:], stop))
         edges = [start, *rows[done:end].tolist(), stop]
         counts = [np.count_nonzero(mask[low:high]) for low, high in pairwise(edges)]
         ends = num_taken + np.cumsum(counts)
-        found[done:end] = ends[:-1]
+        result[done:end] = ends[:-1]
         done, num_taken = end, int(ends[-1])
         release_pages(mask)
-    found[done:] = num_taken
-    return found
+    result[done:] = num_taken
+    return result
 
 
 def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, name: str) -> None:
@@ -251,6 +253,8 @@ def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, na
         for block in blocks:
             num_taken += int(np.count_nonzero(block))
             opened.write(np.ascontiguousarray(block).data)
+
+    # the numbers of the rows, of the mask as it lies in its file: both are too large to be in memory at once
     mask = map_npy(folder / "mask.npy", dtype="|b1", shape=(num_rows,))
     if mask is None:
         raise OSError(f"{folder / 'mask.npy'} has not become whole")
@@ -274,7 +278,7 @@ def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
     if name != folder.name or not 0 <= num_taken <= num_rows:
         return None
     mask = _mapped(folder / "mask.npy", "|b1", (num_rows,))
-    indices = _numbers_in(folder / "indices.npy", num_taken)
+    indices = _integers_in(folder / "indices.npy", num_taken)
     if mask is None or indices is None:
         return None
     rows = _probed(indices)
@@ -285,7 +289,7 @@ def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
 
 def _read_ends(file: Path, dataset: ChunkedDataset) -> AscendingNumbers | None:
     """Return the kept ends of frames; None if there are none that can be read and fit."""
-    ends = _numbers_in(file, len(dataset.frames))
+    ends = _integers_in(file, len(dataset.frames))
     if ends is None:
         return None
     rows = _probed(ends)
@@ -293,15 +297,15 @@ def _read_ends(file: Path, dataset: ChunkedDataset) -> AscendingNumbers | None:
     return ends if is_right else None
 
 
-def _probed(numbers: AscendingNumbers) -> Int64Array:
+def _probed(integers: AscendingNumbers) -> Int64Array:
     """Return a few of the numbers, evenly spread, the first and the last among them.
 
     Files that are damaged as a whole, or that another log has, are noticed so; to read all would take as long as to
     make them anew.
     """
-    num_probes = min(len(numbers), _NUM_PROBES)
-    places = np.linspace(0, max(len(numbers) - 1, 0), num_probes).astype(np.int64)
-    return numbers.at(places)
+    num_probes = min(len(integers), _NUM_PROBES)
+    positions = np.linspace(0, max(len(integers) - 1, 0), num_probes).astype(np.int64)
+    return integers.at(positions)
 
 
 def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
@@ -369,7 +373,7 @@ def _mapped(file: Path, dtype: str, shape: tuple[int, ...]) -> NumericArray | No
         return None
 
 
-def _numbers_in(file: Path, length: int) -> AscendingNumbers | None:
+def _integers_in(file: Path, length: int) -> AscendingNumbers | None:
     """Return kept numbers; None if there are none that fit."""
     array = _mapped(file, "<i8", (length,))
     return None if array is None else AscendingNumbers.of_file(file, array)

@@ -138,10 +138,10 @@ class MaskedAgentsDataset(BaseEgoDataset):
     _is_mask_kept: bool = True
     """Whether another process finds the same mask on disk; not, if one was computed that could not be kept."""
 
-    _taken_numbers: AscendingNumbers | None = None
+    _taken_lookup: AscendingNumbers | None = None
     """How numbers of ``agents_indices`` are looked up."""
 
-    _end_numbers: AscendingNumbers | None = None
+    _end_lookup: AscendingNumbers | None = None
     """How numbers of ``cumulative_sizes_agents`` are looked up."""
 
     @property
@@ -218,10 +218,30 @@ class MaskedAgentsDataset(BaseEgoDataset):
             agents_mask is not None,
         )
         if agents_mask is not None:
-            mask = _as_row_mask(agents_mask, len(self.dataset.agents))
+            # a mask has one value for each row; of row numbers, which fit by accident, 0 and 1 tell
+            num_agents = len(self.dataset.agents)
+            wanted = f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row"
+            is_array = isinstance(agents_mask, np.ndarray)
+            if not is_array or agents_mask.dtype.kind not in "biu" or agents_mask.shape != (num_agents,):
+                got = f"{agents_mask.dtype} of shape {agents_mask.shape}" if is_array else type(agents_mask).__name__
+                raise InvalidArgumentError(f"{wanted}, got {got}")
+            mask = agents_mask.astype(np.bool_)
+            if agents_mask.dtype != np.bool_ and (is_other := agents_mask != mask).any():
+                row = int(np.argmax(is_other))
+                raise InvalidArgumentError(
+                    f"{wanted}, or integers 0 and 1, got {agents_mask[row]} in row {row}; of row numbers, make a mask "
+                    f"with mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
+                )
             _warn("a custom agents_mask is used; min_frame_history and min_frame_future have no effect")
-            num_left_out = 0 if strict_mask else self._leave_out(mask)
+            # there are no samples of rows that do not pass the label filter
+            rows = np.flatnonzero(mask)
+            left_out = rows[:0] if strict_mask else rows[~self.passes_label_filter(rows)]
+            num_left_out = len(left_out)
             if num_left_out:
+                mask_of_them = np.zeros(len(mask), np.bool_)
+                mask_of_them[left_out] = True
+                self._left_out_bits = np.packbits(mask_of_them)
+                mask[left_out] = False
                 _warn(
                     f"{num_left_out} of the {num_left_out + np.count_nonzero(mask)} rows of agents_mask are left out: "
                     "the summed probability of their kept classes is not above filter_agents_threshold, "
@@ -266,18 +286,11 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     @property
     def _taken_rows(self) -> AscendingNumbers:
-        return _looked_up(self.agents_indices, self._taken_numbers)
+        return _looked_up(self.agents_indices, self._taken_lookup)
 
     @property
     def _end_rows(self) -> AscendingNumbers:
-        return _looked_up(self.cumulative_sizes_agents, self._end_numbers)
-
-    def _frames_of_rows(self, rows: Int64Array) -> Int64Array:
-        """Return the frame of each agent row (B,)."""
-        damage = self._log.damage
-        if damage is not None:
-            return damage.find_frames(rows)
-        return self._end_rows.search(rows, "right")
+        return _looked_up(self.cumulative_sizes_agents, self._end_lookup)
 
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
@@ -300,29 +313,18 @@ class MaskedAgentsDataset(BaseEgoDataset):
             (self.min_frame_history, self.min_frame_future),
             stored_mask_signature(self.dataset, thresholds),
         )
-        return None if self._overrides_selection else keep_taken_rows(self.dataset, key, self._mask_blocks)
-
-    @property
-    def _overrides_selection(self) -> bool:
-        """Whether a subclass decides which rows are taken, which the files of others do not know."""
-        return overrides_package(self, "load_agents_mask", "passes_label_filter", package="l5kit.dataset")
-
-    def _mask_blocks(self) -> Iterator[BoolArray] | None:
-        """Return the mask of all rows in blocks; None if the agents mask is not on disk."""
-        counts = self.load_agents_mask()
-        if not self._is_mask_kept:
+        # a subclass of users may decide which rows are taken, which files of others do not know
+        if overrides_package(self, "load_agents_mask", "passes_label_filter", package="l5kit.dataset"):
             return None
-        starts = range(0, len(counts), ROWS_AT_ONCE)
-        return (self._mask_of_counts(_copied(counts, start), start) for start in starts)
 
-    def _leave_out(self, mask: BoolArray) -> int:
-        """Take the rows out of a mask that do not pass the label filter, and return how many these are."""
-        rows = np.flatnonzero(mask)
-        left_out = rows[~self.passes_label_filter(rows)]
-        if len(left_out):
-            self._left_out_bits = np.packbits(_mask_of(left_out, len(mask)))
-            mask[left_out] = False
-        return len(left_out)
+        def mask_blocks() -> Iterator[BoolArray] | None:
+            counts = self.load_agents_mask()
+            if not self._is_mask_kept:
+                return None
+            starts = range(0, len(counts), ROWS_AT_ONCE)
+            return (self._mask_of_counts(_copied(counts, start), start) for start in starts)
+
+        return keep_taken_rows(self.dataset, key, mask_blocks)
 
     def _is_left_out(self, rows: slice) -> BoolArray:
         """Return which of successive agent rows are in a user's mask and left out."""
@@ -339,14 +341,14 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     def _take(self, taken: TakenRows) -> None:
         self.agents_mask, self.agents_indices = taken.mask, taken.indices.array
-        self._taken_numbers = taken.indices
+        self._taken_lookup = taken.indices
         damage = self._log.damage
         kept = kept_end_rows(self.dataset) if damage is None else None
         if kept is None:
             frames = self.dataset.frames
             bounds = column_of(frames, AGENT_INTERVAL, strict=True) if damage is None else damage.frames.bounds
             kept = AscendingNumbers(np.ascontiguousarray(bounds[:, 1]))
-        self._end_numbers = kept
+        self._end_lookup = kept
         self.cumulative_sizes_agents: Int64Array = kept.array
 
     def __getstate__(self) -> dict[str, object]:
@@ -356,14 +358,11 @@ class MaskedAgentsDataset(BaseEgoDataset):
             del state[name]
         for name in ("_taken_numbers", "_end_numbers"):
             state.pop(name, None)
-        if not self._can_read_mask_again():
-            state["_packed_mask"] = zlib.compress(np.packbits(self.agents_mask).tobytes(), level=1)
-        return state
-
-    def _can_read_mask_again(self) -> bool:
         has_same_threshold = read_filter_agents_threshold(self.cfg) == self._rule.thresholds.probability
         is_on_disk = self._is_mask_kept and isinstance(self.dataset.agents, RecordSequence)
-        return not self._rule.has_custom_mask and has_same_threshold and is_on_disk
+        if self._rule.has_custom_mask or not has_same_threshold or not is_on_disk:
+            state["_packed_mask"] = zlib.compress(np.packbits(self.agents_mask).tobytes(), level=1)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         packed = state.pop("_packed_mask", None)
@@ -388,28 +387,6 @@ def _copied(counts: NumericArray, start: int) -> NumericArray:
     return block
 
 
-def _mask_of(rows: Int64Array, num_rows: int) -> BoolArray:
-    mask = np.zeros(num_rows, np.bool_)
-    mask[rows] = True
-    return mask
-
-
-def _as_row_mask(mask: object, num_agents: int) -> BoolArray:
-    """Return a copy of a user's mask, bool (N,)."""
-    wanted = f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row"
-    if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "biu" or mask.shape != (num_agents,):
-        found = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise InvalidArgumentError(f"{wanted}, got {found}")
-    row_mask = mask.astype(np.bool_)
-    if mask.dtype != np.bool_ and (is_other := mask != row_mask).any():
-        row = int(np.argmax(is_other))
-        raise InvalidArgumentError(
-            f"{wanted}, or integers 0 and 1, got {mask[row]} in row {row}; of row numbers, make a mask with "
-            f"mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
-        )
-    return row_mask
-
-
 def _warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=4)
 
@@ -429,7 +406,9 @@ class AgentRowsDataset(MaskedAgentsDataset):
     def locate(self, positions: Int64Array) -> SampleIndices:
         """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
         rows = self._taken_rows.at(positions)
-        return self._log.locate(self._frames_of_rows(rows), self.cumulative_sizes, rows)
+        damage = self._log.damage
+        frames = self._end_rows.search(rows, "right") if damage is None else damage.find_frames(rows)
+        return self._log.locate(frames, self.cumulative_sizes, rows)
 
     def get_scene_indices(self, scene_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a scene; negative counts from the end.
@@ -466,8 +445,8 @@ class AgentRowsDataset(MaskedAgentsDataset):
             InvalidArgumentError: There is no such frame.
         """
         frame_index = checked_index("frame_idx", frame_idx, len(self.dataset.frames))
-        found = self._log.locate(np.array([frame_index]), self.cumulative_sizes)
-        frames = self._log.frames_of(int(found.scene_indices[0]), self.cumulative_sizes)
+        located = self._log.locate(np.array([frame_index]), self.cumulative_sizes)
+        frames = self._log.frames_of(int(located.scene_indices[0]), self.cumulative_sizes)
         valid = find_valid_agents(self.dataset, *frames, thresholds=self._rule.thresholds)
 
         # why a row is taken says the mask of its scene, as it would be computed now; whether it is, the mask in use

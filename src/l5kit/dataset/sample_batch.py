@@ -104,8 +104,8 @@ class SampleBatch(list[Sample]):
 def _values_of(key: str, column: Column) -> list[Any]:
     """Return the values of a column in single samples: views, of tensors too, or numbers of Python."""
     if key in PYTHON_SCALARS and isinstance(column, np.ndarray):
-        numbers: list[Any] = column.tolist()
-        return numbers
+        scalars: list[Any] = column.tolist()
+        return scalars
     return list(column)
 
 

@@ -18,7 +18,7 @@ _ROUND_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def permuted(numbers: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
+def permuted(indices: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
     """Return the image of each number under a permutation of as many numbers as its size, chosen by its key.
 
     It is an alternating Feistel network on a rectangle that holds the size, walked until it meets a number below the
@@ -26,35 +26,32 @@ def permuted(numbers: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64
     (Steele, Lea and Flood, 2014). Two numbers with the same size and key never have the same image.
 
     Args:
-        numbers: From 0, below their sizes, (N,).
+        indices: From 0, below their sizes, (N,).
         sizes: At least 1 and below 2**52, (N,).
         keys: uint64, (N,).
     """
-    images = np.array(numbers, dtype=np.int64)
+    images = np.array(indices, dtype=np.int64)
+    # the smallest near square that holds the numbers below each size
     widths = np.ceil(np.sqrt(sizes)).astype(np.int64)
     heights = -(-sizes // widths)
     walking = np.arange(len(images))
     while len(walking):
-        rectangles = widths[walking], heights[walking]
-        images[walking] = _one_walk(images[walking], rectangles, keys[walking])
+        wide, high = widths[walking].astype(np.uint64), heights[walking].astype(np.uint64)
+        rows, columns = np.divmod(images[walking], widths[walking])
+        rows, columns = rows.astype(np.uint64), columns.astype(np.uint64)
+
+        # a Feistel network on row and column: each round shifts one of them by a hash of the other, which can be undone
+        round_keys = keys[walking].astype(np.uint64)
+        for number in range(_NUM_ROUNDS):
+            round_keys = round_keys + _ROUND_STEP
+            if number % 2:
+                rows = (rows + _mixed(columns ^ round_keys) % high) % high
+            else:
+                columns = (columns + _mixed(rows ^ round_keys) % wide) % wide
+
+        # who ends beyond the size walks on from there, which leads back below it (cycle walking)
+        images[walking] = (rows * wide + columns).astype(np.int64)
         walking = walking[images[walking] >= sizes[walking]]
-    return images
-
-
-def _one_walk(numbers: Int64Array, rectangles: tuple[Int64Array, Int64Array], keys: UInt64Array) -> Int64Array:
-    """Return the images in rectangles of (widths, heights) (N,), row by row."""
-    widths, heights = rectangles
-    rows, columns = np.divmod(numbers, widths)
-    rows, columns = rows.astype(np.uint64), columns.astype(np.uint64)
-    wide, high = widths.astype(np.uint64), heights.astype(np.uint64)
-    round_keys = keys.astype(np.uint64)
-    for number in range(_NUM_ROUNDS):
-        round_keys = round_keys + _ROUND_STEP
-        if number % 2:
-            rows = (rows + _mixed(columns ^ round_keys) % high) % high
-        else:
-            columns = (columns + _mixed(rows ^ round_keys) % wide) % wide
-    images: Int64Array = (rows * wide + columns).astype(np.int64)
     return images
 
 
@@ -206,26 +203,27 @@ class SceneOrder:
         last = np.append(np.arange(scenes_per_window, len(scenes), scenes_per_window), len(scenes)) - 1
         return cls(ranges, scenes, ends, ends[last[last >= 0]], mix_seeds(seed, epoch, 2), weights is not None)
 
-    def samples_at(self, places: Int64Array) -> Int64Array:
+    def samples_at(self, positions: Int64Array) -> Int64Array:
         """Return the samples at places (N,) of the epoch, indices of the dataset."""
-        windows = np.searchsorted(self.window_ends, places, side="right")
+        # a window of scenes is shuffled as a whole, by a permutation that its number decides
+        windows = np.searchsorted(self.window_ends, positions, side="right")
         starts = np.where(windows > 0, self.window_ends[windows - 1], 0)
         keys = np.uint64(self.key) + windows.astype(np.uint64) * _SCENE_STEP
-        shuffled = starts + permuted(places - starts, self.window_ends[windows] - starts, keys)
+        shuffled = starts + permuted(positions - starts, self.window_ends[windows] - starts, keys)
+
+        # the scene that has the place, and the place within it
         rows = np.searchsorted(self.ends, shuffled, side="right")
         offsets = shuffled - np.where(rows > 0, self.ends[rows - 1], 0)
         scenes = self.scenes[rows]
+
+        # by weights a scene may have fewer places than samples, or more: which ones it gives is drawn, too
         if self.is_weighted:
-            offsets = self._within_scenes(scenes, offsets)
+            before = np.where(scenes > 0, self.ranges.ends[scenes - 1], 0)
+            counts = self.ranges.ends[scenes] - before
+            keys = np.uint64(self.key) ^ (scenes.astype(np.uint64) + np.uint64(1)) * _SCENE_STEP
+            offsets = permuted(offsets % counts, counts, keys)
         samples: Int64Array = self.ranges.starts[scenes] + offsets
         return samples
-
-    def _within_scenes(self, scenes: Int64Array, offsets: Int64Array) -> Int64Array:
-        """Return which samples of scenes (N,) have places that are counted within the scenes."""
-        before = np.where(scenes > 0, self.ranges.ends[scenes - 1], 0)
-        counts = self.ranges.ends[scenes] - before
-        keys = np.uint64(self.key) ^ (scenes.astype(np.uint64) + np.uint64(1)) * _SCENE_STEP
-        return permuted(offsets % counts, counts, keys)
 
 
 def _weighted_counts(ranges: SceneRanges, weights: NumericArray, offset: float) -> Int64Array:
@@ -239,8 +237,10 @@ def _weighted_counts(ranges: SceneRanges, weights: NumericArray, offset: float) 
     total = shares.sum()
     if total == 0:
         raise InvalidArgumentError("scene_weights are 0 for all scenes that have samples; give one of them more")
+
+    # ends are rounded, not counts, so that they add up; the last scene that takes part gets what rounding left
     ends = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + offset).astype(np.int64)
     ends = np.minimum(ends, ranges.num_samples)
     ends[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
-    places: Int64Array = np.diff(ends, prepend=0)
-    return places
+    positions: Int64Array = np.diff(ends, prepend=0)
+    return positions

@@ -8,7 +8,7 @@ from l5kit._types import Float32Array
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
-from l5kit.lanes.path_places import FollowedPlaces, follow_tracks
+from l5kit.lanes.path_positions import FollowedPlaces, follow_tracks
 from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_scenes, read_lane_colors
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState

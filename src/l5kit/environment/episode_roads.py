@@ -13,7 +13,7 @@ from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.path_places import follow_route
+from l5kit.lanes.path_positions import follow_route
 from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
@@ -43,7 +43,7 @@ class RoutePlaces(NamedTuple):
     Attributes:
         frames: The frames, counted in the bank, -1 where nothing has started, int64 (N,).
         routes: The paths of the AVs, int64 (N,).
-        places: Where they are on these, float64 (N, 3); see :func:`~l5kit.lanes.path_places.follow_routes`.
+        places: Where they are on these, float64 (N, 3); see :func:`~l5kit.lanes.path_positions.follow_routes`.
         expert_arcs_m: How far the AVs of the log are, float64 (N,).
     """
 

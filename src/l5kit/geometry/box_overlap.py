@@ -35,13 +35,13 @@ def boxes_overlap(a: Box, b: Box) -> bool:
 @njit(nogil=True, cache=True, error_model="numpy")
 def overlapping(boxes: Float64Array) -> BoolArray:
     """Mark the boxes, (N, 5), that overlap any other; returns (N,)."""
-    found = np.zeros(boxes.shape[0], dtype=np.bool_)
+    overlaps = np.zeros(boxes.shape[0], dtype=np.bool_)
     for i in range(boxes.shape[0]):
         for j in range(i):
             if boxes_overlap(boxes[i], boxes[j]):
-                found[i] = True
-                found[j] = True
-    return found
+                overlaps[i] = True
+                overlaps[j] = True
+    return overlaps
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

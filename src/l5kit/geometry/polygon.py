@@ -26,7 +26,7 @@ def project_on_line(line: Float64Array, point: Float64Array) -> tuple[int, float
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def place_on_line(line: Float64Array, lengths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
+def arc_on_line(line: Float64Array, lengths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
     """Return the length of a line up to the place nearest to a point, and the heading of the line there.
 
     Args:

@@ -17,8 +17,8 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import (
     LaneArrays,
+    arc_on_lane,
     lane_arrays,
-    place_on_lane,
     point_on_lane,
 )
 from l5kit.lanes.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
@@ -312,10 +312,10 @@ def piece_at(paths: HasPieces, track: int, piece: int, arc_m: float) -> int:
 @njit(nogil=True, cache=True, error_model="numpy")
 def index_along(arc_m: float, last: int) -> int:
     """Return the point of a path before a length of it, 0 to ``last``; 0 for what is no number."""
-    place = arc_m / PATH_STEP_M
-    if not place > 0.0:
+    position = arc_m / PATH_STEP_M
+    if not position > 0.0:
         return 0
-    return last if place >= last else int(place)
+    return last if position >= last else int(position)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -381,7 +381,7 @@ def _write_raw_points(
         if num_raw + lanes.arc_lengths_m.shape[1] + 16 > len(raw):
             return num_raw, piece
         if pieces[piece, 1]:
-            spans_m[piece, 0] = min(place_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
+            spans_m[piece, 0] = min(arc_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
             x, y = point_on_lane(lanes, lane, spans_m[piece, 0])
             shift_x, shift_y, bent_m = end_m[0] - x, end_m[1] - y, 0.0
         begins_m[piece] = raw[num_raw - 1, 2] if num_raw else 0.0

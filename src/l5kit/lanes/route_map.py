@@ -74,7 +74,9 @@ def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:
         driving_map: The map.
     """
     is_of_route = np.zeros((len(paths), driving_map.num_lanes), np.bool_)
-    before, after = _pairs(driving_map)
+    # all pairs of a lane and one that follows it
+    before = np.repeat(np.arange(driving_map.num_lanes), np.diff(driving_map.ahead_starts))
+    after = driving_map.ahead_rows
     for path in np.flatnonzero(paths.has_path).tolist():
         # segments first, then what leads through junctions from one of them to another, and all of the path at last
         is_of_route[path] = _beside(np.unique(paths.lanes_of(path)), driving_map)
@@ -121,18 +123,13 @@ def _beside(own: Int64Array, driving_map: DrivingMap) -> BoolArray:
     return is_beside
 
 
-def _pairs(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array]:
-    """Return all pairs of a lane and one that follows it, (M,) each."""
-    return np.repeat(np.arange(driving_map.num_lanes), np.diff(driving_map.ahead_starts)), driving_map.ahead_rows
-
-
 def _reached(is_begin: BoolArray, before: Int64Array, after: Int64Array, driving_map: DrivingMap) -> BoolArray:
     """Return which lanes of junctions are reached from some lanes through none but lanes of junctions, (L,)."""
     is_reached, is_new = np.zeros(len(is_begin), np.bool_), is_begin & ~driving_map.is_in_junction
     while is_new.any():
-        found = after[is_new[before]]
+        result = after[is_new[before]]
         is_new = np.zeros(len(is_begin), np.bool_)
-        is_new[found] = True
+        is_new[result] = True
         is_new &= driving_map.is_in_junction & ~is_reached
         is_reached |= is_new
     return is_reached

@@ -135,14 +135,10 @@ class BackendRasterizer:
                 self._map, log, windows, centers_m, raster_from_world, raster_size=size, planes=planes
             )
             paint(backend, canvas, num_windows, elements)
-        return _as_values(pictures) if self._is_float else pictures
+        if not self._is_float:
+            return pictures
 
+        # values are rounded as on the processor: by a number of Python, a GPU would multiply with its inverse
+        import torch
 
-def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
-    """Return bytes as float32 values from 0 to 1, each rounded as on the processor.
-
-    The divisor is a tensor: by a number of Python, a GPU would multiply with its inverse.
-    """
-    import torch
-
-    return torch.div(pictures, torch.full((), 255.0, dtype=torch.float32, device=pictures.device))
+        return torch.div(pictures, torch.full((), 255.0, dtype=torch.float32, device=pictures.device))

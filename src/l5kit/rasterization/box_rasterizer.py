@@ -181,7 +181,24 @@ def list_boxes(
         rows=drawn.rows.reshape(num_windows, num_channels, 2),
         known_most_points=most_points,
     )
-    return _as_solid_boxes(listed) if drawing.is_solid else listed
+    if not drawing.is_solid:
+        return listed
+
+    # each box is a shape of its own, so that boxes do not cancel where they overlap
+    counts = drawn.shapes[:, 2] - drawn.shapes[:, 1]
+    shapes = np.repeat(drawn.shapes, counts, axis=0)
+    shapes[:, 1] = np.arange(len(shapes))
+    shapes[:, 2] = shapes[:, 1] + 1
+    starts = np.append(0, np.cumsum(counts))[listed.starts]
+    return ShapeList(
+        points=listed.points,
+        contours=listed.contours,
+        shapes=shapes,
+        starts=starts,
+        colors=BOX_COLORS,
+        planes_shape=planes_shape,
+        rows=listed.rows,
+    )
 
 
 def list_boxes_on_device(
@@ -237,24 +254,6 @@ def list_boxes_on_device(
     return drawn
 
 
-def _as_solid_boxes(boxes: ShapeList) -> ShapeList:
-    """Return boxes as a shape each, so that they do not cancel where they overlap."""
-    counts = boxes.shapes[:, 2] - boxes.shapes[:, 1]
-    shapes = np.repeat(boxes.shapes, counts, axis=0)
-    shapes[:, 1] = np.arange(len(shapes))
-    shapes[:, 2] = shapes[:, 1] + 1
-    starts = np.append(0, np.cumsum(counts))[boxes.starts]
-    return ShapeList(
-        points=boxes.points,
-        contours=boxes.contours,
-        shapes=shapes,
-        starts=starts,
-        colors=boxes.colors,
-        planes_shape=boxes.planes_shape,
-        rows=boxes.rows,
-    )
-
-
 def _collect_boxes(
     windows: Windows,
     targets: Targets,
@@ -262,32 +261,12 @@ def _collect_boxes(
     drawing: BoxDrawing,
 ) -> _Boxes:
     """Return the boxes that are drawn, first the agents that may touch the picture, then all AVs."""
-    counts, num_history = windows.counts[0], windows.num_history
-    agent_counts = windows.agents.stops[:, :num_history] - windows.agents.starts[:, :num_history]
+    counts, num_history, agents = windows.counts[0], windows.num_history, windows.agents
+    agent_counts = agents.stops[:, :num_history] - agents.starts[:, :num_history]
     boxes = _Boxes.empty(int(agent_counts.sum()) + len(counts) * num_history)
-    num_agents = _gather_agents(windows, targets, raster_from_world, boxes, drawing)
-    num_channels = drawing.planes_shape[0]
-    num_boxes = _gather_avs(
-        windows.frames,
-        counts if drawing.render_ego_history or targets.track_ids is not None else np.minimum(counts, 1),
-        (num_channels, num_channels // 2 if targets.track_ids is None else 0),
-        (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1])),
-        boxes.as_arrays(),
-        num_agents,
-    )
-    return boxes.head(num_boxes)
 
-
-def _gather_agents(
-    windows: Windows,
-    targets: Targets,
-    raster_from_world: Float64Array,
-    boxes: _Boxes,
-    drawing: BoxDrawing,
-) -> int:
-    """Write the agents that are drawn and may touch the picture to the head of ``boxes``; return how many."""
+    # agents of the windows whose rows lie in one array, in types for which the kernel is compiled once
     num_boxes = 0
-    agents = windows.agents
     for rows, part in agents.parts():
         agent_ids = read_only_field(rows, "track_id")
         agent_arrays = (
@@ -302,20 +281,26 @@ def _gather_agents(
             part.start,
             agents.starts[part],
             agents.stops[part],
-            windows.counts[0, part],
+            counts[part],
             track_ids.astype(agent_ids.dtype, copy=False),
             raster_from_world[part],
         )
+        threshold, draws_past = np.float32(drawing.threshold), drawing.render_ego_history
         num_boxes = _gather_rows(
-            agent_arrays,
-            view_arrays,
-            drawing.planes_shape,
-            np.float32(drawing.threshold),
-            drawing.render_ego_history,
-            boxes.as_arrays(),
-            num_boxes,
+            agent_arrays, view_arrays, drawing.planes_shape, threshold, draws_past, boxes.as_arrays(), num_boxes
         )
-    return num_boxes
+
+    # the AV is the agent of interest, in channels of its own, or one of the agents
+    num_channels = drawing.planes_shape[0]
+    num_boxes = _gather_avs(
+        windows.frames,
+        counts if drawing.render_ego_history or targets.track_ids is not None else np.minimum(counts, 1),
+        (num_channels, num_channels // 2 if targets.track_ids is None else 0),
+        (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1])),
+        boxes.as_arrays(),
+        num_boxes,
+    )
+    return boxes.head(num_boxes)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -346,6 +331,7 @@ def _gather_rows(
                     or not kept_probability(agents.probabilities[row]) > threshold
                 ):
                     continue
+                # the agent of interest has the channels behind those of agents
                 channel = frame
                 if len(views.track_ids) > 0 and agents.track_ids[row] == views.track_ids[window]:
                     if frame > 0 and not render_ego_history:
@@ -405,7 +391,10 @@ def _is_beside_picture(
     """
     width, height = raster_size
     column_px, row_px = transform_xy(matrix, centroid_m[0], centroid_m[1])
-    reach_px = _find_reach(extent_m[0], extent_m[1], pixels_per_metre)
+    # no corner is farther from the centroid, whatever the heading; with the margin of the exact test and a pixel to
+    # spare. A box that is not a number is left to the exact test: nothing is farther than what is not a number
+    half_diagonal_m = 0.5 * (abs(extent_m[0]) + abs(extent_m[1]))
+    reach_px = half_diagonal_m * pixels_per_metre + CULLING_MARGIN_PX + 1.0
     return bool(
         abs(column_px - 0.5 * width) > 0.5 * width + reach_px or abs(row_px - 0.5 * height) > 0.5 * height + reach_px
     )
@@ -424,48 +413,18 @@ def _project_box(
     """Write the corners of a box to points from ``first`` on, and return whether it may touch the picture."""
     column_low = row_low = np.inf
     column_high = row_high = -np.inf
+    cos, sin = heading
     for corner in range(_NUM_CORNERS):
-        column, row = _project_corner(matrix, centroid_m, extent_m, heading, corner)
+        # rear right, rear left, front left, front right
+        along = extent_m[0] * (-0.5 if corner < 2 else 0.5)
+        across = extent_m[1] * (0.5 if corner == 1 or corner == 2 else -0.5)
+        x = cos * along - sin * across + centroid_m[0]
+        y = sin * along + cos * across + centroid_m[1]
+        column, row = transform_xy(matrix, x, y)
         points[first + corner, 0], points[first + corner, 1] = subpixel_of(column), subpixel_of(row)
         column_low, column_high = min(column_low, column), max(column_high, column)
         row_low, row_high = min(row_low, row), max(row_high, row)
     return touches_picture(column_low, row_low, column_high, row_high, raster_size)
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _project_corner(
-    matrix: Float64Array,
-    centroid_m: tuple[float, float],
-    extent_m: tuple[float, float],
-    heading: tuple[float, float],
-    corner: int,
-) -> tuple[float, float]:
-    """Return column and row of a corner of a box: rear right, rear left, front left or front right.
-
-    Args:
-        matrix: Pixels from world metres, (3, 3).
-        centroid_m: World x and y.
-        extent_m: Length and width.
-        heading: Cosine and sine of the yaw.
-        corner: 0 to 3.
-    """
-    cos, sin = heading
-    along = extent_m[0] * (-0.5 if corner < 2 else 0.5)
-    across = extent_m[1] * (0.5 if corner == 1 or corner == 2 else -0.5)
-    x = cos * along - sin * across + centroid_m[0]
-    y = sin * along + cos * across + centroid_m[1]
-    return transform_xy(matrix, x, y)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_reach(length_m: float, width_m: float, pixels_per_metre: float) -> float:
-    """Return a distance in pixels that no corner of a box has from its centroid, whatever its heading.
-
-    It holds the margin of the exact test and a pixel to spare. A box that is not a number is left to the exact test,
-    as it is never farther away than a distance that is not a number.
-    """
-    half_diagonal_m = 0.5 * (abs(length_m) + abs(width_m))  # an upper bound
-    return half_diagonal_m * pixels_per_metre + CULLING_MARGIN_PX + 1.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -487,6 +446,7 @@ def _project_boxes(
     cos, sin = headings
     points = np.empty((_NUM_CORNERS * len(channels), 2), np.int32)
     slots = np.zeros(len(shapes), np.int64)
+    # corners in pixels, and how many boxes of each channel may touch the picture
     for box in range(len(channels)):
         matrix = raster_from_world[channels[box] // num_channels]
         centroid_m = (boxes.centroids_m[box, 0], boxes.centroids_m[box, 1])
@@ -496,6 +456,7 @@ def _project_boxes(
             slots[channels[box]] += 1
         else:
             channels[box] = _NOT_DRAWN
+    # the boxes of a channel follow each other: its shape is all of them
     end = most_boxes = 0
     for shape in range(len(shapes)):
         begin, end = end, end + slots[shape]
@@ -504,6 +465,7 @@ def _project_boxes(
         shapes[shape, 0], shapes[shape, 1], shapes[shape, 2] = FILLED, begin, end
         shapes[shape, 3], shapes[shape, 4] = 0, shape % num_channels
         rows[shape, 0], rows[shape, 1] = height, 0
+    # each box goes to the next slot of its channel, and widens the rows that the channel touches
     for box in range(len(channels)):
         if channels[box] != _NOT_DRAWN:
             slot = slots[channels[box]]
@@ -538,7 +500,7 @@ def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
     begin = last
     if frame < windows.num_history and windows.is_there[window, frame]:
         matrix = raster_from_world[window]
-        pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])
+        pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])  # an upper bound
         for row in range(windows.starts[window, frame], windows.stops[window, frame]):
             agent = agents[row]
             centroid_m = (agent.centroid[0], agent.centroid[1])
@@ -551,16 +513,21 @@ def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
             ):
                 continue
             heading = (np.float64(agent.cos), np.float64(agent.sin))
-            place = begin - 1 if is_target else end
-            if _put_box(matrix, centroid_m, extent_m, heading, (width, height), place, drawn):
+            position = begin - 1 if is_target else end
+            if _put_box(matrix, centroid_m, extent_m, heading, (width, height), position, drawn):
                 begin, end = (begin - 1, end) if is_target else (begin, end + 1)
-        _reverse(drawn.contours, begin, last)
+
+        # agents of interest were put from the last place on: they are drawn in the order of the log
+        for i in range((last - begin) // 2):
+            for column in range(4):
+                low, high = drawn.contours[begin + i, column], drawn.contours[last - 1 - i, column]
+                drawn.contours[begin + i, column], drawn.contours[last - 1 - i, column] = high, low
         if targets.has_tracks or frame == 0 or draws_past:
             centroid_m = (windows.av_positions_m[window, frame, 0], windows.av_positions_m[window, frame, 1])
             headings = windows.av_headings[window, frame]
             heading = (np.float64(headings[1]), np.float64(headings[2]))
-            place = end if targets.has_tracks else begin - 1
-            if _put_box(matrix, centroid_m, windows.av_size_m, heading, (width, height), place, drawn):
+            position = end if targets.has_tracks else begin - 1
+            if _put_box(matrix, centroid_m, windows.av_size_m, heading, (width, height), position, drawn):
                 begin, end = (begin, end + 1) if targets.has_tracks else (begin - 1, end)
     planes = (num_channels, planes_per_window)
     _put_channel(drawn, window, frame, (first, end), planes, is_solid)
@@ -574,24 +541,15 @@ def _put_box(
     extent_m: tuple[float, float],
     heading: tuple[float, float],
     raster_size: tuple[int, int],
-    place: int,
+    position: int,
     drawn: ShapeArrays,
 ) -> bool:
     """Write a box to a place, and return whether it can touch the picture; what was there is overwritten anyway."""
-    first = _NUM_CORNERS * place
+    first = _NUM_CORNERS * position
     if not _project_box(matrix, centroid_m, extent_m, heading, raster_size, drawn.points, first):
         return False
-    bound_rows(drawn.points, first, first + _NUM_CORNERS, raster_size[1], drawn.contours, place)
+    bound_rows(drawn.points, first, first + _NUM_CORNERS, raster_size[1], drawn.contours, position)
     return True
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _reverse(contours: Any, begin: int, end: int) -> None:
-    """Turn the order of contours round."""
-    for i in range((end - begin) // 2):
-        for column in range(4):
-            low, high = contours[begin + i, column], contours[end - 1 - i, column]
-            contours[begin + i, column], contours[end - 1 - i, column] = high, low
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -71,7 +71,13 @@ class RecycledMemory:
         num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if num_bytes < _SMALLEST_RECYCLED_BYTES:
             return np.empty(shape, dtype)
-        block = self._take(num_bytes)
+        with self._lock:
+            block = next((each for each in list(self._free) if each.nbytes == num_bytes), None)
+            # by identity: the garbage collector may bring blocks back, and so move this one, at any time
+            self._free = [each for each in self._free if each is not block]
+        if block is None:
+            block = np.empty(num_bytes, np.uint8)
+
         # an object that goes when the last view has gone
         lease: Any = (ctypes.c_char * num_bytes).from_buffer(block.data)
         weakref.finalize(lease, self._put, block).atexit = False
@@ -84,7 +90,9 @@ class RecycledMemory:
         After an exception nobody gets them again.
         """
         num_bytes = math.prod(shape)
-        block = self._take_black(num_bytes)
+        with self._lock:
+            fitting = next((index for index, block in enumerate(self._black) if block.nbytes == num_bytes), None)
+            block = np.zeros(num_bytes, np.uint8) if fitting is None else self._black.pop(fitting)
         yield block.reshape(shape)
         with self._lock:
             self._black.append(block)
@@ -95,22 +103,6 @@ class RecycledMemory:
     def num_free_bytes(self) -> int:
         """Memory that is kept for later."""
         return sum(block.nbytes for block in self._free)
-
-    def _take(self, num_bytes: int) -> UInt8Array:
-        with self._lock:
-            for block in list(self._free):
-                if block.nbytes == num_bytes:
-                    # by identity: the garbage collector may bring blocks back, and so move this one, at any time
-                    self._free = [other for other in self._free if other is not block]
-                    return block
-        return np.empty(num_bytes, np.uint8)
-
-    def _take_black(self, num_bytes: int) -> UInt8Array:
-        with self._lock:
-            for place, block in enumerate(self._black):
-                if block.nbytes == num_bytes:
-                    return self._black.pop(place)
-        return np.zeros(num_bytes, np.uint8)
 
     def _put(self, block: UInt8Array) -> None:
         """Keep a block; the oldest ones go first."""
@@ -161,7 +153,8 @@ class Painter:
                 brush.paint(index, planes, is_black=False)
             return
         rows = touched_rows(draw_list)
-        with recycled_memory.black(images.shape[1:]) as planes:  # of one window, so that they stay in the caches
+        # bytes are drawn on planes of one window, which stay in the caches, and brought to values from there
+        with recycled_memory.black(images.shape[1:]) as planes:
             for index, image in enumerate(images):
                 brush.paint(index, planes, is_black=True)
                 divide_by_255(planes, image, rows[index], images.nbytes >= STREAMED_NUM_BYTES)
@@ -370,20 +363,29 @@ def draw_shapes(
             start, stop = contours[contour, 0], contours[contour, 1]
             before = start - 1 if is_closed and start < stop else start
             x0 = y0 = _ZERO
-            for place in range(before, stop):
-                point = stop - 1 if place < start else place
+            for position in range(before, stop):
+                point = stop - 1 if position < start else position
                 x1: Any = np.int64(points[point, 0]) << (SHIFT - POINT_SHIFT)
                 y1: Any = np.int64(points[point, 1]) << (SHIFT - POINT_SHIFT)
                 if is_filled:
                     y1 = (y1 + (ONE >> 1)) & -ONE  # polygons have their corners at whole rows
-                if place > before:
+                if position > before:
                     _draw_line(pixels, channels, height, width, paint, x0, y0, x1, y1)
                     if is_filled:
                         row0, row1 = y0 >> SHIFT, y1 >> SHIFT
                         top, bottom = max(min(row0, row1), 0), min(max(row0, row1), height)
                         if top < bottom:
-                            _add_edge(scratch, height + 4 * num_edges, x0, row0, x1, row1, top, bottom, height)
+                            # an edge: x in its first visible row, change of x per row, first row, end of its rows
+                            at, x_per_row = height + 4 * num_edges, divide(x1 - x0, row1 - row0)
+                            x_there = x0 + (top - row0) * x_per_row if row0 < row1 else x1 + (top - row1) * x_per_row
+                            scratch[np.uint64(at)], scratch[np.uint64(at + 1)] = x_there, x_per_row
+                            scratch[np.uint64(at + 2)], scratch[np.uint64(at + 3)] = top, bottom
                             num_edges += 1
+
+                            # it begins and ends to cross rows, of which sums tell how many edges cross each
+                            scratch[np.uint64(top)] += 1
+                            if bottom < height:
+                                scratch[np.uint64(bottom)] -= 1
                             low, high = min(low, top), max(high, bottom)
                 x0, y0 = x1, y1
         if num_edges > 0:
@@ -394,21 +396,6 @@ def draw_shapes(
 def divide(dividend: int, divisor: int) -> int:
     """Return a quotient cut off toward zero; exact for dividends below 2**52, and faster than integer division."""
     return int(np.float64(dividend) / np.float64(divisor))
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _add_edge(
-    scratch: Int64Array, at: int, x0: int, row0: int, x1: int, row1: int, top: int, bottom: int, height: int
-) -> None:
-    """Write an edge: x in its first visible row, change of x per row, first row, end of its rows; count it there."""
-    x_per_row = divide(x1 - x0, row1 - row0)
-    scratch[np.uint64(at)] = (x0 + (top - row0) * x_per_row) if row0 < row1 else (x1 + (top - row1) * x_per_row)
-    scratch[np.uint64(at + 1)] = x_per_row
-    scratch[np.uint64(at + 2)] = top
-    scratch[np.uint64(at + 3)] = bottom
-    scratch[np.uint64(top)] += 1
-    if bottom < height:
-        scratch[np.uint64(bottom)] -= 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -430,6 +417,8 @@ def _fill_rows(
         num_crossings += scratch[np.uint64(row)]
         scratch[np.uint64(row)] = begin
         begin += num_crossings
+
+    # each edge puts its x into the rows that it crosses
     for at in range(height, height + 4 * num_edges, 4):
         x, x_per_row = scratch[np.uint64(at)], scratch[np.uint64(at + 1)]
         for row in range(scratch[np.uint64(at + 2)], scratch[np.uint64(at + 3)]):
@@ -437,6 +426,8 @@ def _fill_rows(
             scratch[np.uint64(slot)] = x
             scratch[np.uint64(row)] = slot + 1
             x += x_per_row
+
+    # between every first and second crossing of a row
     begin = height + 4 * num_edges
     for row in range(low, high):
         end = scratch[np.uint64(row)]
@@ -545,6 +536,8 @@ def line_course(x0: int, y0: int, x1: int, y1: int, height: int, width: int) -> 
         is_seen, x0, y0, x1, y1 = _clip(x0, y0, x1, y1, width << SHIFT, height << SHIFT)
         if not is_seen:
             return False, False, _ZERO, _ZERO, _ZERO, _ZERO, _ZERO, (_ZERO, _ZERO, _ZERO, _ZERO)
+
+    # p goes along the longer extent, forward
     is_flat = abs(x1 - x0) > abs(y1 - y0)
     p0 = x0 if is_flat else y0
     p1 = x1 if is_flat else y1
@@ -552,9 +545,13 @@ def line_course(x0: int, y0: int, x1: int, y1: int, height: int, width: int) -> 
     q1 = y1 if is_flat else x1
     if p1 < p0:
         p0, p1, q0, q1 = p1, p0, q1, q0
+
+    # q in each step, and the weight of the line by its slope
     q_per_step = divide((q1 - q0) << SHIFT, (p1 - p0) | 1)
     slope = (q_per_step >> (SHIFT - 5)) & 0x3F
     usual = _SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
+
+    # whole pixels along p, and q where the first of them has its middle
     p, num_steps = p0 >> SHIFT, ((p1 + ONE) >> SHIFT) - (p0 >> SHIFT)
     q = q0 + (q_per_step * -(p0 & (ONE - 1)) >> SHIFT) + (ONE >> 1)
     return True, is_flat, p, num_steps, q, q_per_step, usual, _end_weights(p0, p1 + ONE, num_steps, usual)
@@ -581,6 +578,8 @@ def _draw_line(
     p_end = p + num_steps
     weight, second, last_but_one, last = ends
     q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)
+
+    # a line that keeps a pixel away from the border needs no tests, in loops of their own for one and three channels
     is_inside = q_low >= ONE and q_high < (q_size - 1) << SHIFT and p_end < p_size
     at, plane_size = p * p_stride, height * width
     if is_inside and channels == 3:
@@ -588,10 +587,10 @@ def _draw_line(
             if step >= num_steps - 1:
                 weight = last if step == num_steps else last_but_one
             weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (SHIFT - 5)) & 31)]
-            place = at + (q >> SHIFT) * q_stride
-            _blend_3(pixels, paint, plane_size, place - q_stride, weights >> 8 & 0xFF)
-            _blend_3(pixels, paint, plane_size, place, weights >> 28 & 0xFF)
-            _blend_3(pixels, paint, plane_size, place + q_stride, weights >> 48 & 0xFF)
+            position = at + (q >> SHIFT) * q_stride
+            _blend_3(pixels, paint, plane_size, position - q_stride, weights >> 8 & 0xFF)
+            _blend_3(pixels, paint, plane_size, position, weights >> 28 & 0xFF)
+            _blend_3(pixels, paint, plane_size, position + q_stride, weights >> 48 & 0xFF)
             weight, second = second, usual
             at += p_stride
             q += q_per_step
@@ -600,10 +599,10 @@ def _draw_line(
             if step >= num_steps - 1:
                 weight = last if step == num_steps else last_but_one
             weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (SHIFT - 5)) & 31)]
-            place = at + (q >> SHIFT) * q_stride
-            _blend(pixels, paint, place - q_stride, weights >> 8 & 0xFF)
-            _blend(pixels, paint, place, weights >> 28 & 0xFF)
-            _blend(pixels, paint, place + q_stride, weights >> 48 & 0xFF)
+            position = at + (q >> SHIFT) * q_stride
+            _blend(pixels, paint, position - q_stride, weights >> 8 & 0xFF)
+            _blend(pixels, paint, position, weights >> 28 & 0xFF)
+            _blend(pixels, paint, position + q_stride, weights >> 48 & 0xFF)
             weight, second = second, usual
             at += p_stride
             q += q_per_step

@@ -48,20 +48,17 @@ class LogWindow:
 
     def as_batch(self) -> tuple[Windows, Targets]:
         """Return the window, and whom it is about, as a batch of one."""
-        return Windows.of_frames(self.frames, self.agents, self.tl_faces), self._target()
-
-    def _target(self) -> Targets:
-        agent = self.agent
+        windows, agent = Windows.of_frames(self.frames, self.agents, self.tl_faces), self.agent
         if agent is None:
             av = self.frames[0]
-            return Targets(
+            return windows, Targets(
                 track_ids=None,
                 rows=None,
                 centroids_m=np.array([av["ego_translation"][:2]]),
                 yaws_rad=np.array([rotation33_as_yaw(av["ego_rotation"])]),
                 extents_m=np.array([EGO_EXTENT_M]),
             )
-        return Targets(
+        return windows, Targets(
             track_ids=np.array([agent["track_id"]]),
             rows=None,
             centroids_m=np.array([agent["centroid"]]),

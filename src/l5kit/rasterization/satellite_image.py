@@ -258,22 +258,18 @@ def _get_sat_image_crop_without_rotation(
     if (start >= 0).all() and (end < image_size).all():
         return sat_image[start[0] : end[0], start[1] : end[1]]
     if out_of_bounds == "pad":
-        return _crop_with_padding(sat_image, start, end)
+        # what lies inside the picture, in its place among zeros
+        crop: NumericArray = np.zeros((*(end - start), *sat_image.shape[2:]), sat_image.dtype)
+        low = np.clip(start, 0, sat_image.shape[:2])
+        high = np.clip(end, low, sat_image.shape[:2])
+        rows, columns = (slice(first, last) for first, last in zip(low - start, high - start, strict=True))
+        crop[rows, columns] = sat_image[low[0] : high[0], low[1] : high[1]]
+        return crop
     raise IndexOutOfRangeError(
         f"the crop needs rows {start[0]} to {end[0]} and columns {start[1]} to {end[1]} of an aerial picture of"
         f" {image_size[0]} x {image_size[1]}; it must end before the last row and column. Use a larger picture, a"
         " smaller raster, or raster_params.satellite_out_of_bounds: pad"
     )
-
-
-def _crop_with_padding(sat_image: NumericArray, start: Int64Array, end: Int64Array) -> NumericArray:
-    """Return rows and columns from ``start`` to ``end`` with 0 where the picture has none."""
-    crop: NumericArray = np.zeros((*(end - start), *sat_image.shape[2:]), sat_image.dtype)
-    low = np.clip(start, 0, sat_image.shape[:2])
-    high = np.clip(end, low, sat_image.shape[:2])
-    target_low, target_high = low - start, high - start
-    crop[target_low[0] : target_high[0], target_low[1] : target_high[1]] = sat_image[low[0] : high[0], low[1] : high[1]]
-    return crop
 
 
 def _cut_to_turn(

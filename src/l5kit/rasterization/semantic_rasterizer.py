@@ -215,7 +215,7 @@ class MapOutlines:
         """
         num_near = len(near.rows)
         points = np.empty((int(self._num_vertices[near.rows].sum()), 2), np.int32)
-        found = _Found(
+        listed = _Found(
             contours=np.empty((_PARTS * num_near, 2), np.int64),
             shapes=np.zeros((_PARTS * num_near, 5), np.int64),
             starts=np.zeros(len(near.starts), np.int64),
@@ -228,15 +228,15 @@ class MapOutlines:
             tuple(lights.arrays),
             (active.faces, active.starts),
             points,
-            (found.contours, found.shapes, found.starts),
+            (listed.contours, listed.shapes, listed.starts),
         )
-        end = found.starts[-1]
+        end = listed.starts[-1]
         width, height = raster_size
         return ShapeList(
             points=points,
-            contours=found.contours,
-            shapes=found.shapes[:end],
-            starts=found.starts,
+            contours=listed.contours,
+            shapes=listed.shapes[:end],
+            starts=listed.starts,
             colors=colors,
             planes_shape=(colors.shape[1], height, width),
             background=_BACKGROUND,
@@ -276,7 +276,9 @@ def send_outlines(
 ) -> SentOutlines:
     """Return a map on a device."""
     lines = _Lines(outlines.vertices_m, outlines.line_starts, outlines.element_starts)
+    # vertices up to each entry of the cells, whose differences are those of a cell
     num_vertices = np.diff(outlines.line_starts[outlines.element_starts])
+    ends = np.append(0, np.cumsum(num_vertices[grid.cell_rows]))
     return SentOutlines(
         backend.upload_tuple(grid.arrays),
         backend.upload_tuple(lines),
@@ -284,7 +286,7 @@ def send_outlines(
         backend.upload_one(colors),
         outlines.num_lanes,
         max(grid.most_in_cell, 1),
-        max(_most_in_cell(grid, num_vertices), 1),
+        max(int(np.diff(ends[grid.cell_starts]).max(initial=0)), 1),
     )
 
 
@@ -335,15 +337,9 @@ def list_shapes_on_device(
         (points, contours, is_visible, ranks),
     )
     shapes, groups = empty((_PARTS * num_rows, 4), np.int32), empty((num_windows, 3), np.int32)
-    numbers = (sent.num_lanes, *planes)
-    backend.run(_order, num_windows, (most, rows, counts), ranks, is_visible, numbers, (shapes, groups))
+    rows_of_map = (sent.num_lanes, *planes)
+    backend.run(_order, num_windows, (most, rows, counts), ranks, is_visible, rows_of_map, (shapes, groups))
     return ShapeArrays(points, contours, shapes, groups, sent.colors)
-
-
-def _most_in_cell(grid: BoundsGrid, counts: Int64Array) -> int:
-    """Return the largest sum of counts of the elements of a cell."""
-    ends = np.append(0, np.cumsum(counts[grid.cell_rows]))
-    return int(np.diff(ends[grid.cell_starts]).max(initial=0))
 
 
 def _starts_of(lengths: Int64Array) -> Int64Array:
@@ -359,44 +355,36 @@ def _list_shapes(
     light_arrays: tuple[Int64Array, ...],
     active_arrays: tuple[Int64Array, Int64Array],
     points: Int32Array,
-    found_arrays: tuple[Int64Array, ...],
+    listed_arrays: tuple[Int64Array, ...],
 ) -> None:
     """Write the points of all lines, and the shapes that may touch the picture.
 
     The tuples get their names in here: plain ones are cheaper to hand over to a kernel.
     """
-    near, found = NearElements(*near_arrays), _Found(*found_arrays)
+    near, listed = NearElements(*near_arrays), _Found(*listed_arrays)
     num_near = len(near.rows)
     is_visible, ranks = np.empty((num_near, _PARTS), np.bool_), np.empty(num_near, np.int64)
-    _project_lines(_Lines(*line_arrays), near, raster[0], raster[1], points, found.contours, is_visible)
+
+    # where the elements of all windows lie in the pictures, and which may touch them
+    lines = _Lines(*line_arrays)
+    point: Any = np.int64(0)
+    for window in range(len(near.starts) - 1):
+        matrix = raster[0][window]
+        for row in range(near.starts[window], near.starts[window + 1]):
+            begin, seen = point, (is_visible, row)
+            middle, point = _project_element(lines, near.rows[row], matrix, raster[1], points, begin, seen)
+            contours = listed.contours[_PARTS * row : _PARTS * (row + 1)]
+            contours[0, 0], contours[0, 1] = begin, point
+            contours[1, 0], contours[1, 1] = begin, middle
+            contours[2, 0], contours[2, 1] = middle, point
+
+    # what is drawn of each window, in the order of drawing
     _write_ranks(num_lanes, near, LightArrays(*light_arrays), ActiveFaces(*active_arrays), ranks)
     end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
     for window in range(len(near.starts) - 1):
         rows = (near.starts[window], near.starts[window + 1])
-        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, found.shapes, end)
-        found.starts[window + 1] = end
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _project_lines(
-    lines: _Lines,
-    near: NearElements,
-    raster_from_world: Float64Array,
-    raster_size: tuple[int, int],
-    points: Int32Array,
-    contours: Int64Array,
-    is_visible: BoolArray,
-) -> None:
-    """Write where the elements of all windows lie in the pictures, and which may touch them."""
-    end: Any = np.int64(0)
-    for window in range(len(near.starts) - 1):
-        matrix = raster_from_world[window]
-        for row in range(near.starts[window], near.starts[window + 1]):
-            begin = end
-            middle, end = _project_element(lines, near.rows[row], matrix, raster_size, points, begin, (is_visible, row))
-            contours[_PARTS * row, 0], contours[_PARTS * row, 1] = begin, end
-            contours[_PARTS * row + 1, 0], contours[_PARTS * row + 1, 1] = begin, middle
-            contours[_PARTS * row + 2, 0], contours[_PARTS * row + 2, 1] = middle, end
+        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, listed.shapes, end)
+        listed.starts[window + 1] = end
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -423,10 +411,15 @@ def _project_element(
         is_visible[row, 1 + part] = False
         if line < lines.element_starts[element + 1]:
             first, stop = lines.line_starts[line], lines.line_starts[line + 1]
-            column_low, row_low, column_high, row_high = project_line(
-                lines.vertices_m, first, stop, matrix, points, end
-            )
-            end += stop - first
+            # the vertices in 512ths of a pixel, and the upright box around them
+            column_low = row_low = np.inf
+            column_high = row_high = -np.inf
+            for vertex in range(first, stop):
+                column, row_px = transform_xy(matrix, lines.vertices_m[vertex, 0], lines.vertices_m[vertex, 1])
+                points[end, 0], points[end, 1] = subpixel_of(column), subpixel_of(row_px)
+                end += 1
+                column_low, column_high = min(column_low, column), max(column_high, column)
+                row_low, row_high = min(row_low, row_px), max(row_high, row_px)
             is_visible[row, 1 + part] = touches_picture(column_low, row_low, column_high, row_high, raster_size)
             lowest_column, highest_column = min(lowest_column, column_low), max(highest_column, column_high)
             lowest_row, highest_row = min(lowest_row, row_low), max(highest_row, row_high)
@@ -434,40 +427,12 @@ def _project_element(
     return middle, end
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def project_line(
-    vertices_m: Float64Array, first: int, stop: int, matrix: Float64Array, points: Int32Array, end: int
-) -> tuple[float, float, float, float]:
-    """Write where the vertices of a line are in a picture, and return its lowest and highest columns and rows.
-
-    Args:
-        vertices_m: World x and y, (V, 2).
-        first: First vertex of the line.
-        stop: End of its vertices.
-        matrix: Pixels from world metres, (3, 3).
-        points: Takes columns and rows in 512ths of a pixel, (P, 2).
-        end: Where in ``points`` the line begins.
-
-    Returns:
-        Lowest column and row, then the highest ones, in pixels; infinite the other way round for no vertex.
-    """
-    column_low = row_low = np.inf
-    column_high = row_high = -np.inf
-    for vertex in range(first, stop):
-        column, row = transform_xy(matrix, vertices_m[vertex, 0], vertices_m[vertex, 1])
-        points[end, 0] = subpixel_of(column)
-        points[end, 1] = subpixel_of(row)
-        end += 1
-        column_low, column_high = min(column_low, column), max(column_high, column)
-        row_low, row_high = min(row_low, row), max(row_high, row)
-    return column_low, row_low, column_high, row_high
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_ranks(
     num_lanes: int, near: NearElements, lights: LightArrays, active: ActiveFaces, ranks: Int64Array
 ) -> None:
     """Write for each lane the highest rank of the active faces of its window that control it."""
+    # one table for all windows: the entries of a window are taken out again after it
     of_lanes = np.zeros(num_lanes, np.int64)
     for window in range(len(near.starts) - 1):
         faces = active.faces[active.starts[window] : active.starts[window + 1]]
@@ -502,16 +467,19 @@ def _order_shapes(
         shapes: Kind, first contour, their end, and colour of each, (any, 4 or more).
         end: The first shape.
     """
-    numbers, ranks, is_visible = elements
+    # the surfaces of lanes
+    rows_of_map, ranks, is_visible = elements
     first, last = rows
     end_lane = first
     for row in range(first, last):
-        if numbers[row] >= num_lanes:
+        if rows_of_map[row] >= num_lanes:
             break
         end_lane += 1
         if is_visible[row, 0]:
             _put(shapes, end, FILLED, _PARTS * row, ROAD_COLOR)
             end += 1
+
+    # their boundaries, all of one colour together: a lane leads if no one before it has its colour
     colors_done = np.int64(0)
     for leader in range(first, end_lane):
         color: Any = np.int64(ranks[leader])
@@ -523,6 +491,8 @@ def _order_shapes(
                 if ranks[row] == color and is_visible[row, part]:
                     _put(shapes, end, OPEN_LINE, _PARTS * row + part, color)
                     end += 1
+
+    # crosswalks over all lanes
     for row in range(end_lane, last):
         if is_visible[row, 0]:
             _put(shapes, end, CLOSED_LINE, _PARTS * row + 1, CROSSWALK_COLOR)

@@ -40,13 +40,13 @@ def cv2_subpixel(coords: ArrayLike) -> Int64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def subpixel_of(place_px: float) -> np.int32:
+def subpixel_of(position_px: float) -> np.int32:
     """Return a place in 512ths of a pixel, cut off toward zero and to its low 32 bits; for use inside kernels.
 
     What int64 cannot hold, or is not a number, gives 0, as it does on processors of Intel and AMD; without this each
     device would give its own number.
     """
-    units = place_px * CV2_SHIFT_VALUE
+    units = position_px * CV2_SHIFT_VALUE
     return np.int32(np.int64(units)) if abs(units) < _END_INT64 else np.int32(0)
 
 

@@ -2,9 +2,8 @@
 
 import functools
 import inspect
-import numbers
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -32,22 +31,27 @@ def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        if _is_call_of_1_0(args, kwargs):
-            return function(**_arguments_of_today(_bind_call_of_1_0(*args, **kwargs)))  # type: ignore[call-arg]
-        return function(*args, **kwargs)
+        # the fourth argument tells: a track id or None in 1.0, today the faces, which are None before a track id only
+        is_of_1_0 = len(args) > 3 and _is_track_id(args[3]) and not (len(args) > 4 and _is_track_id(args[4]))
+        if not is_of_1_0 and _KEYWORDS_OF_1_0.isdisjoint(kwargs):
+            return function(*args, **kwargs)
+        bound = inspect.signature(_call_of_1_0).bind(*args, **kwargs)
+        bound.apply_defaults()
+
+        # no faces are drawn, and the origin is at the top, as 1.0 had it
+        new: dict[str, Any] = dict(bound.arguments)
+        new["agents"] = new.pop("all_agents")
+        new["tl_faces"] = np.empty(0, dtype=TL_FACE_DTYPE)
+        size, pixel, center = (np.asarray(new.pop(name)) for name in ("raster_size", "pixel_size", "ego_center"))
+        new["render_context"] = RenderContext(size, pixel, center, False)
+        new["step_time"] = _STEP_TIME_S
+        return function(**new)  # type: ignore[call-arg]
 
     return wrapper
 
 
-def _is_call_of_1_0(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
-    """The fourth argument tells: a track id or None in 1.0, today the faces, which are None before a track id only."""
-    if not _KEYWORDS_OF_1_0.isdisjoint(kwargs):
-        return True
-    return len(args) > 3 and _is_track_id(args[3]) and not (len(args) > 4 and _is_track_id(args[4]))
-
-
 def _is_track_id(value: object) -> bool:
-    return value is None or isinstance(value, numbers.Integral)
+    return value is None or isinstance(value, (int, np.integer))
 
 
 def _call_of_1_0(
@@ -67,24 +71,6 @@ def _call_of_1_0(
     perturbation: object = None,
 ) -> None:
     """The arguments as they were documented for 1.0; only the signature is used."""
-
-
-def _bind_call_of_1_0(*args: object, **kwargs: object) -> dict[str, object]:
-    bound = inspect.signature(_call_of_1_0).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return bound.arguments
-
-
-def _arguments_of_today(old: Mapping[str, object]) -> dict[str, Any]:
-    """Rename the arguments; no faces are drawn, and the origin is at the top, as 1.0 had it."""
-    new = dict(old)
-    new["agents"] = new.pop("all_agents")
-    new["tl_faces"] = np.empty(0, dtype=TL_FACE_DTYPE)
-    new["render_context"] = RenderContext(
-        np.asarray(new.pop("raster_size")), np.asarray(new.pop("pixel_size")), np.asarray(new.pop("ego_center")), False
-    )
-    new["step_time"] = _STEP_TIME_S
-    return new
 
 
 _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
@@ -162,7 +148,12 @@ def compute_agent_velocity(
         InvalidArgumentError: ``step_time`` is not positive, or a number of frames is negative.
     """
     step_time_s = checked_step_time(step_time)
-    return _history_velocities(history_positions_m, step_time_s), _future_velocities(future_positions_m, step_time_s)
+    past_mps = ((history_positions_m[:-1] - history_positions_m[1:]) / step_time_s).astype(np.float32)
+
+    # the first future step begins at the agent itself, which is at 0
+    steps_m = future_positions_m.copy()
+    steps_m[1:] -= future_positions_m[:-1]
+    return past_mps, (steps_m / step_time_s).astype(np.float32)
 
 
 def checked_step_time(step_time: float) -> float:
@@ -170,16 +161,6 @@ def checked_step_time(step_time: float) -> float:
     if not step_time > _SHORTEST_STEP_TIME_S:
         raise InvalidArgumentError(f"step_time must be a positive number of seconds, got {step_time}")
     return float(step_time)
-
-
-def _history_velocities(positions_m: Float32Array, step_time_s: float) -> Float32Array:
-    return ((positions_m[:-1] - positions_m[1:]) / step_time_s).astype(np.float32)
-
-
-def _future_velocities(positions_m: Float32Array, step_time_s: float) -> Float32Array:
-    steps_m = positions_m.copy()
-    steps_m[1:] -= positions_m[:-1]
-    return (steps_m / step_time_s).astype(np.float32)
 
 
 def get_relative_poses(

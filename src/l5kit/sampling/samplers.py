@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Column, Int64Array, NumericArray, Records, Sample
+from l5kit._types import Column, NumericArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.log_facts import EGO_EXTENT_M
@@ -20,7 +20,7 @@ from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import SceneRoutes
-from l5kit.rasterization.rasterizer import Rasterizer, RasterPictures, WindowRasterizer, channels_first, channels_last
+from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer, channels_first, channels_last
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.sample_columns import (
     ColumnMemory,
@@ -36,16 +36,15 @@ from l5kit.sampling.tracks import (
     StepTimes,
     TrackStates,
     Trajectories,
+    as_track_ids,
     find_av,
     find_targets,
     hold_track_ids,
-    ids_of_one_track,
     perturb_windows,
     relative_poses,
-    require_found,
-    require_held,
     trace_av,
     trace_targets,
+    track_missing,
     trajectories,
 )
 from l5kit.vectorization.vectorizer import Vectorizer
@@ -112,18 +111,22 @@ class WindowSampler(ABC):
         """
         if missing not in ("error", "mask"):
             raise UnsupportedValueError(f"missing is {missing!r}; use 'error' or 'mask'")
+
+        # track ids in the type of records; those that no record can hold are tracks that are nowhere
         memory = memory_of(out)
         ids, can_be_held = (None, None) if track_ids is None else hold_track_ids(windows, track_ids)
         if missing == "mask" and ids is not None:
-            is_found = find_targets(windows, ids, self.params.filter_agents_threshold).is_found
+            is_present = find_targets(windows, ids, self.params.filter_agents_threshold).is_present
             if can_be_held is not None:
-                is_found = is_found & can_be_held
-            if not is_found.all():
-                columns = scattered(self._columns(windows.taken(is_found), ids[is_found], None), is_found)
+                is_present = is_present & can_be_held
+            # the samples that can be made, and zeros for the others
+            if not is_present.all():
+                columns = scattered(self._columns(windows.taken(is_present), ids[is_present], None), is_present)
                 require_keys(out, columns)
-                return SampleColumns(stored(columns, memory), is_found)
-        elif track_ids is not None and can_be_held is not None:
-            require_held(track_ids, can_be_held)
+                return SampleColumns(stored(columns, memory), is_present)
+        elif track_ids is not None and can_be_held is not None and not can_be_held.all():
+            missing_id = np.asarray(track_ids, dtype=object)[np.flatnonzero(~can_be_held)[0]]
+            raise track_missing(int(missing_id), -1, 0.0)
         columns_of_all = self._columns(windows, ids, memory)
         require_keys(out, columns_of_all)
         return SampleColumns.of_all(stored(columns_of_all, memory), len(windows))
@@ -147,7 +150,10 @@ class WindowSampler(ABC):
         faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
         current = CurrentFrames.of_scene(frames, state_index)
         windows = cut_windows(current, agents, faces, self.steps, ego_extent_m=self.ego_extent_m)
-        track_ids = ids_of_one_track(windows, track_id, self.params.filter_agents_threshold)
+        threshold = self.params.filter_agents_threshold
+        track_ids = None if track_id is None else as_track_ids(windows.agents.dtype, track_id)
+        if track_id is not None and track_ids is None:
+            raise track_missing(track_id, -1, threshold)
         route_map = self.route_map
         if route_map is not None and track_ids is None:
             step_time_s = self.params.step_time_s
@@ -164,9 +170,12 @@ class WindowSampler(ABC):
         perturb_windows(windows, self.perturbation)
         if track_ids is None:
             return find_av(windows)
-        return require_found(
-            find_targets(windows, track_ids, self.params.filter_agents_threshold), self.params.filter_agents_threshold
-        )
+        threshold = self.params.filter_agents_threshold
+        targets = find_targets(windows, track_ids, threshold)
+        if targets.rows is not None and np.count_nonzero(targets.rows < 0):
+            first = int(np.flatnonzero(targets.rows < 0)[0])
+            raise track_missing(int(track_ids[first]), int(targets.rows[first]), threshold)
+        return targets
 
 
 @dataclass(frozen=True)
@@ -205,9 +214,21 @@ class AgentSampler(WindowSampler):
             if "image" in sample:
                 sample["image"] = channels_last(sample["image"])
         else:
+            # a rasterizer that draws single windows gets records, as in L5Kit 1.5; one of users may not be derived
             targets = self.perturb_and_find(windows, track_ids)
-            picture = {"image": self._draw_single(windows, targets)}
-            sample = picture | sample_of(self._state_columns(windows, targets), 0)
+            rasterizer: Any = self.rasterizer
+            history = windows.history(0)
+            window = (
+                history,
+                windows.agents.frames_of(0, len(history)),
+                windows.tl_faces.frames_of(0, len(history)),
+                None if targets.rows is None else windows.agents.take(targets.rows)[0],
+            )
+            if hasattr(rasterizer, "rasterize_planar"):
+                planes = rasterizer.rasterize_planar(*window)
+            else:
+                planes = channels_first(rasterizer.rasterize(*window))
+            sample = {"image": channels_last(planes)} | sample_of(self._state_columns(windows, targets), 0)
         return {"frame_index": state_index} | sample
 
     @property
@@ -231,42 +252,41 @@ class AgentSampler(WindowSampler):
         targets = self.perturb_and_find(windows, track_ids)
         if self.rasterizer is None:
             return self._state_columns(windows, targets)
-        return {"image": self._draw(windows, targets, memory)} | self._state_columns(windows, targets)
-
-    def _draw(self, windows: Windows, targets: Targets, memory: ColumnMemory | None) -> Column:
-        """Return the pictures (B, C, H, W); those of a device lie in memory of their rasterizer."""
         rasterizer = self._window_rasterizer
         if rasterizer is None:
             raise UnsupportedValueError(f"{self.rasterizer!r} draws no batches; make the samples one by one")
+
+        # pictures (B, C, H, W) of a device lie in memory of their rasterizer
         images = None
         if memory is not None and rasterizer.image_device == "cpu":
             images = memory("image", rasterizer.images_shape(len(windows)), rasterizer.image_dtype)
-        return rasterizer.rasterize_windows(windows, targets, images)
+        pictures = rasterizer.rasterize_windows(windows, targets, images)
+        return {"image": pictures} | self._state_columns(windows, targets)
 
     def _state_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:
         """Return where the targets are, were and will be, in the order of the keys of a sample."""
         states = trace_targets(windows, targets)
-        found = trajectories(states, targets, self.times, num_history=windows.num_history)
-        return self.state_columns(found, self.pose_columns(windows, targets))
+        tracked = trajectories(states, targets, self.times, num_history=windows.num_history)
+        return self.state_columns(tracked, self.pose_columns(windows, targets))
 
-    def state_columns(self, found: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
-        """Return where targets are, were and will be, by key: arrays, or tensors where ``found`` has tensors."""
-        past, future = found.past, found.future
+    def state_columns(self, tracked: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
+        """Return where targets are, were and will be, by key: arrays, or tensors where ``tracked`` has tensors."""
+        past, future = tracked.past, tracked.future
         columns = {
             "target_positions": future.positions_m,
             "target_yaws": future.yaws_rad,
-            "target_velocities": found.future_velocities_mps,
+            "target_velocities": tracked.future_velocities_mps,
             "target_availabilities": future.availabilities,
             "history_positions": past.positions_m,
             "history_yaws": past.yaws_rad,
-            "history_velocities": found.past_velocities_mps,
+            "history_velocities": tracked.past_velocities_mps,
             "history_availabilities": past.availabilities,
             "history_extents": past.extents_m,
             "future_extents": future.extents_m,
             **of_pose,
         }
-        if found.past_velocities_mps.shape[1] > 0:
-            columns["curr_speed"] = found.speeds_mps
+        if tracked.past_velocities_mps.shape[1] > 0:
+            columns["curr_speed"] = tracked.speeds_mps
         return columns
 
     def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:  # noqa: ARG002
@@ -283,22 +303,6 @@ class AgentSampler(WindowSampler):
             "yaw": targets.yaws_rad.astype(np.float64, copy=False),
             "extent": targets.extents_m,
         }
-
-    def _draw_single(self, windows: Windows, targets: Targets) -> RasterPictures:
-        """Return the picture of one window, or several by name, by a rasterizer of any kind, channels last."""
-        rasterizer: Any = self.rasterizer
-        frames = windows.history(0)
-        window = (
-            frames,
-            windows.agents.frames_of(0, len(frames)),
-            windows.tl_faces.frames_of(0, len(frames)),
-            None if targets.rows is None else windows.agents.take(targets.rows)[0],
-        )
-        if hasattr(rasterizer, "rasterize_planar"):
-            planes = rasterizer.rasterize_planar(*window)
-        else:  # a user's own, not derived from Rasterizer
-            planes = channels_first(rasterizer.rasterize(*window))
-        return channels_last(planes)
 
 
 AV_TYPE = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
@@ -355,8 +359,8 @@ class VectorSampler(WindowSampler):
             sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:
             targets = self.perturb_and_find(windows, track_ids)
-            found = self._trajectories(windows, targets)
-            sample = sample_of(self.state_columns(found, self.pose_columns(windows, targets)), 0)
+            tracked = self._trajectories(windows, targets)
+            sample = sample_of(self.state_columns(tracked, self.pose_columns(windows, targets)), 0)
             sample |= self._vectorize_single(windows, targets, sample)
         if selected_track_id is None:
             sample["type"] = int(sample["type"])
@@ -379,26 +383,27 @@ class VectorSampler(WindowSampler):
         memory: ColumnMemory | None,  # noqa: ARG002
     ) -> dict[str, Column]:
         targets = self.perturb_and_find(windows, track_ids)
-        found = self._trajectories(windows, targets)
-        surroundings: dict[str, Column] = self.vectorizer.vectorize_windows(windows, targets, found.past)
-        return self.state_columns(found, self.pose_columns(windows, targets)) | surroundings
+        tracked = self._trajectories(windows, targets)
+        surroundings: dict[str, Column] = self.vectorizer.vectorize_windows(windows, targets, tracked.past)
+        return self.state_columns(tracked, self.pose_columns(windows, targets)) | surroundings
 
     def _trajectories(self, windows: Windows, targets: Targets) -> Trajectories:
         """Return where the targets were, as far as it is kept, and will be."""
         states = trace_targets(windows, targets)
-        found = trajectories(states, targets, self.times, num_history=windows.num_history)
-        self.forget_older(found)
-        return found
+        tracked = trajectories(states, targets, self.times, num_history=windows.num_history)
+        self.forget_older(tracked)
+        return tracked
 
-    def forget_older(self, found: Trajectories) -> None:
+    def forget_older(self, tracked: Trajectories) -> None:
         """Write zeros to the steps of the past that are not kept of targets."""
-        for array in found.past.as_arrays():
+        for array in tracked.past.as_arrays():
             array[:, self.params.history_num_frames_ego + 1 :] = 0
 
-    def state_columns(self, found: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
-        """Return who targets are, where they were and will be: arrays, or tensors where ``found`` has tensors."""
-        past, future = found.past, found.future
-        is_of_future = found.future_velocities_mps.shape[1] > 0 and not self.params.speed_from_history
+    def state_columns(self, tracked: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
+        """Return who targets are, where they were and will be: arrays, or tensors where ``tracked`` has tensors."""
+        past, future = tracked.past, tracked.future
+        is_of_future = tracked.future_velocities_mps.shape[1] > 0 and not self.params.speed_from_history
+        # L5Kit 1.5 takes the speed from the next step; with a key of the configuration it is that of the last one
         columns = {
             **of_pose,
             "target_positions": future.positions_m,
@@ -409,15 +414,19 @@ class VectorSampler(WindowSampler):
             "history_yaws": past.yaws_rad,
             "history_extents": past.extents_m,
             "history_availabilities": past.flags,
-            "speed": found.next_speeds_mps if is_of_future else found.speeds_mps,
+            "speed": tracked.next_speeds_mps if is_of_future else tracked.speeds_mps,
         }
         return {key: columns[key] for key in _STATE_KEYS}
 
     def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, NumericArray]:
         """Return who the targets (B,) are and where they are now: the columns that need no other frame."""
+        # an agent is what is most likely in its current row
+        types = np.full(len(targets), AV_TYPE, np.int64)
+        if targets.rows is not None:
+            types = windows.agents.take(targets.rows)["label_probabilities"].argmax(axis=1).astype(np.int64)
         return {
             "extent": targets.extents_m,
-            "type": _types(windows, targets),
+            "type": types,
             "agent_from_world": targets.agent_from_world,
             "world_from_agent": targets.world_from_agent,
             "centroid": targets.centroids_m,
@@ -443,15 +452,6 @@ class VectorSampler(WindowSampler):
             of_future.frames_of(0, len(future)),
         )
         return surroundings
-
-
-def _types(windows: Windows, targets: Targets) -> Int64Array:
-    """Return the most likely label of each target, (B,)."""
-    if targets.rows is None:
-        return np.full(len(targets), AV_TYPE, np.int64)
-    rows = windows.agents.take(targets.rows)
-    labels: Int64Array = rows["label_probabilities"].argmax(axis=1).astype(np.int64)
-    return labels
 
 
 @dataclass(frozen=True)
@@ -515,6 +515,7 @@ class AgentVectorSampler(VectorSampler):
         states.is_there[~is_shown] = False
         states.is_there[:, self.vectorizer.history_num_frames_agents + 1 : num_history] = False
 
+        # past and future as columns of other agents have them
         poses = relative_poses(states, columns["agent_from_world"], columns["yaw"])
         for period, steps in (("history", slice(0, num_history)), ("future", slice(num_history, None))):
             num_steps = poses.availabilities[:, steps].shape[1]

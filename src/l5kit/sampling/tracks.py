@@ -110,7 +110,21 @@ def hold_track_ids(windows: Windows, track_ids: ArrayLike) -> tuple[NumericArray
     if isinstance(track_ids, np.ndarray) and track_ids.dtype == held:
         require_one_each(track_ids.shape, len(windows))
         return track_ids, None
-    ids, bounds = _as_whole_numbers(track_ids), np.iinfo(held)
+    # integers of any type, of Python's where no type holds them all
+    try:
+        ids = np.asarray(track_ids)
+        ids = ids if ids.dtype.kind in "iu" else np.array(track_ids, dtype=object)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"track_ids is {reprlib.repr(track_ids)}; pass an array (B,) of whole numbers"
+        ) from error
+    for track_id in () if ids.dtype.kind in "iu" else ids.flat:
+        if not isinstance(track_id, int | np.integer) or isinstance(track_id, bool):
+            raise InvalidArgumentError(
+                f"track_ids holds {track_id!r} of type {type(track_id).__name__}; tracks are whole numbers: pass "
+                "an array (B,) of integers, best of the type of the agents' field"
+            )
+    bounds = np.iinfo(held)
     require_one_each(ids.shape, len(windows))
     fits = ((ids >= bounds.min) & (ids <= bounds.max)).astype(np.bool_)
     return np.where(fits, ids, 0).astype(held), None if fits.all() else fits
@@ -126,25 +140,6 @@ def require_one_each(shape: tuple[int, ...], num_windows: int) -> None:
         raise InvalidArgumentError(
             f"track_ids has shape {shape}; pass one track for each of the {num_windows} windows, shape {(num_windows,)}"
         )
-
-
-def _as_whole_numbers(track_ids: ArrayLike) -> NumericArray:
-    """Return integers as an array of integers, or of Python's where no type holds them all."""
-    try:
-        ids = np.asarray(track_ids)
-        objects = ids if ids.dtype.kind in "iu" else np.array(track_ids, dtype=object)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"track_ids is {reprlib.repr(track_ids)}; pass an array (B,) of whole numbers"
-        ) from error
-    if objects.dtype.kind not in "iu":
-        for track_id in objects.flat:
-            if not isinstance(track_id, int | np.integer) or isinstance(track_id, bool):
-                raise InvalidArgumentError(
-                    f"track_ids holds {track_id!r} of type {type(track_id).__name__}; tracks are whole numbers: pass "
-                    "an array (B,) of integers, best of the type of the agents' field"
-                )
-    return objects
 
 
 def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackStates) -> None:
@@ -207,26 +202,19 @@ def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_thresh
     """
     num_windows, agents, threshold = len(windows), windows.agents, np.float32(filter_agents_threshold)
     require_one_each(track_ids.shape, num_windows)
-    found_rows, fields = np.empty(num_windows, np.int64), agents.dtype
-    found = Targets(
+    target_rows, fields = np.empty(num_windows, np.int64), agents.dtype
+    result = Targets(
         track_ids=track_ids,
-        rows=found_rows,
+        rows=target_rows,
         centroids_m=np.empty((num_windows, 2)),
         yaws_rad=np.empty(num_windows, fields["yaw"]),
         extents_m=np.empty((num_windows, 3), fields["extent"].base),
     )
-    fields_of_found = found_rows, found.centroids_m, found.yaws_rad, found.extents_m
+    fields_of_targets = target_rows, result.centroids_m, result.yaws_rad, result.extents_m
     for rows, part in agents.parts():
         current = (part.start, part.stop), agents.starts, agents.stops
-        _find_targets(rows, *current, track_ids, threshold, fields_of_found)
-    return found
-
-
-def av_yaws(frames: RecordArray) -> Float64Array:
-    """Return the heading of the AV in frames (N,), to the bit as :func:`l5kit.geometry.rotation33_as_yaw`."""
-    yaws_rad = np.empty(len(frames))
-    _write_yaws(np.ascontiguousarray(frames["ego_rotation"]), yaws_rad)
-    return yaws_rad
+        _find_targets(rows, *current, track_ids, threshold, fields_of_targets)
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -248,7 +236,7 @@ def _trace_tracks(
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def write_agent_state(
-    rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, place: tuple[int, int]
+    rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, at: tuple[int, int]
 ) -> None:
     """Write the first row of a track among those of a frame, first and end row, to a place of states, if it is there.
 
@@ -257,11 +245,11 @@ def write_agent_state(
     for row in range(bounds[0], bounds[1]):
         if rows[row].track_id == track_id:
             agent = rows[row]
-            states.is_there[place] = True
-            states.yaws_rad[place] = agent.yaw
+            states.is_there[at] = True
+            states.yaws_rad[at] = agent.yaw
             for axis in range(2):
-                states.positions_m[place[0], place[1], axis] = agent.centroid[axis]
-                states.extents_m[place[0], place[1], axis] = agent.extent[axis]
+                states.positions_m[at[0], at[1], axis] = agent.centroid[axis]
+                states.extents_m[at[0], at[1], axis] = agent.extent[axis]
             break
 
 
@@ -273,10 +261,11 @@ def _find_targets(
     stops: Int64Array,
     track_ids: NumericArray,
     threshold: np.float32,
-    found: tuple[NumericArray, ...],
+    result: tuple[NumericArray, ...],
 ) -> None:
     """Write rows, centroids, headings and extents of the targets of the windows ``part``, whose agents these are."""
-    rows, centroids_m, yaws_rad, extents_m = found
+    rows, centroids_m, yaws_rad, extents_m = result
+    # the first row that passes the filter; -2 tells that there are only others
     for window in range(part[0], part[1]):
         rows[window] = -1
         for row in range(starts[window, 0], stops[window, 0]):
@@ -328,6 +317,8 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
     """
     if perturbation is None or windows.num_future == 0:
         return
+
+    # one kernel moves the AVs of all windows, and sees the boxes around them
     if isinstance(perturbation, RecoveryPerturbation):
         boxes = [
             AgentBoxes(part, rows, windows.agents.starts[part], windows.agents.stops[part])
@@ -338,6 +329,8 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
             windows.frames, windows.counts, num_history=windows.num_history, size_m=size_m, agents=boxes
         )
         return
+
+    # perturbations of L5Kit 1.5, and those of users, move one window after the other
     for window in np.flatnonzero(windows.counts[1] == windows.num_future).tolist():
         history, future = windows.history(window), windows.future(window)
         moved_history, moved_future = perturbation.perturb(history, future)
@@ -351,53 +344,19 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
 
 def find_av(windows: Windows) -> Targets:
     """Return the AV as the target of all windows."""
+    # headings to the bit as geometry.rotation33_as_yaw gives them
     current = windows.current_frames
+    yaws_rad = np.empty(len(current))
+    _write_yaws(np.ascontiguousarray(current["ego_rotation"]), yaws_rad)
     extents_m = np.empty((len(windows), 3))
     extents_m[:] = windows.ego_extent_m
     return Targets(
         track_ids=None,
         rows=None,
         centroids_m=current["ego_translation"][:, :2].astype(np.float64),
-        yaws_rad=av_yaws(current),
+        yaws_rad=yaws_rad,
         extents_m=extents_m,
     )
-
-
-def require_found(targets: Targets, filter_agents_threshold: float) -> Targets:
-    """Return targets as they are, if all were found.
-
-    Raises:
-        TrackNotFoundError: A track is not in its current frame or does not pass the label filter.
-    """
-    if targets.rows is None or targets.track_ids is None or not np.count_nonzero(targets.rows < 0):
-        return targets
-    missing = int(np.flatnonzero(~targets.is_found)[0])
-    raise _track_not_found(int(targets.track_ids[missing]), int(targets.rows[missing]), filter_agents_threshold)
-
-
-def require_held(track_ids: ArrayLike, can_be_held: BoolArray) -> None:
-    """Refuse tracks that no row of an agent can hold, such as negative ones.
-
-    Raises:
-        TrackNotFoundError: There is such a track.
-    """
-    missing = np.flatnonzero(~can_be_held)
-    if len(missing):
-        raise _track_not_found(int(np.asarray(track_ids, dtype=object)[missing[0]]), -1, 0.0)
-
-
-def ids_of_one_track(windows: Windows, track_id: int | None, filter_agents_threshold: float) -> NumericArray | None:
-    """Return one track in the type of the agents' field, (1,); None for the AV.
-
-    Raises:
-        TrackNotFoundError: No row can hold it.
-    """
-    if track_id is None:
-        return None
-    track_ids = as_track_ids(windows.agents.dtype, track_id)
-    if track_ids is None:
-        raise _track_not_found(track_id, -1, filter_agents_threshold)
-    return track_ids
 
 
 def trace_targets(windows: Windows, targets: Targets) -> TrackStates:
@@ -411,7 +370,7 @@ def trace_targets(windows: Windows, targets: Targets) -> TrackStates:
     return states
 
 
-def _track_not_found(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
+def track_missing(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
     """Return the error for a track for which there is a negative ``row``."""
     if row == -1:
         return TrackNotFoundError(f"track {track_id} is not among the agents of the current frame")
@@ -520,18 +479,18 @@ def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num
         num_history: Frames of the past, the current one included.
     """
     num_tracks, num_frames = states.is_there.shape
-    found = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
+    result = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
     _write_trajectories(
         states.as_arrays(),
         num_history,
         targets.agent_from_world,
         targets.yaws_rad.astype(np.float32),
         (np.float32(times.past_s), np.float32(times.future_s)),
-        found.past.as_arrays(),
-        found.future.as_arrays(),
-        found.velocities(),
+        result.past.as_arrays(),
+        result.future.as_arrays(),
+        result.velocities(),
     )
-    return found
+    return result
 
 
 def trajectories_on_device(
@@ -553,13 +512,15 @@ def trajectories_on_device(
         backend.empty(shape, np.float32),
         backend.empty((*shape, 2), np.float32),
     )
-    found = Trajectories.new(backend.empty, num_windows, num_history, num_columns - num_history)
-    poses = (found.past.as_arrays(), found.future.as_arrays())
+    result = Trajectories.new(backend.empty, num_windows, num_history, num_columns - num_history)
+    poses = (result.past.as_arrays(), result.future.as_arrays())
     backend.run(_trace, num_windows * num_columns, log.agents, windows, targets, states, poses)
+
+    # velocities need the positions of two frames: a kernel of its own, after all of these are there
     steps_s = (np.float32(times.past_s), np.float32(times.future_s))
-    positions_m = (found.past.positions_m, found.future.positions_m)
-    backend.run(_write_velocities, num_windows, positions_m, steps_s, found.velocities())
-    return found
+    positions_m = (result.past.positions_m, result.future.positions_m)
+    backend.run(_write_velocities, num_windows, positions_m, steps_s, result.velocities())
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -609,6 +570,7 @@ def write_pose(
         poses: What is written, (B, N).
         j: The column.
     """
+    # frames without the track hold zeros, whatever stands in its states
     if not states.is_there[i, frame]:
         for axis in range(2):
             poses.positions_m[i, j, axis] = poses.extents_m[i, j, axis] = np.float32(0.0)
@@ -659,11 +621,14 @@ def write_velocities(
         steps_s: Times between steps of the past and of the future.
         velocities: What is written.
     """
+    # of the past, newest first: from each older position to the next newer one
     past_velocities_mps, future_velocities_mps = velocities.past_mps, velocities.future_mps
     for j in range(past_velocities_mps.shape[1]):
         for axis in range(2):
             step_m = past_positions_m[i, j, axis] - past_positions_m[i, j + 1, axis]
             past_velocities_mps[i, j, axis] = step_m / steps_s[0]
+
+    # of the future: the first step begins where the track is now, which is 0
     for j in range(future_velocities_mps.shape[1]):
         for axis in range(2):
             before_m = future_positions_m[i, j - 1, axis] if j else np.float32(0.0)
@@ -698,9 +663,11 @@ def _trace(item: int, arguments: tuple[Any, ...]) -> None:
         for axis in range(2):
             states.positions_m[window, column, axis] = windows.av_positions_m[window, column, axis]
             states.extents_m[window, column, axis] = windows.av_size_m[axis]
+
+    # a frame of the past or of the future, as seen from the target
     is_past = column < windows.num_history
-    part, place = (poses[0], column) if is_past else (poses[1], column - windows.num_history)
-    write_pose(states, window, column, targets.agent_from_world, targets.yaws_rad, PoseArrays(*part), place)
+    part, at = (poses[0], column) if is_past else (poses[1], column - windows.num_history)
+    write_pose(states, window, column, targets.agent_from_world, targets.yaws_rad, PoseArrays(*part), at)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -228,12 +228,16 @@ class Vectorizer:
         """
         self.require_frames(windows.num_history, windows.num_future)
         _require_as_many(len(windows), len(targets), past)
+
+        # other agents, and the trajectories of all
         choice, num_kept = self.agent_choice, self._num_kept(windows.num_history)
         agents = self._no_agents(np.zeros, len(windows), choice.max_agents)
         write_other_agents(windows, targets, choice, agents, num_kept=num_kept)
         lane_rows = np.empty((len(windows), self._lane_params.max_num_lanes), np.int64)
         columns: dict[str, NumericArray] = _agent_columns(past, agents, np)
         columns["all_other_agents_track_ids"] = as_sample_track_ids(agents.track_ids)
+
+        # the map, and where its lanes and the agents are along the route
         columns |= self._map.columns(targets, windows.tl_faces, lane_rows)
         if self._route_params is not None and self.route_map is not None:
             maker = RouteColumns(self._route_params, self.route_map, self._map.lights)
@@ -296,6 +300,8 @@ class Vectorizer:
         sizes = sizes_of_choice(max(most_rows, 1), windows.num_history, choice.max_agents)
         agents = self._no_agents(backend.zeros, num_windows, choice.max_agents)
         polylines = self._map.polylines(backend.zeros, num_windows)
+
+        # scratch memory bounds how many windows are made at once
         num_at_once = max(_MOST_BYTES // (sizes.num_bytes + self._map.bytes_per_window), 1)
         for first in range(0, num_windows, num_at_once):
             part = first, min(first + num_at_once, num_windows)

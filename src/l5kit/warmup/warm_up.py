@@ -39,7 +39,7 @@ from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.evaluation.epdms.params import EpdmsParams
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.lanes.lane_paths import TrackPoses, straight_paths
-from l5kit.lanes.path_places import follow_routes
+from l5kit.lanes.path_positions import follow_routes
 from l5kit.lanes.red_lights import LightRows, SceneLights
 from l5kit.rasterization.painter import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale

@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.map_arrays import MapArrays
-from l5kit.geometry.polygon import place_on_line, point_on_line, project_on_line
+from l5kit.geometry.polygon import arc_on_line, point_on_line, project_on_line
 
 LARGEST_TURN_RAD = math.pi / 4
 """A vehicle that is turned by more than this against a lane is not on it."""
@@ -53,7 +53,7 @@ class CentreLines(ReadOnlyArrays):
 
     def project_point(self, lane: int, point_m: Float64Array) -> tuple[float, float]:
         """Return the length of a line up to the place nearest to a point (2,), and its heading there."""
-        arc_m, heading_rad = place_on_line(self.points_m[lane], self.arc_lengths_m[lane], point_m)
+        arc_m, heading_rad = arc_on_line(self.points_m[lane], self.arc_lengths_m[lane], point_m)
         return float(arc_m), float(heading_rad)
 
     def point_at(self, lane: int, arc_m: float) -> Float64Array:

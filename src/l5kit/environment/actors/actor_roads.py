@@ -10,7 +10,7 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import ACTOR, DRIVEN, DRIVER, NOBODY, WAITING, TrafficRows
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.lanes.path_places import follow_routes
+from l5kit.lanes.path_positions import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.vehicle_models import VehicleStates
 

@@ -25,7 +25,7 @@ from l5kit.environment.observations.compact_layout import (
 from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points, insert_nearest
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at, speed_in_bend
-from l5kit.lanes.path_places import find_place, line_at
+from l5kit.lanes.path_positions import find_on_path, line_at
 from l5kit.lanes.red_lights import (
     LINE_SLACK_M,
     RED,
@@ -129,7 +129,7 @@ class RouteRows(NamedTuple):
     Attributes:
         paths: All paths, whose lines have lights of their scenes.
         routes: The path of each, -1 for none, int64 (K,).
-        places: Where each is on it, as :func:`l5kit.lanes.path_places.follow_routes` writes it, float64 (K, 3).
+        places: Where each is on it, as :func:`l5kit.lanes.path_positions.follow_routes` writes it, float64 (K, 3).
     """
 
     paths: PathArrays
@@ -491,7 +491,7 @@ def _write_agent(
     along_m, left_m = x_m * cos + y_m * sin, y_m * cos - x_m * sin
     if stretch.stop > stretch.first:
         # as the vehicle would see it, had the route no bends
-        arc_m, left_m, _ = find_place(stretch.points_m, stretch.first, stretch.stop, (box[0], box[1], yaw))
+        arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (box[0], box[1], yaw))
         along_m = arc_m - stretch.arc_m
         _, _, cos, sin = line_at(stretch.points_m, arc_m)
     along_mps = velocity_mps[0] * cos + velocity_mps[1] * sin - speed_mps

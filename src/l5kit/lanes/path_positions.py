@@ -89,7 +89,7 @@ def _squared_m(point_m: Float64Array, x: float, y: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def find_place(
+def find_on_path(
     points_m: Float64Array, first: int, stop: int, pose: tuple[float, float, float]
 ) -> tuple[float, float, float]:
     """Return where on a path a pose is: the length of the path up to there, and offset and slope as in :func:`pose_at`.
@@ -162,8 +162,8 @@ class FollowedPlaces:
     def __init__(self, size: int) -> None:
         self._frames: Int64Array = np.full(size, _NEVER, np.int64)
         self._frames_before: Int64Array = self._frames.copy()
-        self._places: Float64Array = np.zeros((size, 3))
-        self._places_before: Float64Array = np.zeros((size, 3))
+        self._positions: Float64Array = np.zeros((size, 3))
+        self._positions_before: Float64Array = np.zeros((size, 3))
 
     def forget(self, slot: int) -> None:
         """Begin anew with one of the vehicles."""
@@ -195,69 +195,69 @@ class FollowedPlaces:
         """
         is_again = self._frames[slots] == frames
         frames_before = np.where(is_again, self._frames_before[slots], self._frames[slots])
-        before = np.where(is_again[:, None], self._places_before[slots], self._places[slots])
+        before = np.where(is_again[:, None], self._positions_before[slots], self._positions[slots])
         is_first = (frames_before < 0) | (frames_before > frames)
-        places = before.copy()
-        places[is_first, 0] = first_arcs_m[is_first]
+        positions = before.copy()
+        positions[is_first, 0] = first_arcs_m[is_first]
 
         # a reach for each frame since, as a longer one would find the next lap
         num_reaches = np.where(is_first, 1, frames - frames_before)
         for reach in range(int(num_reaches.max(initial=0))):
             rows = np.flatnonzero(num_reaches > reach)
-            found = places[rows]
-            follow_routes(paths, routes[rows], poses[rows], found)
-            places[rows] = found
+            result = positions[rows]
+            follow_routes(paths, routes[rows], poses[rows], result)
+            positions[rows] = result
         self._frames[slots], self._frames_before[slots] = frames, frames_before
-        self._places_before[slots], self._places[slots] = before, places
-        return places
+        self._positions_before[slots], self._positions[slots] = before, positions
+        return positions
 
 
-def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, places: Float64Array) -> None:
+def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, positions: Float64Array) -> None:
     """Write where K vehicles are on their routes.
 
-    They are looked for from 10 m behind their last place to 40 m ahead of it, so that a route that comes by the same
+    They are looked for from 10 m behind their last position to 40 m ahead of it, so that a route that comes by the same
     place twice does not matter. Each row depends on nothing but itself.
 
     Args:
         paths: All paths, such as :class:`l5kit.lanes.lane_paths.LanePaths`.
         routes: The path of each vehicle, -1 for none, int64 (K,).
         poses: World x, y and yaw, and more, metres and radians, float64 (K, 3 or more).
-        places: The last places, which are changed: length of the path up to the vehicle and how far it is to the left
-            of the path, metres, and its heading minus that of the path, radians in [-pi, pi), float64 (K, 3). Zeros for
-            vehicles without a path.
+        positions: The last positions, which are changed: length of the path up to the vehicle, how far it is to the
+            left of the path, metres, and its heading minus that of the path, radians in [-pi, pi), float64 (K, 3).
+            Zeros for vehicles without a path.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit, or ``places`` is no float64 array that lies in one piece.
+        InvalidArgumentError: The shapes do not fit, or ``positions`` is no float64 array that lies in one piece.
     """
     size = len(routes)
     is_fitting = len(poses) == size and poses.ndim == 2 and poses.shape[1] >= 3
-    if not is_fitting or places.shape != (size, 3):
+    if not is_fitting or positions.shape != (size, 3):
         raise InvalidArgumentError(
-            f"follow_routes: {size} routes need poses ({size}, 3 or more) and places ({size}, 3), "
-            f"got {poses.shape} and {places.shape}"
+            f"follow_routes: {size} routes need poses ({size}, 3 or more) and positions ({size}, 3), "
+            f"got {poses.shape} and {positions.shape}"
         )
-    if places.dtype != np.float64 or not places.flags.c_contiguous:
+    if positions.dtype != np.float64 or not positions.flags.c_contiguous:
         raise InvalidArgumentError(
-            f"places must be float64 and lie in one piece, got {places.dtype} with strides {places.strides}; pass a "
-            "whole array"
+            f"positions must be float64 and lie in one piece, got {positions.dtype} with strides {positions.strides}; "
+            "pass a whole array"
         )
     starts, points_m = as_read_only(paths.starts), as_read_only(paths.points_m)
     poses = as_kernel_array(poses, np.float64)
-    _follow(starts, points_m, as_read_only(routes), poses, places)
+    _follow(starts, points_m, as_read_only(routes), poses, positions)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _follow(
-    starts: Int64Array, points_m: Float64Array, routes: Int64Array, poses: Float64Array, places: Float64Array
+    starts: Int64Array, points_m: Float64Array, routes: Int64Array, poses: Float64Array, positions: Float64Array
 ) -> None:
     """Write what :func:`follow_routes` says."""
     for vehicle in range(len(routes)):
-        follow_route(starts, points_m, routes[vehicle], poses[vehicle], False, places[vehicle])
+        follow_route(starts, points_m, routes[vehicle], poses[vehicle], False, positions[vehicle])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def follow_route(
-    starts: Int64Array, points_m: Float64Array, route: int, pose: Float64Array, is_new: bool, place: Float64Array
+    starts: Int64Array, points_m: Float64Array, route: int, pose: Float64Array, is_new: bool, position: Float64Array
 ) -> None:
     """Write where one vehicle is on its route; see :func:`follow_routes`.
 
@@ -267,21 +267,21 @@ def follow_route(
         route: The path of the vehicle, -1 for none.
         pose: World x, y and yaw, and more, (3 or more,).
         is_new: Whether its last place does not count.
-        place: The last place, which is changed, (3,).
+        position: The last place, which is changed, (3,).
     """
     if route < 0 or starts[route + 1] - starts[route] < 2:
-        place[0], place[1], place[2] = 0.0, 0.0, 0.0
+        position[0], position[1], position[2] = 0.0, 0.0, 0.0
         return
     points = points_m[starts[route] : starts[route + 1]]
     first, stop = 0, len(points)
     if not is_new:
-        first, stop = points_around(place[0], stop)
+        first, stop = points_around(position[0], stop)
     yaw = pose[2]
-    arc_m, offset_m, _ = find_place(points, first, stop, (pose[0], pose[1], yaw))
+    arc_m, offset_m, _ = find_on_path(points, first, stop, (pose[0], pose[1], yaw))
     _, _, along_x, along_y = line_at(points, arc_m)
     turn = wrap_angle(yaw - math.atan2(along_y, along_x))
-    place[0], place[1] = arc_m, offset_m
-    place[2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
+    position[0], position[1] = arc_m, offset_m
+    position[2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -299,13 +299,13 @@ def follow_tracks(
         row_starts: First row of each track and the end of the last one, (N + 1,).
         poses: World x, y and yaw of all rows, (R, 3).
     """
-    arcs_m, place = np.zeros(len(poses)), np.zeros(3)
+    arcs_m, position = np.zeros(len(poses)), np.zeros(3)
     for track in range(len(row_starts) - 1):
         is_first = True
-        place[:] = 0.0
+        position[:] = 0.0
         for row in range(row_starts[track], row_starts[track + 1]):
             if np.isfinite(poses[row]).all():
-                follow_route(starts, points_m, track, poses[row], is_first, place)
+                follow_route(starts, points_m, track, poses[row], is_first, position)
                 is_first = False
-            arcs_m[row] = place[0]
+            arcs_m[row] = position[0]
     return arcs_m
