@@ -110,7 +110,7 @@ class Studio:
 
 
 def save(picture: bytes, name: str) -> None:
-    """Write a screenshot with as many colours as a palette has."""
+    """Write a picture with as many colours as a palette has."""
     shown = Image.open(io.BytesIO(picture)).convert("RGB")
     shown.quantize(256, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
     print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
@@ -227,10 +227,17 @@ def draw_driven(studio: Studio) -> None:
     render(studio, studio.failing, "driven.png", *place, "--ghosts", "--plans")
 
 
+def draw_noise(studio: Studio) -> None:
+    """A frame as a tracker perceives it, and the true boxes."""
+    noisy = studio.made("noisy", "synth", "noisy", "--noise", "--seed", "4", "--scenes", "1", "--frames", "60")
+    for name, log in (("seen", noisy / "scenes" / "sample.zarr"), ("true", noisy / "truth" / "sample.zarr")):
+        render(studio, log, f"noise-{name}.png", "--frame", "50", "--size", "480x320", "--pixel-size", "0.2")
+
+
 def draw_demo(studio: Studio) -> None:
     """Samples, as the demo draws them."""
     demo = studio.made("demo", "demo", "--seed", "4", "--out", "demo")
-    shutil.copyfile(demo / "samples.png", IMAGES / "demo.png")
+    save((demo / "contact-sheet.png").read_bytes(), "demo.png")
 
 
 def draw_routes(studio: Studio) -> None:
@@ -302,7 +309,7 @@ PICTURES = {name.removeprefix("draw_"): draw for name, draw in list(globals().it
 def main() -> None:
     """Draw the pictures that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", choices=[[], *PICTURES], help="default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *PICTURES], help="default: all")
     parser.add_argument("--work", type=Path, default=FOLDER.parent / "build" / "pictures")
     parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
     options = parser.parse_args()

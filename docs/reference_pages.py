@@ -20,6 +20,7 @@ def reference_nav() -> list[object]:
     return [
         f"{FOLDER}/index.md",
         {"The command": f"{FOLDER}/command.md"},
+        {"l5kit": page_path("l5kit")},
         *(_entry(name) for name in children("l5kit")),
     ]
 
