@@ -79,6 +79,7 @@ ROWS = (
     DEFAULT,
     Row("network", "layers", ("rl_params.network=layers",)),
     Row("reward", "time to collision ends", (_ENDS,)),
+    Row("start", "imitation of rules", ("rl_params.init=rules", "rl_params.near_start=0.2")),
     Row("observation", "frame of the vehicle", ("gym_params.compact.frame=vehicle",)),
     Row("reward", "completion, ended", (_ENDS, f"gym_params.driving={{progress: 1.2, {_NO_PENALTIES}}}")),
     Row("reward", "completion, scaled", (f"gym_params.driving={{progress: 1.2, {_SCALED}}}",)),
