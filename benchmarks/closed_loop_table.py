@@ -1,10 +1,10 @@
 """Drive every planner in closed loop over a made city that nothing was tuned on, and write the table of scores.
 
-Run ``python benchmarks/closed_loop_table.py`` for all of docs/closed_loop.md (some hours on two cores), or part of it:
-``--only idm --only vector_planner --agents replay``. Networks that the folder ``--planners`` does not hold are trained
-into it first: the small configuration of each workflow over several seeds, and the planners of rasters and vectors in
-other ways of training as well. With ``--trained`` only those that are there are driven. A run that was stopped
-goes on.
+Run ``python benchmarks/closed_loop_table.py`` for all of docs/results/closed_loop.md (some hours on two cores), or a
+part: ``--only idm --only vector_planner --agents replay``. Networks that the folder ``--planners`` does not hold are
+trained into it first: the small configuration of each workflow over several seeds, and the planners of rasters and
+vectors in other ways of training as well. With ``--trained`` only those that are there are driven. A run that was
+stopped goes on.
 """
 
 import argparse
@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from training_table import replace_table
-
 from l5kit._types import JsonObject
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.simulation.engine.traffic_state import Driver
 from l5kit.synthetic import make_city
 from l5kit.training import train
+from training_table import replace_table
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "closed_loop.md"
+DOCUMENT = ROOT / "docs" / "results" / "closed_loop.md"
 START = "<!-- table: made by benchmarks/closed_loop_table.py -->"
 CITY = {"seed": 11, "num_train_scenes": 100, "num_scenes": 12}
 """Where networks are trained."""
@@ -95,7 +94,7 @@ class Contestant:
 
 def main() -> None:
     """Train what is missing, drive what was not driven yet, and write the table."""
-    parser = argparse.ArgumentParser(description="The table of docs/closed_loop.md.")
+    parser = argparse.ArgumentParser(description="The table of docs/results/closed_loop.md.")
     parser.add_argument("--work", type=Path, default=Path("closed-loop-table"), help="folder of cities and simulations")
     parser.add_argument("--planners", type=Path, help="folder of the trainings; WORK/planners")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind")

@@ -4,10 +4,10 @@
 Usage: python benchmarks/compare.py OLD [NEW] [--data FOLDER] [--row ROW ...] [--passes N]
 
 Both commits are checked out into temporary folders; the working tree stays as it is. What is measured is described in
-`src/l5kit/bench` of the working tree, for both of them, so that they do the same work. Each runs in a process of its
-own, with compiled kernels of its own, and their passes alternate (old, new, new, old, ...), so that the drift of the
-machine cancels. A row that one of the commits cannot do is left out; what the description imports and a commit does not
-have counts only where a row uses it.
+`benchmarks/l5kit_bench` of the working tree, for both of them, so that they do the same work. Each runs in a process of
+its own, with compiled kernels of its own, and their passes alternate (old, new, new, old, ...), so that the drift of
+the machine cancels. A row that one of the commits cannot do is left out; what the description imports and a commit does
+not have counts only where a row uses it.
 """
 
 import argparse
@@ -27,7 +27,8 @@ from types import ModuleType
 from typing import Any, Final
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-BENCH_FOLDER = Path("src", "l5kit", "bench")
+DESCRIPTION = (Path("benchmarks", "l5kit_bench"), Path("src", "l5kit", "warmup"))
+"""Folders of the working tree that say what is measured."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,12 @@ class Side:
 
     def __init__(self, source: Path, scratch: Path, task: dict[str, Any]) -> None:
         environment = os.environ | {
-            "PYTHONPATH": str(source),
+            "PYTHONPATH": os.pathsep.join([str(source), str(source.parent / "benchmarks")]),
             "NUMBA_CACHE_DIR": str(scratch / "numba"),
             "L5KIT_CACHE_DIR": str(scratch / "cache"),
         }
-        command = [sys.executable, __file__, "--serve", json.dumps(task | {"source": str(source)})]
+        # without the folder of this file on the path, which is that of the working tree
+        command = [sys.executable, "-P", __file__, "--serve", json.dumps(task | {"source": str(source)})]
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=scratch
         )
@@ -101,9 +103,10 @@ def checked_out(repository: Path, commit: str, folder: Path) -> Iterator[Path]:
     """Give the source folder of a commit, with what the working tree measures in it."""
     git(repository, "worktree", "add", "--quiet", "--detach", str(folder), commit)
     try:
-        shutil.rmtree(folder / BENCH_FOLDER, ignore_errors=True)
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(repository / BENCH_FOLDER, folder / BENCH_FOLDER, ignore=ignored)
+        for part in DESCRIPTION:
+            shutil.rmtree(folder / part, ignore_errors=True)
+            shutil.copytree(repository / part, folder / part, ignore=ignored)
         yield folder / "src"
     finally:
         git(repository, "worktree", "remove", "--force", str(folder))
@@ -147,11 +150,11 @@ def import_what_is_there(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    """Import for modules of ``l5kit.bench``; a name that the commit lacks becomes a class that cannot be made.
+    """Import for modules of the description; a name that the commit lacks becomes a class that cannot be made.
 
     The description is newer than the commits, and most of them lack something that it imports.
     """
-    is_of_rows = str((globals or {}).get("__name__")).startswith("l5kit.bench")
+    is_of_rows = str((globals or {}).get("__name__")).startswith(("l5kit_bench", "l5kit.warmup"))
     if not (is_of_rows and fromlist and name.startswith("l5kit.")):
         return _import(name, globals, locals, fromlist, level)
     try:
@@ -184,10 +187,10 @@ def serve(task: dict[str, Any]) -> None:
     if not Path(l5kit.__file__).is_relative_to(task["source"]):
         raise SystemExit(f"l5kit was imported from {l5kit.__file__} in place of {task['source']}")
     builtins.__import__ = import_what_is_there
-    from l5kit.bench.machine import one_opencv_thread
-    from l5kit.bench.row import choose_rows, measure_pass
-    from l5kit.bench.run import all_rows
-    from l5kit.bench.workplace import QUICK, Amounts, Workplace, find_bench_files
+    from l5kit_bench.machine import one_opencv_thread
+    from l5kit_bench.row import choose_rows, measure_pass
+    from l5kit_bench.run import all_rows
+    from l5kit_bench.workplace import QUICK, Amounts, Workplace, find_bench_files
 
     files = find_bench_files(Path(task["data"]))
     with one_opencv_thread(), Workplace(files, QUICK if task["quick"] else Amounts()) as place:

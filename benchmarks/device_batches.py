@@ -15,15 +15,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from l5kit.bench.workloads import AGENT_SEMANTIC, URBAN_DRIVER
-from l5kit.bench.workplace import Amounts, Workplace, find_bench_files
-from l5kit.dataset.backend_loading import BackendLoader
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batch_loader import BatchPlan, BatchSource
-from l5kit.dataset.device_samples import DeviceSamples
+from l5kit.dataset.device_samples import BackendLoader, DeviceSamples
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend
 from l5kit.device.opening import open_backend
+from l5kit.warmup.workloads import AGENT_SEMANTIC, URBAN_DRIVER
+from l5kit_bench.workplace import Amounts, Workplace, find_bench_files
 
 ROWS = (
     ("py_semantic as bytes", AGENT_SEMANTIC, {"image_dtype": "uint8"}),

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-from l5kit.bench.device_traffic import WARM_STEPS, TrafficBench
 from l5kit.device.opening import open_backend
 from l5kit.synthetic import make_city
+from l5kit_bench.device_traffic import WARM_STEPS, TrafficBench
 
 
 def main(argv: list[str] | None = None) -> None:

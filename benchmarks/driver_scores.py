@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from training_scores import RESAMPLING, SceneSums, shown
 
 from l5kit._types import Float64Array, JsonObject
 from l5kit.evaluation.resampling import Estimate, estimate_of
+from training_scores import RESAMPLING, SceneSums, shown
 
 AGENTS = {"replay": "replayed", "idm": "`idm`"}
 """Who drives the others, and what the table calls them."""

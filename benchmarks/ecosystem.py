@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import zarr
-from local_bucket import serve_bucket
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.interop import export_columns, export_parquet, to_pandas, to_xarray
@@ -29,6 +28,7 @@ from l5kit.data.manifest import Manifest
 from l5kit.data.verification import verify
 from l5kit.dataset import EgoDataset
 from l5kit.synthetic import make_city
+from local_bucket import serve_bucket
 from support.samples import make_cfg
 from support.touched_chunks import touched_chunks
 from support.web_server import serve

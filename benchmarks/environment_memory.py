@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit.bench.machine import read_process_memory
 from l5kit.configs.overrides import load_driver_config
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.synthetic import make_city
+from l5kit_bench.machine import read_process_memory
 
 MODES = ("NextStep", "SameStep", "Disabled")
 OTHERS = ("log", "idm")

@@ -6,10 +6,10 @@ table only. What one run has measured, a seed of a row, is a file in ``benchmark
 towns and weights, the configuration, the code, the minutes and the machine. So nothing is trained twice: the same
 command goes on with the runs that are missing, and with a training that was killed.
 
-Run ``python benchmarks/learned_drivers.py`` for all (days on two cores), ``--only route_planner --seeds 1`` for a part,
-``--only-table --write`` to put the table of what is there into docs/closed_loop.md and benchmarks/RESULTS.md. A run
-whose facts are no longer those of today is shown as stale; ``--again`` measures it anew. ``l5kit reproduce ROW``
-measures a run anew beside the one that is there, and tells the difference.
+Run ``python benchmarks/learned_drivers.py`` for all (days on two cores), ``--only route_planner --seeds 1`` for a
+part, ``--only-table --write`` to put the table of what is there into docs/results/learned_drivers.md and
+benchmarks/RESULTS.md. A run whose facts are no longer those of today is shown as stale; ``--again`` measures it anew.
+``l5kit reproduce ROW`` measures a run anew beside the one that is there, and tells the difference.
 """
 
 import argparse
@@ -23,14 +23,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+
 from closed_loop_table import RULES, START_FRAME, Contestant, drive, folder_of
 from driver_scores import AGENTS, RowRuns, difference_of, leaves_out_zero, make_tables, mean_of, scene_scores, signed
-from map_routes import MapRoutedPlanner
-from training_table import KEY, replace_table, town_digest, write_row
-
 from l5kit import __version__
 from l5kit._types import JsonObject
-from l5kit.bench.machine import describe_machine
 from l5kit.closedloop import read_result
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.texts import did_you_mean
@@ -41,10 +38,13 @@ from l5kit.planning.weights_file import weights_of
 from l5kit.synthetic import make_towns
 from l5kit.synthetic.params import CityParams
 from l5kit.training import train
+from l5kit_bench.machine import describe_machine
+from map_routes import MapRoutedPlanner
+from training_table import KEY, replace_table, town_digest, write_row
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "learned_drivers"
-DOCUMENTS = (ROOT / "docs" / "closed_loop.md", ROOT / "benchmarks" / "RESULTS.md")
+DOCUMENTS = (ROOT / "docs" / "results" / "learned_drivers.md", ROOT / "benchmarks" / "RESULTS.md")
 START = "<!-- learned drivers: made by benchmarks/learned_drivers.py -->"
 PINS = "towns.json"
 """File of the digests of the towns that the runs are of, beside the runs."""
@@ -206,7 +206,7 @@ class Place:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing and write the table, or reproduce a run; return the exit status."""
-    parser = argparse.ArgumentParser(description="The table of learned drivers of docs/closed_loop.md.")
+    parser = argparse.ArgumentParser(description="The table of learned drivers of docs/results/learned_drivers.md.")
     parser.add_argument("--work", type=Path, default=Path("learned-drivers"), help="folder of towns and trainings")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of what runs have measured")
     parser.add_argument("--only", action="append", choices=NAMES, help="a row; may be given several times; all")

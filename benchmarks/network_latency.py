@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/network_latency.py city/scenes/sample.zarr route_planner [more weights ...]
 
-Prints a table in Markdown, medians in milliseconds, for docs/models.md.
+Prints a table in Markdown, medians in milliseconds, for docs/trained_models.md.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Train networks that see nothing but the past of whom they predict, score them in the towns of training_table.py.
 
 What such a network gets is learned without a map, lights and others; what those of the table get beyond that, they have
-from there. Each is as a network of a user (``docs/training.md``, "Your own classes"): three layers over the past in the
+from there. Each is as a network of a user (``docs/own_model.md``): three layers over the past in the
 own frame of the agent, added to constant turn rate and acceleration, trained on absolute errors with the batches and
 the steps of the small configuration whose samples it takes.
 
@@ -15,11 +15,11 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from training_scores import SceneSums, score_town, shown
-from training_table import KEY, TOWNS, configuration_of, make_towns
 
 from l5kit._types import JsonObject
 from l5kit.training import train
+from training_scores import SceneSums, score_town, shown
+from training_table import KEY, TOWNS, configuration_of, make_towns
 
 WORKFLOWS = ("vector_planner", "agent_motion", "safepathnet")
 """The AV at 3 s, all agents at 5 s, the AV and those around it at 3 s."""

@@ -1,8 +1,8 @@
 """Perception noise of a log: how far tracks are from smooth motion, for how long, and how often they are lost.
 
 Run ``python benchmarks/perception_noise.py LOG`` with a dataset of l5kit; ``--document FILE`` writes the tables into
-docs/perception_noise.md, which states the method. Nobody knows where road users truly were, so that whatever stays the
-same over a whole track cannot be seen here.
+docs/results/perception_noise.md, which states the method. Nobody knows where road users truly were, so that whatever
+stays the same over a whole track cannot be seen here.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from training_table import replace_table
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.scene_arrays import read_scene_arrays
+from training_table import replace_table
 
 START = "<!-- table: made by benchmarks/perception_noise.py -->"
 STEP_S = 0.1

@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from closed_loop_table import START_FRAME
 from driver_scores import AGENTS, difference_of, mean_of, scene_scores, signed
-from learned_drivers import FULL, code_version, scores_of
-from training_scores import shown
-from training_table import KEY, replace_table, town_digest, write_row
-
 from l5kit._types import Float64Array, JsonObject
-from l5kit.bench.machine import describe_machine
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.configs.overrides import load_driver_config, with_overrides
 from l5kit.reinforcement import train_driver
 from l5kit.synthetic import make_towns
 from l5kit.synthetic.params import CityParams
+from l5kit_bench.machine import describe_machine
+from learned_drivers import FULL, code_version, scores_of
+from training_scores import shown
+from training_table import KEY, replace_table, town_digest, write_row
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "policy_results"

@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/realism_table.py --planners FOLDER`` with the folder of trainings of ``closed_loop_table.py``:
 each ``simnet-SEED`` and ``motion_tokens-SEED`` in it drives all vehicles that follow lanes, then the intelligent driver
-model and constant velocity do, while the AV is replayed. The table of docs/realism.md is written.
+model and constant velocity do, while the AV is replayed. The table of docs/results/realism.md is written.
 """
 
 import argparse
@@ -12,8 +12,6 @@ from pathlib import Path
 from statistics import mean
 
 from closed_loop_table import START_FRAME, UNSEEN
-from training_table import replace_table
-
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.opened import open_map
@@ -27,15 +25,16 @@ from l5kit.simulation.engine.scene_simulation import AgentSeat, SceneSimulation
 from l5kit.simulation.engine.traffic_state import Driver
 from l5kit.synthetic import make_city
 from l5kit.workflows.drivers import load_driver
+from training_table import replace_table
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "realism.md"
+DOCUMENT = ROOT / "docs" / "results" / "realism.md"
 START = "<!-- table: made by benchmarks/realism_table.py -->"
 
 
 def main() -> None:
     """Drive, compare and write the table."""
-    parser = argparse.ArgumentParser(description="The table of docs/realism.md.")
+    parser = argparse.ArgumentParser(description="The table of docs/results/realism.md.")
     parser.add_argument("--work", type=Path, default=Path("closed-loop-table"), help="folder of the made city")
     parser.add_argument("--planners", type=Path, required=True, help="folder of trainings of SimNet")
     parser.add_argument("--scenes", type=int, default=12, help="scenes that are driven")

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from local_bucket import serve_bucket
 
 from l5kit.data import ChunkedDataset
 from l5kit.dataset import EgoDataset
 from l5kit.synthetic import make_city
+from local_bucket import serve_bucket
 from support.samples import make_cfg
 from support.web_server import serve
 

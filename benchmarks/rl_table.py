@@ -12,11 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+
 from closed_loop_table import AGENTS, METRICS, RULES, Contestant, drive, folder_of, metric_cell
 from driver_scores import mean_of
-from training_scores import shown
-
 from l5kit._types import Float64Array, JsonObject
+from training_scores import shown
 
 POLICIES = MappingProxyType({"before training": "first.zip", "after training": "driver.zip", "best": "best.zip"})
 """Rows of a training, and the file of each."""

@@ -242,7 +242,7 @@ l5kit simulate city --planner {name}
 
 ## Scores
 
-In closed loop, as in `docs/closed_loop.md`, on towns that were not trained on.
+In closed loop, as in `docs/results/learned_drivers.md`, on towns that were not trained on.
 
 | driver | towns | other agents | scenes | score |
 | --- | --- | --- | --- | --- |

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from l5kit._types import Config, Float64Array
-from l5kit.evaluation.batched_metrics import neg_multi_log_likelihood
-from l5kit.evaluation.metrics import MISS_THRESHOLD_M
+from l5kit.evaluation.metrics import MISS_THRESHOLD_M, neg_multi_log_likelihood
 from l5kit.evaluation.resampling import Estimate, Resampling, estimate_of
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop import OpenLoopOptions

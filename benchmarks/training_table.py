@@ -5,9 +5,10 @@ Networks are trained in four made towns. In two others (selection) the learning 
 are those in four more (test), which nothing was chosen on. The digest of each town is pinned here: where a town comes
 out otherwise, the table is refused without ``--other-towns``.
 
-Run ``python benchmarks/training_table.py`` for all of docs/training.md, or a part: ``--workflow safepathnet --seeds 1
---steps-factor 0.05``. What a finished run has measured is kept in ``WORK/results``, and trainings go on where they were
-killed, so that the same command goes on with a table. Minutes of a training add up over its processes.
+Run ``python benchmarks/training_table.py`` for all of docs/results/training.md, or a part: ``--workflow safepathnet
+--seeds 1 --steps-factor 0.05``. What a finished run has measured is kept in ``WORK/results``, and trainings go on
+where they were killed, so that the same command goes on with a table. Minutes of a training add up over its
+processes.
 
 The runs behind the table of the docs are in ``benchmarks/training_results``: ``--results benchmarks/training_results``
 adds to them, and with ``--only-table`` the table is made of them anew, without training.
@@ -21,20 +22,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training_scores import make_tables, score_town
-
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
-from l5kit.bench.machine import describe_machine
 from l5kit.configs.overrides import load_training_config
 from l5kit.configs.training import WORKFLOWS
 from l5kit.data.digest import dataset_digest
 from l5kit.synthetic import make_city
 from l5kit.training import train
 from l5kit.workflows import TrainingConfig
+from l5kit_bench.machine import describe_machine
+from training_scores import make_tables, score_town
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "training.md"
+DOCUMENT = ROOT / "docs" / "results" / "training.md"
 START, END = "<!-- towns: made by benchmarks/training_table.py -->", "<!-- end of table -->"
 KEY = "scenes/sample.zarr"
 
@@ -72,7 +72,7 @@ SIZE: dict[str, float] = {}
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the towns, train and score what is missing, and write the table."""
-    parser = argparse.ArgumentParser(description="The table of docs/training.md.")
+    parser = argparse.ArgumentParser(description="The table of docs/results/training.md.")
     parser.add_argument("--workflow", action="append", choices=WORKFLOWS, help="may be given several times; all")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each workflow")
     parser.add_argument("--rate-factors", type=float, nargs="+", default=[1.0, 2.0], help="learning rates to choose of")

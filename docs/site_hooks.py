@@ -3,6 +3,7 @@
 mkdocs calls the functions ``on_*`` (``hooks`` in ``mkdocs.yml``). Nothing is written into this folder.
 """
 
+import json
 import os
 import posixpath
 import re
@@ -19,15 +20,25 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 from command_page import command_page  # noqa: E402 - this folder is no package
 from included_pages import SOURCE_URL, included_pages  # noqa: E402
+from moved_sections import MOVED  # noqa: E402
 from reference_pages import reference_nav, reference_pages  # noqa: E402
 
 NOTEBOOKS = ROOT / "examples" / "notebooks"
 
 _NOT_RUN = re.compile(r"^<!-- not run:(?P<reason>[^\n]*)-->$", flags=re.MULTILINE)
-_NOTEBOOK_LINK = re.compile(r"\]\(\.\./examples/notebooks/(?=\w+\.ipynb)")
-_CARD_LINK = re.compile(r"\]\(\.\./src/l5kit/weights/(?P<name>\w+)/README\.md")
+_NOTEBOOK_LINK = re.compile(r"\]\((?:\.\./)+examples/notebooks/(?=\w+\.ipynb)")
+_CARD_LINK = re.compile(r"\]\((?:\.\./)+src/l5kit/weights/(?P<name>\w+)/README\.md")
 _NAMED_AS_FILE = re.compile(r"\[(?P<page>\w+\.md)\]\((?=(?P=page))")
 _LINK_OUT = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)")
+
+_FOLLOW_MOVED = """// Old addresses of sections that are on another page now; made by docs/site_hooks.py.
+(() => {
+  const moved = %s;
+  const page = location.pathname.slice(new URL(__md_scope).pathname.length).replace(/index\\.html$/, "");
+  const target = moved[page + location.hash];
+  if (target) location.replace(new URL(target, __md_scope));
+})();
+"""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -47,15 +58,33 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(
             File(f"notebooks/{path.name}", str(path.parents[1] / ""), config.site_dir, config.use_directory_urls)
         )
+    script = _FOLLOW_MOVED % json.dumps({address_of(old): address_of(new) for old, new in MOVED.items()}, indent=1)
+    files.append(File.generated(config, "assets/moved.js", content=script))
     return files
+
+
+def address_of(link: str) -> str:
+    """Return the address in the site of a page of this folder, ``logs.md#facts`` say."""
+    page, hash_sign, anchor = link.partition("#")
+    return page.removesuffix("index.md").removesuffix(".md") + "/" + hash_sign + anchor
+
+
+def search_boost(page: str) -> float:
+    """Return how much a page counts in the search: guides above packages, these above the modules inside them."""
+    module = page.removesuffix("/index.md").removesuffix(".md").removeprefix("reference/")
+    if module.startswith("l5kit"):
+        return 1.0 if module.count(".") <= 1 else 0.2
+    return 0.5 if page.startswith(("releases/", "results/")) else 2.0
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
     """Show why a block is not run, name pages by their titles, and lead links out of the docs to the repository."""
+    page.meta.setdefault("search", {"boost": search_boost(page.file.src_uri)})
     markdown = _NAMED_AS_FILE.sub(lambda found: f"[{title_of(found['page'])}](", markdown)
     markdown = _NOT_RUN.sub(r'<p class="not-run">Not run in the tests:\g<reason></p>\n', markdown)
-    markdown = _NOTEBOOK_LINK.sub("](notebooks/", markdown)
-    markdown = _CARD_LINK.sub(r"](weights/\g<name>.md", markdown)
+    up = "../" * page.file.src_uri.count("/")
+    markdown = _NOTEBOOK_LINK.sub(f"]({up}notebooks/", markdown)
+    markdown = _CARD_LINK.sub(rf"]({up}weights/\g<name>.md", markdown)
     folder = posixpath.dirname(posixpath.join("docs", page.file.src_uri))
     return _LINK_OUT.sub(lambda found: f"]({link_out(folder, found['path'])}", markdown)
 

@@ -34,33 +34,34 @@ def samples_page() -> str:
 def _sample_lines() -> Iterator[str]:
     yield "# Keys of samples"
     yield ""
-    yield "`python docs/write_tables.py` prints the tables from `src/l5kit/sampling/sample_keys.py`; change them there."
+    yield "[Make training samples](datasets.md) shows how to get them. The tables are generated from"
+    yield "`src/l5kit/sampling/sample_keys.py` by `python docs/write_tables.py`."
     yield ""
-    yield "A sample is a dictionary. A batch has one more axis in front of each shape. *Target* is the AV or the agent"
-    yield "that the sample is about, and its frame: x forward, y left, the origin at its centroid."
+    yield "A sample is a dictionary. Batches have one more axis in front of each shape. The *target* is the AV or the"
+    yield "agent of the sample, and its frame has x forward, y left, and the origin at its centroid."
     yield ""
-    yield "| size | stands for |"
+    yield "| size | meaning |"
     yield "| --- | --- |"
     yield from (f"| {letter} | {text} |" for letter, text in SIZES.items())
     for dataset, title in _TITLES.items():
         yield ""
         yield f"## {title}"
         yield ""
-        yield "| key | shape | type | frame | unit | what it is |"
+        yield "| key | shape | type | frame | unit | meaning |"
         yield "| --- | --- | --- | --- | --- | --- |"
         yield from map(_row, KEYS_BY_DATASET[dataset])
     yield ""
     yield "## The AV as an agent: `EgoAgentDatasetVectorized`"
     yield ""
-    yield "Its samples are those above, but in the keys of other agents the first of the M rows is the AV:"
+    yield "Like the samples above, but in the keys of other agents the first of the M rows is the AV:"
     yield ""
     yield "| key | its first row is |"
     yield "| --- | --- |"
     yield from (f"| `{key}` | `{of_av}` |" for key, of_av in ROWS_OF_AV.items())
     yield ""
-    yield "They have one key more:"
+    yield "They have one more key:"
     yield ""
-    yield "| key | shape | type | frame | unit | what it is |"
+    yield "| key | shape | type | frame | unit | meaning |"
     yield "| --- | --- | --- | --- | --- | --- |"
     of_ego = {key.name for key in KEYS_BY_DATASET["EgoDatasetVectorized"]}
     yield from (_row(key) for key in KEYS_BY_DATASET["EgoAgentDatasetVectorized"] if key.name not in of_ego)
@@ -89,16 +90,16 @@ def scores_page() -> str:
     return _with_table("closed_loop_scores.md", METRICS)
 
 
-def closed_loop_page() -> str:
-    """Return ``closed_loop.md`` with the table of the terms of EPDMS."""
-    return _with_table("closed_loop.md", TERMS)
+def epdms_page() -> str:
+    """Return ``reference/epdms.md`` with the table of the terms of EPDMS."""
+    return _with_table("reference/epdms.md", TERMS)
 
 
 def _with_table(name: str, metrics: Sequence[MetricFacts]) -> str:
     page = (FOLDER / name).read_text(encoding="utf-8")
     start, end = _TABLE_OF_METRICS
     before, _, rest = page.partition(start)
-    lines = ["| metric | role | it is | told as |", "| --- | --- | --- | --- |"]
+    lines = ["| metric | role | definition | label |", "| --- | --- | --- | --- |"]
     for metric in metrics:
         role = metric.role if metric.role == MULTIPLIER else f"weight {metric.role:g}"
         needs_map = "; needs a map" if metric.needs_map else ""
@@ -106,7 +107,7 @@ def _with_table(name: str, metrics: Sequence[MetricFacts]) -> str:
     return "\n".join([before + start, "", *lines, "", end + rest.partition(end)[2]])
 
 
-PAGES = {"samples.md": samples_page, "closed_loop_scores.md": scores_page, "closed_loop.md": closed_loop_page}
+PAGES = {"samples.md": samples_page, "closed_loop_scores.md": scores_page, "reference/epdms.md": epdms_page}
 """What prints each document, by its name."""
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from l5kit._files import (
     clear_leftovers,
     clear_leftovers_in,
     placed_when_complete,
-    put_in_place,
+    publish,
     remove_whole,
     replaced_when_complete,
     scratch_beside,
@@ -189,7 +189,7 @@ write_png("target", np.zeros((4, 4, 3), np.uint8))
     "a test set": """
 import tempfile
 from pathlib import Path
-from l5kit.bench.small_log import write_small_log
+from l5kit.warmup.small_log import write_small_log
 from l5kit.evaluation.chop_dataset import chopping
 log = write_small_log(Path(tempfile.mkdtemp(dir="."))).dataset
 chopping.export_zarr_to_csv = lambda *_, **__: hang()
@@ -406,7 +406,7 @@ def test_a_place_that_is_taken_in_the_last_moment_is_refused(tmp_path, monkeypat
     with scratch_beside(target) as scratch:
         (scratch / "new").mkdir()
         with pytest.raises(FileExistsError, match="another process"):
-            put_in_place(scratch / "new", target, scratch=scratch, may_replace=False)
+            publish(scratch / "new", target, scratch=scratch, may_replace=False)
     assert (target / "of another").is_dir()
 
 
@@ -456,7 +456,7 @@ def test_what_is_there_comes_back_where_the_new_cannot_be_moved(tmp_path, monkey
     with scratch_beside(target) as scratch:
         (scratch / "new").write_text("new")
         with pytest.raises(PermissionError, match="in use"):
-            put_in_place(scratch / "new", target, scratch=scratch)
+            publish(scratch / "new", target, scratch=scratch)
     assert target.read_text() == "older"
 
 
@@ -473,7 +473,7 @@ def test_what_cannot_come_back_is_kept_for_the_next_run(tmp_path, monkeypatch):
     def replace_target():
         with scratch_beside(target) as scratch:
             (scratch / "new").mkdir()
-            put_in_place(scratch / "new", target, scratch=scratch)
+            publish(scratch / "new", target, scratch=scratch)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", fail_for_the_place)

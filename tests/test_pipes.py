@@ -16,7 +16,7 @@ from l5kit.data.manifest import Manifest
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.evaluation.csv_utils import read_pred_csv
-from l5kit.rasterization.aerial_image import read_aerial_pixels
+from l5kit.rasterization.satellite_image import read_aerial_pixels
 from l5kit.readers.argoverse2 import Argoverse2Reader
 from l5kit.readers.nuscenes_map import read_city_map
 from l5kit.visualization.viewer.prediction_file import PredictionFile

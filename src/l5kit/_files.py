@@ -8,6 +8,7 @@ folders that keep the locks of each machine apart would one seem free that anoth
 has made is therefore left alone for a day.
 """
 
+import json
 import os
 import platform
 import re
@@ -28,11 +29,12 @@ __all__ = [
     "clear_leftovers_in",
     "is_scratch",
     "placed_when_complete",
-    "put_in_place",
+    "publish",
     "remove_whole",
     "replaced_when_complete",
     "scratch_beside",
     "sync_folder",
+    "write_json",
 ]
 
 _SUFFIX = ".part"
@@ -72,6 +74,25 @@ def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "out
         yield temporary
 
 
+def write_json(
+    path: str | os.PathLike[str], content: object, *, argument: str = "folder", allow_nan: bool = True
+) -> None:
+    """Write what JSON holds, for people too, whole or not at all.
+
+    Args:
+        path: The file.
+        content: What it is to hold.
+        argument: What the caller's caller knows the path as, for the errors.
+        allow_nan: Write NaN and infinity, which JSON itself does not have.
+
+    Raises:
+        FileNotFoundError: The folder of ``path`` does not exist.
+        ValueError: There is a NaN or infinity, and ``allow_nan`` is False.
+    """
+    with replaced_when_complete(path, argument=argument) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=allow_nan) + "\n", encoding="utf-8")
+
+
 @contextmanager
 def placed_when_complete(
     target: Path, *, may_replace: bool = True, is_synced: bool = False, scratch_by: Path | None = None
@@ -96,7 +117,7 @@ def placed_when_complete(
         complete = scratch / target.name
         yield complete
         target.parent.mkdir(parents=True, exist_ok=True)
-        put_in_place(complete, target, scratch=scratch, may_replace=may_replace)
+        publish(complete, target, scratch=scratch, may_replace=may_replace)
         if is_synced:
             sync_folder(target.parent)
 
@@ -150,7 +171,7 @@ def _own(scratch: Path, lock: "BaseFileLock") -> bool:
     return not lock.is_locked or (scratch / _LOCK).exists()
 
 
-def put_in_place(complete: Path, target: Path, *, scratch: Path, may_replace: bool = True) -> None:
+def publish(complete: Path, target: Path, *, scratch: Path, may_replace: bool = True) -> None:
     """Move what is complete to its place; what is there goes, and comes back where the move fails.
 
     A file takes the place of a file in one step. A folder that is there is moved away first.
@@ -165,14 +186,14 @@ def put_in_place(complete: Path, target: Path, *, scratch: Path, may_replace: bo
         FileExistsError: There is something, and ``may_replace`` is False.
     """
     if not may_replace:
-        _put_in_free_place(complete, target)
+        _publish_new(complete, target)
     elif target.is_dir() or complete.is_dir():
-        _put_in_place_of_folder(complete, target, scratch)
+        _publish_over_folder(complete, target, scratch)
     else:
         os.replace(complete, target)
 
 
-def _put_in_free_place(complete: Path, target: Path) -> None:
+def _publish_new(complete: Path, target: Path) -> None:
     problem = f"{target} exists; another process has just written it"
     if os.path.lexists(target):
         raise FileExistsError(problem)
@@ -184,7 +205,7 @@ def _put_in_free_place(complete: Path, target: Path) -> None:
         raise
 
 
-def _put_in_place_of_folder(complete: Path, target: Path, scratch: Path) -> None:
+def _publish_over_folder(complete: Path, target: Path, scratch: Path) -> None:
     if not os.path.lexists(target):
         os.replace(complete, target)
         return
@@ -220,7 +241,7 @@ def sync_folder(folder: Path) -> None:
 def clear_leftovers(target: Path) -> None:
     """Remove what writers of a file or folder have left that were killed; those that are at work keep theirs.
 
-    A writer that was killed between the two moves of :func:`put_in_place` has taken away what was there: it is put
+    A writer that was killed between the two moves of :func:`publish` has taken away what was there: it is put
     back.
 
     Args:

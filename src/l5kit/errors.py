@@ -96,7 +96,7 @@ class TrackNotFoundError(L5KitError, IndexError, ValueError):
 
 
 class RouteNotFoundError(InvalidArgumentError):
-    """No way leads along the lanes of a map from one place to another."""
+    """No path leads along the lanes of a map from one point to another."""
 
 
 class SampleError(L5KitError, RuntimeError):
@@ -115,7 +115,7 @@ class NegativeIndexError(L5KitError, IndexError, ValueError):
 
 
 class DatasetNotFoundError(L5KitError, ValueError, FileNotFoundError):
-    """There is no dataset at the given place (a ``ValueError`` in L5Kit 1.x)."""
+    """There is no dataset at the given path (a ``ValueError`` in L5Kit 1.x)."""
 
 
 class DownloadError(L5KitError, OSError):
@@ -219,12 +219,12 @@ def install_command(*extras: str) -> str:
 
 def find_clone() -> Path | None:
     """Return the clone that l5kit runs from or was installed from; None where it came from an index."""
-    places = [Path(__file__).resolve().parents[2]]
+    candidates = [Path(__file__).resolve().parents[2]]
     try:
-        told = json.loads(distribution("l5kit2").read_text("direct_url.json") or "{}")  # PEP 610
-        address = urlsplit(str(told.get("url", "")))
-        places += [Path(unquote(address.path))] if address.scheme == "file" else []
+        origin = json.loads(distribution("l5kit2").read_text("direct_url.json") or "{}")  # PEP 610
+        address = urlsplit(str(origin.get("url", "")))
+        candidates += [Path(unquote(address.path))] if address.scheme == "file" else []
     except (PackageNotFoundError, ValueError, AttributeError):
         pass
     parts = ("pyproject.toml", "src/l5kit")
-    return next((place for place in places if all((place / part).exists() for part in parts)), None)
+    return next((each for each in candidates if all((each / part).exists() for part in parts)), None)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from l5kit.bench.row import PreparedRow, Row
 from l5kit.synthetic import make_city
+from l5kit_bench.row import PreparedRow, Row
 
 
 class ToldClock:

@@ -88,9 +88,11 @@ def repository(tmp_path):
         (package / "speed.py").write_text(speed)
         git(folder, "add", ".")
         git(folder, "commit", "-q", "-m", "speed")
-    (package / "bench").mkdir()
+    (package / "warmup").mkdir()
+    bench = folder / "benchmarks" / "l5kit_bench"
+    bench.mkdir(parents=True)
     for name, text in BENCH.items():
-        (package / "bench" / name).write_text(text)
+        (bench / name).write_text(text)
     return folder
 
 
@@ -117,7 +119,7 @@ def test_two_commits_are_compared_and_nothing_is_left_behind(repository):
 
 @pytest.mark.process
 def test_what_a_commit_lacks_counts_only_where_a_row_uses_it(repository):
-    run = repository / "src" / "l5kit" / "bench" / "run.py"
+    run = repository / "benchmarks" / "l5kit_bench" / "run.py"
     imports = "from l5kit.speed import run\nfrom l5kit.pace import Trot, amble\n"  # no commit has the module
     sprint = 'Row("sprint", "the sprint", "steps", lambda _: SimpleNamespace(work=run))'
     text = run.read_text().replace(

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from l5kit.bench.device_rates import QUICK_ON_DEVICE, DeviceRate, DeviceReport, measure_device
-from l5kit.bench.device_training import share_of
-from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
 from l5kit.cli.main import make_app
 from l5kit.device.opening import open_backend
+from l5kit_bench.device_rates import QUICK_ON_DEVICE, DeviceRate, DeviceReport, measure_device
+from l5kit_bench.device_training import share_of
+from l5kit_bench.workplace import QUICK, Workplace, find_bench_files
 
 
 def test_samples_are_measured_on_a_device(city: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from l5kit.bench.machine import has_memory_figures
 from l5kit.synthetic import make_city
+from l5kit_bench.machine import has_memory_figures
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "environment_memory.py"
 

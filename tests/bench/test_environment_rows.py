@@ -7,13 +7,13 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from l5kit.bench import environment_rows
-from l5kit.bench.row import choose_rows
-from l5kit.bench.run import all_rows, prepare_rows
-from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
 from l5kit.data import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.synthetic import make_city
+from l5kit_bench import environment_rows
+from l5kit_bench.row import choose_rows
+from l5kit_bench.run import all_rows, prepare_rows
+from l5kit_bench.workplace import QUICK, Workplace, find_bench_files
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from l5kit.bench import startup
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.machine import ProcessMemory, has_memory_figures
-from l5kit.bench.memory import (
+from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit_bench import startup
+from l5kit_bench.machine import ProcessMemory, has_memory_figures
+from l5kit_bench.memory import (
     SHARED_COLUMNS,
     MemoryAmounts,
     MemoryCourse,
@@ -15,8 +15,8 @@ from l5kit.bench.memory import (
     measure_course,
     measure_processes,
 )
-from l5kit.bench.startup import STARTUP_COLUMNS, StartupTimes, measure_startup
-from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
+from l5kit_bench.startup import STARTUP_COLUMNS, StartupTimes, measure_startup
+from l5kit_bench.workplace import QUICK, Workplace, find_bench_files
 
 needs_memory_figures = pytest.mark.skipif(not has_memory_figures(), reason="only Linux tells the memory of a process")
 
@@ -81,7 +81,7 @@ def test_lines_of_starting_end_with_the_sum_up_to_the_first_sample():
 
 def test_starting_is_measured_in_two_processes_of_which_the_first_has_no_kernels(place, monkeypatch):
     started = []
-    monkeypatch.setattr("l5kit.bench.startup._start", lambda task, cache: started.append(cache.exists()) or {})
+    monkeypatch.setattr("l5kit_bench.startup._start", lambda task, cache: started.append(cache.exists()) or {})
     measure_startup(place)
     assert started == [False, False]
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from l5kit.bench.machine import Machine
-from l5kit.bench.reference import read_reference
-from l5kit.bench.report import COLUMNS, BenchReport
-from l5kit.bench.row import Fact, MeasuredRow
 from l5kit.errors import InvalidArgumentError
+from l5kit_bench.machine import Machine
+from l5kit_bench.reference import read_reference
+from l5kit_bench.report import COLUMNS, BenchReport
+from l5kit_bench.row import Fact, MeasuredRow
 
 MACHINE = Machine(cpu="Abacus", num_cores=1, system="Wood 5", versions={"Python": "3.11.7", "NumPy": "2.0.0"})
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from l5kit.bench.row import Fact, MeasuredRow, PreparedRow, choose_rows, measure_rows
-from l5kit.bench.run import all_rows
 from l5kit.errors import InvalidArgumentError
+from l5kit_bench.row import Fact, MeasuredRow, PreparedRow, choose_rows, measure_rows
+from l5kit_bench.run import all_rows
 
 
 def timed_row(make_row, clock, key, *, seconds, count, log):

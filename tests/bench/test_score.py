@@ -4,16 +4,16 @@ import itertools
 
 import pytest
 
-from l5kit.bench import score as score_module
-from l5kit.bench.machine import (
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit_bench import score as score_module
+from l5kit_bench.machine import (
     describe_machine,
     has_memory_figures,
     one_opencv_thread,
     parse_memory,
     read_process_memory,
 )
-from l5kit.bench.score import geometric_mean, measure_score, score_of_script
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit_bench.score import geometric_mean, measure_score, score_of_script
 from support.tolerances import FLOAT64
 
 

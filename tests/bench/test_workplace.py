@@ -6,16 +6,16 @@ import shutil
 import numpy as np
 import pytest
 
-from l5kit.bench.fast_store import StoreReader, make_copies
-from l5kit.bench.left_out import RowLeftOutError
-from l5kit.bench.reference import read_reference
-from l5kit.bench.row import choose_rows, measure_rows
-from l5kit.bench.run import BenchPlan, all_rows, prepare_rows, run_benchmark
-from l5kit.bench.sample_rows import draw_batches, draw_items, in_batches
-from l5kit.bench.workloads import AGENT_SATELLITE, AGENT_SEMANTIC, AGENT_STUB, WORKLOADS
-from l5kit.bench.workplace import QUICK, Amounts, Workplace, drawn_indices, find_bench_files
 from l5kit.data import ChunkedDataset
 from l5kit.errors import InvalidArgumentError, SampleError
+from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit.warmup.workloads import AGENT_SATELLITE, AGENT_SEMANTIC, AGENT_STUB, WORKLOADS
+from l5kit_bench.fast_store import StoreReader, make_copies
+from l5kit_bench.reference import read_reference
+from l5kit_bench.row import choose_rows, measure_rows
+from l5kit_bench.run import BenchPlan, all_rows, prepare_rows, run_benchmark
+from l5kit_bench.sample_rows import draw_batches, draw_items, in_batches
+from l5kit_bench.workplace import QUICK, Amounts, Workplace, drawn_indices, find_bench_files
 
 
 @pytest.fixture

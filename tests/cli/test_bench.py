@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from l5kit.bench.machine import has_memory_figures
+from l5kit_bench.machine import has_memory_figures
 
 pytestmark = pytest.mark.process  # a fast store is read by another process
 
@@ -127,8 +127,19 @@ def test_memory(l5kit, city, tmp_path):
 def test_startup(l5kit, city, monkeypatch):
     """The processes are started in another test, since kernels take a quarter of a minute to compile."""
     steps = ("import", "open", "rasterizer", "dataset", "sample", "sample again", "batch", "batch again")
-    monkeypatch.setattr("l5kit.bench.startup._start", lambda *_: dict.fromkeys(steps, 0.25))
+    monkeypatch.setattr("l5kit_bench.startup._start", lambda *_: dict.fromkeys(steps, 0.25))
     done = l5kit("bench", "--startup", "--data", city)
     assert (done.exit_code, done.stderr) == (0, "")
     (line,) = [line for line in done.stdout.splitlines() if "all up to the first sample" in line]
     assert line.count("1,250.0 ms") == 2
+
+
+def test_without_a_checkout_it_says_where_to_find_the_benchmarks(l5kit, tmp_path, monkeypatch):
+    from l5kit.cli import bench
+
+    assert bench.find_bench(bench._CHECKOUT).__module__ == "l5kit_bench.command"
+    monkeypatch.setattr(bench, "bench", bench.find_bench(tmp_path))
+    done = l5kit(*QUICK, "--data", "city", "--only", "mask")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: l5kit bench measures a checkout of l5kit, and ")
+    assert "git clone https://github.com/l5kit/l5kit" in done.stderr

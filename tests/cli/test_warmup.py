@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from l5kit.bench.small_log import write_small_log
-from l5kit.bench.warmup import warm_up
 from l5kit.data import ChunkedDataset
+from l5kit.warmup.small_log import write_small_log
+from l5kit.warmup.warm_up import warm_up
 
 USES = """
 import sys, warnings
@@ -33,11 +33,12 @@ class Listener(event.Listener):
 
 
 event.register("numba:compile", Listener())
-from l5kit.bench.workloads import WORKLOADS
-from l5kit.bench.workplace import config_with_files, find_bench_files, make_samples
+from l5kit.warmup.workloads import WORKLOADS
+from l5kit.warmup.workload_runs import config_with_files, make_samples
+from l5kit.data import find_dataset_files
 from l5kit.data import ChunkedDataset
 
-files = find_bench_files(Path(sys.argv[1]))
+files = find_dataset_files(Path(sys.argv[1]))
 log = ChunkedDataset(str(files.dataset)).open()
 logs = [log, ChunkedDataset(str(files.dataset)).open(cached="mmap"), ChunkedDataset.concatenate([log, log])]
 for workload in WORKLOADS:

@@ -95,11 +95,12 @@ DRAWING = """
 import hashlib, json, sys, warnings
 {block}
 warnings.simplefilter("ignore")
-from l5kit.bench.workloads import AGENT_STUB, SAFEPATHNET
-from l5kit.bench.workplace import config_with_files, find_bench_files, make_samples
+from l5kit.warmup.workloads import AGENT_STUB, SAFEPATHNET
+from l5kit.warmup.workload_runs import config_with_files, make_samples
+from l5kit.data import find_dataset_files
 from l5kit.data import ChunkedDataset
 from pathlib import Path
-files = find_bench_files(Path({city!r}))
+files = find_dataset_files(Path({city!r}))
 log = ChunkedDataset(str(files.dataset)).open()
 drawn = []
 for workload in (AGENT_STUB, SAFEPATHNET):
@@ -125,7 +126,7 @@ TENSORS = """
 import json, sys
 sys.modules["torch"] = None
 from l5kit.dataset import RankSampler, collate, loader, rank_generator
-from l5kit.dataset.allocators import allocate_pinned
+from l5kit.dataset.sample_batch import allocate_pinned
 from l5kit.dataset.utils import convert_str_to_fixed_length_tensor
 from l5kit.errors import MissingDependencyError
 

@@ -32,7 +32,7 @@ def test_tracks_are_known_where_there_is_a_collision_whatever_their_ids(tmp_path
     ],
 )
 def test_the_document_explains_all_columns_in_their_order(file, columns):
-    document = (Path(__file__).resolve().parents[2] / "docs" / "closed_loop.md").read_text("utf-8")
-    table = document.split(f"**Columns of `{file}`**\n\n")[1].split("\n\n")[0]
+    document = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "simulate.md").read_text("utf-8")
+    table = document.split(f"### Columns of `{file}`\n\n")[1].split("\n\n")[0]
     first_cells = [row.split("|")[1] for row in table.splitlines()]
     assert re.findall(r"`(\w+)`", " ".join(first_cells)) == list(columns)

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from l5kit.bench.small_log import write_small_log
 from l5kit.data import ChunkedDataset, split_scenes, zarr_concat
 from l5kit.data.log_facts import LogFacts, agreed_facts
 from l5kit.data.zarr_utils import zarr_scenes_chop, zarr_split
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
 from l5kit.evaluation.chop_dataset import create_chopped_dataset
+from l5kit.warmup.small_log import write_small_log
 from support.random_logs import random_dataset, write_three_arrays
 
 TRUCK = LogFacts((8.5, 2.5, 3.25), 0.5, {"lorry": "PERCEPTION_LABEL_TRUCK"})

@@ -1,8 +1,9 @@
 """Where there is no terminal, long work says in lines how far it is."""
 
+from functools import partial
+
 import pytest
 
-from l5kit.closedloop.progress import show_scenes
 from l5kit.data import progress
 from l5kit.data.progress import TELL_EVERY_S, show_progress
 
@@ -15,7 +16,7 @@ def clock(monkeypatch):
     return now_s
 
 
-@pytest.mark.parametrize("show", [show_progress, show_scenes])
+@pytest.mark.parametrize("show", [show_progress, partial(show_progress, rate_of="scenes")])
 def test_a_line_is_told_once_a_minute(clock, capsys, show):
     with show("Checking", visible=True) as step:
         for second, done in ((TELL_EVERY_S - 1, 10), (TELL_EVERY_S, 1_200), (TELL_EVERY_S + 59, 1_300), (120, 1_400)):

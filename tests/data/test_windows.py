@@ -7,10 +7,17 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
-from l5kit.data.relative_poses import RelativePoses
-from l5kit.data.window_cutting import CurrentFrames, StepSizeError, WindowSteps, cut_windows
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import SeenTargets, Targets, Windows
+from l5kit.data.windows import (
+    CurrentFrames,
+    RelativePoses,
+    SeenTargets,
+    StepSizeError,
+    Targets,
+    WindowRows,
+    Windows,
+    WindowSteps,
+    cut_windows,
+)
 from l5kit.errors import InvalidArgumentError
 from support.logs import make_several_scenes_log
 from support.tolerances import FLOAT64
@@ -117,8 +124,8 @@ def test_targets_have_the_frames_of_their_poses():
     np.testing.assert_allclose(targets.agent_from_world @ targets.world_from_agent, [np.eye(3)] * 4, atol=FLOAT64)
     assert_array_equal(targets.world_from_agent[:, :2, 2], targets.centroids_m)
     np.testing.assert_allclose(targets.world_from_agent[:, 0, 0], np.cos(targets.yaws_rad.astype(float)), atol=1e-15)
-    assert targets.is_found.tolist() == [False, True, True, True]
-    assert dataclasses.replace(targets, rows=None).is_found.all()
+    assert targets.is_present.tolist() == [False, True, True, True]
+    assert dataclasses.replace(targets, rows=None).is_present.all()
 
 
 def test_frames_that_are_given_stand_in_for_those_of_the_pose():

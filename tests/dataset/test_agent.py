@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.dataset.agent import MIN_FRAME_FUTURE, MIN_FRAME_HISTORY
-from l5kit.dataset.inclusion import AgentInclusion, InclusionRule
+from l5kit.dataset.masked_agents import AgentInclusion, InclusionRule
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import RowVerdict
 from l5kit.errors import InvalidArgumentError

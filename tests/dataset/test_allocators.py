@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from l5kit.dataset.allocators import allocate_shared, default_allocator
-from l5kit.rasterization.picture_memory import RecycledMemory
+from l5kit.dataset.sample_batch import allocate_shared, default_allocator
+from l5kit.rasterization.painter import RecycledMemory
 
 SHAPE = (4, 512, 512)  # 1 MiB of bytes
 

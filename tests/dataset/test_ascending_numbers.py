@@ -9,9 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from l5kit.data.stores.npy_files import NpyPieces, map_npy
-from l5kit.dataset import ascending_numbers, kept_index
-from l5kit.dataset.ascending_numbers import AscendingNumbers
-from l5kit.dataset.kept_index import count_taken_before
+from l5kit.dataset import kept_index
+from l5kit.dataset.kept_index import AscendingNumbers, count_taken_before
 from l5kit.errors import CorruptedDataError
 
 CASES = {
@@ -35,10 +34,10 @@ def write(folder: Path, numbers: np.ndarray) -> tuple[Path, np.ndarray]:
 @pytest.fixture(params=[(8, 1 << 17), (4, 3), (512, 1 << 17)], ids=["pieces of 8", "three pieces", "one piece"])
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     shortest, most = request.param
-    monkeypatch.setattr(ascending_numbers, "_SHORTEST_PIECE", shortest)
-    monkeypatch.setattr(ascending_numbers, "_MOST_PIECES", most)
-    monkeypatch.setattr(ascending_numbers, "_READ_AT_ONCE", 50)
-    monkeypatch.setattr(ascending_numbers, "_PLACES_AT_ONCE", 7)
+    monkeypatch.setattr(kept_index, "_SHORTEST_PIECE", shortest)
+    monkeypatch.setattr(kept_index, "_MOST_PIECES", most)
+    monkeypatch.setattr(kept_index, "_READ_AT_ONCE", 50)
+    monkeypatch.setattr(kept_index, "_PLACES_AT_ONCE", 7)
 
 
 @pytest.mark.usefixtures("pieces")
@@ -52,10 +51,9 @@ def test_numbers_are_found_as_numpy_finds_them(tmp_path: Path, case: str, is_in_
     for side in ("left", "right"):
         wanted = np.searchsorted(array, values, side)
         assert_array_equal(numbers.search(values, side), wanted)
-        assert [numbers.search_one(int(value), side) for value in values] == wanted.tolist()
+        assert [int(numbers.search(value, side)[0]) for value in values[:, None]] == wanted.tolist()
     places = np.random.default_rng(1).integers(0, max(len(array), 1), 40 * (len(array) > 0))
     assert_array_equal(numbers.at(places), array[places])
-    assert [numbers.one_at(int(place)) for place in places] == array[places].tolist()
 
 
 @pytest.mark.skipif(not NpyPieces.can_be_made, reason="files are not read in pieces here")
@@ -63,8 +61,8 @@ def test_a_file_that_is_cut_short_meanwhile_is_an_error_that_names_it(tmp_path: 
     file, array = write(tmp_path, np.arange(2000))
     numbers = AscendingNumbers.of_file(file, array)
     os.truncate(file, file.stat().st_size - 8)
-    assert numbers.one_at(3) == 3
-    for look in (lambda: numbers.one_at(1999), lambda: numbers.at(np.array([1999])), lambda: numbers.search_one(1990)):
+    assert numbers.at(np.array([3])) == 3
+    for look in (lambda: numbers.at(np.array([1999])), lambda: numbers.search(np.array([1990]))):
         with pytest.raises(CorruptedDataError, match=r"numbers\.npy has fewer than the 2000 rows"):
             look()
 
@@ -73,7 +71,7 @@ def test_a_file_that_has_lost_its_name_is_read_on(tmp_path: Path) -> None:
     file, array = write(tmp_path, np.arange(2000))
     numbers = AscendingNumbers.of_file(file, array)
     file.unlink()
-    assert numbers.one_at(1999) == 1999
+    assert numbers.at(np.array([1999])) == 1999
     assert_array_equal(AscendingNumbers.of_file(file, array).at(np.array([3])), [3])
 
 

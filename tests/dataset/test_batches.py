@@ -13,13 +13,12 @@ import pytest
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
-from l5kit.dataset.allocators import Memory
-from l5kit.dataset.sample_batch import SampleBatch, collate
+from l5kit.dataset.sample_batch import Memory, SampleBatch, collate
 from l5kit.errors import InvalidArgumentError, SampleError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import build_rasterizer
-from l5kit.rasterization.picture_memory import RecycledMemory
+from l5kit.rasterization.painter import RecycledMemory
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 from support.fixture_s import make_fixture_s
 from support.logs import make_several_scenes_log

@@ -10,13 +10,13 @@ from torch.utils.data import default_collate
 
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.dataset import AgentDataset, EgoDataset, collate, loader
+from l5kit.dataset.batch_loader import pinned
 from l5kit.dataset.sample_batch import SampleBatch
-from l5kit.dataset.thread_loader import pinned
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization import BoxRasterizer, RenderContext
-from l5kit.rasterization.window_rasterizer import WindowRasterizer
-from l5kit.sampling.agent_sampler import AgentSampler
+from l5kit.rasterization.rasterizer import WindowRasterizer
 from l5kit.sampling.sample_columns import SampleColumns
+from l5kit.sampling.samplers import AgentSampler
 from support.fixture_s import make_fixture_s
 from support.samples import make_agent_dataset, make_cfg
 

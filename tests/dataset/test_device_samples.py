@@ -18,7 +18,6 @@ import torch
 import zarr
 from torch.utils.data import ConcatDataset, Subset
 
-from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.data.device_log import most_agents_of, upload_log
 from l5kit.data.map.lane_lights import LaneLights
@@ -32,9 +31,14 @@ from l5kit.dataset import (
     device_samples,
     loader,
 )
-from l5kit.dataset.backend_loading import BackendLoader, SendingLoader, can_load_on_device
 from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource
-from l5kit.dataset.device_samples import DeviceSamples, makes_on_device
+from l5kit.dataset.device_samples import (
+    BackendLoader,
+    DeviceSamples,
+    SendingLoader,
+    can_load_on_device,
+    makes_on_device,
+)
 from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.loading import BatchMakers, new_loader
 from l5kit.device.backend import Backend
@@ -45,6 +49,7 @@ from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import BoxRasterizer, SemBoxRasterizer, build_rasterizer
 from l5kit.vectorization.vectorizer import Vectorizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
+from l5kit.warmup.workloads import VectorWorkload, Workload
 from support.logs import make_several_scenes_log
 from support.maps import WORLD_TO_ECEF, save_street_map
 from support.samples import make_agent_dataset, make_cfg, make_stub
@@ -438,7 +443,7 @@ def test_the_most_agents_are_those_of_sound_frames_of_all_blocks(monkeypatch: py
 
 def test_threads_share_the_memory_of_batches(twin: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock(wraps=DeviceSamples)
-    monkeypatch.setattr("l5kit.dataset.backend_loading.DeviceSamples", made)
+    monkeypatch.setattr("l5kit.dataset.device_samples.DeviceSamples", made)
     dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
     joined = JoinedDataset([Subset(dataset, range(5)), dataset])
     loader(joined, 4, device="cuda", threads=3)

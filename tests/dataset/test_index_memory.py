@@ -104,13 +104,13 @@ def test_looking_samples_up_takes_no_page_of_a_file(script: ModuleType, log: Pat
     batches = np.array([next(indices) for _ in range(64 * 100)]).reshape(100, 64)
     places = [dataset.locate(batch) for batch in batches]
     large = dataset.locate(np.random.default_rng(0).integers(0, len(dataset), 20_000))
-    single = [dataset._locate_item(int(index)) for index in batches[0]]
+    single = [dataset.locate(np.array([index])) for index in batches[0]]
     of_scene = [dataset.get_scene_indices(scene) for scene in range(0, NUM_SCENES, 500)]
     assert megabytes_of_files_below(tmp_path) < 1
     rows = np.flatnonzero(dataset.agents_mask)
     assert_array_equal(np.concatenate([each.agent_rows for each in places]), rows[batches.reshape(-1)])
     assert len(large) == 20_000
-    assert [row for _, _, row in single] == rows[batches[0]].tolist()
+    assert [int(each.agent_rows[0]) for each in single] == rows[batches[0]].tolist()
     ends = dataset.cumulative_sizes_agents
     for scene, of_one in zip(range(0, NUM_SCENES, 500), of_scene, strict=True):
         first = 0 if scene == 0 else ends[dataset.cumulative_sizes[scene - 1] - 1]

@@ -15,7 +15,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoAgentDatasetVectorized, EgoDataset, EgoDatasetVectorized
 from l5kit.dataset.select_agents import valid_agents
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
+from l5kit.rasterization.combined_rasterizer import SemBoxRasterizer
 from l5kit.vectorization.vectorizer import Vectorizer
 from support.logs import make_several_scenes_log
 from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF

@@ -23,7 +23,8 @@ from torch.utils.data import (
 )
 
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset import EgoDataset, allocators, loader, loading, thread_loader
+from l5kit.dataset import EgoDataset, batch_loader, loader, loading
+from l5kit.dataset.sample_batch import Memory
 from l5kit.errors import InvalidArgumentError, SampleError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.kinematic.perturbation import Perturbation
@@ -386,13 +387,13 @@ class FakePin:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.drawn: list[int] = []
         self.copied: list[int] = []
-        monkeypatch.setattr(thread_loader, "allocate_pinned", self.allocate)
+        monkeypatch.setattr(batch_loader, "allocate_pinned", self.allocate)
         monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: self.pin(tensor))
 
     def allocate(self, shape: Any, dtype: Any) -> Any:
         tensor = torch.from_numpy(np.empty(shape, dtype))
         self.drawn.append(tensor.data_ptr())
-        return allocators.Memory(tensor.numpy(), tensor)
+        return Memory(tensor.numpy(), tensor)
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.data_ptr() not in self.drawn:
@@ -488,9 +489,9 @@ def test_torchs_loader_gains_from_batches(make: Any, num_batches: int, monkeypat
     sizes = []
     inherited = EgoDataset._make_batch
 
-    def make_batch(self: Any, sampler: Any, places: Any, allocate: Any) -> Any:
-        sizes.append(len(places.state_indices))
-        return inherited(self, sampler, places, allocate)
+    def make_batch(self: Any, sampler: Any, indices: Any, out: Any) -> Any:
+        sizes.append(len(indices))
+        return inherited(self, sampler, indices, out)
 
     monkeypatch.setattr(EgoDataset, "_make_batch", make_batch)
     dataset = make_ego(log=make_fixture_s())

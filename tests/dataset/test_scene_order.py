@@ -8,8 +8,7 @@ from numpy.testing import assert_array_equal
 
 from l5kit.dataset import AgentDataset, EgoDataset, RankSampler, loader
 from l5kit.dataset.batch_loader import BatchPlan
-from l5kit.dataset.keyed_permutation import permuted
-from l5kit.dataset.scene_order import SCENES_PER_WINDOW, SceneOrder, SceneRanges
+from l5kit.dataset.scene_order import SCENES_PER_WINDOW, SceneOrder, SceneRanges, permuted
 from l5kit.errors import InvalidArgumentError
 from support.logs import make_several_scenes_log
 from support.samples import make_cfg

@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from l5kit.bench.workloads import AGENT_BOX, AGENT_SEMANTIC, URBAN_DRIVER
-from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
 from l5kit.dataset.device_samples import DeviceSamples
+from l5kit.warmup.workloads import AGENT_BOX, AGENT_SEMANTIC, URBAN_DRIVER
+from l5kit_bench.workplace import QUICK, Workplace, find_bench_files
 from support.gpu_compiling import CompilingBackend, compiling_backend
 
 KERNELS_OF_SAMPLES = {"_cut", "_trace", "_write_velocities"}
@@ -107,8 +107,8 @@ def test_kernels_of_simulations_and_environments_compile(
     city: Path, tmp_path: Path, backend: CompilingBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gymnasium")
-    from l5kit.bench.device_traffic import TrafficBench
     from l5kit.environment.device import device_env
+    from l5kit_bench.device_traffic import TrafficBench
     from support.environments import data_of, write_config
 
     bench = TrafficBench.of_city(city, 0, lambda folder, num_scenes: None)

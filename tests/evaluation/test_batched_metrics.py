@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation import batched_metrics, metrics
+from l5kit.evaluation import metrics
 from support.tolerances import FLOAT32
 
 TOLERANCE = FLOAT32
@@ -54,7 +54,7 @@ def tensors(arrays):
 def test_a_batch_equals_one_by_one(name, seed, size, num_modes, num_steps, scale):
     batch = make_batch(seed, size, num_modes, num_steps, scale)
     expected = [getattr(metrics, name)(*row) for row in zip(*batch, strict=True)]
-    actual = getattr(batched_metrics, name)(*tensors(batch))
+    actual = getattr(metrics, name)(*tensors(batch))
     np.testing.assert_allclose(actual.numpy(), np.array(expected), rtol=TOLERANCE, atol=TOLERANCE)
 
 
@@ -64,7 +64,7 @@ def test_the_option_of_available_steps_equals_one_by_one(name, seed):
     batch = make_batch(seed)
     batch[3][0] = 0.0  # nothing available: NaN
     expected = [getattr(metrics, name)(*row, only_available=True) for row in zip(*batch, strict=True)]
-    actual = getattr(batched_metrics, name)(*tensors(batch), only_available=True).numpy()
+    actual = getattr(metrics, name)(*tensors(batch), only_available=True).numpy()
     assert np.isnan(actual[0])
     np.testing.assert_allclose(actual, np.array(expected), rtol=TOLERANCE, atol=TOLERANCE)
 
@@ -76,7 +76,7 @@ def test_gradients_are_finite_where_distances_and_confidences_are_zero(name, see
     pred[0] = truth[0, None]  # exact
     pred.requires_grad_()
     confidences.requires_grad_()
-    getattr(batched_metrics, name)(truth, pred, confidences, avails).sum().backward()
+    getattr(metrics, name)(truth, pred, confidences, avails).sum().backward()
     assert torch.isfinite(pred.grad).all()
     assert confidences.grad is None or torch.isfinite(confidences.grad).all()
 
@@ -86,14 +86,14 @@ def test_the_likelihood_has_the_gradient_that_its_formula_has():
     confidences = confidences.abs() + 0.1
     confidences = (confidences / confidences.sum(1, keepdim=True)).requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda p, c: batched_metrics.neg_multi_log_likelihood(truth, p, c, avails), (pred.requires_grad_(), confidences)
+        lambda p, c: metrics.neg_multi_log_likelihood(truth, p, c, avails), (pred.requires_grad_(), confidences)
     )
 
 
 def test_steps_that_are_not_available_have_no_gradient():
     truth, pred, confidences, avails = tensors(make_batch(2))
     pred.requires_grad_()
-    batched_metrics.neg_multi_log_likelihood(truth, pred, confidences, avails).sum().backward()
+    metrics.neg_multi_log_likelihood(truth, pred, confidences, avails).sum().backward()
     assert (pred.grad.abs().sum(-1)[~(avails > 0)[:, None].expand(-1, 3, -1)] == 0).all()
     assert pred.grad.abs().sum() > 0
 
@@ -101,7 +101,7 @@ def test_steps_that_are_not_available_have_no_gradient():
 def test_availabilities_may_be_bool_and_dtypes_stay():
     truth, pred, confidences, avails = (tensor.float() for tensor in tensors(make_batch(3)))
     for name in NAMES:
-        function = getattr(batched_metrics, name)
+        function = getattr(metrics, name)
         as_float, as_bool = (function(truth, pred, confidences, values) for values in (avails, avails > 0))
         torch.testing.assert_close(as_float, as_bool, equal_nan=True)
         assert as_float.dtype == torch.float32, name
@@ -112,23 +112,23 @@ def test_nan_in_gives_nan_out():
     pred[1, 0, 0] = torch.nan
     avails[:, 0] = 1
     for name in ("neg_multi_log_likelihood", "rmse", "average_displacement_error_mean"):
-        values = getattr(batched_metrics, name)(truth, pred, confidences, avails)
+        values = getattr(metrics, name)(truth, pred, confidences, avails)
         assert values.isnan().tolist() == [False, True, False, False, False], name
 
 
 def test_modes_share_the_probability_where_squares_are_beyond_the_dtype():
     truth, pred, confidences, avails = (tensor.float() for tensor in tensors(make_batch(5)))
     pred[2], avails[2] = 1e30, 1
-    probabilities = batched_metrics.prob_true_mode(truth, pred, confidences, avails)
+    probabilities = metrics.prob_true_mode(truth, pred, confidences, avails)
     np.testing.assert_allclose(probabilities[2], [1 / 3] * 3, rtol=TOLERANCE)
-    assert (batched_metrics.neg_multi_log_likelihood(truth, pred, confidences, avails) == torch.inf).tolist()[2]
+    assert (metrics.neg_multi_log_likelihood(truth, pred, confidences, avails) == torch.inf).tolist()[2]
     assert not probabilities.isnan().any()
 
 
 def test_an_empty_batch_gives_no_values():
     batch = [torch.zeros(shape) for shape in ((0, 4, 2), (0, 3, 4, 2), (0, 3), (0, 4))]
     for name in NAMES:
-        assert len(getattr(batched_metrics, name)(*batch)) == 0, name
+        assert len(getattr(metrics, name)(*batch)) == 0, name
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,4 +137,4 @@ def test_wrong_shapes_are_named(name, place, argument):
     batch = tensors(make_batch(0))
     batch[place] = batch[place][:, 0] if argument == "pred" else batch[place][:, :1]
     with pytest.raises(InvalidArgumentError, match=f"{argument} has shape"):
-        getattr(batched_metrics, name)(*batch)
+        getattr(metrics, name)(*batch)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from l5kit.geometry.box_gap import box_gap, overlap_time
-from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.geometry.box_overlap import box_gap, boxes_overlap, overlap_time
 
 UNIT = np.array([0.0, 0.0, 0.0, 4.0, 2.0])
 STILL = np.zeros(2)

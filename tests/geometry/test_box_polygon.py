@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from shapely import Polygon, affinity, box
 
-from l5kit.geometry.box_polygon import box_meets_polygon
+from l5kit.geometry.box_overlap import box_meets_polygon
 
 SQUARE = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0]])
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity  # noqa: E402 - needs torch
+from l5kit.kinematic.constant_velocity import current_velocities, displacements_at_constant_velocity  # noqa: E402 - needs torch
 
 
 def test_velocities_of_the_agents_of_a_batch():
@@ -23,5 +23,5 @@ def test_who_has_no_past_or_is_not_there_stands_still(known):
 
 
 def test_ways_start_one_step_ahead():
-    ways_m = ways_at_constant_velocity(torch.tensor([[2.0, -1.0]]), 3, 0.5)
-    assert ways_m.tolist() == [[[1.0, -0.5], [2.0, -1.0], [3.0, -1.5]]]
+    displacements_m = displacements_at_constant_velocity(torch.tensor([[2.0, -1.0]]), 3, 0.5)
+    assert displacements_m.tolist() == [[[1.0, -0.5], [2.0, -1.0], [3.0, -1.5]]]

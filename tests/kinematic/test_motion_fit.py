@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from l5kit.kinematic.motion_fit import MotionFit, fit_motion, ways_of_motion  # noqa: E402 - needs torch
+from l5kit.kinematic.motion_fit import MotionFit, displacements_of_motion, fit_motion  # noqa: E402 - needs torch
 from support.tolerances import FLOAT32_LONG, NETWORK  # noqa: E402
 
 STEP_S = 0.1
@@ -19,9 +19,9 @@ def poses(times_s, *, speed_mps, acceleration_mps2=0.0, yaw_rad=0.0, yaw_rate_ra
     for time_s in times_s:
         edges = np.linspace(0, time_s, 20_001)
         middle = (edges[1:] + edges[:-1]) / 2
-        ways_m = (speed_mps + acceleration_mps2 * middle) * np.diff(edges)
+        distances_m = (speed_mps + acceleration_mps2 * middle) * np.diff(edges)
         yaws = yaw_rad + yaw_rate_rad_s * middle
-        positions.append([np.sum(ways_m * np.cos(yaws)), np.sum(ways_m * np.sin(yaws))])
+        positions.append([np.sum(distances_m * np.cos(yaws)), np.sum(distances_m * np.sin(yaws))])
     yaws = yaw_rad + yaw_rate_rad_s * np.asarray(times_s)
     return torch.tensor(np.array(positions)), torch.tensor(yaws)
 
@@ -50,7 +50,7 @@ def test_an_exact_motion_is_found_and_gone_on_with(motion, known):
     for name in ("speed_mps", "acceleration_mps2", "yaw_rate_rad_s"):
         assert float(getattr(fit, name)) == pytest.approx(expected[name], abs=0.05), name
     future, _ = poses(STEP_S * np.arange(1, 31), **motion)
-    np.testing.assert_allclose(ways_of_motion(fit, 30, STEP_S), future, atol=0.05)
+    np.testing.assert_allclose(displacements_of_motion(fit, 30, STEP_S), future, atol=0.05)
 
 
 def test_a_fit_weighs_all_steps():
@@ -77,16 +77,16 @@ def test_who_has_little_past(known, speed_mps):
 
 def test_who_brakes_stands_at_last():
     numbers = (torch.tensor(value) for value in (2.0, -4.0, math.pi / 2, 0.0))
-    ways_m = ways_of_motion(MotionFit(*numbers), 3, 0.25)
+    displacements_m = displacements_of_motion(MotionFit(*numbers), 3, 0.25)
     # 2 t - 2 t^2: 0.375 m after 0.25 s, half a metre after 0.5 s, where the speed is 0
-    np.testing.assert_allclose(ways_m, [[0.0, 0.375], [0.0, 0.5], [0.0, 0.5]], atol=NETWORK)
+    np.testing.assert_allclose(displacements_m, [[0.0, 0.375], [0.0, 0.5], [0.0, 0.5]], atol=NETWORK)
 
 
 def test_any_leading_axes_and_torchscript():
     positions, yaws, is_known = torch.rand(2, 3, 4, 2), torch.rand(2, 3, 4), torch.ones(2, 3, 4) > 0
-    ways_m = ways_of_motion(fit_motion(positions, yaws, is_known, 0.1, True), 5, 0.1)
-    assert ways_m.shape == (2, 3, 5, 2)
-    single = ways_of_motion(fit_motion(positions[1, 2], yaws[1, 2], is_known[1, 2], 0.1, True), 5, 0.1)
-    torch.testing.assert_close(ways_m[1, 2], single)
+    displacements_m = displacements_of_motion(fit_motion(positions, yaws, is_known, 0.1, True), 5, 0.1)
+    assert displacements_m.shape == (2, 3, 5, 2)
+    single = displacements_of_motion(fit_motion(positions[1, 2], yaws[1, 2], is_known[1, 2], 0.1, True), 5, 0.1)
+    torch.testing.assert_close(displacements_m[1, 2], single)
     scripted = torch.jit.script(fit_motion)(positions, yaws, is_known, 0.1, True)
-    torch.testing.assert_close(torch.jit.script(ways_of_motion)(scripted, 5, 0.1), ways_m)
+    torch.testing.assert_close(torch.jit.script(displacements_of_motion)(scripted, 5, 0.1), displacements_m)

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from l5kit.lanes.highest_speeds import write_highest_speeds
-from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.lane_paths import PathArrays, write_highest_speeds
 from l5kit.simulation.intelligent_driver import AV_DRIVER
 from l5kit.simulation.lanes.lane_following import ARC, NUM_COLUMNS, SPEED, drive_on, place_vehicles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS

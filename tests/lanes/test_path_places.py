@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from l5kit.lanes.lane_paths import PATH_STEP_M
-from l5kit.lanes.path_places import find_place
-from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.path_positions import find_on_path, follow_routes
 
 LAPS = 3.5
 
@@ -40,6 +39,6 @@ def test_a_place_beside_two_legs_of_a_path_is_that_of_the_nearer_one():
     """There and back 2 m beside, as of a U-turn; the other way round does not count as the same line."""
     there = np.column_stack([np.arange(0, 40, 2.0), np.zeros(20)])
     points_m = np.concatenate([there, [[41.0, 1.0]], there[::-1] + [0.0, 2.0]])
-    arc_m, offset_m, _ = find_place(points_m, 0, len(points_m), (10.2, 1.6, np.pi))
+    arc_m, offset_m, _ = find_on_path(points_m, 0, len(points_m), (10.2, 1.6, np.pi))
     assert 55 < arc_m < 75
     assert_allclose(offset_m, 0.4, atol=1e-6)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.lanes.driving_map import build_driving_map
 from l5kit.lanes.lane_paths import make_path_of_lanes
-from l5kit.lanes.route_lanes import lanes_closed_by_red, mark_route_lanes
+from l5kit.lanes.route_map import lanes_closed_by_red, mark_route_lanes
 from support.driving import make_lit_road
 from support.windows import LANES, make_crossing
 

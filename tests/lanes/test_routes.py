@@ -61,7 +61,7 @@ def test_edges_in_lane_changes_of_a_town_are_those_of_the_lane_that_the_route_is
         lanes, starts = town.driving.lanes_at(points_m)
         is_clear = np.diff(starts) == 1  # lanes of junctions lie over each other
         here = lanes[starts[:-1][is_clear]]
-        places_m = town.driving.places_on_lanes_m(points_m[is_clear], here)
+        places_m = town.driving.arcs_on_lanes_m(points_m[is_clear], here)
         for row, lane in enumerate(here.tolist()):
             known = town.half_widths_m[lane], *town.driving.centre_lines_m[lane].T
             half_m, *centre_m = (np.interp(places_m[row], town.driving.arc_lengths_m[lane], part) for part in known)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from l5kit.evaluation import write_gt_csv, write_pred_csv
-from l5kit.evaluation.batched_metrics import average_displacement_error_oracle
 from l5kit.evaluation.horizon_scores import HorizonScores
+from l5kit.evaluation.metrics import average_displacement_error_oracle
 from l5kit.openloop.csv_predictions import competition_metrics
 from l5kit.openloop.mode_scores import ModeScores
 from l5kit.openloop.trajectory_rows import _errors

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from l5kit.planning.checkpoint import read_checkpoint
-from l5kit.planning.checkpoint_outline import outline_of
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 from l5kit.planning.rasterized.multimodal_model import RasterizedMultiModalPlanningModel
+from l5kit.planning.torch_files import outline_of
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.kinematic.baselines import baseline_ways
+from l5kit.kinematic.baselines import baseline_displacements
 from l5kit.kinematic.motion_fit import fit_motion
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.common import build_matrix
@@ -170,11 +170,11 @@ def test_a_driver_that_changes_nothing_goes_the_way_of_its_baseline(baseline):
     past[:] = torch.tensor([[0.0, 0.0, 0.0], [-1.0, 0.02, -0.05], [-1.8, 0.08, -0.1], [-2.4, 0.15, -0.14]])
     known[:] = True
     driver = Driver(same_actions(0.0, 0.0, 0.0), motion_residual=baseline, past_step_time_s=0.2, step_time_s=0.1)
-    ways = baseline_ways(
+    displacements = baseline_displacements(
         baseline, past[..., :2], past[..., 2], known > 0, num_steps=4, step_time_s=0.1, past_step_time_s=0.2
     )
     outputs = driver.eval()(batch)
-    torch.testing.assert_close(outputs["positions"], ways, atol=FLOAT32, rtol=0)
+    torch.testing.assert_close(outputs["positions"], displacements, atol=FLOAT32, rtol=0)
     turn = fit_motion(past[..., :2], past[..., 2], known > 0, 0.2, True).yaw_rate_rad_s[0].item() * 0.1
     assert outputs["yaws"][0, :, 0].tolist() == pytest.approx([turn * step for step in range(1, 5)], abs=FLOAT32)
 

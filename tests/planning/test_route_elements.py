@@ -1,4 +1,4 @@
-"""The route among the elements of vector models: places along it, what it changes, and how it moves in an unroll."""
+"""The route among the elements of vector models: positions along it, what it changes, and how it moves in an unroll."""
 
 import math
 
@@ -10,7 +10,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.common import transform_xy
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
-from l5kit.planning.vectorized.route_elements import RouteElements, collect_route, places_on_route
+from l5kit.planning.vectorized.route_elements import RouteElements, collect_route, positions_on_route
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
 from support.models import copied, no_dropout, routed_batch, set_weights, vector_batch
 from support.tolerances import FLOAT32_LONG, NETWORK
@@ -79,14 +79,14 @@ def test_places_of_cars_that_can_be_worked_out_by_hand():
     route = route_of_points([[0, 0], [4, 0], [10, 0], [10, 8], [9, 6]], 4, num_agents=len(PLACES))
     is_there = torch.ones(1, len(PLACES), dtype=torch.bool)
     is_there[0, 3] = False
-    places, has_place = places_on_route(route, poses, velocities, is_there)
-    torch.testing.assert_close(places, expected, rtol=0, atol=1e-9)
-    assert torch.equal(has_place, is_there)
+    positions, has_position = positions_on_route(route, poses, velocities, is_there)
+    torch.testing.assert_close(positions, expected, rtol=0, atol=1e-9)
+    assert torch.equal(has_position, is_there)
     # one point is no way
-    _, has_place = places_on_route(
+    _, has_position = positions_on_route(
         route_of_points([[0, 0], [4, 0]], 1, num_agents=len(PLACES)), poses, velocities, is_there
     )
-    assert not has_place.any()
+    assert not has_position.any()
 
 
 def test_places_have_gradients():
@@ -94,7 +94,9 @@ def test_places_have_gradients():
     poses = torch.tensor([[[1.0, 0.4, 0.1], [6.0, -1.0, 0.4]]], dtype=torch.float64, requires_grad=True)
     velocities = torch.tensor([[[4.0, 0.2], [1.0, -2.0]]], dtype=torch.float64, requires_grad=True)
     is_there = torch.ones(1, 2, dtype=torch.bool)
-    assert torch.autograd.gradcheck(lambda *states: places_on_route(route, *states, is_there)[0], (poses, velocities))
+    assert torch.autograd.gradcheck(
+        lambda *states: positions_on_route(route, *states, is_there)[0], (poses, velocities)
+    )
 
 
 @KINDS
@@ -138,7 +140,7 @@ def changed(batch, key):
 def test_what_is_seen_of_the_route_changes_the_plan(kind):
     model, batch = make(kind), routed_batch()
     before = planned(model, batch)
-    # an unroll finds places itself, as those of samples hold at its start only
+    # an unroll finds positions itself, as those of samples hold at its start only
     keys = SEEN if kind == "unroll" else SEEN + OF_PLACES
     assert [key for key in keys if torch.allclose(planned(model, changed(batch, key)), before, atol=1e-6)] == []
 
@@ -201,11 +203,11 @@ def test_the_route_moves_against_the_driver():
         back = transform_xy(seen.polylines[..., :2], matrix[:, None, None]) * seen.available.unsqueeze(-1)
         torch.testing.assert_close(back, start.polylines[..., :2], rtol=0, atol=1e-4)
         # in a bend of 25 m, of which it turns 2 m in 0.08 rad
-        ways_m = 25.0 - torch.linalg.norm(outputs["positions"][:1, step - 1] - torch.tensor([0.0, 25.0]), dim=-1)
-        torch.testing.assert_close(seen.places[:1, 0, 1], ways_m, rtol=0, atol=0.03)
-        torch.testing.assert_close(seen.places[:, 0, 0], torch.zeros(2))
-        assert seen.places[0, 0, 4] == pytest.approx(0.02 * step, abs=0.045)
-    assert model.seen[3].places[0, 0, 2] == pytest.approx(20.0, rel=0.02)
+        distances_m = 25.0 - torch.linalg.norm(outputs["positions"][:1, step - 1] - torch.tensor([0.0, 25.0]), dim=-1)
+        torch.testing.assert_close(seen.positions[:1, 0, 1], distances_m, rtol=0, atol=0.03)
+        torch.testing.assert_close(seen.positions[:, 0, 0], torch.zeros(2))
+        assert seen.positions[0, 0, 4] == pytest.approx(0.02 * step, abs=0.045)
+    assert model.seen[3].positions[0, 0, 2] == pytest.approx(20.0, rel=0.02)
     torch.testing.assert_close(model.seen[3].features, start.features, rtol=0, atol=FLOAT32_LONG)
 
 

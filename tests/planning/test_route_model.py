@@ -6,7 +6,7 @@ import torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.network_inputs import network_inputs
 from l5kit.planning.network_plans import read_plans
-from l5kit.planning.vectorized.route_features import NUM_PLACE_FEATURES, RouteInputs, place_features
+from l5kit.planning.vectorized.route_features import NUM_POSITION_FEATURES, RouteInputs, position_features
 from l5kit.planning.vectorized.route_model import RoutePlannerModel
 from support.routes import route_batch
 
@@ -183,16 +183,16 @@ def test_arguments_that_do_not_fit_are_refused(changes):
 
 
 def test_gaps_are_those_between_bumpers():
-    # a car ahead, one that crosses, one behind, and one without a place
-    places = torch.tensor(
+    # a car ahead, one that crosses, one behind, and one without a position
+    positions = torch.tensor(
         [
             [[12.0, 0.5, 3.0, 0.0, 0.0, 1.0], [20.0, -6.0, 0.0, 4.0, torch.pi / 2, 0.0]]
             + [[-9.0, 0.0, 8.0, 0.0, 0.0, 1.0], [5.0, 0.0, 0.0, 0.0, 0.0, 1.0]]
         ]
     )
     sizes_m = torch.tensor([[[4.0, 2.0]] * 4])
-    has_place, own_mps = torch.tensor([[True, True, True, False]]), torch.tensor([[[6.0]]])
-    gaps = place_features(places, has_place, sizes_m, own_mps, torch.tensor([[[6.0, 2.0]]]))[0, :, -5:]
+    has_position, own_mps = torch.tensor([[True, True, True, False]]), torch.tensor([[[6.0]]])
+    gaps = position_features(positions, has_position, sizes_m, own_mps, torch.tensor([[[6.0, 2.0]]]))[0, :, -5:]
     # metres between bumpers, time to collision in 1/s, braking, headway, metres between sides
     ahead = [7.0 / 10, 3.0 / 7.0, 9.0 / 2 / 7.0 / 3, 7.0 / 6.0 / 2, -1.5 / 2]
     crosses = [1.0, 6.0 / 16.0, 36.0 / 2 / 16.0 / 3, 16.0 / 6.0 / 2, 3.0 / 2]
@@ -209,10 +209,10 @@ def test_the_leader_is_the_nearest_in_the_lane_ahead(leaves, led_by):
     batch["all_other_agents_route_places"][0, :, 5] = torch.tensor([0.0, 1.0, 1.0, 1.0])
     batch["all_other_agents_history_availability"][0, leaves, 0] = False
     features = inputs().features_of(batch)
-    of_leader = features.target[0, -NUM_PLACE_FEATURES:]
-    expected = torch.zeros_like(of_leader) if led_by is None else features.agents[0, led_by, -NUM_PLACE_FEATURES:]
+    of_leader = features.target[0, -NUM_POSITION_FEATURES:]
+    expected = torch.zeros_like(of_leader) if led_by is None else features.agents[0, led_by, -NUM_POSITION_FEATURES:]
     torch.testing.assert_close(of_leader, expected)
-    assert not inputs().features_of(batch, with_agents=False).target[0, -NUM_PLACE_FEATURES:].any()
+    assert not inputs().features_of(batch, with_agents=False).target[0, -NUM_POSITION_FEATURES:].any()
 
 
 def test_the_loss_is_that_of_the_nearest_mode():

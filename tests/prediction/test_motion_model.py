@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.batched_metrics import neg_multi_log_likelihood
+from l5kit.evaluation.metrics import neg_multi_log_likelihood
 from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
 from support.tolerances import FLOAT32, FLOAT32_LONG
 

@@ -11,7 +11,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_fitting import fit_vocabulary, true_differences
 from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
-from l5kit.prediction.vectorized.motion_tokens_poses import compose, relative_to, way_of_move
+from l5kit.prediction.vectorized.motion_tokens_poses import compose, poses_along_move, relative_to
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import class_of_labels, cluster_moves, make_vocabulary
 
 QUARTER = math.pi / 2
@@ -43,11 +43,11 @@ def test_a_move_seen_from_its_start_leads_back_to_its_end():
 
 @pytest.mark.parametrize(("ratio", "part"), [(1.0, 0.5), (0.0, 0.25), (2.0, 0.75)])
 def test_the_way_of_a_move_is_part_of_a_circle(ratio, part):
-    way = way_of_move(torch.tensor([2.0, 2.0, QUARTER]), torch.tensor(ratio), 2)  # a quarter of a circle of 2 m
+    poses = poses_along_move(torch.tensor([2.0, 2.0, QUARTER]), torch.tensor(ratio), 2)  # a quarter of a circle of 2 m
     angle = part * QUARTER
-    np.testing.assert_allclose(way[0], [2 * math.sin(angle), 2 * (1 - math.cos(angle)), angle], atol=1e-6)
-    np.testing.assert_allclose(way[1], [2.0, 2.0, QUARTER], atol=1e-6)
-    straight = way_of_move(torch.tensor([4.0, 0.0, 0.0]), torch.tensor(ratio), 2)
+    np.testing.assert_allclose(poses[0], [2 * math.sin(angle), 2 * (1 - math.cos(angle)), angle], atol=1e-6)
+    np.testing.assert_allclose(poses[1], [2.0, 2.0, QUARTER], atol=1e-6)
+    straight = poses_along_move(torch.tensor([4.0, 0.0, 0.0]), torch.tensor(ratio), 2)
     np.testing.assert_allclose(straight, [[4 * part, 0, 0], [4, 0, 0]], atol=1e-6)
 
 

@@ -134,10 +134,12 @@ def test_logits_are_of_what_was_before(model, batch):
 def test_where_scenes_are_seen_from_does_not_matter(model, batch):
     moved = turned(batch)
     np.testing.assert_allclose(finite(logits_of(model, moved)), finite(logits_of(model, batch)), atol=SAME)
-    ways, moved_ways = (model.roll_out(each, temperature=0.0, num_rollouts=1).ways for each in (batch, moved))
+    poses, moved_poses = (model.roll_out(each, temperature=0.0, num_rollouts=1).poses for each in (batch, moved))
     cos, sin = math.cos(1.0), math.sin(1.0)
-    expected = torch.stack((cos * ways[..., 0] - sin * ways[..., 1] + 30, sin * ways[..., 0] + cos * ways[..., 1] - 7))
-    np.testing.assert_allclose(moved_ways[..., :2].movedim(-1, 0), expected, atol=1e-3)
+    expected = torch.stack(
+        (cos * poses[..., 0] - sin * poses[..., 1] + 30, sin * poses[..., 0] + cos * poses[..., 1] - 7)
+    )
+    np.testing.assert_allclose(moved_poses[..., :2].movedim(-1, 0), expected, atol=1e-3)
 
 
 def test_what_is_not_there_does_not_matter(model, batch):
@@ -179,9 +181,9 @@ def test_rolled_out_step_by_step_is_what_teacher_forcing_says(base, batch):
     model = make_model(base=base).eval()
     found = model.roll_out(batch, num_rollouts=2, temperature=1.0)
     for number in range(2):
-        ways = found.ways[:, number]
-        taught = {**batch, "all_other_agents_future_positions": ways[..., :2]}
-        taught["all_other_agents_future_yaws"] = ways[..., 2:]
+        poses = found.poses[:, number]
+        taught = {**batch, "all_other_agents_future_positions": poses[..., :2]}
+        taught["all_other_agents_future_yaws"] = poses[..., 2:]
         with torch.no_grad():
             logits, tokens = model.next_token_logits(taught)
         wanted = tokens.nearest[:, :, -3:, None]
@@ -190,12 +192,12 @@ def test_rolled_out_step_by_step_is_what_teacher_forcing_says(base, batch):
 
 
 def test_at_temperature_zero_all_are_greedy(model, batch):
-    cold = model.roll_out(batch, temperature=0.0).ways
+    cold = model.roll_out(batch, temperature=0.0).poses
     assert torch.equal(cold, cold[:, :1].expand_as(cold))
-    warm = model.roll_out(batch, temperature=1.0).ways
+    warm = model.roll_out(batch, temperature=1.0).poses
     assert torch.equal(warm[:, 0], cold[:, 0])
     assert not torch.equal(warm[:, 1], warm[:, 2])
-    free = model.roll_out(batch, temperature=1.0, first_is_greedy=False).ways
+    free = model.roll_out(batch, temperature=1.0, first_is_greedy=False).poses
     assert not torch.equal(free[:, 0], cold[:, 0])
     assert torch.equal(free[:, 1:], warm[:, 1:])
 
@@ -219,7 +221,7 @@ def test_what_is_drawn_depends_on_no_generator_and_no_neighbour(model, batch):
     alone = model({key: value[1:2] for key, value in batch.items()})
     for key, value in alone.items():
         np.testing.assert_allclose(value, first[key][1:2], atol=1e-3, err_msg=key)
-    assert not torch.equal(model.roll_out(batch, seed=1).ways, model.roll_out(batch, seed=0).ways)
+    assert not torch.equal(model.roll_out(batch, seed=1).poses, model.roll_out(batch, seed=0).poses)
 
 
 def test_draws_are_of_tracks_not_of_rows(batch):
@@ -233,9 +235,9 @@ def test_draws_are_of_tracks_not_of_rows(batch):
 def test_who_is_not_there_stays(model, batch):
     gone = {key: value.clone() for key, value in batch.items()}
     gone["all_other_agents_history_availability"][:, 2] = False
-    ways = model.roll_out(gone).ways
-    assert (ways[:, :, 2] == 0).all()
-    assert (ways[:, :, 1] != 0).any()
+    poses = model.roll_out(gone).poses
+    assert (poses[:, :, 2] == 0).all()
+    assert (poses[:, :, 1] != 0).any()
 
 
 def test_without_tokens_nothing_is_predicted(batch):

@@ -12,8 +12,7 @@ from l5kit.data import frame_rows
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
-from l5kit.data.windows import Windows
+from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.geometry import yaw_as_rotation33
 from support.random_logs import assert_same_records, random_dataset
 

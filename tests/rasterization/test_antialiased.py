@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.rasterization.antialiased import draw_shapes, mix_paint, scratch_size
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE
+from l5kit.rasterization.painter import draw_shapes, mix_paint, scratch_size
 from l5kit.rasterization.subpixel import CV2_SUB_VALUES
 from support.shapes import HEIGHT, MAKERS, WIDTH, Shape, make_boxes, make_lane, to_units
 

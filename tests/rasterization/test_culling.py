@@ -1,6 +1,6 @@
 import pytest
 
-from l5kit.rasterization.culling import CULLING_MARGIN_PX, touches_picture
+from l5kit.rasterization.subpixel import CULLING_MARGIN_PX, touches_picture
 
 INSIDE = (2.0, 3.0), (4.0, 5.0)
 

@@ -20,7 +20,6 @@ from l5kit.rasterization import (
     SemBoxRasterizer,
     StubRasterizer,
 )
-from l5kit.rasterization.aerial_image import AerialImage
 from l5kit.rasterization.draw_list import (
     CLOSED_LINE,
     FILLED,
@@ -33,9 +32,9 @@ from l5kit.rasterization.draw_list import (
     StackedList,
     touched_rows,
 )
-from l5kit.rasterization.numba_painter import NumbaPainter
-from l5kit.rasterization.picture_memory import RecycledMemory
+from l5kit.rasterization.painter import Painter, RecycledMemory
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.satellite_image import AerialImage
 from support.maps import WORLD_TO_ECEF
 from support.painters import SlowPainter
 from support.rasters import HISTORY_NUM_FRAMES, THRESHOLD, is_opencv_5, join_windows, make_context, make_window
@@ -109,7 +108,7 @@ def test_a_painter_written_from_the_description_gives_the_same_bits(
         pytest.skip("OpenCV 5 turns pictures by another method")
     draw_list = make_list(kind, fixture_s_map, track_id, at_bottom=at_bottom)
     for dtype in (np.uint8, np.float32):
-        images = paint(NumbaPainter(), draw_list, dtype)
+        images = paint(Painter(), draw_list, dtype)
         assert_array_equal(images, paint(SlowPainter(), draw_list, dtype))
         assert kind == "stub" or len({image.tobytes() for image in images}) >= len(images) - 1 > 2
 
@@ -138,7 +137,7 @@ def test_shapes_of_all_kinds_on_any_background(dtype: Any) -> None:
             rows=rows,
         )
         planes = np.empty((3, height, width), np.uint8)
-        images = paint(NumbaPainter(), draw_list, dtype)
+        images = paint(Painter(), draw_list, dtype)
         for index, image in enumerate(images):
             paint_two_channels(draw_list, index, planes)
             assert_array_equal(image, planes if dtype == np.uint8 else planes / np.float32(255))
@@ -175,7 +174,7 @@ def test_filled_shapes_follow_the_even_odd_rule_and_shapes_cover_one_another() -
         **common | {"starts": np.array([0, 2])}, shapes=np.array([(FILLED, i, i + 1, 0, 0) for i in (0, 1)])
     )
     places = [(4, 4), (9, 9), (14, 14), (4, 14)]
-    assert [[int(paint(NumbaPainter(), shapes)[0, 0][place]) for place in places] for shapes in (one, two)] == [
+    assert [[int(paint(Painter(), shapes)[0, 0][place]) for place in places] for shapes in (one, two)] == [
         [9, 1, 9, 1],
         [9, 9, 9, 1],
     ]
@@ -190,7 +189,7 @@ def test_lists_hold_plain_data_and_paint_the_same_after_pickling(kind: str, fixt
             assert value is None or isinstance(value, np.ndarray | int | str | tuple | AerialImage), field.name
     copied = pickle.loads(pickle.dumps(draw_list))
     assert (len(copied), copied.planes_shape) == (len(draw_list), draw_list.planes_shape)
-    assert_array_equal(paint(NumbaPainter(), copied), paint(NumbaPainter(), draw_list))
+    assert_array_equal(paint(Painter(), copied), paint(Painter(), draw_list))
 
 
 def test_an_aerial_picture_of_a_file_travels_as_its_path(tmp_path: Path) -> None:
@@ -200,12 +199,12 @@ def test_an_aerial_picture_of_a_file_travels_as_its_path(tmp_path: Path) -> None
     draw_list = rasterizer.draw_list(*make_batch())
     content = pickle.dumps(draw_list)
     assert len(content) < 3000 < TEXTURE.nbytes
-    assert_array_equal(paint(NumbaPainter(), pickle.loads(content)), paint(NumbaPainter(), draw_list))
+    assert_array_equal(paint(Painter(), pickle.loads(content)), paint(Painter(), draw_list))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rasterizer_draws_by_the_painter_it_is_given(kind: str, fixture_s_map: str) -> None:
-    class Inverting(NumbaPainter):
+    class Inverting(Painter):
         def paint_batch(self, draw_list: DrawList, images: np.ndarray, /) -> None:
             super().paint_batch(draw_list, images)
             np.subtract(1, images, out=images)
@@ -222,13 +221,13 @@ def test_no_window_is_an_empty_list(kind: str, fixture_s_map: str) -> None:
     windows, targets = make_batch(None)
     nobody = Targets(None, None, targets.centroids_m[:0], targets.yaws_rad[:0], targets.extents_m[:0])
     nothing = make_rasterizer(kind, fixture_s_map).draw_list(windows.taken(np.zeros(len(windows), np.bool_)), nobody)
-    assert len(nothing) == len(touched_rows(nothing)) == len(paint(NumbaPainter(), nothing)) == 0
+    assert len(nothing) == len(touched_rows(nothing)) == len(paint(Painter(), nothing)) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_are_not_touched_are_black(kind: str, fixture_s_map: str) -> None:
     draw_list = make_list(kind, fixture_s_map)
-    rows, images = touched_rows(draw_list), paint(NumbaPainter(), draw_list)
+    rows, images = touched_rows(draw_list), paint(Painter(), draw_list)
     assert rows.shape == (*images.shape[:2], 2)
     numbers = np.arange(images.shape[2])
     is_touched = (rows[..., :1] <= numbers) & (numbers < rows[..., 1:])
@@ -250,11 +249,11 @@ def test_planes_that_do_not_fit_are_refused(name: str, planes: np.ndarray, fixtu
     draw_list = make_list("box", fixture_s_map)
     expected = r"needs a C-contiguous array of shape \(8, 112, 224\) and uint8"
     with pytest.raises(InvalidArgumentError, match=f"^planes has shape .* {expected}"):
-        NumbaPainter().paint(draw_list, 0, planes)
+        Painter().paint(draw_list, 0, planes)
     with pytest.raises(
         InvalidArgumentError, match=r"^images has shape .* shape \(4, 8, 112, 224\) and uint8 or float32"
     ):
-        NumbaPainter().paint_batch(draw_list, np.stack([planes] * 4)[:, :, ::-1])
+        Painter().paint_batch(draw_list, np.stack([planes] * 4)[:, :, ::-1])
 
 
 def make_shapes(**changes: Any) -> ShapeList:
@@ -321,9 +320,9 @@ def test_what_was_checked_stays_as_it_was(field: str) -> None:
     """Numbers that are written later would be read by the painter as places in memory."""
     first = make_shapes()
     shapes = make_shapes(**{field: (given := getattr(first, field).copy())})
-    expected = paint(NumbaPainter(), first)
+    expected = paint(Painter(), first)
     given.fill(77)
-    assert_array_equal(paint(NumbaPainter(), shapes), expected)
+    assert_array_equal(paint(Painter(), shapes), expected)
     for checked in (shapes, pickle.loads(pickle.dumps(shapes)), dataclasses.replace(shapes, background=3)):
         with pytest.raises(ValueError, match="read-only"):
             getattr(checked, field).fill(77)
@@ -366,7 +365,7 @@ def test_parts_of_a_stacked_list_cannot_be_changed() -> None:
     parts: list[DrawList] = [BlankList(2, (3, 5, 6))]
     stacked = StackedList(parts)
     parts[0] = BlankList(2, (8, 500, 600))
-    assert not paint(NumbaPainter(), stacked).any()
+    assert not paint(Painter(), stacked).any()
 
 
 @pytest.mark.parametrize("index", [-1, 2, 10**12])
@@ -380,7 +379,7 @@ def test_a_window_that_is_not_there_is_not_painted(kind: str, index: int) -> Non
         "stacked": StackedList((make_shapes(), make_shapes())),
     }[kind]
     with pytest.raises(IndexOutOfRangeError, match=f"^index {index} is out of range for a draw list of 2 windows"):
-        NumbaPainter().paint(draw_list, index, np.empty(draw_list.planes_shape, np.uint8))
+        Painter().paint(draw_list, index, np.empty(draw_list.planes_shape, np.uint8))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -388,7 +387,7 @@ def test_pictures_that_cannot_be_written_are_refused(dtype: Any) -> None:
     images = np.zeros((2, 4, 5, 6), dtype)
     images.setflags(write=False)
     with pytest.raises(InvalidArgumentError, match=r"^images has shape .*, read-only; .* that can be written"):
-        NumbaPainter().paint_batch(make_shapes(), images)
+        Painter().paint_batch(make_shapes(), images)
 
 
 def test_the_place_of_a_fault_is_named() -> None:
@@ -418,7 +417,7 @@ def test_rows_hold_the_shapes_and_three_rows_around(first: int, end: int, is_eno
         with pytest.raises(InvalidArgumentError, match=r"rows of plane 1 of window 0 must .* its shapes and 3 rows"):
             ShapeList(**fields)
         return
-    drawn = np.flatnonzero(paint(NumbaPainter(), ShapeList(**fields))[0, 1].any(axis=1))
+    drawn = np.flatnonzero(paint(Painter(), ShapeList(**fields))[0, 1].any(axis=1))
     assert 8 <= drawn[0] < 10 < 20 < drawn[-1] <= 22
     ShapeList(**fields | {"points": points + np.int32(60 * 512)})  # outside of the picture, which needs no rows
 
@@ -478,8 +477,8 @@ def test_crops_that_cannot_be_painted_are_refused(changes: dict[str, Any]) -> No
 def test_a_crop_beyond_the_picture_is_an_index_error_unless_it_is_padded() -> None:
     away = np.array([(200.0, 200.0), (590.0, 200.0)])
     with pytest.raises(IndexError, match="satellite_out_of_bounds: pad"):
-        paint(NumbaPainter(), make_crops(centers=away))
-    assert paint(NumbaPainter(), make_crops(centers=away, out_of_bounds="pad"))[1].any()
+        paint(Painter(), make_crops(centers=away))
+    assert paint(Painter(), make_crops(centers=away, out_of_bounds="pad"))[1].any()
 
 
 def test_stacked_lists_must_be_of_the_same_windows_and_size() -> None:

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
-from l5kit.rasterization.map_outlines import (
+from l5kit.rasterization.semantic_rasterizer import (
     CROSSWALK_COLOR,
     ROAD_COLOR,
     ActiveFaces,

@@ -296,7 +296,7 @@ def test_i4_stub_has_rows_first(make: Make) -> None:
 def test_large_and_small_batches_hold_the_same_values(make: Make, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     rasterizer, windows = make("sem_box"), make_windows(2)
     expected = np.stack([make("sem_box", image_dtype="uint8").rasterize_planar(*window) for window in windows])
-    monkeypatch.setattr("l5kit.rasterization.numba_painter.STREAMED_NUM_BYTES", limit)
+    monkeypatch.setattr("l5kit.rasterization.painter.STREAMED_NUM_BYTES", limit)
     assert_array_equal(rasterize_together(rasterizer, windows), expected / np.float32(255))
 
 

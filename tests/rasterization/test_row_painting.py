@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from l5kit.device.processor import ProcessorBackend
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
-from l5kit.rasterization.numba_painter import NumbaPainter
+from l5kit.rasterization.painter import Painter
 from l5kit.rasterization.row_painting import MARGIN_PX, Canvas, ShapeArrays, bound_rows, paint, require_countable
 from l5kit.rasterization.subpixel import subpixel_of
 from support.shapes import HEIGHT, MAKERS, WIDTH, Shape
@@ -65,7 +65,7 @@ def test_rows_have_the_bits_of_pictures(name: str, channels: int) -> None:
     colors = rng.integers(0, 256, (3, channels), np.uint8)
     shapes = make_list(make_windows(rng, name, 40), colors, (HEIGHT, WIDTH))
     expected = np.empty((len(shapes), *shapes.planes_shape), np.uint8)
-    NumbaPainter().paint_batch(shapes, expected)
+    Painter().paint_batch(shapes, expected)
     assert_array_equal(paint_rows(shapes), expected)
     assert len(np.unique(expected)) > 3
 
@@ -77,7 +77,7 @@ def test_pictures_of_few_rows_or_columns(size: tuple[int, int]) -> None:
     windows = [window for name in ("small", "large", "whole pixels") for window in make_windows(rng, name, 40)]
     shapes = make_list(windows, colors, size)
     expected = np.empty((len(shapes), *shapes.planes_shape), np.uint8)
-    NumbaPainter().paint_batch(shapes, expected)
+    Painter().paint_batch(shapes, expected)
     assert_array_equal(paint_rows(shapes), expected)
 
 

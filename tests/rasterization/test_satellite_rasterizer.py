@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import BoxRasterizer, SatBoxRasterizer, SatelliteRasterizer
-from l5kit.rasterization.aerial_image import AerialImage, read_aerial_pixels
+from l5kit.rasterization.satellite_image import AerialImage, read_aerial_pixels
 from support.rasters import HISTORY_NUM_FRAMES, THRESHOLD, crc, make_context, make_window, to_bytes
 
 WORLD_TO_AERIAL = np.array([[2.5, 0.3, 0, 800], [-0.3, 2.5, 0, 150], [0, 0, 0, 0], [0, 0, 0, 1.0]])

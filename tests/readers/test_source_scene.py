@@ -13,7 +13,7 @@ from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.map_writing import boundaries_of, turn_of
 from l5kit.readers.motion import velocities_of
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
-from l5kit.readers.scene_conversion import face_id, light_id, numbers_of_tracks
+from l5kit.readers.scene_conversion import face_id, light_id, track_ids_of
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 from support.source_scenes import INFO, NUM_STEPS, line, made_map, made_scene
@@ -205,7 +205,7 @@ def test_a_map_is_the_same_after_it_was_packed():
     ids=repr,
 )
 def test_ids_that_are_numbers_are_kept_and_others_numbered(ids, numbers):
-    assert numbers_of_tracks(ids).tolist() == numbers
+    assert track_ids_of(ids).tolist() == numbers
 
 
 def test_ids_of_lights_fit_into_records_and_differ_by_map_and_lane():

@@ -6,7 +6,7 @@ import pytest
 
 from l5kit.errors import CorruptedDataError
 from l5kit.readers import tfrecord
-from l5kit.readers.tfrecord import RecordDamage, RecordPlace, list_records, masked_crc32c, read_record
+from l5kit.readers.tfrecord import RecordDamage, RecordSpan, list_records, masked_crc32c, read_record
 from support.womd import masked_crc, record_of
 
 CONTENTS = [b"first", b"", bytes(range(64)), b"the last one"]
@@ -58,7 +58,7 @@ def test_the_checksum_of_the_published_check_value():
 def test_records_are_listed_in_order_and_read_back(path):
     places = list(list_records(path))
     assert places == [
-        RecordPlace(number, start, len(content))
+        RecordSpan(number, start, len(content))
         for number, (start, content) in enumerate(zip(starts(), CONTENTS, strict=True))
     ]
     assert [read_record(path, place) for place in places] == CONTENTS
@@ -70,7 +70,7 @@ def test_an_empty_file_has_no_records_and_says_so_when_read(tmp_path):
     path.touch()
     assert list(list_records(path)) == []
     with pytest.raises(CorruptedDataError, match="the file is empty"):
-        read_record(path, RecordPlace(0, 0, 0))
+        read_record(path, RecordSpan(0, 0, 0))
 
 
 @pytest.mark.parametrize("offset", [12, 12 + 50, 12 + 64, 12 + 67], ids=["content", "inside", "crc", "last of crc"])
@@ -117,7 +117,7 @@ def test_a_compressed_file_is_named(tmp_path):
 def test_a_file_that_was_changed_after_the_list_is_told(path):
     place = list(list_records(path))[1]
     with pytest.raises(CorruptedDataError, match="it has 0 bytes and had 3 before"):
-        read_record(path, RecordPlace(place.number, place.start, 3))
+        read_record(path, RecordSpan(place.number, place.start, 3))
 
 
 def test_a_long_damage_is_searched_through_block_by_block(path, monkeypatch):

@@ -187,7 +187,7 @@ def test_a_folder_takes_one_training_at_a_time(train, tmp_path):
     done, _ = train(total_steps=32)
     with (
         RunFolder(tmp_path / "out").claimed(),
-        pytest.raises(InvalidArgumentError, match="into which another process is training"),
+        pytest.raises(InvalidArgumentError, match="to which another process writes a training now"),
     ):
         train(resume=True, total_steps=64)
     longer, _ = train(resume=True, total_steps=64)

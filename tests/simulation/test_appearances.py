@@ -9,8 +9,7 @@ from l5kit.data.log_writer import write_log
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
-from l5kit.lanes.lane_paths import TrackPoses
-from l5kit.lanes.straight_paths import straight_paths
+from l5kit.lanes.lane_paths import TrackPoses, straight_paths
 from l5kit.simulation.engine.appearances import find_gaps_at_appearance, stopping_gap_m
 from support.crashes import PARKED, drive_into
 from support.simulated_folders import rows_of

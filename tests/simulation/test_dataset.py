@@ -92,6 +92,12 @@ def test_the_close_distance_may_be_the_larger_one(make_dataset: MakeDataset) -> 
     assert [len(controlled(sim, frame)) for frame in range(3)] == [1, 0, 1]
 
 
+def test_nobody_is_nearer_than_a_distance_below_0(make_dataset: MakeDataset) -> None:
+    scene = make_scene([[{"track_id": 1, "centroid": (0, 0)}]] * 2, positions_m=(0.0, 0.0))
+    config = SimulationConfig(distance_th_far=-1, distance_th_close=-1)
+    assert controlled(simulated(make_dataset(scene), config=config), 0) == set()
+
+
 @pytest.mark.parametrize("labels", [{"CAR": 0.5}, {"PEDESTRIAN": 1.0}, {"CYCLIST": 0.9, "CAR": 0.1}])
 def test_only_cars_above_the_threshold_are_controlled(labels: dict[str, float], make_dataset: MakeDataset) -> None:
     scene = make_scene([[{"track_id": 1, "labels": labels}, {"track_id": 2, "labels": {"CAR": 0.51}}]])
@@ -377,6 +383,14 @@ def test_the_classes_that_are_controlled(classes: str, tracks: set[int] | None, 
         return
     sim = simulated(make_dataset(make_scene([rows] * 2)), config=SimulationConfig(controlled_classes=classes))
     assert controlled(sim, 0) == {(0, track) for track in tracks}
+
+
+def test_scenes_of_one_simulation_have_one_threshold(several: EgoDataset) -> None:
+    scenes = {scene: several.get_scene_dataset(scene) for scene in (0, 1)}
+    scenes[1].cfg = copy.deepcopy(several.cfg)
+    scenes[1].cfg["raster_params"]["filter_agents_threshold"] = 0.9
+    with pytest.raises(InvalidArgumentError, match=r"filter_agents_threshold of scene_dataset_batch is \[0.5, 0.9\]"):
+        SimulationDataset(scenes, FAR)
 
 
 def test_a_row_without_a_class_is_not_controlled(make_dataset: MakeDataset) -> None:

@@ -30,7 +30,7 @@ LINES = (
         "readers",
         "artifacts",
         "engines",
-        "bench",
+        "warmup",
         "comparison",
     ),
     ("cli",),

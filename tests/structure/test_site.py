@@ -158,7 +158,7 @@ def test_each_network_that_ships_has_its_model_card_as_a_page():
     for page, path in cards.items():
         assert pages[page] == path.read_text("utf-8")
         shown = on_page_markdown(
-            f"[card](../{path.relative_to(ROOT)})", page=SimpleNamespace(file=SimpleNamespace(src_uri="x.md"))
+            f"[card](../{path.relative_to(ROOT)})", page=SimpleNamespace(file=SimpleNamespace(src_uri="x.md"), meta={})
         )
         assert shown == f"[card]({page})"
 
@@ -182,15 +182,59 @@ def test_words_of_the_navigation_are_replaced_and_empty_titles_left_out():
     assert filled_nav(nav, parts) == ["a.md", {"R": ["b.md", {"C": ["c.md"]}]}]
 
 
+def headings_of(page):
+    """The anchors of a page of the documents."""
+    from markdown.extensions.toc import slugify
+
+    text = re.sub(r"^```.*?^```$", "", (DOCS / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#{1,6} (.+)$", text, flags=re.MULTILINE)
+    return {slugify(re.sub(r"[`*]", "", title), "-") for title in titles}
+
+
+def test_old_addresses_lead_to_sections_that_are_there():
+    pytest.importorskip("markdown")
+    from moved_sections import MOVED
+
+    for old, new in MOVED.items():
+        page, _, anchor = old.partition("#")
+        assert anchor not in headings_of(page), f"{old} is there again: it has not moved"
+        target, _, section = new.partition("#")
+        if target != "reference/command.md":  # which is made from the code
+            assert not section or section in headings_of(target), new
+
+
+def test_guides_rank_above_packages_and_these_above_modules_in_the_search():
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
+    from site_hooks import search_boost
+
+    pages = ["training.md", "reference/l5kit.data/index.md", "reference/l5kit.data.records.md"]
+    boosts = [search_boost(page) for page in pages]
+    assert boosts == sorted(boosts, reverse=True)
+    assert len(set(boosts)) == 3
+    assert search_boost("reference/simulate.md") == search_boost("training.md")
+
+
+def test_a_page_in_a_folder_leads_to_notebooks_and_cards_of_the_site():
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
+    from types import SimpleNamespace
+
+    from site_hooks import on_page_markdown
+
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="reference/x.md"), meta={})
+    links = "[a](../../examples/notebooks/a.ipynb) [b](../../src/l5kit/weights/route_planner/README.md)"
+    assert on_page_markdown(links, page=page) == "[a](../notebooks/a.ipynb) [b](../weights/route_planner.md)"
+
+
 def test_a_page_that_is_named_as_its_file_is_named_by_its_title():
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
     from types import SimpleNamespace
 
     from site_hooks import on_page_markdown
 
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="x.md"))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="x.md"), meta={})
     shown = on_page_markdown("see [logs.md](logs.md#facts), [here](logs.md), [a.md](b.md)", page=page)
-    assert shown == "see [Logs: facts, writing, changing](logs.md#facts), [here](logs.md), [a.md](b.md)"
+    title = (DOCS / "logs.md").read_text("utf-8").partition("\n")[0].removeprefix("# ")
+    assert shown == f"see [{title}](logs.md#facts), [here](logs.md), [a.md](b.md)"
 
 
 def test_why_a_block_is_not_run_is_shown():
@@ -199,7 +243,7 @@ def test_why_a_block_is_not_run_is_shown():
 
     from site_hooks import on_page_markdown
 
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="x.md"))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="x.md"), meta={})
     shown = on_page_markdown("<!-- not run: needs the real data -->\n```bash\n", page=page)
     assert shown == '<p class="not-run">Not run in the tests: needs the real data </p>\n\n```bash\n'
 
@@ -220,7 +264,7 @@ def test_the_navigation_has_each_page_once():
         return [page for value in (entry.values() if isinstance(entry, dict) else entry) for page in pages(value)]
 
     generated = {"contributing.md"}
-    assert sorted(set(pages(nav)) - generated) == sorted(path.name for path in DOCS.glob("*.md"))
+    assert sorted(set(pages(nav)) - generated) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
     assert len(pages(nav)) == len(set(pages(nav)))
 
 
@@ -292,7 +336,7 @@ def test_each_notebook_begins_with_its_title():
 
 
 def test_each_extra_is_explained():
-    rows = rows_of_table((DOCS / "getting_started.md").read_text("utf-8"), "## Installing it")
+    rows = rows_of_table((DOCS / "install.md").read_text("utf-8"), "## Extras")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row[0])} == set(extras)
 

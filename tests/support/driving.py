@@ -12,7 +12,7 @@ from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
-from l5kit.lanes.route_places import follow_routes, follow_tracks
+from l5kit.lanes.path_positions import follow_routes, follow_tracks
 from support.maps import WORLD_TO_ECEF
 
 BODY = EgoBody(length_m=4.0, width_m=2.0, rear_axle_to_centre_m=1.0)

@@ -13,7 +13,7 @@ from l5kit.evaluation.epdms.details import WindowDetails
 from l5kit.lanes.driving_map import build_driving_map
 from l5kit.lanes.lane_paths import make_path_of_lanes
 from l5kit.lanes.red_lights import RED, LaneColors
-from l5kit.lanes.route_lanes import mark_route_lanes
+from l5kit.lanes.route_map import mark_route_lanes
 from support.driving import STEP_S, drive_along, road_users_at, stacked, straight_lane
 from support.maps import WORLD_TO_ECEF
 

@@ -1,4 +1,4 @@
-"""Writing a made city: layout, records, determinism, and what happens when it fails."""
+"""Writing a synthetic city: layout, records, determinism, and what happens when it fails."""
 
 import hashlib
 import json
@@ -135,7 +135,7 @@ def test_files_are_not_overwritten_unasked(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InvalidArgumentError, match=r"path must be a new or empty folder, got .*overwrite=True"):
         make_city(tmp_path, **SMALL)
-    with pytest.raises(InvalidArgumentError, match="but no made city"):
+    with pytest.raises(InvalidArgumentError, match="but no synthetic city"):
         make_city(tmp_path, **SMALL, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -218,7 +218,7 @@ def test_half_a_dataset_folder_is_not_replaced(tmp_path: Path, name: str) -> Non
         (tmp_path / name).mkdir()
     else:
         (tmp_path / name).write_text("{}")
-    with pytest.raises(InvalidArgumentError, match="but no made city"):
+    with pytest.raises(InvalidArgumentError, match="but no synthetic city"):
         make_city(tmp_path, **SMALL, overwrite=True)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

@@ -10,15 +10,11 @@ import torch
 
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
-from l5kit.data.relative_poses import RelativePoses
-from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.windows import CurrentFrames, RelativePoses, Targets, WindowRows, Windows, WindowSteps, cut_windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.device.processor import ProcessorBackend
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
-from l5kit.sampling.poses import StepTimes, trajectories
-from l5kit.sampling.targets import find_av, trace_targets
+from l5kit.sampling.tracks import StepTimes, find_av, trace_targets, trajectories
 from l5kit.vectorization.vector_map import send_map
 from l5kit.vectorization.vectorizer import Vectorizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer

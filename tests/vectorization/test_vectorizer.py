@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
-from l5kit.data.relative_poses import RelativePoses
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.windows import RelativePoses, Targets, WindowRows, Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, IndexOutOfRangeError, InvalidArgumentError
 from l5kit.sampling.agent_sampling_vectorized import generate_agent_sample_vectorized

@@ -187,7 +187,7 @@ PARTS = {
 def test_lights_count_the_lanes_that_the_map_holds(lit_map, unpack, lanes, starts, numbers):
     content = read_scene_content(make_scene([NOBODY] * 4, FACES), 0, map_api=lit_map)
     kept = None if lanes is None else np.array(lanes, dtype=np.int64)
-    arrays = unpack(scene_bytes(content, lane_numbers=kept)).arrays
+    arrays = unpack(scene_bytes(content, lane_indices=kept)).arrays
     assert arrays["light_starts"].tolist() == starts
     assert sorted(arrays["light_lanes"].tolist()) == sorted(numbers)
     whole = unpack(scene_bytes(content)).arrays

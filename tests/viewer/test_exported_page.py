@@ -52,9 +52,9 @@ def test_the_file_holds_the_scene_and_the_map_around_it(tmp_path, log, city_map,
     content, scene = content_of(tmp_path / "a.html"), log.scene(scene_index)
     shapes, lanes = read_map_shapes(city_map.arrays).near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
     assert content["scene_index"] == scene_index
-    assert unzipped(content["scene"]) == scene_bytes(scene, lane_numbers=lanes)
+    assert unzipped(content["scene"]) == scene_bytes(scene, lane_indices=lanes)
     assert unzipped(content["map"]) == map_bytes(shapes)
-    assert unzipped(content["lanes"]) == lane_bytes(city_map.arrays, city_map.network, lane_numbers=lanes)
+    assert unzipped(content["lanes"]) == lane_bytes(city_map.arrays, city_map.network, lane_indices=lanes)
     assert unpack(unzipped(content["scene"])).facts["scene_index"] == scene_index
 
 

@@ -63,7 +63,7 @@ def test_lanes_have_ids_limits_lengths_lights_and_neighbours(network_map, unpack
 )
 def test_neighbours_beyond_some_lanes_have_ids_behind_theirs(network_map, unpack, numbers, ids, left, ahead, behind):
     chosen = np.array(numbers, np.int64)
-    lanes = unpack(lane_bytes(network_map.arrays, network_map.network, lane_numbers=chosen))
+    lanes = unpack(lane_bytes(network_map.arrays, network_map.network, lane_indices=chosen))
     assert lanes.facts == {"num_lanes": len(numbers), "ids": ids}
     assert lanes.arrays["left"].tolist() == left
     assert lists(lanes.arrays, "ahead") == ahead

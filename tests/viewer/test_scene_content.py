@@ -6,7 +6,7 @@ import pytest
 from l5kit.data import ChunkedDataset
 from l5kit.data.map.lane_lights import LIGHT_COLORS
 from l5kit.data.scene_arrays import AgentRows
-from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import WindowRows
 from l5kit.dataset import AgentDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.geometry import yaw_as_rotation33

@@ -36,7 +36,7 @@ def test_a_configuration_is_one_that_datasets_and_rasterizers_read(files, kind):
     form = SampleForm(raster_size_px=(80, 40), pixel_size_m=0.25, future_num_frames=12, history_num_frames=3)
     cfg = sample_config(files, map_kind=kind, form=form, step_time_s=0.1)
     map_type = MAP_TYPES[cfg["raster_params"]["map_type"]]
-    rasterizer, sampling = map_type.params.from_cfg(cfg), SamplingParams.from_cfg(cfg)
+    rasterizer, sampling = map_type.from_cfg(cfg), SamplingParams.from_cfg(cfg)
     assert rasterizer.geometry.raster_size_px == (80, 40)
     assert rasterizer.geometry.pixel_size_m == (0.25, 0.25)
     assert cfg["raster_params"]["satellite_out_of_bounds"] == "pad"

@@ -179,7 +179,7 @@ def test_a_file_of_ours_tells_its_configuration_and_fits_it(tmp_path):
     assert found.fits == ("agent_motion_multimodal",)
     assert not mismatch_with_config(found, cfg)
     assert found.architecture.is_residual
-    assert "model_params.kinematic_residual" in found.architecture.not_told
+    assert "model_params.kinematic_residual" in found.architecture.not_in_weights
     other = {**cfg, "model_params": {**cfg["model_params"], "num_modes": 2}}
     mismatch = mismatch_with_config(found, other)
     last = "residual.motion_head.layers.layers.2"

@@ -14,7 +14,7 @@ from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.planning.network_inputs import network_inputs
 from l5kit.planning.network_plans import read_plans
 from l5kit.planning.vectorized.elements import collect_elements
-from l5kit.planning.vectorized.route_elements import collect_route, places_on_route
+from l5kit.planning.vectorized.route_elements import collect_route, positions_on_route
 from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
@@ -120,17 +120,17 @@ def test_places_that_an_unroll_finds_are_those_of_samples(city):
     route, elements = collect_route(batch), collect_elements(batch, with_boundaries=False)
     agents, available = elements.agents, elements.agents_available
     velocities_mps = current_velocities(agents[..., :2], available, 0.1)
-    places, has_place = places_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
-    assert not (route.places_available & ~has_place)[route.available[:, 0, 1]].any()
+    positions, has_position = positions_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
+    assert not (route.has_position & ~has_position)[route.available[:, 0, 1]].any()
     # beside the stretch that samples show; beyond it the route goes on straight
-    is_beside = route.places_available & has_place & (route.places[..., 1].abs() < 10)
+    is_beside = route.has_position & has_position & (route.positions[..., 1].abs() < 10)
     reach_m = 2.0 * (route.available[:, 0].sum(dim=1) - 1).clamp(max=10)
-    is_beside &= (route.places[..., 0] > -0.1) & (route.places[..., 0] < reach_m.unsqueeze(1))
+    is_beside &= (route.positions[..., 0] > -0.1) & (route.positions[..., 0] < reach_m.unsqueeze(1))
     assert is_beside.sum() > 30
-    apart = (places - route.places)[is_beside].abs()
+    apart = (positions - route.positions)[is_beside].abs()
     assert (apart[:, 0] < 0.5).float().mean() > 0.9
     assert (apart[:, 1] < 0.15).float().mean() > 0.9
     assert (apart[:, 4] < 0.15).float().mean() > 0.9
     assert (apart[:, 5] == 0).float().mean() > 0.9
     own = is_beside[:, 0]
-    assert (places - route.places)[own, 0, 2].abs().max() < 0.5
+    assert (positions - route.positions)[own, 0, 2].abs().max() < 0.5

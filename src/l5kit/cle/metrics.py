@@ -83,7 +83,7 @@ def compute_metric(metric: SupportsMetricCompute, scene: ScoredScene) -> torch.T
 
 
 class CollisionMetricBase(SceneMetric):
-    """1 in the frames in which the AV collides in one way, 0 in the others; (N,) float32.
+    """1 in the frames in which the AV collides with one side, 0 in the others; (N,) float32.
 
     How it collides is decided by the first agent that touches the simulated box of the AV, in the order of the agents,
     as :func:`l5kit.evaluation.collision.detect_collision` says. The box is that of the log, 4.87 by 1.85 m where an
@@ -95,7 +95,7 @@ class CollisionMetricBase(SceneMetric):
     blame.
 
     Args:
-        collision_type: The way that counts.
+        collision_type: The side that counts.
         filter_agents_threshold: Only agents collide whose summed probability of the classes of road users is above it;
             ``None`` lets all collide.
 
@@ -125,8 +125,8 @@ class CollisionMetricBase(SceneMetric):
             simulated_frame_ego_state: State of the AV, (7,).
         """
         state: FloatArray = as_array(simulated_frame_ego_state)
-        found = detect_collision(state[:2], state[THETA], np.array(EGO_EXTENT_M), simulated_agent_frame)
-        return float(found is not None and found[0] == self.collision_type)
+        collision = detect_collision(state[:2], state[THETA], np.array(EGO_EXTENT_M), simulated_agent_frame)
+        return float(collision is not None and collision[0] == self.collision_type)
 
     def _compute_frames(self, scene: ScoredScene) -> torch.Tensor:
         """Return the values of a scene frame by frame."""
@@ -244,7 +244,7 @@ class DistanceToRefTrajectoryMetric(SceneMetric):
 class SimulatedDrivenMilesMetric(SceneMetric):
     """Miles that the simulated AV drives up to each frame from the one before, 0 at the first; (N,) float64.
 
-    Their sum is the way between the positions; progress in the score is along the route, which driving sideways or back
+    Their sum is the distance driven; progress in the score is along the route, which driving sideways or back
     and forth does not add to.
     """
 
@@ -307,7 +307,7 @@ class YawErrorCAMetric(YawErrorMetric):
 class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
     """Speed of the simulated AV minus that of the recorded one in each step, in metres per second, (N - 1,).
 
-    Speeds are the ways of single steps; the score takes differences over the frames before and after
+    Speeds are the distances of single steps; the score takes differences over the frames before and after
     (:func:`l5kit.evaluation.driving.motion.rates_of_frames`), and compares speeds with the limit of the lane.
 
     Args:

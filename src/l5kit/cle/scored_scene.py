@@ -52,7 +52,7 @@ class SimulatedSceneLike(Protocol):
 class ScoredScene:
     """One simulated scene while metrics are computed of it.
 
-    What it hands out is computed when it is first asked for, and kept: make a new one when the output has changed.
+    What it hands out is computed when it is first requested, and kept: make a new one when the output has changed.
 
     Args:
         output: What a simulation gives of the scene.

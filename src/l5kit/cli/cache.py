@@ -32,9 +32,9 @@ def cache(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Cache folder, in place of that of the user (or L5KIT_CACHE_DIR)."),
+        typer.Option(metavar="FOLDER", help="Cache folder, instead of that of the user (or L5KIT_CACHE_DIR)."),
     ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="List what there is, of all datasets.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the decoded files of all datasets.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the decoded files of PATH.")] = False,
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove the decoded files of datasets that are gone or have changed.")
@@ -43,7 +43,7 @@ def cache(
 ) -> None:
     """Decode a dataset into files that are read fastest, and shared by all processes.
 
-    ChunkedDataset(PATH).open(cached="mmap") reads from them. They are made anew when the dataset has changed.
+    ChunkedDataset(PATH).open(cached="mmap") reads from them. They are rebuilt when the dataset has changed.
     """
     if show_list + remove + prune > 1:
         raise typer.BadParameter("--list, --remove and --prune do not go together; give one of them")
@@ -92,14 +92,14 @@ def _remove(path: Path, folder: Path | None, as_json: bool) -> None:
 
 
 def _print_stores(listed: list[ListedStore], folder: Path | None, are_removed: bool, as_json: bool) -> None:
-    num_bytes, place = sum(item.store.num_bytes for item in listed), stores_folder(folder)
+    num_bytes, stores_path = sum(item.store.num_bytes for item in listed), stores_folder(folder)
     if as_json:
         stores = [_as_json(item) for item in listed]
-        print_json({"folder": place, "num_bytes": num_bytes, "removed" if are_removed else "stores": stores})
+        print_json({"folder": stores_path, "num_bytes": num_bytes, "removed" if are_removed else "stores": stores})
     elif not listed:
-        print_line(f"nothing to remove in {place}" if are_removed else f"no decoded files in {place}")
+        print_line(f"nothing to remove in {stores_path}" if are_removed else f"no decoded files in {stores_path}")
     else:
-        title = f"{'Removed from' if are_removed else 'Decoded files in'} {place}: {_megabytes(num_bytes)}"
+        title = f"{'Removed from' if are_removed else 'Decoded files in'} {stores_path}: {_megabytes(num_bytes)}"
         print_texts(title, ("Dataset", "Now", "Size", "Last use"), [_cells(item) for item in listed])
 
 

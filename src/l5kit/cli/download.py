@@ -36,20 +36,16 @@ def download(
         Path | None, typer.Option("--from", metavar="FILE", help="File with more addresses, one a line; - as above.")
     ] = None,
     manifest: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What `l5kit manifest` has written: no other files get in.")
+        Path | None, typer.Option(metavar="FILE", help="Manifest of `l5kit manifest`: other files are refused.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what is there under the same names and differs.")
-    ] = False,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Files of a folder or bucket that are copied at the same time; 0: one a core.")
-    ] = 8,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files that differ.")] = False,
+    workers: Annotated[int, typer.Option(min=0, help="Files copied at the same time; 0 for one per core.")] = 8,
     as_json: JsonOption = False,
 ) -> None:
     """Download a dataset from addresses that you have; without any, print where to get the data.
 
-    Archives are unpacked, files get the places that the published dataset has, and each zarr is checked as by
-    `l5kit validate`. What was stopped, by Ctrl-C too, goes on with the next call.
+    Archives are unpacked, files are laid out like the published dataset, and each zarr is checked as by `l5kit
+    validate`. A stopped download continues with the next call.
     """
     if not addresses and listed is None:
         _print_published(as_json)
@@ -57,10 +53,10 @@ def download(
     if out is None:
         raise typer.BadParameter("--out is missing: the folder that the dataset goes to")
     done = _download(_read_addresses(addresses or [], listed), out, manifest, overwrite, workers)
-    for place in done.placed if not as_json else ():
-        print_line(f"placed {done.folder / place}")
-    for place in done.present if not as_json else ():
-        print_line(f"was there {done.folder / place}")
+    for path in done.placed if not as_json else ():
+        print_line(f"placed {done.folder / path}")
+    for path in done.present if not as_json else ():
+        print_line(f"was there {done.folder / path}")
     if done.extra:
         remark(f"note: {len(done.extra)} files are not in the manifest, such as {done.extra[0]}")
     if not _validate(done, as_json):
@@ -82,13 +78,13 @@ def _print_published(as_json: bool) -> None:
 def _read_addresses(addresses: list[str], listed: Path | None) -> "list[Address]":
     from l5kit.data.download.addresses import parse_address, parse_addresses
 
-    found: list[Address] = []
+    parsed: list[Address] = []
     for address in addresses:
-        found += parse_addresses(sys.stdin.read()) if address == _STANDARD_INPUT else [parse_address(address)]
+        parsed += parse_addresses(sys.stdin.read()) if address == _STANDARD_INPUT else [parse_address(address)]
     if listed is not None:
         is_input = str(listed) == _STANDARD_INPUT
-        found += parse_addresses(sys.stdin.read() if is_input else read_text(listed, called="--from"))
-    return found
+        parsed += parse_addresses(sys.stdin.read() if is_input else read_text(listed, called="--from"))
+    return parsed
 
 
 def _download(
@@ -114,8 +110,8 @@ def _validate(done: "DownloadedDataset", as_json: bool) -> bool:
         files = find_dataset_files(dataset)
         checked.append((files, check_files(files, workers=0)))
     if as_json:
-        places = {"placed": done.placed, "present": done.present, "not_in_manifest": done.extra}
-        texts = {name: [str(place) for place in some] for name, some in places.items()}
+        by_state = {"placed": done.placed, "present": done.present, "not_in_manifest": done.extra}
+        texts = {name: [str(path) for path in some] for name, some in by_state.items()}
         print_json({"folder": done.folder, **texts, "datasets": [findings_as_json(*pair) for pair in checked]})
     else:
         for files, findings in checked:

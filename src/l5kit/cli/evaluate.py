@@ -19,7 +19,7 @@ from l5kit.cli.options import (
     JsonOption,
 )
 from l5kit.cli.output import print_facts, print_json, print_table, require_writable_folder
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.training import read_workflow
@@ -74,20 +74,25 @@ def evaluate(
     ] = Path("evaluation"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the evaluation in the folder.")] = False,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="YAML file of the training, where the checkpoint has none in it.")
+        str | None,
+        typer.Option(metavar="FILE", help="YAML file of the training, if the checkpoint does not contain it."),
     ] = None,
     workflow: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What was trained, where the configuration does not say.")
+        str | None,
+        typer.Option(metavar="NAME", help="Workflow of the training, if the configuration does not name it."),
     ] = None,
     changes: ChangesOption = None,
     horizons: Annotated[
         str | None,
         typer.Option(
-            metavar="SECONDS", show_default=False, help="Times ahead, such as 1,2,3. Default: whole seconds, the end."
+            metavar="SECONDS",
+            show_default=False,
+            help="Times ahead in seconds, such as 1,2,3. Default: full seconds and the end.",
         ),
     ] = None,
     max_samples: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="Only so many samples, evenly spread over the log.")
+        int | None,
+        typer.Option(min=1, show_default=False, help="Use at most this many samples, evenly spread over the log."),
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, show_default=False, help="Default: that of the configuration.")
@@ -106,27 +111,27 @@ def evaluate(
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What the network runs on.")] = "auto",
-    worst: Annotated[int, typer.Option(min=0, help="Pictures of the worst cases.")] = 6,
-    worst_by: Annotated[Literal["fde", "ade"], typer.Option(help="The error that makes them the worst.")] = "fde",
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Device of the network.")] = "auto",
+    worst: Annotated[int, typer.Option(min=0, help="Number of pictures of the worst cases.")] = 6,
+    worst_by: Annotated[Literal["fde", "ade"], typer.Option(help="Error by which the worst cases are chosen.")] = "fde",
     allow_pickle: Annotated[
         bool,
         typer.Option(
             "--allow-pickle",
-            help="Read whole pickled modules too, which can run any code. Without it, code still runs where the "
-            "configuration names classes by class_path: take files from those you trust.",
+            help="Also read pickled modules, which can run any code. Without it, classes named by class_path in a "
+            "configuration still run code: use files that you trust.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a trained network open loop: on a log, or on a test set of l5kit chop as the competition did.
 
-    Errors of the network stand beside those of three kinematic baselines. The folder gets scores.json and
-    scores.csv, samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set.
-    A warning tells when the training took other agents than there are here. Needs no Lightning.
+    Compares the errors with those of three kinematic baselines. The folder gets scores.json and scores.csv,
+    samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set. A warning
+    tells you if the training selected other agents. Needs no Lightning.
     """
     require_writable_folder(out)
-    # what is wrong with a call is told before torch is imported, for which one waits
+    # what is wrong with a call is reported before torch is imported, for which one waits
     weights = network_of(checkpoint)
     check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
     if workflow is not None:
@@ -162,7 +167,7 @@ def evaluate(
                 "name another checkpoint"
             )
         cfg["workflow"] = workflow
-    with AskedWorkers(engine, address, workers, job).opened(
+    with RequestedWorkers(engine, address, workers, job).opened(
         "evaluate", [], of=_facts_of(weights, cfg, options, data)
     ) as carriers:
         options = options if isinstance(carriers, int) else replace(options, workers=carriers)
@@ -202,10 +207,10 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
         rows = [[_ahead(row), *(_number(row[name]) for name in _MODE_COLUMNS)] for row in modes]
         print_table("All trajectories, in metres where they are distances", ("ahead", *_MODE_COLUMNS.values()), rows)
         print_facts(
-            "Probability of each given the truth", {_ahead(row): _numbers(row["prob_true_mode"]) for row in modes}
+            "Probability of each given the truth", {_ahead(row): _as_text(row["prob_true_mode"]) for row in modes}
         )
     if scores["competition"]:
-        metrics = {name: _numbers(value) for name, value in scores["competition"].items() if name != "time_displace"}
+        metrics = {name: _as_text(value) for name, value in scores["competition"].items() if name != "time_displace"}
         print_facts("Metrics of the csv files, as in the competition", metrics)
 
 
@@ -229,7 +234,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _numbers(value: float | list[float | None] | None) -> str:
+def _as_text(value: float | list[float | None] | None) -> str:
     return ", ".join(map(_number, value)) if isinstance(value, list) else _number(value)
 
 

@@ -22,7 +22,7 @@ from l5kit.cli.options import (
     WorkersOption,
 )
 from l5kit.cli.output import print_facts, print_json, remark
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.checks.checksums import compute_checksums
 from l5kit.data.dataset_files import DatasetFiles, find_all_logs
 from l5kit.data.progress import show_progress
@@ -41,7 +41,7 @@ def info(
         Path | None, typer.Option(metavar="FILE", help="Write the SHA-256 digests of the dataset's files as JSON.")
     ] = None,
     statistics: Annotated[
-        bool, typer.Option("--statistics", help="Also read all frames: how long and how far the AV drives, and how.")
+        bool, typer.Option("--statistics", help="Also read all frames: duration, distance and manoeuvres of the AV.")
     ] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
@@ -64,7 +64,7 @@ def info(
     driving: Sequence[Mapping[str, float]] = [{} for _ in logs]
     if statistics:
         with (
-            AskedWorkers(engine, address, workers, job).opened("info", logs) as carriers,
+            RequestedWorkers(engine, address, workers, job).opened("info", logs) as carriers,
             show_progress("Statistics", visible=True) as progress,
         ):
             tables = (read_scene_table(ChunkedDataset(log).open(), progress=progress, workers=carriers) for log in logs)
@@ -93,7 +93,7 @@ def _print(files: DatasetFiles, driving: Mapping[str, float]) -> None:
         }
         others = {name: value for name, value in driving.items() if name not in ("hours", "kilometres")}
         print_facts("Driving", totals | others)
-    places = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
-    print_facts("Files", {name: "not found" if place is None else path_of(place) for name, place in places.items()})
+    by_title = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
+    print_facts("Files", {name: "not found" if file is None else path_of(file) for name, file in by_title.items()})
     for note in files.notes:
         remark(f"note: {note}")

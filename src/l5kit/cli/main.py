@@ -16,7 +16,7 @@ from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, ReportingGroup, 
 
 @dataclass(frozen=True)
 class _Command:
-    """A command: what runs it, which is imported when the command or the help of all is asked for.
+    """A command: what runs it, which is imported when the command or the help of all is requested.
 
     Attributes:
         name: What it is called.
@@ -345,25 +345,27 @@ def make_app(only: str | None = None, *, is_named: bool = False) -> typer.Typer:
         if is_named and not needed:
             app.command(command.name)(_root)
             continue
-        found = pkgutil.resolve_name(command.function)
-        if found.__name__.startswith("make_"):  # a command with commands of its own
-            app.add_typer(found(_in_paragraphs), rich_help_panel=command.group)
+        function = pkgutil.resolve_name(command.function)
+        if function.__name__.startswith("make_"):  # a command with commands of its own
+            app.add_typer(function(_in_paragraphs), rich_help_panel=command.group)
             continue
         app.command(
             command.name,
             cls=ReportingCommand,
-            help=_in_paragraphs(found),
+            help=_in_paragraphs(function),
             epilog=_examples(*command.examples),
             no_args_is_help=False,
+            # a command that is not here takes the options that it would have, and says where it is
+            context_settings={"ignore_unknown_options": function.__name__.startswith("refer_")},
             rich_help_panel=command.group,
-        )(found)
+        )(function)
     return app
 
 
 def run() -> None:
     """Run the command with the arguments of the process."""
     words = sys.argv[1:]
-    asked = next((word for word in words if not word.startswith("-")), None)
+    requested = next((word for word in words if not word.startswith("-")), None)
     # help and the completion of a shell describe the commands; --version and a wrong name need names alone
     is_described = not words or "--help" in words or "_L5KIT_COMPLETE" in os.environ
-    make_app(asked, is_named=not is_described)(prog_name="l5kit")
+    make_app(requested, is_named=not is_described)(prog_name="l5kit")

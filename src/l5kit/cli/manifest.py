@@ -8,7 +8,7 @@ import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, JsonOption, ReadersOption
 from l5kit.cli.output import print_json, print_line, remark, require_writable
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import is_url
@@ -26,7 +26,7 @@ FilesArgument = Annotated[
 
 def manifest(
     path: FilesArgument,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write, outside of PATH.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write, outside of PATH.")],
     workers: ReadersOption = 0,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
@@ -35,47 +35,50 @@ def manifest(
 ) -> None:
     """Write the manifest of a dataset: every file with size and SHA-256, and the digest of the whole, as JSON.
 
-    The digest tells what data it is, wherever it lies: a copy, or a zip file with the same files, has the same.
+    The digest identifies the data regardless of its location: a copy, or a zip file with the same files, has the same
+    digest.
     """
     require_writable(out, option="--out")
     if not is_url(path) and out.resolve().is_relative_to(Path(path).resolve()):
         raise InvalidArgumentError(f"--out {str(out)!r} lies in {path!r}, and would be one of its files; name another")
     with (
-        AskedWorkers(engine, address, workers, job).opened("manifest", path=_as_place(path)) as carriers,
+        RequestedWorkers(engine, address, workers, job).opened("manifest", path=_as_address(path)) as carriers,
         show_progress("Reading", visible=True, in_bytes=True) as progress,
     ):
-        found = Manifest.of(path, workers=carriers, progress=progress)
-    found.write(out)
+        made = Manifest.of(path, workers=carriers, progress=progress)
+    made.write(out)
     if as_json:
-        print_json({"path": _as_place(path), "manifest": out, **_facts_of(found)})
+        print_json({"path": _as_address(path), "manifest": out, **_facts_of(made)})
     else:
-        print_line(f"{out}: {_size_of(found)}, digest {found.digest}")
+        print_line(f"{out}: {_size_of(made)}, digest {made.digest}")
 
 
 def verify(
     path: FilesArgument,
-    manifest: Annotated[Path, typer.Option(metavar="FILE", help="What `l5kit manifest PATH --out FILE` has written.")],
+    manifest: Annotated[
+        Path, typer.Option(metavar="FILE", help="Manifest, as `l5kit manifest PATH --out FILE` writes it.")
+    ],
     workers: ReadersOption = 0,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Read all files, also those that a run that was stopped has read.")
+        bool, typer.Option("--fresh", help="Read all files again, even those that a stopped run has read.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a dataset with its manifest, and name the files that are missing, changed, extra or cannot be read.
 
-    Exit status 1 if there is any. A run that was stopped goes on where it was.
+    Exit status 1 if there are any. A stopped run continues.
     """
     wanted = Manifest.read(manifest)
     with show_progress("Verifying", visible=True, in_bytes=True) as progress:
-        found = verify_files(path, wanted, fresh=fresh, workers=workers, progress=progress, tell=_tell_of_known)
+        result = verify_files(path, wanted, fresh=fresh, workers=workers, progress=progress, tell=_tell_of_known)
     if as_json:
-        problems = {**vars(found.differences), "unreadable": found.unreadable, "is_equal": found.is_equal}
-        print_json({"path": _as_place(path), "manifest": manifest, **_facts_of(wanted), **problems})
+        problems = {**vars(result.differences), "unreadable": result.unreadable, "is_equal": result.is_equal}
+        print_json({"path": _as_address(path), "manifest": manifest, **_facts_of(wanted), **problems})
     else:
-        _print_differences(found)
-        outcome = "as in" if found.is_equal else f"{_counts_of(found)}; compared with"
+        _print_differences(result)
+        outcome = "as in" if result.is_equal else f"{_counts_of(result)}; compared with"
         print_line(f"{path}: {outcome} {manifest} ({_size_of(wanted)}, digest {wanted.digest})")
-    if not found.is_equal:
+    if not result.is_equal:
         raise typer.Exit(1)
 
 
@@ -83,27 +86,27 @@ def _tell_of_known(num_known: int, num_files: int) -> None:
     remark(f"going on: {num_known:,} of {num_files:,} files were checked (--fresh checks them again)")
 
 
-def _print_differences(found: Verification) -> None:
-    for name, paths in vars(found.differences).items():
+def _print_differences(verification: Verification) -> None:
+    for name, paths in vars(verification.differences).items():
         for path in paths:
             print_line(f"{name:<11}{path}")
-    for path, problem in found.unreadable.items():
+    for path, problem in verification.unreadable.items():
         print_line(f"unreadable {path}: {problem}")
 
 
-def _counts_of(found: Verification) -> str:
-    counts = {name: len(paths) for name, paths in vars(found.differences).items()}
-    counts["unreadable"] = len(found.unreadable)
+def _counts_of(verification: Verification) -> str:
+    counts = {name: len(paths) for name, paths in vars(verification.differences).items()}
+    counts["unreadable"] = len(verification.unreadable)
     return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
-def _facts_of(found: Manifest) -> dict[str, object]:
-    return {"digest": found.digest, "num_files": len(found.files), "num_bytes": found.num_bytes}
+def _facts_of(manifest: Manifest) -> dict[str, object]:
+    return {"digest": manifest.digest, "num_files": len(manifest.files), "num_bytes": manifest.num_bytes}
 
 
-def _size_of(found: Manifest) -> str:
-    return f"{len(found.files):,} files, {found.num_bytes:,} bytes"
+def _size_of(manifest: Manifest) -> str:
+    return f"{len(manifest.files):,} files, {manifest.num_bytes:,} bytes"
 
 
-def _as_place(path: str) -> str:
+def _as_address(path: str) -> str:
     return path if is_url(path) else os.path.abspath(path)

@@ -7,7 +7,7 @@ import typer
 
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, print_table, remark
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.dataset_files import find_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -37,13 +37,13 @@ def mask(
 ) -> None:
     """Show how many agents have enough past and future frames to be trained on.
 
-    The mask behind it is read from the dataset or the user's cache folder, or computed and kept in the latter.
+    The agents mask is read from the dataset or from the cache folder of the user, or computed and kept there.
     """
     location = find_dataset(path)
     dataset = ChunkedDataset(location).open(cache_size_bytes=_CACHE_BYTES)
     from l5kit.dataset.mask_cache import load_or_compute_mask
     from l5kit.dataset.select_agents.selection import mask_table
-    from l5kit.dataset.select_agents.stored_mask import require_place_for_mask, write_mask
+    from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
     from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
@@ -51,13 +51,13 @@ def mask(
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
     with (
-        AskedWorkers(engine, address, workers, job).opened(
+        RequestedWorkers(engine, address, workers, job).opened(
             "mask", [location], **thresholds.as_attributes()
         ) as carriers,
         show_progress("Agents mask", visible=True) as progress,
     ):
         if store:
-            require_place_for_mask(dataset, thresholds.probability)
+            require_no_mask(dataset, thresholds.probability)
             counts, report = compute_agents_mask(dataset, thresholds, progress=progress, workers=carriers)
             rejections = dict(sorted(report.items()))
             remark(f"agents mask stored in {write_mask(dataset, thresholds, counts)}")

@@ -75,7 +75,7 @@ def only_json() -> Iterator[None]:
     finally:
         sys.stdout = stream
         if kept is not None and number is not None:
-            with suppress(OSError):  # whoever reads it has gone, which is told where it is printed
+            with suppress(OSError):  # whoever reads it has gone, which is reported where it is printed
                 behind.flush()
             os.dup2(kept, number)
             with suppress(OSError):
@@ -117,26 +117,26 @@ def print_line(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Print a line on standard error, so that standard output stays what was asked for."""
+    """Print a line on standard error, so that standard output holds the result alone."""
     tell(text)
 
 
-def remark_cut(option: str, asked: slice | None, num_there: int, *, owner: str) -> None:
+def remark_cut(option: str, requested: slice | None, num_there: int, *, owner: str) -> None:
     """Say that an option asks for more than there is; the rest is taken.
 
     Args:
         option: The option, such as ``--scenes``.
-        asked: What it was given; None where it was not.
+        requested: What it was given; None where it was not.
         num_there: How many of these there are.
         owner: What has them, such as ``the log``.
     """
-    if asked is None or asked.stop is None:
+    if requested is None or requested.stop is None:
         return
-    step = asked.step or 1
-    text = f"{'' if asked.start is None else asked.start}:{asked.stop}{f':{step}' if step > 1 else ''}"
-    num_asked = len(range(asked.start or 0, asked.stop, step))
-    if num_there < num_asked:
-        remark(f"note: {option} {text} takes {num_there} of {num_asked}, as {owner} has no more")
+    step = requested.step or 1
+    text = f"{'' if requested.start is None else requested.start}:{requested.stop}{f':{step}' if step > 1 else ''}"
+    num_requested = len(range(requested.start or 0, requested.stop, step))
+    if num_there < num_requested:
+        remark(f"note: {option} {text} takes {num_there} of {num_requested}, as {owner} has no more")
 
 
 def require_writable(out: Path, *, option: str) -> None:
@@ -163,9 +163,9 @@ def require_writable_folder(out: Path, *, option: str = "--out") -> None:
         NotADirectoryError: It lies in a file.
         PermissionError: It, or the folder that it would be made in, may not be written to.
     """
-    there = next(place for place in (out, *out.absolute().parents) if place.exists())
+    there = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
     if there != out and not there.is_dir():
-        raise NotADirectoryError(f"{option} {str(out)!r}: {str(there)!r} is a file; name a folder in another place")
+        raise NotADirectoryError(f"{option} {str(out)!r}: {str(there)!r} is a file; name another folder")
     if there.is_dir():
         _require_access(there, out, option=option)
 
@@ -204,8 +204,8 @@ def _for_people(value: object) -> str:
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table whose first column is aligned to the left and whose other ones to the right."""
     table = Table()
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place else "left", overflow="fold", no_wrap=place > 0)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index else "left", overflow="fold", no_wrap=index > 0)
     for row in rows:
         table.add_row(*row)
     _print_titled(title, table)

@@ -1,7 +1,7 @@
 """Messages of the library in the words of the command: options for arguments, plain values for those of Python.
 
 The library names arguments as Python has them, so that one message serves scripts and the command. What a person at a
-terminal can type stands here, at one place, instead of twice in each message.
+terminal can type stands here once, instead of twice in each message.
 """
 
 import re
@@ -66,7 +66,7 @@ def in_plain_words(message: str, flags: Mapping[str, str]) -> str:
     message = re.sub(r"\b\w+ \((--[a-z][a-z-]*)\)(?= (?:is|must)\b)", r"\1", message)
     message = re.sub(
         rf"\b({argument})=(True|(?!False|None)['\w.-]+)",
-        lambda found: typed[found[1]] if found[2] == "True" else f"{typed[found[1]]} {found[2].strip(chr(39))}",
+        lambda match: typed[match[1]] if match[2] == "True" else f"{typed[match[1]]} {match[2].strip(chr(39))}",
         message,
     )
-    return re.sub(rf"^({argument})(?= (?:is|must)\b)", lambda found: typed[found[1]], message)
+    return re.sub(rf"^({argument})(?= (?:is|must)\b)", lambda match: typed[match[1]], message)

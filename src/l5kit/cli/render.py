@@ -38,15 +38,15 @@ class _Size(NamedTuple):
 
 
 def _parse_size(text: str) -> _Size:
-    found = re.fullmatch(r"(\d{1,9})x(\d{1,9})", text)
-    if found is None or min(map(int, found.groups())) < 1:
+    match = re.fullmatch(r"(\d{1,9})x(\d{1,9})", text)
+    if match is None or min(map(int, match.groups())) < 1:
         raise typer.BadParameter(f"{text!r} is not WIDTHxHEIGHT in pixels, such as 640x480")
-    if max(map(int, found.groups())) > _MAX_SIDE_PX:
+    if max(map(int, match.groups())) > _MAX_SIDE_PX:
         raise typer.BadParameter(
             f"{text!r} is more than {_MAX_SIDE_PX} pixels wide or high, which is the most that players of films take; "
             "a larger --pixel-size shows more of the scene in as many pixels"
         )
-    return _Size(int(found[1]), int(found[2]))
+    return _Size(int(match[1]), int(match[2]))
 
 
 def _check_map_kind(kind: str | None) -> str | None:
@@ -73,10 +73,10 @@ def _check_only_for_films(out: Path, *, frame: int | None, frames: slice | None,
 
 
 def _default_map_kind(files: DatasetFiles, *, path: Path, map_path: Path | None) -> str:
-    """Return ``semantic``, or ``box`` with a remark where there is no map and none was asked for."""
+    """Return ``semantic``, or ``box`` with a remark where there is no map and none was requested."""
     if map_path is not None or "semantic" in available_map_kinds(files):
         return "semantic"
-    missing = [name for name, place in (("semantic map", files.semantic_map), ("meta.json", files.meta)) if not place]
+    missing = [name for name, file in (("semantic map", files.semantic_map), ("meta.json", files.meta)) if not file]
     remark(f"note: no {' and no '.join(missing)} in or near {path}; drawn without a map, as with --map-type box")
     return "box"
 
@@ -84,7 +84,7 @@ def _default_map_kind(files: DatasetFiles, *, path: Path, map_path: Path | None)
 def _overlay_of(
     simulation: "SimulationFolder | None", dataset: ChunkedDataset, *, ghosts: bool, plans: bool
 ) -> "DriveOverlay | None":
-    """Return what draws ghosts and plans; None where neither is asked for."""
+    """Return what draws ghosts and plans; None where neither is requested."""
     from l5kit.visualization.simulated.drive_overlay import DriveOverlay
 
     wanted = [option for option, is_wanted in (("--ghosts", ghosts), ("--plans", plans)) if is_wanted]
@@ -111,10 +111,10 @@ def render(
         Path, typer.Option(metavar="FILE", callback=_check_out, help="Picture (.png) or film (.gif, .mp4) to write.")
     ],
     scene: Annotated[int, typer.Option(help="The scene.")] = 0,
-    frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted in the scene; else 0.")] = None,
+    frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted in the scene; default 0.")] = None,
     frames: Annotated[
         slice | None,
-        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Frames of a film, B left out; by default all."),
+        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Frames of a film, B excluded; by default all."),
     ] = None,
     fps: Annotated[
         float | None,
@@ -132,23 +132,21 @@ def render(
         ),
     ] = None,
     agent: Annotated[
-        int | None, typer.Option(metavar="TRACK", help="Agent to follow in place of the AV; a film shows its frames.")
+        int | None, typer.Option(metavar="TRACK", help="Agent to follow instead of the AV; a film shows its frames.")
     ] = None,
     size: Annotated[
         _Size | None, typer.Option(metavar="WxH", parser=_parse_size, help="Pixels; by default 640x480.")
     ] = None,
     pixel_size: Annotated[float, typer.Option(help="Metres per pixel.")] = 0.15,
     trajectories: Annotated[bool, typer.Option(help="Draw past (orange) and future (magenta) positions.")] = True,
-    ghosts: Annotated[
-        bool, typer.Option(help="Of a simulation: outline where the log was (AV red, others grey).")
-    ] = False,
-    plans: Annotated[bool, typer.Option(help="Of a simulation: draw what was planned (cyan).")] = False,
+    ghosts: Annotated[bool, typer.Option(help="Of a simulation: outline the log (AV red, other agents grey).")] = False,
+    plans: Annotated[bool, typer.Option(help="Of a simulation: draw the plans (cyan).")] = False,
     caption: Annotated[bool, typer.Option(help="Write scene, frame, track and speed into the picture.")] = True,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Draw a frame of a scene as a picture, or several as a film, seen from the AV or from an agent."""
+    """Draw a frame of a scene as a picture, or several as a film, centred on the AV or an agent."""
     _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
     require_writable(out, option="--out")
     files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)

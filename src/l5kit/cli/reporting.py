@@ -1,7 +1,7 @@
 """How a command ends: errors and warnings in one line each on standard error, and the exit status.
 
 0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption from the keyboard, 143 one of a training by
-SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is told in one line as well.
+SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is reported in one line, too.
 """
 
 import errno
@@ -89,7 +89,7 @@ def _plain_type(theirs: Callable[..., str | None], ctx: object) -> str | None:
 
 
 class ReportingGroup(TyperGroup):
-    """The command before its commands: whatever is wrong with a call is told in one line, as all other errors are."""
+    """The command before its commands: what is wrong with a call is reported in one line, as all other errors are."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options, as help shows them."""
@@ -116,7 +116,7 @@ class ReportingGroup(TyperGroup):
 
 
 class ReportingCommand(TyperCommand):
-    """A command that takes ``--debug`` at any place and lets no traceback out without it."""
+    """A command that takes ``--debug`` anywhere and lets no traceback out without it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return arguments and options, as help shows them."""
@@ -159,9 +159,9 @@ class ReportingCommand(TyperCommand):
             if ctx.meta.get(DEBUG_OPTION):
                 raise
             names = {param.name: (param.opts[0], param.metavar or param.name.upper()) for param in ctx.command.params}
-            flags = {name: flag if flag.startswith("-") else place for name, (flag, place) in names.items()}
-            told = _describe_disk_error(error, ctx.params) or _in_one_line(error, ctx.command_path)
-            tell(f"error: {in_plain_words(told, flags)}")
+            flags = {name: flag if flag.startswith("-") else metavar for name, (flag, metavar) in names.items()}
+            text = _describe_disk_error(error, ctx.params) or _in_one_line(error, ctx.command_path)
+            tell(f"error: {in_plain_words(text, flags)}")
             raise typer.Exit(1) from None
         finally:
             watch.stop()
@@ -208,8 +208,8 @@ def _print_wrong_call(error: Any) -> None:
         message = message[: suggestion.start()]
         given = message.split()[-1].strip("'")
         message += did_you_mean(given, re.findall("[^', ]+", suggestion["known"] or suggestion["options"]))
-    place = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
-    tell(f"error: {message[:1].lower()}{message[1:]}; {place or 'l5kit'} --help shows how to call it")
+    command_path = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
+    tell(f"error: {message[:1].lower()}{message[1:]}; {command_path or 'l5kit'} --help shows how to call it")
 
 
 def _describe_disk_error(error: BaseException | None, params: Mapping[str, object]) -> str:
@@ -218,8 +218,8 @@ def _describe_disk_error(error: BaseException | None, params: Mapping[str, objec
         # libraries in other languages tell of it in a text only
         reason = next((text for text in _NOT_WRITABLE if text in str(error)), None)
         if reason is not None:
-            place = getattr(error, "filename", None) or params.get("out") or "the output"
-            return f"cannot write {str(place)!r}: {reason}; make room, or name another place"
+            path = getattr(error, "filename", None) or params.get("out") or "the output"
+            return f"cannot write {str(path)!r}: {reason}; make room, or name another place"
         error = error.__cause__ or error.__context__
     return ""
 

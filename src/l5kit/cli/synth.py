@@ -8,7 +8,7 @@ import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, WorkersOption
 from l5kit.cli.output import print_facts, print_table, require_writable_folder
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.progress import show_progress
 from l5kit.synthetic.city import make_city
 from l5kit.synthetic.params import LIMITS, CityParams
@@ -43,7 +43,7 @@ def synth(
     ] = CityParams.traffic_density,
     noise: Annotated[
         bool,
-        typer.Option("--noise", help="Perceive others as a tracker does; the true scenes are written to truth/."),
+        typer.Option("--noise", help="Simulate the noise of a tracker; the true scenes are written to truth/."),
     ] = False,
     towns: Annotated[
         int | None,
@@ -51,20 +51,20 @@ def synth(
             min=1,
             max=MAX_NUM_TOWNS,
             metavar="N",
-            help="Make N cities, OUT/town_00 and so on, each with as many scenes; those that are there are kept.",
+            help="Make N cities, OUT/town_00 and so on, each with as many scenes; existing ones are kept.",
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the folder if it is there; of --towns, those of other cities.")
+        bool, typer.Option("--overwrite", help="Replace an existing folder; with --towns, those of other cities.")
     ] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
 ) -> None:
-    """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture.
+    """Generate a synthetic city: a complete dataset folder with traffic, map and aerial picture.
 
-    With --towns, make several, each of another town, to train on all of them.
+    With --towns, generate several different towns, to train on all of them.
     """
     require_writable_folder(out, option="OUT")
     if towns is not None and job is not None:  # parts of a job are those of one city
@@ -79,9 +79,9 @@ def synth(
         num_frames=frames,
         noise=noise,
     )
-    told = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
+    options = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
     with (
-        AskedWorkers(engine, address, workers, job).opened("synth", [], params=told) as carriers,
+        RequestedWorkers(engine, address, workers, job).opened("synth", [], params=options) as carriers,
         show_progress("Driving", visible=True) as progress,
     ):
         if towns is None:

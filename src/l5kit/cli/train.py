@@ -45,7 +45,7 @@ def train(
         Path, typer.Option(metavar="FOLDER", help="Folder for weights, checkpoints and curves; new or empty.")
     ] = Path("training"),
     workflow: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What to train, where the configuration does not say.")
+        str | None, typer.Option(metavar="NAME", help="Workflow to train, if the configuration does not name it.")
     ] = None,
     changes: ChangesOption = None,
     sweep: Annotated[
@@ -59,11 +59,11 @@ def train(
     seeds: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Train N times, also each combination, with train_params.seed and those after it."
+            min=1, metavar="N", help="Train N times (each combination), with train_params.seed and the following seeds."
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
+        bool, typer.Option("--resume", help="Resume the training in the folder from its last checkpoint.")
     ] = False,
     artifact: UsedArtifactOption = None,
     as_json: JsonOption = False,
@@ -72,9 +72,9 @@ def train(
 
     Workflows: raster_planner, vector_planner, urban_driver, agent_motion, agent_motion_multimodal, safepathnet, simnet,
     motion_tokens, query_centric, route_planner.
-    Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. Scores
-    of three kinematic baselines stand beside those of the network. With --sweep or --seeds, each training has a folder
-    in that of --out, and table.csv has their results; one that fails does not end the others.
+    Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. The
+    network is compared with three kinematic baselines. With --sweep or --seeds, each training has a folder below
+    --out, and table.csv has their results; a failed training does not stop the rest.
     """
     cfg = with_overrides(load_training_config(config), changes or [])
     if workflow is not None:
@@ -103,10 +103,10 @@ def train(
     if as_json:
         print_json(facts)
     else:
-        _print_trained(result, cfg["workflow"], *_places_of(cfg, data))
+        _print_trained(result, cfg["workflow"], *_paths_of(cfg, data))
 
 
-def _places_of(cfg: JsonObject, data: Path | None) -> tuple[Path | None, Path | None]:
+def _paths_of(cfg: JsonObject, data: Path | None) -> tuple[Path | None, Path | None]:
     """Return the data folder and the log that commands after a training can take: one that it was scored in."""
     params = TrainingParams.from_cfg(cfg)
     loader, data_manager = params.val_loader or params.train_loader, LocalDataManager(data)
@@ -142,7 +142,7 @@ def _print_trained(result: "TrainingResult", workflow: str, data: Path | None, l
 
 def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | None, out: Path, resume: bool) -> None:
     """Refuse what is wrong with a call before torch and Lightning are imported, for which one waits."""
-    if values:  # what is wrong with some of the values is told in their rows of the table
+    if values:  # what is wrong with some of the values is reported in their rows of the table
         check_known_keys(plan_sweep(cfg, values)[0].cfg)
     else:
         params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
@@ -183,8 +183,8 @@ def _train_all(
 
 def _scores_of(rows: Sequence["SweepRow"]) -> dict[str, str]:
     """Return the columns of scores that are printed, and what they are called."""
-    found = [name.rpartition("/") for row in rows for name in row.as_dict() if name.startswith(tuple(_SCORES))]
-    last = max((time for _, _, time in found), key=lambda time: float(time.removesuffix("s")), default="")
+    split_names = [name.rpartition("/") for row in rows for name in row.as_dict() if name.startswith(tuple(_SCORES))]
+    last = max((time for _, _, time in split_names), key=lambda time: float(time.removesuffix("s")), default="")
     return {f"{name}/{last}": f"{called} {last}" for name, called in _SCORES.items()} if last else {}
 
 

@@ -49,10 +49,12 @@ def train_rl(
     ] = Path("driver"),
     changes: ChangesOption = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of all environments together, in all; rl_params.total_steps.")
+        int | None, typer.Option(min=1, help="Total steps of all environments; rl_params.total_steps.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Minutes of training in all; rl_params.minutes.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, actions and episodes; rl_params.seed.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Total minutes of training; rl_params.minutes.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of weights, actions and episodes; rl_params.seed.")
+    ] = None,
     init: Annotated[
         str | None,
         typer.Option(
@@ -62,14 +64,14 @@ def train_rl(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
+        bool, typer.Option("--resume", help="Resume the training in the folder from its last checkpoint.")
     ] = False,
     artifact: UsedArtifactOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a driver by reinforcement learning (PPO), in many environments at once.
 
-    Without CONFIG and without data it learns in a made city, and is evaluated in another one, which are made at the
+    Without CONFIG and data it learns in a synthetic city, and is evaluated in another one, which are made at the
     first time. An end that is given here takes the place of the ends in the configuration.
     """
     own = out / "config.yaml"
@@ -165,7 +167,7 @@ def _facts_of(result: "DriverTraining") -> dict[str, object]:
 
 
 def _made_city(seed: int) -> Path:
-    """Return the folder of a made city, which is made where it is not there yet."""
+    """Return the folder of a synthetic city, which is made where it is not there yet."""
     from l5kit.synthetic.city import make_city  # here, since data of one's own needs none
 
     folder = cache_folder() / _CITIES / f"{__version__}-{_NUM_SCENES}-scenes-seed-{seed}"

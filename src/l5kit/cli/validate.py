@@ -12,7 +12,7 @@ from l5kit._types import Float64Array
 from l5kit.cli.logs import for_each_log, require_one_log
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_line, print_texts
-from l5kit.cli.workers import AskedWorkers
+from l5kit.cli.workers import RequestedWorkers
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.checks.finding import Finding
@@ -31,7 +31,7 @@ def validate(
     path: DatasetArgument,
     as_json: JsonOption = False,
     checksums: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Digests that `l5kit info PATH --checksums FILE` has written.")
+        Path | None, typer.Option(metavar="FILE", help="Digests, as `l5kit info PATH --checksums FILE` writes them.")
     ] = None,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
@@ -44,7 +44,7 @@ def validate(
         require_one_log(logs, option="--checksums")
     digests = None if checksums is None else _read_digests(checksums)
     all_files = [find_scene_files(log)[0] for log in logs]
-    with AskedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:
+    with RequestedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:
         all_findings = [check_files(files, checksums=digests, workers=carriers) for files in all_files]
     if as_json:
         print_json(for_each_log(list(map(findings_as_json, all_files, all_findings))))
@@ -78,7 +78,7 @@ def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
 def _check_maps(files: DatasetFiles) -> list[Finding]:
     """Return what is wrong with the files that lie with the log; those that are not there are not missed."""
     from l5kit.evaluation.driving.map_checks import check_map
-    from l5kit.rasterization.aerial_image import read_aerial_pixels
+    from l5kit.rasterization.satellite_image import read_aerial_pixels
 
     world_to_ecef: Float64Array | None = None
     findings: list[Finding] = []
@@ -116,8 +116,8 @@ def _check_maps(files: DatasetFiles) -> list[Finding]:
 
 
 def _cells(finding: Finding) -> list[str]:
-    places = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
-    where = " ".join(f"{name} {index}" for name, index in places.items() if index is not None)
+    indices = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
+    where = " ".join(f"{name} {index}" for name, index in indices.items() if index is not None)
     file = "" if finding.file is None or finding.file in finding.message else f" ({finding.file})"
     return [finding.severity, finding.check, where, f"{finding.message}{file}"]
 

@@ -6,17 +6,17 @@ from l5kit.data.progress import show_progress
 
 
 def warmup(as_json: JsonOption = False) -> None:
-    """Compile what samples, vectors, maps and masks need, which else happens when they are first used.
+    """Compile the kernels of samples, vectors, maps, masks and simulations ahead of their first use.
 
-    It is for images of containers and for CI. What is compiled is kept in the folder that NUMBA_CACHE_DIR names, else
-    beside the package, for processors of this kind.
+    For images of containers and for CI. Kernels are kept in NUMBA_CACHE_DIR, or else beside the package, for
+    processors of this kind.
     """
-    from l5kit.bench.warmup import warm_up
+    from l5kit.warmup.warm_up import warm_up
 
     with show_progress("Compiling", visible=True) as progress:
         done = warm_up(progress=progress)
     if as_json:
         print_json({"seconds": round(done.seconds, 1), "was_cold": done.was_cold, "cache_folder": done.cache_folder})
         return
-    found = "compiled what was missing" if done.was_cold else "nothing was left to compile"
-    print_facts("Kernels", {"Result": f"{found}, in {done.seconds:,.1f} s", "Folder": done.cache_folder})
+    outcome = "compiled what was missing" if done.was_cold else "nothing was left to compile"
+    print_facts("Kernels", {"Result": f"{outcome}, in {done.seconds:,.1f} s", "Folder": done.cache_folder})

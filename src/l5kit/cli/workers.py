@@ -1,4 +1,4 @@
-"""Workers of commands: the engine that was asked for, with the job folder where there is one."""
+"""Workers of commands: the engine that is requested, with the job folder where there is one."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,12 +13,12 @@ from l5kit.data.stores.store import whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.engines.opening import open_workers
 
-__all__ = ["AskedWorkers"]
+__all__ = ["RequestedWorkers"]
 
 
 @dataclass(frozen=True)
-class AskedWorkers:
-    """What was asked for.
+class RequestedWorkers:
+    """The workers that a command is to use.
 
     Attributes:
         engine: Name of the engine.

@@ -54,7 +54,7 @@ FRAME_COLUMNS: Final[Mapping[str, Column]] = {
     "appeared_track": _ID,
     "by_fallback": _BOOL,
 }
-"""``frames.csv``: one row for each frame of each scored scene; docs/closed_loop.md says what each column is."""
+"""``frames.csv``: one row for each frame of each scored scene; docs/reference/simulate.md says what each column is."""
 
 _DTYPES = {"int": np.int64, "id": np.uint64, "float": np.float64, "bool": np.int8, "text": np.int8}
 
@@ -106,4 +106,4 @@ def scene_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
 
 
 SCENE_COLUMNS: Final[Mapping[str, Column]] = scene_columns_of(METRICS)
-"""``scenes.csv``: one row for each scene, those that failed included; docs/closed_loop.md says what each column is."""
+"""``scenes.csv``: one row for each scene, failed ones too; docs/reference/simulate.md describes every column."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from l5kit._files import clear_leftovers, remove_whole, replaced_when_complete
+from l5kit._files import clear_leftovers, remove_whole, write_json
 from l5kit._types import JsonObject
 from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import with_option
@@ -15,7 +15,7 @@ from l5kit.closedloop.parts import PART_PATHS, PARTS_FOLDER
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.folder_lock import held_alone
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
-from l5kit.data.receipts import RECEIPT_FILE, digest_of_json, find_loss, write_receipt
+from l5kit.data.receipts import RECEIPT_FILE, digest_of_json, find_loss, finish_output
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, RUN_FILE, SCENES_TABLE, SCORES_FILE
 
@@ -34,7 +34,6 @@ __all__ = [
     "read_json",
     "require_apart",
     "require_folder",
-    "write_json",
 ]
 
 _LOCK: Final = "owner.lock"
@@ -117,8 +116,8 @@ def is_complete(folder: Path) -> bool:
 
 def finish_folder(folder: Path, scores: Mapping[str, object]) -> None:
     """Write the scores, and then the receipt: where that is, the simulation is complete."""
-    write_json(folder / SCORES_FILE, scores)
-    write_receipt(folder, RECEIPT_FILE, {"command": "simulate", "l5kit": scores["l5kit"]}, of=_FINISHED)
+    write_json(folder / SCORES_FILE, scores, allow_nan=False)
+    finish_output(folder, "simulate", _FINISHED)
 
 
 def holds_scores(scores: JsonObject) -> bool:
@@ -173,12 +172,6 @@ def read_json(path: Path) -> JsonObject:
     return content
 
 
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write an object of JSON, whole or not at all."""
-    with replaced_when_complete(path, argument="folder") as temporary:
-        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-
-
 def _is_dataset(folder: Path) -> bool:
     """Return whether a folder holds a dataset, as ``l5kit synth`` makes one, or is or lies in a zarr group."""
     path = folder.resolve()
@@ -200,7 +193,7 @@ def _take_over(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> N
                 f"folder is {str(folder)!r}, which holds another simulation: {'; '.join(differences)}; name another "
                 "folder, or replace it (--overwrite)"
             )
-    write_json(folder / RUN_FILE, run)
+    write_json(folder / RUN_FILE, run, allow_nan=False)
 
 
 def _differences(before: JsonObject, now: JsonObject) -> list[str]:

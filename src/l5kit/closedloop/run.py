@@ -26,10 +26,9 @@ from l5kit.closedloop.measured import AskedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, drop_damaged, find_parts
 from l5kit.closedloop.planners import AskedPlanner, AskedTraffic
-from l5kit.closedloop.progress import show_scenes
 from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.scores_file import scores_of
-from l5kit.closedloop.setup import ClosedLoopSetup, set_up
+from l5kit.closedloop.setup import ClosedLoopSetup, SimulationRequest, set_up
 from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress
 from l5kit.data.receipts import RECEIPT_FILE
@@ -104,8 +103,8 @@ def simulate(
     target, path = Path(os.path.abspath(folder)), whole_path_of(path)  # code of users may change the directory
     require_folder(target, overwrite=options.overwrite)
     with show_progress("Reading", visible=options.show_bar) as progress:
-        setup = set_up(
-            path,
+        request = SimulationRequest(
+            path=path,
             planner=planner,
             agents=agents,
             planner_cfg=planner_cfg,
@@ -117,8 +116,8 @@ def simulate(
             metrics=metrics,
             score=score,
             options=options,
-            progress=progress,
         )
+        setup = set_up(request, progress=progress)
     true_path = None if setup.truth is None else setup.truth.path
     require_apart(target, [setup.files.dataset, setup.files.semantic_map, setup.files.meta, true_path])
     with claimed(target, setup.facts, overwrite=options.overwrite) as parts:
@@ -154,7 +153,7 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     start_s = time.perf_counter()
     carriers = without_job(options.workers)  # the folder of the simulation keeps its parts
     num_workers = count_workers(carriers)
-    with show_scenes("Simulating", visible=options.show_bar) as progress:
+    with show_progress("Simulating", visible=options.show_bar, rate_of="scenes") as progress:
         results = map_scenes(
             SimulateBlock(setup, parts.absolute(), run),
             missing,

@@ -26,7 +26,7 @@ class OwnClasses(Params):
     model_value: Annotated[
         ClassValue | None,
         Key(
-            "class of a [model of your own](training.md#your-own-classes), a `torch.nn.Module`; code that is run",
+            "class of a [model of your own](own_model.md), a `torch.nn.Module`; code that is run",
             at=_MODEL,
             otherwise="that of the workflow",
         ),

@@ -173,7 +173,7 @@ class LoaderParams(Params, section=_TRAINED):
         Literal["ackerman", "recovery"],
         Key(
             "how the AV is moved: `ackerman` as in 1.5, which leaves its past and speed, or [`recovery`]"
-            "(training.md#perturbed-states-with-a-way-back), which makes them fit and drives back as a car can",
+            "(explanation/recovery.md), which makes them fit and drives back as a car can",
             only_in=_TRAINED,
         ),
     ] = "ackerman"

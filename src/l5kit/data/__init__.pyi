@@ -68,7 +68,7 @@ from .tracks import (
     label_probabilities_of as label_probabilities_of,
     spans_as_mask as spans_as_mask,
 )
-from .window_cutting import WindowSteps as WindowSteps
+from .windows import WindowSteps as WindowSteps
 from .zarr_dataset import (
     AGENT_DTYPE as AGENT_DTYPE,
     ChunkedDataset as ChunkedDataset,

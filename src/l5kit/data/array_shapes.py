@@ -51,9 +51,9 @@ def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> No
     """
     starts = getattr(holder, name)
     if starts.shape != (num_parts + 1,) or starts[0] != 0 or starts[-1] != end:
-        found = f"{starts.shape} from {starts[0]} to {starts[-1]}" if starts.size else starts.shape
+        got = f"{starts.shape} from {starts[0]} to {starts[-1]}" if starts.size else starts.shape
         raise InvalidArgumentError(
-            f"{type(holder).__name__}: {name} must have shape {(num_parts + 1,)} and go from 0 to {end}, got {found}"
+            f"{type(holder).__name__}: {name} must have shape {(num_parts + 1,)} and go from 0 to {end}, got {got}"
         )
 
 

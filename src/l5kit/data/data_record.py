@@ -32,7 +32,7 @@ class DataRecord:
     @classmethod
     def of(
         cls,
-        place: str | os.PathLike[str],
+        dataset: str | os.PathLike[str],
         *,
         num_scenes: int,
         key: str | None = None,
@@ -44,12 +44,12 @@ class DataRecord:
         ``RuntimeWarning``, where a file cannot be read, has an odd name, or is being written to.
 
         Args:
-            place: The dataset, or a folder with several.
+            dataset: The dataset, or a folder with several.
             num_scenes: Scenes that it has.
             key: What it is called in a configuration; None to record where it lies.
             progress: Called with the bytes that are read and their total.
         """
-        path = path_of(place)
+        path = path_of(dataset)
         where = path if is_url(path) else os.path.abspath(path)
         return cls(without_secrets(key or where), None if is_url(path) else _digest_of(path, progress), num_scenes)
 

@@ -72,17 +72,17 @@ def find_dataset_files(
     dataset = find_dataset(path)
     given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
     if is_url(path_of(dataset)):
-        places = {kind: _places_at(kind, override, path_of(path), path_of(dataset)) for kind, override in given}
+        candidates = {kind: _candidates_at(kind, override, path_of(path), path_of(dataset)) for kind, override in given}
     else:
         folders = _search_folders(Path(path), dataset)
-        places = {kind: _places(kind, override, folders) for kind, override in given}
-    found = {kind.option: _only(kind, places[kind]) for kind, _ in given}
+        candidates = {kind: _candidates(kind, override, folders) for kind, override in given}
+    chosen = {kind.option: _only(kind, candidates[kind]) for kind, _ in given}
     notes = tuple(
         f"no {kind.title} found ({' or '.join(kind.names)} in or near {path_of(path)}); --{kind.option} names one"
         for kind, _ in given
-        if found[kind.option] is None
+        if chosen[kind.option] is None
     )
-    return DatasetFiles(dataset, found["map"], found["meta"], found["aerial"], notes)
+    return DatasetFiles(dataset, chosen["map"], chosen["meta"], chosen["aerial"], notes)
 
 
 def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Path:
@@ -164,23 +164,23 @@ def _search_folders(path: Path, dataset: Path) -> list[Path]:
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
-def _places(kind: _Kind, override: str | os.PathLike[str] | None, folders: list[Path]) -> list[Path]:
+def _candidates(kind: _Kind, override: str | os.PathLike[str] | None, folders: list[Path]) -> list[Path]:
     """Return the files that may be one of the parts, none twice."""
     if override is not None:
         return [_named(kind, override)]
-    places = [folder / name for folder in folders for name in kind.names if (folder / name).is_file()]
+    candidates = [folder / name for folder in folders for name in kind.names if (folder / name).is_file()]
     by_file: dict[Path, Path] = {}
-    for place in places:
-        by_file.setdefault(place.resolve(), place)
+    for candidate in candidates:
+        by_file.setdefault(candidate.resolve(), candidate)
     return list(by_file.values())
 
 
-def _places_at(kind: _Kind, override: str | os.PathLike[str] | None, url: str, dataset: str) -> list[Path]:
+def _candidates_at(kind: _Kind, override: str | os.PathLike[str] | None, url: str, dataset: str) -> list[Path]:
     """Return the files near a remote dataset that may be one of the parts; pictures, which are large, as URLs."""
     if override is not None:
         return [_named(kind, override)]
     urls = find_beside(url, dataset, kind.names)
-    return [Path(place) if kind is _AERIAL_MAP or len(urls) > 1 else local_file(place) for place in urls]
+    return [Path(candidate) if kind is _AERIAL_MAP or len(urls) > 1 else local_file(candidate) for candidate in urls]
 
 
 def _named(kind: _Kind, override: str | os.PathLike[str]) -> Path:

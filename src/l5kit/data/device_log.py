@@ -12,9 +12,7 @@ from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.track_ids import NUM_TRACK_IDS
-from l5kit.data.window_cutting import WindowSteps
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import WindowArrays, Windows
+from l5kit.data.windows import WindowArrays, WindowRows, Windows, WindowSteps
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import yaw_of_x_axis
 
@@ -141,9 +139,9 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
     newest = windows.tl_faces.head(1)
     faces, face_starts, face_stops = _joined(newest)
     if lights is None or newest.num_frames == 0:
-        numbers, face_bounds = no_faces(), np.zeros((len(windows), 2), np.int64)
+        face_indices, face_bounds = no_faces(), np.zeros((len(windows), 2), np.int64)
     else:
-        numbers, face_bounds = lights.number_faces(faces), np.concatenate([face_starts, face_stops], axis=1)
+        face_indices, face_bounds = lights.number_faces(faces), np.concatenate([face_starts, face_stops], axis=1)
     columns = np.arange(windows.frames.shape[1])
     is_there = np.where(
         columns < windows.num_history,
@@ -153,7 +151,7 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
     avs = MovedAvs.of_frames(windows.frames)
     positions_m = np.where(is_there[..., None], avs.positions_m, 0.0)
     there, faces_there, *cut = backend.upload(
-        [as_device_agents(agents), numbers, is_there, starts, stops, face_bounds, positions_m, avs.headings]
+        [as_device_agents(agents), face_indices, is_there, starts, stops, face_bounds, positions_m, avs.headings]
     )
     none = backend.zeros((0, 2), np.int64)
     most_agents = int(windows.agents.counts.max(initial=0))
@@ -164,7 +162,7 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
 
 def cut_on_device(
     log: DeviceLog,
-    places: NumericArray,
+    frame_rows: NumericArray,
     steps: WindowSteps,
     moved: MovedAvs | None = None,
     *,
@@ -174,18 +172,18 @@ def cut_on_device(
 
     Args:
         log: The log.
-        places: The current frame of each window, first frame and end frame of its scene, int64 (3, B).
+        frame_rows: The current frame of each window, first frame and end frame of its scene, int64 (3, B).
         steps: Which frames belong to a window.
         moved: Where the AVs are; None for where the log has them.
         ego_extent_m: Length, width and height of the AV.
     """
     backend, num_history = log.backend, steps.history_num_frames + 1
-    shape = (places.shape[1], num_history + steps.future_num_frames)
+    shape = (frame_rows.shape[1], num_history + steps.future_num_frames)
     if moved is None:
-        sent = backend.upload_one(places)
+        sent = backend.upload_one(frame_rows)
         positions_m, headings = backend.empty((*shape, 2), np.float64), backend.empty((*shape, 3), np.float32)
     else:
-        sent, positions_m, headings = backend.upload([places, moved.positions_m, moved.headings])
+        sent, positions_m, headings = backend.upload([frame_rows, moved.positions_m, moved.headings])
     cut = WindowArrays(
         backend.empty(shape, np.bool_),
         backend.empty(shape, np.int64),
@@ -287,12 +285,12 @@ def _write_yaws(rotations: Float64Array, yaws_rad: Float32Array) -> None:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _cut(item: int, arguments: tuple[Any, ...]) -> None:
     """Write one frame of a window; frames that a scene does not have are empty."""
-    log, places, (past_step, future_step, is_logged), of_windows = arguments
+    log, frame_rows, (past_step, future_step, is_logged), of_windows = arguments
     agent_bounds, face_bounds, log_positions_m, log_headings = log
     cut = WindowArrays(*of_windows)
     num_history, num_columns = cut.num_history, cut.starts.shape[1]
     window, column = item // num_columns, item % num_columns
-    current, first, end = places[0, window], places[1, window], places[2, window]
+    current, first, end = frame_rows[0, window], frame_rows[1, window], frame_rows[2, window]
     row = current - column * past_step if column < num_history else current + (column - num_history + 1) * future_step
     cut.is_there[window, column] = first <= row < end
     cut.starts[window, column] = cut.stops[window, column] = 0

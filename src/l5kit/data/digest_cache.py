@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from l5kit._files import replaced_when_complete
+from l5kit._files import write_json
 from l5kit.data.file_trees import ListedFile
 from l5kit.data.user_cache import cache_folder
 
@@ -55,8 +55,7 @@ def keep_digest(location: str, files: Sequence[ListedFile], digest: str, *, star
     content = {"location": location, "state": _state_of(location, files), "digest": digest}
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with replaced_when_complete(file) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+        write_json(file, content)
 
 
 def _file_of(location: str) -> Path:

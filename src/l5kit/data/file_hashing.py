@@ -72,8 +72,8 @@ def hash_by_jobs(
         workers.job.require_same("listing", {"files": len(files), "sha256": listing})
     num_bytes, num_done = sum(file.size for file in files), 0
 
-    def listed(numbers: Int64Array) -> list[ListedFile]:
-        return [files[number] for number in numbers.tolist()]
+    def listed(indices: Int64Array) -> list[ListedFile]:
+        return [files[index] for index in indices.tolist()]
 
     job = _HashFiles(whole_path_of(path))
     results = map_scenes(job, range(len(files)), workers, unit="file", brief=listed)
@@ -91,7 +91,7 @@ class _HashFiles:
 
     path: str
 
-    def __call__(self, numbers: Int64Array, files: Sequence[ListedFile]) -> list[str]:  # noqa: ARG002
+    def __call__(self, indices: Int64Array, files: Sequence[ListedFile]) -> list[str]:  # noqa: ARG002
         hashing = _Hashing(open_tree(self.path), sum(file.size for file in files), None)
         return [self._hash(hashing, file) for file in files]
 

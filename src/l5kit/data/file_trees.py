@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from l5kit.data.stores.file_listing import find_files, path_in_list, path_on_server
+from l5kit.data.stores.file_listing import find_files, open_file_system, path_in_list, path_on_server
 from l5kit.data.stores.remote_failures import unreachable
 from l5kit.data.stores.store import is_url, is_zip, path_of
 from l5kit.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     L5KitError,
-    MissingDependencyError,
     UnreachableDataError,
 )
 
@@ -69,18 +68,18 @@ class FileTree(Protocol):
         """Return what is known of a file now."""
 
 
-def open_tree(place: str | os.PathLike[str]) -> FileTree:
+def open_tree(location: str | os.PathLike[str]) -> FileTree:
     """Return the files below a place; nothing is listed yet.
 
     Args:
-        place: A folder; a zip file (``*.zip``), for what is in it; any other file, for itself; or a URL of fsspec.
+        location: A folder; a zip file (``*.zip``), for what is in it; any other file, for itself; or a URL of fsspec.
 
     Raises:
         DatasetNotFoundError: There is nothing, or no readable zip file.
         InvalidArgumentError: It is no path, or fsspec does not know the kind of URL.
         MissingDependencyError: fsspec needs a library for this kind of URL.
     """
-    path = path_of(place)
+    path = path_of(location)
     if is_url(path):
         return _open_url(path)
     if not os.path.exists(path):
@@ -142,14 +141,14 @@ class _FolderTree:
 
     def _below(self, folder: str, around: tuple[str, ...]) -> Iterator[ListedFile]:
         """Yield the files below a folder; ``around`` are the real paths of those that it was reached through."""
-        place = os.path.join(self.location, folder)
-        with os.scandir(place) as entries:
+        directory = os.path.join(self.location, folder)
+        with os.scandir(directory) as entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
                 if entry.is_symlink():
-                    self._require_inside(path, (*around, os.path.realpath(place)))
+                    self._require_inside(path, (*around, os.path.realpath(directory)))
                 if entry.is_dir():
-                    yield from self._below(f"{path}/", (*around, os.path.realpath(place)))
+                    yield from self._below(f"{path}/", (*around, os.path.realpath(directory)))
                 else:
                     yield _as_listed(path, entry.stat(), self.location)
 
@@ -229,18 +228,8 @@ def _opened_remote_zip(file: BinaryIO, url: str) -> zipfile.ZipFile:
 
 def _open_url(url: str) -> FileTree:
     """Return the files at a URL, or in a zip file there."""
-    import fsspec  # here, so that opening a dataset does not load it
-
-    try:
-        file_system, root = fsspec.core.url_to_fs(url)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{url!r} needs a library that is not installed ({error}); "
-            "the extra 'remote' has those for S3, GCS and HTTP"
-        ) from error
-    except ValueError as error:
-        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
-    files = _RemoteTree(url, str(root).rstrip("/"), file_system)
+    file_system, root = open_file_system(url)
+    files = _RemoteTree(url, root.rstrip("/"), file_system)
     if not url.endswith(".zip"):
         return files
     try:
@@ -261,8 +250,8 @@ class _RemoteTree:
 
     def list_files(self) -> list[ListedFile]:
         try:
-            found = find_files(self.file_system, self.root)
-            files = [self._as_listed(name, facts) for name, facts in found.items()]
+            infos = find_files(self.file_system, self.root)
+            files = [self._as_listed(name, facts) for name, facts in infos.items()]
         except L5KitError:
             raise
         except Exception as error:  # of the library behind fsspec
@@ -281,13 +270,13 @@ class _RemoteTree:
         facts = self.file_system.info(name)
         if facts.get("size") is None:
             raise UnreachableDataError(f"{self.location}: the service does not tell how large {path!r} is; copy it")
-        return ListedFile(path, int(facts["size"]), _version_told(facts))
+        return ListedFile(path, int(facts["size"]), _version_in(facts))
 
     def _as_listed(self, name: str, facts: dict[str, Any]) -> ListedFile:
         path = path_in_list(self.file_system, name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2])
         if facts.get("size") is None:  # lists of web servers tell names only
             return self.known_of(name, path)
-        return ListedFile(path, int(facts["size"]), _version_told(facts))
+        return ListedFile(path, int(facts["size"]), _version_in(facts))
 
     def _name_of(self, path: str) -> str:
         name = path_on_server(self.file_system, path)
@@ -296,7 +285,7 @@ class _RemoteTree:
         return self.root if is_this_file else f"{self.root}/{name}"
 
 
-def _version_told(facts: dict[str, Any]) -> tuple[str, ...]:
+def _version_in(facts: dict[str, Any]) -> tuple[str, ...]:
     return tuple(f"{field} {facts[field]}" for field in _VERSION_FIELDS if facts.get(field))
 
 

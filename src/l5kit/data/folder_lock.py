@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from l5kit._files import clear_leftovers_in
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["LOCK_FILE", "held_alone", "is_main_process", "require_unused"]
+__all__ = ["LOCK_FILE", "held_alone", "hold_folder", "is_main_process", "require_unused"]
 
 LOCK_FILE: Final = ".lock"
 """Name of the lock of a folder in it."""
@@ -40,6 +40,27 @@ def require_unused(folder: Path) -> None:
         raise InvalidArgumentError(
             f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
         )
+
+
+@contextmanager
+def hold_folder(folder: Path, *, may_make: bool) -> Iterator[None]:
+    """Keep other processes from writing a training or a sweep to a folder; of one that is not there nothing is held.
+
+    Args:
+        folder: The folder.
+        may_make: Whether it is made where nothing has its name.
+
+    Raises:
+        InvalidArgumentError: Another process holds it.
+    """
+    if may_make and not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+    busy = (
+        f"folder is {str(folder)!r}, to which another process writes a training now; wait until it has ended, or name "
+        "another folder"
+    )
+    with held_alone(folder / LOCK_FILE, busy) if folder.is_dir() else nullcontext():
+        yield
 
 
 @contextmanager

@@ -81,13 +81,13 @@ class FrameRows:
         """Take rows (N,) out of their frames (N,); those behind move up."""
         changed = np.unique(frames)
         starts, counts = intervals[changed, 0], intervals[changed, 1] - intervals[changed, 0]
-        places = expand_ranges(starts, counts)
+        source_rows = expand_ranges(starts, counts)
         of_row = np.searchsorted(changed, frames)
-        is_kept = np.ones(len(places), np.bool_)
+        is_kept = np.ones(len(source_rows), np.bool_)
         is_kept[(np.cumsum(counts) - counts - starts)[of_row] + rows] = False
         counts -= np.bincount(of_row, minlength=len(changed))
         content = as_bytes(self.array)
-        content[expand_ranges(starts, counts)] = content[places[is_kept]]
+        content[expand_ranges(starts, counts)] = content[source_rows[is_kept]]
         intervals[changed, 1] = starts + counts
 
     def find(self, intervals: Int64Array, frames: Int64Array, field: str, values: NumericArray) -> Int64Array:
@@ -164,11 +164,11 @@ def _find_rows(
     column: NumericArray, starts: Int64Array, stops: Int64Array, values: NumericArray, rows: Int64Array
 ) -> None:
     """Write the row in each range (N,) that holds a value (N,): -1 if none does, -2 if several do, -3 for no range."""
-    for place in range(len(values)):
-        rows[place] = -1
-        if not 0 <= starts[place] <= stops[place] <= len(column):
-            rows[place] = -3
+    for index in range(len(values)):
+        rows[index] = -1
+        if not 0 <= starts[index] <= stops[index] <= len(column):
+            rows[index] = -3
             continue
-        for row in range(starts[place], stops[place]):
-            if column[row] == values[place]:
-                rows[place] = row if rows[place] == -1 else -2
+        for row in range(starts[index], stops[index]):
+            if column[row] == values[index]:
+                rows[index] = row if rows[index] == -1 else -2

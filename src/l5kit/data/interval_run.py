@@ -270,10 +270,10 @@ def _find_faults(
             are_damage,
             has_empty=_have_empty(faults, bounds, filled, rows),
         )
-        found, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
-        found[is_shifted] = IntervalFault.SHIFTED
-        _mark_empty(faults, bounds, filled, borders, found)
-        faults[filled] = _blame_others(found, is_shifted)
+        filled_faults, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
+        filled_faults[is_shifted] = IntervalFault.SHIFTED
+        _mark_empty(faults, bounds, filled, borders, filled_faults)
+        faults[filled] = _blame_others(filled_faults, is_shifted)
         faults[misplaced] = IntervalFault.MISPLACED
         _mark_misplaced(faults, bounds, filled, rows[0])
         faults[filled] = _blame_others(faults[filled], faults[filled] == IntervalFault.MISPLACED)
@@ -291,17 +291,17 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
     empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
     border = np.searchsorted(filled, empty)
     ends, starts = np.append(rows[0], bounds[filled, 1]), np.append(bounds[filled, 0], rows[1])
-    places = bounds[empty, 0]
-    is_floating = (places != ends[border]) & (places != starts[border])
+    empty_rows = bounds[empty, 0]
+    is_floating = (empty_rows != ends[border]) & (empty_rows != starts[border])
     faults[empty[is_floating]] = IntervalFault.FLOATING
-    has_changed_places = is_floating & (ends == starts)[border]
+    is_swapped = is_floating & (ends == starts)[border]
     num_fitting = np.zeros(len(faults) + 1, np.int64)  # empty ones in their place before each interval
     num_fitting[empty[~is_floating] + 1] = 1
     num_fitting = np.cumsum(num_fitting)
     is_next = num_fitting[np.append(-1, filled)[border] + 1] == num_fitting[empty]
     is_last = num_fitting[np.append(filled, len(faults))[border]] == num_fitting[empty]
-    fits_before = has_changed_places & is_next & (places == np.append(-1, bounds[filled, 0])[border])
-    fits_behind = has_changed_places & is_last & (places == np.append(bounds[filled, 1], -1)[border])
+    fits_before = is_swapped & is_next & (empty_rows == np.append(-1, bounds[filled, 0])[border])
+    fits_behind = is_swapped & is_last & (empty_rows == np.append(bounds[filled, 1], -1)[border])
     return np.concatenate([filled[border[fits_before] - 1], filled[border[fits_behind]]])
 
 
@@ -371,10 +371,10 @@ def _have_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows
     The first row has those where the interval before ends, the second those where the next one starts.
     """
     empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-    border, places = np.searchsorted(filled, empty), bounds[empty, 0]
+    border, empty_rows = np.searchsorted(filled, empty), bounds[empty, 0]
     has_empty = np.zeros((2, len(filled) + 1), np.bool_)
-    has_empty[0, border[places == np.append(rows[0], bounds[filled, 1])[border]]] = True
-    has_empty[1, border[places == np.append(bounds[filled, 0], rows[1])[border]]] = True
+    has_empty[0, border[empty_rows == np.append(rows[0], bounds[filled, 1])[border]]] = True
+    has_empty[1, border[empty_rows == np.append(bounds[filled, 0], rows[1])[border]]] = True
     return has_empty
 
 
@@ -452,7 +452,7 @@ class _Borders:
 
 
 def _mark_empty(
-    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, borders: _Borders, found: UInt8Array
+    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, borders: _Borders, filled_faults: UInt8Array
 ) -> None:
     """Mark empty intervals beside rows that belong to none: they may be what is left of filled ones.
 
@@ -464,11 +464,11 @@ def _mark_empty(
         bounds: All intervals.
         filled: The M filled ones.
         borders: Their borders.
-        found: Their faults, (M,).
+        filled_faults: Their faults, (M,).
     """
     empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
     border = np.searchsorted(filled, empty)
-    before, behind = np.append(0, found)[border], np.append(found, 0)[border]
+    before, behind = np.append(0, filled_faults)[border], np.append(filled_faults, 0)[border]
     lies_at_end = bounds[empty, 0] == np.append(bounds[filled, 0], -1)[border]
     is_explained = (before == IntervalFault.SHIFTED) | (behind == IntervalFault.SHIFTED)
     is_explained |= np.where(lies_at_end, before, behind) == IntervalFault.BOTH

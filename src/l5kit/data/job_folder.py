@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 
 from l5kit import __version__
-from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole, replaced_when_complete
+from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole, write_json
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
 from l5kit.data.owned_outputs import OutputKind
@@ -86,20 +86,20 @@ class JobFolder:
         before = _read(file)
         self._facts = {**self._facts, f"{name}.json": now}
         if before is None:
-            _write(file, now)
+            write_json(file, now, argument="job")
         elif before != now:
             raise InvalidArgumentError(
                 f"job (--job) is {str(self._path)!r}, which was begun with another {name}: {before}, now {now}; name "
                 "another folder, or remove this one"
             )
 
-    def next_stage(self, numbers: Int64Array, *, unit: str, block_size: int) -> "Stage":
+    def next_stage(self, indices: Int64Array, *, unit: str, block_size: int) -> "Stage":
         """Return where the parts of the next pass over scenes are kept.
 
         Passes are told apart by their order, which is the same whenever the job is begun.
 
         Args:
-            numbers: Numbers of the scenes, (N,).
+            indices: Numbers of the scenes, (N,).
             unit: What a number stands for.
             block_size: Scenes of a block, where the stage is new; else the size that it was begun with is kept.
 
@@ -108,15 +108,15 @@ class JobFolder:
         """
         folder = self._path / f"{self._num_stages}-{unit}"
         self._num_stages += 1
-        facts = {"unit": unit, "scenes": len(numbers), "sha256": hashlib.sha256(numbers.tobytes()).hexdigest()}
+        facts = {"unit": unit, "scenes": len(indices), "sha256": hashlib.sha256(indices.tobytes()).hexdigest()}
         before = _read(folder / _STAGE)
         if before is None:
             folder.mkdir(exist_ok=True)
-            _write(folder / _STAGE, facts | {"block_size": block_size})
+            write_json(folder / _STAGE, facts | {"block_size": block_size}, argument="job")
         elif {name: before.get(name) for name in facts} != facts:
             raise InvalidArgumentError(
                 f"job (--job) is {str(self._path)!r}, which holds parts of {before.get('scenes')} "
-                f"{before.get('unit')}s, and these are {len(numbers)} {unit}s, or others; name another folder"
+                f"{before.get('unit')}s, and these are {len(indices)} {unit}s, or others; name another folder"
             )
         clear_leftovers_in(folder)
         kept_size = block_size if before is None else before.get("block_size")
@@ -206,8 +206,8 @@ class Stage:
 
     def _facts_of(self, block: Int64Array) -> JsonObject:
         """Return what the receipt of a block tells besides its files."""
-        numbers = np.ascontiguousarray(block, np.int64)
-        sha256 = hashlib.sha256(numbers.tobytes()).hexdigest()
+        indices = np.ascontiguousarray(block, np.int64)
+        sha256 = hashlib.sha256(indices.tobytes()).hexdigest()
         return {"job": self.job, "first": int(block[0]), "scenes": len(block), "numbers": sha256}
 
     def _part(self, block: Int64Array) -> Path:
@@ -251,7 +251,7 @@ def open_job(path: str | os.PathLike[str], facts: Mapping[str, object]) -> Itera
                 raise InvalidArgumentError(
                     f"job (--job) is {str(folder)!r}, which holds {others[0]} and is no job folder; name another"
                 )
-            _write(folder / _JOB, now)
+            write_json(folder / _JOB, now, argument="job")
         elif before != now:
             names = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
             raise InvalidArgumentError(
@@ -268,11 +268,6 @@ def _read(path: Path) -> JsonObject | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _write(path: Path, content: JsonObject) -> None:
-    with replaced_when_complete(path, argument="job") as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
 
 def _link(source: Path, target: Path) -> None:

@@ -32,7 +32,7 @@ from l5kit.data.records import (
     TL_FACE_DTYPE,
 )
 from l5kit.data.stores.consolidated import drop_consolidated
-from l5kit.data.stores.store import ZarrArray, chunk_numbers
+from l5kit.data.stores.store import ZarrArray, chunk_indices
 from l5kit.errors import DatasetFormatError
 
 ARRAYS: dict[str, tuple[str, DTypeLike, tuple[int]]] = {
@@ -143,7 +143,7 @@ def check_size(array: ZarrArray, file: str) -> None:
     if not array.read_only or num_chunks <= _MAX_LOST_CHUNKS or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
         return
     last_ones = range(max(0, num_chunks - _MAX_LOST_CHUNKS - 1), num_chunks)
-    present = [number for number in chunk_numbers(array.store, path, last_ones) if number < num_chunks]
+    present = [index for index in chunk_indices(array.store, path, last_ones) if index < num_chunks]
     num_behind = num_chunks - 1 - max(present, default=-1)
     if num_behind > max(_MAX_LOST_CHUNKS, len(present)):
         raise DatasetFormatError(
@@ -168,9 +168,9 @@ def _find_wrong_field(dtype: DType, key: str) -> str | None:
             if name == FACE_INTERVAL:
                 continue
             return _explain_missing_field(dtype, key, name)
-        found, wanted = dtype[name], expected[name]
-        if found.shape != wanted.shape or not _same_kind(found.base, wanted.base):
-            return f"must have {wanted} as field {name!r}, got {found}"
+        stored, wanted = dtype[name], expected[name]
+        if stored.shape != wanted.shape or not _same_kind(stored.base, wanted.base):
+            return f"must have {wanted} as field {name!r}, got {stored}"
     return None
 
 
@@ -213,9 +213,9 @@ def standard_with_others(dtype: DType, key: str) -> DType:
     return np.dtype([*standard.descr, *((name, dtype[name].base, dtype[name].shape) for name in names)])
 
 
-def _same_kind(found: DType, wanted: DType) -> bool:
+def _same_kind(stored: DType, wanted: DType) -> bool:
     """Return whether a stored type can stand for another: signed for unsigned and narrower ones can."""
-    return found.kind == wanted.kind or {found.kind, wanted.kind} == {"i", "u"}
+    return stored.kind == wanted.kind or {stored.kind, wanted.kind} == {"i", "u"}
 
 
 def presented_dtype(stored: DType, key: str) -> DType:

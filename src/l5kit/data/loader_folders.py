@@ -38,10 +38,10 @@ def folders_of(loader: HasFolders, data_manager: LocalDataManager) -> list[str] 
         return None
     given = [loader.folders] if isinstance(loader.folders, str) else list(loader.folders)
     root = path_of(data_manager.root_folder)
-    found: list[str] = []
+    folders: list[str] = []
     for name in given:
         if not glob.has_magic(name) or os.path.isdir(os.path.join(root, name)):
-            found.append(name)
+            folders.append(name)
             continue
         if is_url(root):
             raise ConfigError(f"folders: {name!r} is a pattern, and {root} cannot be looked through; list the folders")
@@ -50,8 +50,8 @@ def folders_of(loader: HasFolders, data_manager: LocalDataManager) -> list[str] 
             there = sorted(entry.name for entry in Path(root).glob("*/")) if os.path.isdir(root) else []
             listed = f"there are {', '.join(there[:_NAMES_TOLD])}" if there else "there are none"
             raise ConfigError(f"folders: no folder in {root} is called {name!r}; {listed}")
-        found += sorted({Path(each).as_posix() for each in matches}.difference(found))
-    return found
+        folders += sorted({Path(each).as_posix() for each in matches}.difference(folders))
+    return folders
 
 
 def log_keys_of(loader: HasFolders, data_manager: LocalDataManager) -> list[str]:

@@ -385,21 +385,21 @@ def _ranges(start: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
 def _are_breaks_in_time(frames: Records, rows: Int64Array) -> BoolArray:
     """Return at which frames (N,) time does not go on from the frame before as it does within a scene."""
     breaks = np.ones(len(rows), np.bool_)
-    for place, row in enumerate(rows.tolist()):
+    for index, row in enumerate(rows.tolist()):
         if 0 < row < len(frames):
             try:
                 before, after = rows_of(frames, slice(row - 1, row + 1), strict=True)["timestamp"].tolist()
             except CorruptedDataError:
-                breaks[place] = False
+                breaks[index] = False
             else:
-                breaks[place] = not 0 < after - before <= _LONGEST_STEP_NS
+                breaks[index] = not 0 < after - before <= _LONGEST_STEP_NS
     return breaks
 
 
 def _goes_on_in_time(frames: Records, before: Int64Array, behind: Int64Array) -> BoolArray:
     """Return where time goes on from one frame to another, (N,) each, in steps like those beside them."""
     goes_on = np.zeros(len(before), np.bool_)
-    for place, (first, last) in enumerate(zip(before.tolist(), behind.tolist(), strict=True)):
+    for index, (first, last) in enumerate(zip(before.tolist(), behind.tolist(), strict=True)):
         around = slice(max(0, first - 1), min(len(frames), last + 2))
         with suppress(CorruptedDataError):
             steps_ns = np.diff(rows_of(frames, around, strict=True)["timestamp"])
@@ -407,15 +407,15 @@ def _goes_on_in_time(frames: Records, before: Int64Array, behind: Int64Array) ->
             inside_ns, beside_ns = steps_ns[between], np.delete(steps_ns, between)
             usual_ns = beside_ns[(beside_ns > 0) & (beside_ns <= _LONGEST_STEP_NS)].min(initial=_LONGEST_STEP_NS)
             is_known = usual_ns < _LONGEST_STEP_NS
-            goes_on[place] = is_known and inside_ns.min() > 0 and inside_ns.max() <= _LARGEST_STEP_RATIO * usual_ns
+            goes_on[index] = is_known and inside_ns.min() > 0 and inside_ns.max() <= _LARGEST_STEP_RATIO * usual_ns
     return goes_on
 
 
 def _are_blank(array: Records, rows: Int64Array) -> BoolArray:
     """Return which rows (N,) hold nothing but zeros, as those that were never written."""
     blank = np.zeros(len(rows), np.bool_)
-    for place, row in enumerate(rows.tolist()):
+    for index, row in enumerate(rows.tolist()):
         if 0 <= row < len(array):
             with suppress(CorruptedDataError):
-                blank[place] = not any(rows_of(array, slice(row, row + 1), strict=True).tobytes())
+                blank[index] = not any(rows_of(array, slice(row, row + 1), strict=True).tobytes())
     return blank

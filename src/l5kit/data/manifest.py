@@ -110,10 +110,10 @@ class Manifest:
     def compare(self, other: "Manifest") -> ManifestDifferences:
         """Return in what another manifest differs from this one, which says how it should be."""
         wanted = {file.path: file for file in self.files}
-        found = {file.path: file for file in other.files}
+        actual = {file.path: file for file in other.files}
         return ManifestDifferences(
-            missing=tuple(path for path in wanted if path not in found),
-            changed=tuple(path for path, file in wanted.items() if path in found and found[path] != file),
+            missing=tuple(path for path in wanted if path not in actual),
+            changed=tuple(path for path, file in wanted.items() if path in actual and actual[path] != file),
             extra=tuple(file.path for file in without_masks(other.files) if file.path not in wanted),
         )
 

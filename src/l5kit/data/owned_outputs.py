@@ -66,8 +66,8 @@ class OutputKind:
 
 def files_in(folder: Path, within: str = "") -> Iterator[str]:
     """Yield the relative paths of the files and links below a folder, sorted; scratch folders of writers left out."""
-    for place, names, files in os.walk(folder / within):
-        root = Path(place)
+    for directory, names, files in os.walk(folder / within):
+        root = Path(directory)
         links = [name for name in names if (root / name).is_symlink()]
         names[:] = sorted(name for name in names if name not in links and not is_scratch(root / name))
         for name in sorted([*files, *links]):

@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from html import escape
+from typing import Protocol
 
 from l5kit.errors import without_secrets
 
-__all__ = ["TELL_EVERY_S", "NotebookBar", "Progress", "in_notebook", "on_terminal", "show_progress", "tell"]
+__all__ = ["TELL_EVERY_S", "Bar", "Progress", "in_notebook", "on_terminal", "open_bar", "show_progress", "tell"]
 
 Progress = Callable[[int, int], None]
 """Called with the number of steps that are done and their total."""
@@ -25,7 +26,7 @@ def _show_nothing(done: int, total: int) -> None:
 
 
 @contextmanager
-def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Iterator[Progress]:
+def show_progress(title: str, *, visible: bool, in_bytes: bool = False, rate_of: str = "") -> Iterator[Progress]:
     """Give a callable that moves a bar on standard error, or in a notebook; the bar vanishes at the end.
 
     Where standard error is no terminal, a line once a minute says how far the work is.
@@ -34,25 +35,80 @@ def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Itera
         title: Text before the bar.
         visible: Show the bar or the lines.
         in_bytes: Show how many bytes are done, and how many in a second; steps are bytes then.
+        rate_of: On a terminal, show how many steps are done, and how many of what this names in a second.
     """
-    if visible and in_notebook():
-        notebook_bar = NotebookBar(title)
-        try:
-            yield notebook_bar.show
-        finally:
-            notebook_bar.close()
+    if not visible:
+        yield _show_nothing
         return
-    if not visible or not on_terminal():
-        yield _Lines(title, in_bytes=in_bytes).show if visible else _show_nothing
+    bar = open_bar(title, in_bytes=in_bytes, has_counts=bool(rate_of))
+    if bar is None:
+        yield _Lines(title, in_bytes=in_bytes).show
         return
-    from rich.console import Console  # here, so that opening a dataset does not load it
-    from rich.progress import DownloadColumn, TransferSpeedColumn
-    from rich.progress import Progress as ProgressBar
+    start_s = time.perf_counter()
 
-    columns = (*ProgressBar.get_default_columns(), *((DownloadColumn(), TransferSpeedColumn()) if in_bytes else ()))
-    with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    def show(done: int, total: int) -> None:
+        rate = done / max(time.perf_counter() - start_s, 1e-9)
+        bar.show(done, total, f"{rate:.1f} {rate_of}/s" if rate_of and not in_notebook() else "")
+
+    try:
+        yield show
+    finally:
+        bar.close()
+
+
+class Bar(Protocol):
+    """A bar that is shown until it is closed."""
+
+    def show(self, done: float, total: float, text: str = "") -> None:
+        """Move the bar.
+
+        Args:
+            done: Steps that are done.
+            total: All of them.
+            text: Behind the bar.
+        """
+
+    def close(self) -> None:
+        """Take the bar away."""
+
+
+def open_bar(title: str, *, in_bytes: bool = False, has_counts: bool = False) -> Bar | None:
+    """Return a bar in the notebook, or on standard error; None where that is no terminal.
+
+    Args:
+        title: Text before the bar.
+        in_bytes: Show how many bytes are done, and how many in a second.
+        has_counts: Show on a terminal how many steps are done, in place of their share.
+    """
+    if in_notebook():
+        return NotebookBar(title)
+    return _TerminalBar(title, in_bytes=in_bytes, has_counts=has_counts) if on_terminal() else None
+
+
+class _TerminalBar:
+    """A bar on standard error."""
+
+    def __init__(self, title: str, *, in_bytes: bool, has_counts: bool) -> None:
+        from rich import progress  # here, so that opening a dataset does not load it
+        from rich.console import Console
+
+        columns = (
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn() if has_counts else progress.TaskProgressColumn(),
+            progress.TimeRemainingColumn(),
+            *((progress.DownloadColumn(), progress.TransferSpeedColumn()) if in_bytes else ()),
+            progress.TextColumn("{task.fields[text]}"),
+        )
+        self._bars = progress.Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bars.add_task(title, total=None, text="")
+        self._bars.start()
+
+    def show(self, done: float, total: float, text: str = "") -> None:
+        self._bars.update(self._task, completed=done, total=total, text=text)
+
+    def close(self) -> None:
+        self._bars.stop()
 
 
 class _Lines:
@@ -60,13 +116,13 @@ class _Lines:
 
     def __init__(self, title: str, *, in_bytes: bool) -> None:
         self._title, self._in_bytes = title, in_bytes
-        self._told_s = time.monotonic()
+        self._shown_s = time.monotonic()
 
     def show(self, done: int, total: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s < TELL_EVERY_S:
+        if now_s - self._shown_s < TELL_EVERY_S:
             return
-        self._told_s = now_s
+        self._shown_s = now_s
         counts = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB" if self._in_bytes else f"{done:,} of {total:,}"
         tell(f"{self._title}: {counts}")
 
@@ -107,7 +163,7 @@ class NotebookBar:
         self._shown_s = 0.0
         self._handle = display(_Bar(title, 0, 0, ""), display_id=True)  # type: ignore[no-untyped-call]
 
-    def show(self, done: int | float, total: int | float, text: str = "") -> None:
+    def show(self, done: float, total: float, text: str = "") -> None:
         """Move the bar, at most five times a second.
 
         Args:
@@ -137,6 +193,6 @@ class _Bar:
     def _repr_html_(self) -> str:
         if not self._title:
             return ""
-        place = f' value="{self._done}" max="{self._total}"' if self._total else ""
+        attributes = f' value="{self._done}" max="{self._total}"' if self._total else ""
         count = f" {self._done:,} of {self._total:,}" if isinstance(self._total, int) and self._total else ""
-        return f"<div>{escape(self._title)} <progress{place}></progress>{count} {escape(self._text)}</div>"
+        return f"<div>{escape(self._title)} <progress{attributes}></progress>{count} {escape(self._text)}</div>"

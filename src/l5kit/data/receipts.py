@@ -10,10 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
 
-__all__ = ["RECEIPT_FILE", "digest_of_json", "find_damage", "find_loss", "read_receipt", "write_receipt"]
+__all__ = [
+    "RECEIPT_FILE",
+    "digest_of_json",
+    "find_damage",
+    "find_loss",
+    "finish_output",
+    "read_receipt",
+    "write_receipt",
+]
 
 RECEIPT_FILE: Final = "receipt.json"
 """The receipt of a finished output: which command has written it, and of which files it is."""
@@ -41,6 +50,17 @@ def write_receipt(folder: Path, name: str, content: JsonObject, *, of: Iterable[
         temporary.write_text(json.dumps(whole, allow_nan=False), "utf-8")
 
 
+def finish_output(folder: Path, command: str, of: Iterable[str] | None = None) -> None:
+    """Write the receipt of an output of a command: where that is, the output is finished.
+
+    Args:
+        folder: The folder, which has all its files.
+        command: What has written them.
+        of: As for :func:`write_receipt`.
+    """
+    write_receipt(folder, RECEIPT_FILE, {"command": command, "l5kit": __version__}, of=of)
+
+
 def read_receipt(folder: Path, name: str) -> JsonObject:
     """Return what the receipt of a folder tells; whether it is true is asked of :func:`find_damage`."""
     content: JsonObject = json.loads((folder / name).read_text("utf-8"))
@@ -58,13 +78,13 @@ def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | Non
     try:
         content = _checked(folder, name)
         written = content[_FILES]
-        found = {path: _facts_of(folder / path) for path in _paths_in(folder, name, None)}
+        present = {path: _facts_of(folder / path) for path in _paths_in(folder, name, None)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return _unreadable(name, error)
     for fact, value in (expected or {}).items():
         if content.get(fact) != value:
             return f"it is another part: {fact} is {content.get(fact)!r:.80} and not {value!r}"
-    changed = [file for file in sorted({*written, *found}) if written.get(file) != found.get(file)]
+    changed = [file for file in sorted({*written, *present}) if written.get(file) != present.get(file)]
     return f"{changed[0]} is not what was written" if changed else None
 
 

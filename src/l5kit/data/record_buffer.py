@@ -22,8 +22,7 @@ from l5kit.data.records import (
 )
 from l5kit.data.scene_records import LogRecords, SceneRecords, intervals_of_counts, join_scenes
 from l5kit.data.track_ids import as_record_track_ids
-from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
-from l5kit.data.windows import Windows
+from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import yaws_as_rotations33
 
@@ -258,15 +257,15 @@ class RecordBuffer:
         self.scenes_of(frames)
         rows = self._agents.find(self.frames[AGENT_INTERVAL], frames, "track_id", tracks)
         if (rows < -1).any():
-            self._refuse_found(int(np.argmin(rows)), frames, tracks, rows)
+            self._refuse_lookup(int(np.argmin(rows)), frames, tracks, rows)
         return rows
 
-    def _refuse_found(self, place: int, frames: Int64Array, tracks: NumericArray, rows: Int64Array) -> NoReturn:
-        where = self._where(frames[place], tracks[place])
-        if rows[place] == -2:
+    def _refuse_lookup(self, index: int, frames: Int64Array, tracks: NumericArray, rows: Int64Array) -> NoReturn:
+        where = self._where(frames[index], tracks[index])
+        if rows[index] == -2:
             raise InvalidArgumentError(f"{where} is there more than once")
         raise CorruptedDataError(
-            f"{where} cannot be looked for: its {AGENT_INTERVAL} {self.frames[AGENT_INTERVAL][frames[place]].tolist()} "
+            f"{where} cannot be looked for: its {AGENT_INTERVAL} {self.frames[AGENT_INTERVAL][frames[index]].tolist()} "
             f"does not lie within the {len(self.agents)} rows of agents; change it with put_agents(), remove_agents() "
             "or replace_agents() only"
         )
@@ -306,8 +305,8 @@ class RecordBuffer:
         rows = self.find_agents(frames, tracks)
         self._require_pairs_once(frames, tracks, rows)
         if (rows < 0).any():
-            place = int(np.argmax(rows < 0))
-            raise TrackNotFoundError(f"{self._where(frames[place], tracks[place])} is not there")
+            index = int(np.argmax(rows < 0))
+            raise TrackNotFoundError(f"{self._where(frames[index], tracks[index])} is not there")
         if len(rows):
             self._agents.remove(self.frames[AGENT_INTERVAL], frames, rows)
 
@@ -397,16 +396,16 @@ class RecordBuffer:
 
     def _require_pairs_once(self, frames: Int64Array, tracks: NumericArray, rows: Int64Array) -> None:
         """Refuse tracks (N,) of frames (N,) that are given twice; ``rows`` (N,) are what :meth:`find_agents` gave."""
-        found, new = np.sort(rows[rows >= 0]), np.flatnonzero(rows < 0)
+        known_rows, new = np.sort(rows[rows >= 0]), np.flatnonzero(rows < 0)
         order = new[np.lexsort((tracks[new], frames[new]))]
         is_same = (np.diff(frames[order]) == 0) & (tracks[order][1:] == tracks[order][:-1])
-        if (found[1:] == found[:-1]).any():
-            place = int(np.flatnonzero(rows == found[:-1][found[1:] == found[:-1]][0])[0])
+        if (known_rows[1:] == known_rows[:-1]).any():
+            index = int(np.flatnonzero(rows == known_rows[:-1][known_rows[1:] == known_rows[:-1]][0])[0])
         elif is_same.any():
-            place = int(order[int(np.argmax(is_same))])
+            index = int(order[int(np.argmax(is_same))])
         else:
             return
-        raise InvalidArgumentError(f"{self._where(frames[place], tracks[place])} is given twice; give each once")
+        raise InvalidArgumentError(f"{self._where(frames[index], tracks[index])} is given twice; give each once")
 
     def _where(self, row: np.int64, track: np.uint64) -> str:
         """Return in words which track of which frame of which scene is meant."""
@@ -414,8 +413,8 @@ class RecordBuffer:
         return f"track {int(track)} of frame {int(row - self.scene_starts[scene])} of scene {scene}"
 
 
-def _require_once(name: str, numbers: Int64Array) -> None:
-    values, counts = np.unique(numbers, return_counts=True)
+def _require_once(name: str, rows: Int64Array) -> None:
+    values, counts = np.unique(rows, return_counts=True)
     if (counts > 1).any():
         raise InvalidArgumentError(f"{name} has {int(values[counts > 1][0])} more than once; give each once")
 
@@ -448,7 +447,7 @@ def _as_counted(
         records, counts = np.zeros(0, np.dtype(dtype)), np.zeros(length, np.int64)
     if counts is None:
         raise InvalidArgumentError(f"the counts of {name} must be {length} numbers from 0 on, got None; pass both")
-    numbers = np.asarray(counts, np.int64)
-    if numbers.shape != (length,) or (numbers < 0).any():
+    num_records = np.asarray(counts, np.int64)
+    if num_records.shape != (length,) or (num_records < 0).any():
         raise InvalidArgumentError(f"the counts of {name} must be {length} numbers from 0 on, got {counts}")
-    return _as_records(name, records, dtype, int(numbers.sum())), numbers
+    return _as_records(name, records, dtype, int(num_records.sum())), num_records

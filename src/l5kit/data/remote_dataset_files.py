@@ -42,14 +42,14 @@ def find_remote_datasets(url: str) -> list[str]:
         return [url.rstrip("/")]
     folders = [path, f"{path}/{_SCENES_FOLDER}"]
     names = {folder: sync(files.names(folder)) for folder in folders}
-    found = [f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith(LOG_SUFFIXES)]
-    found = found or sync(_groups_among(files, names))
-    if not found:
+    logs = [f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith(LOG_SUFFIXES)]
+    logs = logs or sync(_groups_among(files, names))
+    if not logs:
         raise DatasetNotFoundError(
             f"no dataset in {url!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/, or the service lists no "
             "folders; pass the URL of a .zarr folder or zip file"
         )
-    return sorted(map(files.url_of, found))
+    return sorted(map(files.url_of, logs))
 
 
 def find_beside(url: str, dataset: str, names: Sequence[str]) -> list[str]:
@@ -66,12 +66,12 @@ def find_beside(url: str, dataset: str, names: Sequence[str]) -> list[str]:
     folders = [given.rstrip("/"), log.rstrip("/"), beside, _parent_of(beside)]
     if is_remote_zip(dataset):
         folders = [folder for folder in folders if not folder.endswith(".zip")]
-    places = [f"{folder}/{name}" for folder in dict.fromkeys(filter(None, folders)) for name in names]
+    paths = [f"{folder}/{name}" for folder in dict.fromkeys(filter(None, folders)) for name in names]
 
     async def ask() -> list[bool]:
-        return await asyncio.gather(*(files.can_be_read(place) for place in places))
+        return await asyncio.gather(*(files.can_be_read(path) for path in paths))
 
-    return [files.url_of(place) for place, there in zip(places, sync(ask()), strict=True) if there]
+    return [files.url_of(path) for path, there in zip(paths, sync(ask()), strict=True) if there]
 
 
 def exists_remotely(url: str) -> bool:
@@ -91,15 +91,15 @@ async def _is_group(files: RemoteFiles, folder: str) -> bool:
 
 async def _groups_among(files: RemoteFiles, names: Mapping[str, Mapping[str, bool]]) -> list[str]:
     """Return which of listed folders are groups, but for those of a dataset's own arrays."""
-    places = [
+    paths = [
         f"{folder}/{name}"
         for folder, listed in names.items()
         if listed and not await _is_group(files, folder)
         for name, is_folder in listed.items()
         if is_folder and name not in ARRAYS
     ]
-    are_groups = await asyncio.gather(*(_is_group(files, place) for place in places))
-    return [place for place, is_one in zip(places, are_groups, strict=True) if is_one]
+    are_groups = await asyncio.gather(*(_is_group(files, path) for path in paths))
+    return [path for path, is_one in zip(paths, are_groups, strict=True) if is_one]
 
 
 def local_file(path: str | Path) -> Path:
@@ -115,8 +115,8 @@ def local_file(path: str | Path) -> Path:
     url = path_of(path)
     if not is_url(url):
         return Path(path)
-    files, place = _files_at(url)
-    info = sync(files.info(place))
+    files, remote_path = _files_at(url)
+    info = sync(files.info(remote_path))
     if info is None:
         raise FileNotFoundError(f"there is no file at {url!r}; check the URL for spelling")
     version = version_of(info)
@@ -126,11 +126,11 @@ def local_file(path: str | Path) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         copy.parent.mkdir(parents=True, exist_ok=True)
         with placed_when_complete(copy, may_replace=True) as unfinished:
-            _copy_file(files, place, info, unfinished)
+            _copy_file(files, remote_path, info, unfinished)
     return copy
 
 
-def _copy_file(files: RemoteFiles, place: str, info: dict[str, Any], target: Path) -> None:
+def _copy_file(files: RemoteFiles, path: str, info: dict[str, Any], target: Path) -> None:
     size = int(info.get("size") or 0)
     with (
         target.open("wb") as file,
@@ -138,7 +138,7 @@ def _copy_file(files: RemoteFiles, place: str, info: dict[str, Any], target: Pat
     ):
         while size == 0 or file.tell() < size:
             start = file.tell()
-            piece = sync(files.read(place, start, min(start + _PIECE_NUM_BYTES, size)) if size else files.read(place))
+            piece = sync(files.read(path, start, min(start + _PIECE_NUM_BYTES, size)) if size else files.read(path))
             if not piece or (start and len(piece) > _PIECE_NUM_BYTES):
                 break
             file.write(piece)
@@ -147,7 +147,7 @@ def _copy_file(files: RemoteFiles, place: str, info: dict[str, Any], target: Pat
             progress(file.tell(), size)
         if size and file.tell() != size:
             raise CorruptedDataError(
-                f"{files.url_of(place)} should have {size} bytes, but {file.tell()} came; it changed, or the service "
+                f"{files.url_of(path)} should have {size} bytes, but {file.tell()} came; it changed, or the service "
                 "answers no ranges: copy it yourself"
             )
 

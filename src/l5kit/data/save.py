@@ -92,8 +92,8 @@ class _ChunksOfRows:
     def num_chunks(self) -> int:
         return -(-len(self.records) // self.chunk_length)
 
-    def __call__(self, numbers: Int64Array) -> list[tuple[int, RecordArray]]:
-        return [self._read(number * self.chunk_length) for number in numbers.tolist()]
+    def __call__(self, indices: Int64Array) -> list[tuple[int, RecordArray]]:
+        return [self._read(index * self.chunk_length) for index in indices.tolist()]
 
     def _read(self, start: int) -> tuple[int, RecordArray]:
         stop = min(start + self.chunk_length, len(self.records))

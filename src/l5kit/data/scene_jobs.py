@@ -101,22 +101,22 @@ def map_scenes(
         InvalidArgumentError: A number is out of its range, or ``executor`` is none.
         WorkerDiedError: A worker process has died; the message names the scenes that it had.
     """
-    numbers = np.asarray(scenes, np.int64)
-    if numbers.ndim != 1:
-        raise InvalidArgumentError(f"scenes must be numbers of shape (N,), got shape {numbers.shape}")
+    indices = np.asarray(scenes, np.int64)
+    if indices.ndim != 1:
+        raise InvalidArgumentError(f"scenes must be numbers of shape (N,), got shape {indices.shape}")
     job = executor.job if isinstance(executor, KeptWorkers) else None
     carriers = None if executor is None else without_job(executor)
     num_workers = count_workers(carriers)
     most = int(getattr(carriers, "scenes_of_block", _MOST_IN_BLOCK))
     size = (
-        _usual_size(len(numbers), num_workers, most, is_kept=job is not None)
+        _usual_size(len(indices), num_workers, most, is_kept=job is not None)
         if block_size is None
         else _at_least_one("block_size", block_size)
     )
     ahead = _BLOCKS_AHEAD * num_workers if num_ahead is None else _at_least_one("num_ahead", num_ahead)
-    stage = None if job is None else job.next_stage(numbers, unit=unit, block_size=size)
+    stage = None if job is None else job.next_stage(indices, unit=unit, block_size=size)
     size = size if stage is None else stage.block_size
-    blocks = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    blocks = [indices[start : start + size] for start in range(0, len(indices), size)]
     call: Callable[..., Result] = _NamingCall(function, unit, stage)
     runner, owned = None, None
     if isinstance(carriers, Executor):
@@ -188,7 +188,7 @@ class SceneResults(Iterator[Result]):
         self._brief = brief
         self._kept = kept
         self._num_scenes = sum(map(len, blocks))
-        self._num_taken = self._num_told = 0
+        self._num_taken = self._num_reported = 0
         self._pending: deque[tuple[Int64Array, Future[Result] | None]] = deque()
         for _ in range(num_ahead):
             self._hand_over_next()
@@ -236,11 +236,11 @@ class SceneResults(Iterator[Result]):
                 future.cancel()
 
     def _tell(self) -> None:
-        if self._num_taken > self._num_told:
-            self._num_told = self._num_taken
+        if self._num_taken > self._num_reported:
+            self._num_reported = self._num_taken
             self._hand_over_next()
             if self._progress is not None:
-                self._progress(self._num_told, self._num_scenes)
+                self._progress(self._num_reported, self._num_scenes)
 
     def _hand_over_next(self) -> None:
         for block in self._left:
@@ -367,11 +367,11 @@ class _NamingCall(Generic[Result]):
     def _find_failing(self, block: Int64Array, *brief: object) -> tuple[Int64Array, BaseException] | None:
         """Return the first scene of a block that fails by itself, and its error."""
         if len(block) > 1:
-            for place in range(len(block)):
+            for index in range(len(block)):
                 try:
-                    self.function(block[place : place + 1], *brief)
+                    self.function(block[index : index + 1], *brief)
                 except (Exception, SystemExit) as error:
-                    return block[place : place + 1], error
+                    return block[index : index + 1], error
         return None
 
 
@@ -384,11 +384,11 @@ def _stop_as_error(function: object, stop: StopIteration) -> RuntimeError:
     return error
 
 
-def _named(unit: str, numbers: Int64Array) -> str:
+def _named(unit: str, indices: Int64Array) -> str:
     """Return numbers in words: ``scene 3``, ``scenes 3 to 7``."""
-    if len(numbers) == 1:
-        return f"{unit} {numbers[0]}"
-    return f"{unit}s {numbers.min()} to {numbers.max()}"
+    if len(indices) == 1:
+        return f"{unit} {indices[0]}"
+    return f"{unit}s {indices.min()} to {indices.max()}"
 
 
 def _as_sent(call: Any) -> "_SentCall[Result] | None":

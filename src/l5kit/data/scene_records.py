@@ -67,9 +67,9 @@ class SceneRecords:
         for name, dtype in _TYPES.items():
             array: object = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype) or array.ndim != 1:
-                found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(type(array))
+                got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(type(array))
                 raise InvalidArgumentError(
-                    f"{name} must be records of {name.upper()[:-1]}_DTYPE along one axis, got {found}"
+                    f"{name} must be records of {name.upper()[:-1]}_DTYPE along one axis, got {got}"
                 )
         _require_consecutive(self.frames[AGENT_INTERVAL], len(self.agents), AGENT_INTERVAL)
         _require_consecutive(self.frames[FACE_INTERVAL], len(self.tl_faces), FACE_INTERVAL)

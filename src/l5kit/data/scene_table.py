@@ -249,8 +249,8 @@ class _FrameValues:
 def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -> tuple[_FrameColumns, Int64Array]:
     """Return the columns of all frames, and the blocks (B, 2) of rows that could not be read."""
     columns, failed = _FrameColumns(len(frames)), []
-    job, numbers = _FrameBlocks(frames, ROWS_PER_BLOCK), range(-(-len(frames) // ROWS_PER_BLOCK))
-    with map_scenes(job, numbers, workers, block_size=1, unit="block") as parts:
+    job, indices = _FrameBlocks(frames, ROWS_PER_BLOCK), range(-(-len(frames) // ROWS_PER_BLOCK))
+    with map_scenes(job, indices, workers, block_size=1, unit="block") as parts:
         for start, stop, rows in (block for part in parts for block in part):
             if rows is None:
                 failed.append((start, stop))
@@ -268,8 +268,8 @@ class _FrameBlocks:
     frames: Records
     length: int
 
-    def __call__(self, numbers: Int64Array) -> list[tuple[int, int, _FrameValues | None]]:
-        return [self._read(number * self.length) for number in numbers.tolist()]
+    def __call__(self, indices: Int64Array) -> list[tuple[int, int, _FrameValues | None]]:
+        return [self._read(index * self.length) for index in indices.tolist()]
 
     def _read(self, start: int) -> tuple[int, int, _FrameValues | None]:
         stop = min(start + self.length, len(self.frames))

@@ -55,9 +55,9 @@ def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> 
             _refill(table, larger, ids)
             table = larger
     end = 0
-    for place in range(size):
-        if table[place] >= 0:
-            rows[end] = table[place]
+    for slot in range(size):
+        if table[slot] >= 0:
+            rows[end] = table[slot]
             end += 1
 
 
@@ -81,9 +81,9 @@ def _grown_size(num_used: int) -> int:
 def _refill(table: NumericArray, larger: NumericArray, ids: NumericArray) -> None:
     """Put the rows of a table into a larger one, in its order."""
     larger[:] = -1
-    for place in range(len(table)):
-        if table[place] >= 0:
-            _insert(larger, ids, table[place])
+    for slot in range(len(table)):
+        if table[slot] >= 0:
+            _insert(larger, ids, table[slot])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -91,12 +91,12 @@ def _insert(table: NumericArray, ids: NumericArray, row: int) -> None:
     """Put a row into the table at the first free place of its id."""
     mask = np.uint64(len(table) - 1)
     perturb = np.uint64(ids[row]) % _HASH_MODULUS
-    place = perturb & mask
+    slot = perturb & mask
     while True:
-        num_probes = _LINEAR_PROBES if place + np.uint64(_LINEAR_PROBES) <= mask else 0
+        num_probes = _LINEAR_PROBES if slot + np.uint64(_LINEAR_PROBES) <= mask else 0
         for probe in range(num_probes + 1):
-            if table[place + np.uint64(probe)] < 0:
-                table[place + np.uint64(probe)] = row
+            if table[slot + np.uint64(probe)] < 0:
+                table[slot + np.uint64(probe)] = row
                 return
         perturb >>= _PERTURB_SHIFT
-        place = (place * np.uint64(5) + np.uint64(1) + perturb) & mask
+        slot = (slot * np.uint64(5) + np.uint64(1) + perturb) & mask

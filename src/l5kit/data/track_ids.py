@@ -94,37 +94,37 @@ def number_tracks(track_ids: NumericArray) -> tuple[UInt64Array, Int64Array]:
         raise InvalidArgumentError(f"track_ids must be uint64 (N,), got {track_ids.dtype} of {track_ids.shape}")
     ids = np.ascontiguousarray(track_ids).view()
     ids.setflags(write=False)
-    numbers = np.empty(len(ids), np.int64)
-    num_slots, num_found = _LEAST_SLOTS, -1
-    while num_found < 0:
-        found, slots = np.empty(num_slots // 2, np.uint64), np.full(num_slots, -1, np.int64)
-        num_found = _number_rows(ids, found, slots, numbers)
+    indices = np.empty(len(ids), np.int64)
+    num_slots, num_unique = _LEAST_SLOTS, -1
+    while num_unique < 0:
+        unique, slots = np.empty(num_slots // 2, np.uint64), np.full(num_slots, -1, np.int64)
+        num_unique = _number_rows(ids, unique, slots, indices)
         num_slots *= 8
-    found = found[:num_found]
-    order = np.argsort(found)
-    ranks = np.empty(num_found, np.int64)
-    ranks[order] = np.arange(num_found)
-    return found[order], ranks[numbers]
+    unique = unique[:num_unique]
+    order = np.argsort(unique)
+    ranks = np.empty(num_unique, np.int64)
+    ranks[order] = np.arange(num_unique)
+    return unique[order], ranks[indices]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _number_rows(ids: UInt64Array, found: UInt64Array, slots: Int64Array, numbers: Int64Array) -> int:
+def _number_rows(ids: UInt64Array, unique: UInt64Array, slots: Int64Array, indices: Int64Array) -> int:
     """Write ids in the order in which they come first, and their numbers; return how many, -1 if there is no room."""
     shift = np.uint64(64)
     size = len(slots)
     while size > 1:
         shift -= np.uint64(1)
         size >>= 1
-    num_found = 0
+    num_unique = 0
     for row in range(len(ids)):
         slot = np.int64((ids[row] * _SPREAD) >> shift)
-        while slots[slot] >= 0 and found[slots[slot]] != ids[row]:
+        while slots[slot] >= 0 and unique[slots[slot]] != ids[row]:
             slot = (slot + 1) & (len(slots) - 1)
         if slots[slot] < 0:
-            if num_found == len(found):
+            if num_unique == len(unique):
                 return -1
-            slots[slot] = num_found
-            found[num_found] = ids[row]
-            num_found += 1
-        numbers[row] = slots[slot]
-    return num_found
+            slots[slot] = num_unique
+            unique[num_unique] = ids[row]
+            num_unique += 1
+        indices[row] = slots[slot]
+    return num_unique

@@ -66,9 +66,9 @@ class Observations:
         frames, tracks = self.frame_indices[order], self.track_ids[order]
         is_twice = (frames[1:] == frames[:-1]) & (tracks[1:] == tracks[:-1])
         if is_twice.any():
-            place = int(np.argmax(is_twice))
+            index = int(np.argmax(is_twice))
             raise InvalidArgumentError(
-                f"track {int(tracks[place])} is in frame {int(frames[place])} twice; give each track one number"
+                f"track {int(tracks[index])} is in frame {int(frames[index])} twice; give each track one number"
             )
         headings_rad = self.headings_rad[order]
         return AgentRows(
@@ -218,9 +218,9 @@ def faces_of_frames(
 
 def _require_frame_indices(frame_indices: ArrayLike) -> None:
     if not isinstance(frame_indices, np.ndarray) or frame_indices.ndim != 1 or frame_indices.dtype.kind not in "iu":
-        found = f"{getattr(frame_indices, 'dtype', type(frame_indices).__name__)} of {np.shape(frame_indices)}"
+        got = f"{getattr(frame_indices, 'dtype', type(frame_indices).__name__)} of {np.shape(frame_indices)}"
         raise InvalidArgumentError(
-            f"frame_indices must be an array of integers of shape (N,), the frame of each, got {found}"
+            f"frame_indices must be an array of integers of shape (N,), the frame of each, got {got}"
         )
 
 

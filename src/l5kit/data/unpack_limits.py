@@ -37,9 +37,9 @@ class UnpackLimits:
         file = archive.fp
         if file is None:
             raise ValueError("archive is closed; open it")
-        place = file.tell()
+        position = file.tell()
         size = file.seek(0, os.SEEK_END)
-        file.seek(place)
+        file.seek(position)
         unpacked = sum(info.file_size for info in archive.infolist())
         if unpacked > self._most_of(size):
             raise zipfile.BadZipFile(

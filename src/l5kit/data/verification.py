@@ -74,8 +74,8 @@ def verify(
     """
     tree, start_ns = open_tree(path), time.time_ns()
     listed = tree.list_files()
-    found = {file.path: file for file in listed}
-    to_read = [found[file.path] for file in manifest.files if _may_be_equal(file.size, found.get(file.path))]
+    present = {file.path: file for file in listed}
+    to_read = [present[file.path] for file in manifest.files if _may_be_equal(file.size, present.get(file.path))]
     with _journal(tree, manifest, fresh=fresh) as journal:
         hashes = journal.known(to_read)
         if hashes and tell is not None:
@@ -92,19 +92,19 @@ def verify(
                         journal.note(file, sha256)
         journal.end()
     differences = ManifestDifferences(
-        missing=tuple(file.path for file in manifest.files if file.path not in found),
+        missing=tuple(file.path for file in manifest.files if file.path not in present),
         changed=tuple(
             file.path
             for file in manifest.files
-            if file.path in found and file.path not in unreadable and hashes.get(file.path) != file.sha256
+            if file.path in present and file.path not in unreadable and hashes.get(file.path) != file.sha256
         ),
         extra=_extra(manifest, listed),
     )
     return Verification(differences, dict(sorted(unreadable.items())), num_known)
 
 
-def _may_be_equal(size: int, found: ListedFile | None) -> bool:
-    return found is not None and found.size == size
+def _may_be_equal(size: int, file: ListedFile | None) -> bool:
+    return file is not None and file.size == size
 
 
 def _extra(manifest: Manifest, listed: Sequence[ListedFile]) -> tuple[str, ...]:

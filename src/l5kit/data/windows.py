@@ -1,25 +1,170 @@
-"""Windows of a log: frames around current ones, with their agents and traffic light faces, and whom they are about."""
+"""Windows of a log: frames around current ones with their rows, how they are cut, and whom they are about."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import InitVar, dataclass
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numba import njit
+from numba.core.errors import NumbaError
+from numpy.typing import DTypeLike
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
+from l5kit._types import (
+    BoolArray,
+    Float32Array,
+    Float64Array,
+    FloatArray,
+    Int64Array,
+    NumericArray,
+    RecordArray,
+    Records,
+)
+from l5kit.configs.kinds import MAX_NUM_FRAMES
+from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.log_facts import EGO_EXTENT_M
-from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
-from l5kit.data.window_rows import WindowRows
-from l5kit.errors import InvalidArgumentError
+from l5kit.data.record_bytes import join_records
+from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
+from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, TL_FACE_DTYPE
+from l5kit.data.stores.chunked_array import RowRanges, read_ahead
+from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
 from l5kit.geometry.transform import compute_agent_transforms
+
+
+@dataclass(frozen=True)
+class WindowRows:
+    """Agents, or traffic light faces, of the frames of B windows, without a copy where one array holds them all.
+
+    Attributes:
+        arrays: One array with the rows of all windows, or one array for each window.
+        starts: First row of each frame in the array of its window, (B, F).
+        stops: End row of each frame, not included, (B, F); equal to the start where a window has no such frame.
+        is_known_to_fit: Given by whoever vouches for the arrays, which are then not looked through.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit, there is another number of arrays, or the rows of a frame do not
+            lie within the array of its window.
+    """
+
+    arrays: Sequence[RecordArray]
+    starts: Int64Array
+    stops: Int64Array
+    is_known_to_fit: InitVar[bool] = False
+
+    def __post_init__(self, is_known_to_fit: bool) -> None:
+        if is_known_to_fit:
+            return
+        shape = self.starts.shape
+        if self.stops.shape != shape or len(shape) != 2 or len(self.arrays) not in (1, shape[0]):
+            raise InvalidArgumentError(
+                f"WindowRows: starts {shape} and stops {self.stops.shape} must be (B, F) alike, and arrays one or B; "
+                f"there are {len(self.arrays)}"
+            )
+        if self.starts.dtype.kind != "i" or self.stops.dtype.kind != "i":
+            raise InvalidArgumentError(
+                f"WindowRows: starts and stops must be signed integers, got {self.starts.dtype} and {self.stops.dtype}"
+            )
+        self._require_within()
+
+    def _require_within(self) -> None:
+        """Refuse rows outside of the arrays; where there are none, the place does not matter."""
+        lengths = np.array([len(array) for array in self.arrays], np.int64)[:, None]
+        starts, stops = self.starts, self.stops
+        is_wrong = (starts < 0) | (stops < starts) | ((stops > lengths) & (stops > starts))
+        if is_wrong.any():
+            window, frame = np.argwhere(is_wrong)[0].tolist()
+            num_rows = len(self.arrays[0] if len(self.arrays) == 1 else self.arrays[window])
+            raise InvalidArgumentError(
+                f"WindowRows: frame {frame} of window {window} has rows {starts[window, frame]} to "
+                f"{stops[window, frame]}, which must ascend from 0 on and lie within the {num_rows} rows of its array"
+            )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def num_frames(self) -> int:
+        """F."""
+        return int(self.starts.shape[1])
+
+    @property
+    def counts(self) -> Int64Array:
+        """Number of rows of each frame, (B, F)."""
+        return self.stops - self.starts
+
+    @property
+    def dtype(self) -> np.dtype[np.void]:
+        """Type of the rows."""
+        return self.arrays[0].dtype
+
+    def frames(self, first: int, end: int) -> "WindowRows":
+        """Return the rows of some of the frames of each window."""
+        starts, stops = self.starts[:, first:end], self.stops[:, first:end]
+        # contiguous for any number of windows, lest kernels be compiled for one of them and again for several
+        return WindowRows(self.arrays, np.ascontiguousarray(starts), np.ascontiguousarray(stops), is_known_to_fit=True)
+
+    def head(self, num_frames: int) -> "WindowRows":
+        """Return the rows of the first frames of each window."""
+        return self.frames(0, num_frames)
+
+    def taken(self, windows: Int64Array | BoolArray) -> "WindowRows":
+        """Return the rows of some of the windows, in the same arrays."""
+        arrays = self.arrays
+        if len(arrays) > 1:
+            arrays = [arrays[window] for window in np.arange(len(arrays))[windows].tolist()] or arrays[:1]
+        return WindowRows(arrays, self.starts[windows], self.stops[windows], is_known_to_fit=True)
+
+    def parts(self) -> Iterator[tuple[RecordArray, slice]]:
+        """Yield each array with the windows whose rows it holds."""
+        if len(self.arrays) == 1:
+            yield self.arrays[0], slice(0, len(self.starts))
+            return
+        for window, rows in enumerate(self.arrays):
+            yield rows, slice(window, window + 1)
+
+    def rows_of_frame(self, window: int, frame: int) -> RecordArray:
+        """Return the rows of one frame, a view."""
+        rows = self.arrays[0] if len(self.arrays) == 1 else self.arrays[window]
+        return rows[self.starts[window, frame] : self.stops[window, frame]]
+
+    def frames_of(self, window: int, num_frames: int) -> list[RecordArray]:
+        """Return the rows of each of the first frames of a window, views."""
+        return [self.rows_of_frame(window, frame) for frame in range(num_frames)]
+
+    def take(self, rows: Int64Array) -> RecordArray:
+        """Return one row of each window, counted in its array, copies, (B,)."""
+        if len(self.arrays) == 1:
+            return self.arrays[0][rows]
+        return np.array([array[row] for array, row in zip(self.arrays, rows.tolist(), strict=True)])
+
+    @classmethod
+    def from_frames(cls, frames: Sequence[RecordArray], dtype: np.dtype[np.void]) -> "WindowRows":
+        """Return one window with the given rows of each frame.
+
+        Args:
+            frames: Rows of each frame; may be empty.
+            dtype: Type of the rows if there are none.
+        """
+        stops = np.cumsum([len(rows) for rows in frames], dtype=np.int64)[None]
+        starts = np.zeros_like(stops)
+        starts[:, 1:] = stops[:, :-1]
+        rows = join_records(frames) if len(frames) else np.empty(0, dtype)
+        return cls([rows], starts, stops, is_known_to_fit=True)
+
+
+def read_only_field(rows: RecordArray, name: str) -> NumericArray:
+    """Return a field of records as a read-only view, so that kernels are compiled for one kind of arrays."""
+    field: NumericArray = rows[name]
+    field.setflags(write=False)
+    return field
 
 
 @dataclass(frozen=True)
 class Windows:
     """B windows of a log: up to H history frames, newest first, and up to F future frames, nearest first, with rows.
 
-    They can be made of a dataset (:func:`l5kit.data.window_cutting.cut_windows`), of the buffer of a simulation, or of
+    They can be made of a dataset (:func:`l5kit.data.windows.cut_windows`), of the buffer of a simulation, or of
     arrays at hand (:meth:`of_frames`); what draws or samples them does not know which.
 
     Attributes:
@@ -192,7 +337,7 @@ class Targets:
         )
 
     @property
-    def is_found(self) -> BoolArray:
+    def is_present(self) -> BoolArray:
         """Which of them have a row, (B,); the others hold anything."""
         return np.ones(len(self), np.bool_) if self.rows is None else self.rows >= 0
 
@@ -230,3 +375,433 @@ class SeenTargets(Targets):
     def agent_from_world(self) -> Float64Array:
         """The given frames."""
         return self.seen_from
+
+
+_NO_INTERVALS: Int64Array = np.zeros((2, 4), np.int64)[:, :2]
+"""Stands for the intervals of frames that have none; strided, so that kernels see the type of those of real frames."""
+
+_NO_INTERVALS.setflags(write=False)
+
+_CURRENT_FRAMES = 2
+"""What the kernel names where a current frame, and not an interval of agents (0) or faces (1), is wrong."""
+
+
+class StepSizeError(L5KitError, IndexError, ValueError):
+    """A step size is not a positive whole number (an ``IndexError`` in L5Kit 1.x)."""
+
+
+@dataclass(frozen=True)
+class WindowSteps:
+    """Which frames around the current one belong to a window.
+
+    Attributes:
+        history_num_frames: Past steps, the current frame not counted, 0 to 100,000.
+        future_num_frames: Future steps, 0 to 100,000.
+        history_step_size: Frames per past step, 1 to 100,000.
+        future_step_size: Frames per future step, 1 to 100,000.
+
+    Raises:
+        InvalidArgumentError: A number of steps is none that is allowed.
+        StepSizeError: A step size is none that is allowed.
+    """
+
+    history_num_frames: int
+    future_num_frames: int
+    history_step_size: int = 1
+    future_step_size: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("history_num_frames", "future_num_frames"):
+            object.__setattr__(self, name, _as_num_frames(name, getattr(self, name)))
+        for name in ("history_step_size", "future_step_size"):
+            step_size = as_step_size(name, getattr(self, name))
+            if step_size > MAX_NUM_FRAMES:
+                raise StepSizeError(f"{name} must be at most {MAX_NUM_FRAMES}, got {step_size}")
+            object.__setattr__(self, name, step_size)
+
+    @classmethod
+    def from_params(cls, params: SamplingParams | VectorSamplingParams) -> "WindowSteps":
+        """Return the frames that samples with the given parameters need."""
+        return cls(
+            params.history_num_frames, params.future_num_frames, params.history_step_size, params.future_step_size
+        )
+
+    @property
+    def skips_frames(self) -> bool:
+        """Whether frames of a window may lie apart."""
+        return self.history_step_size > 1 or self.future_step_size > 1
+
+
+@dataclass(frozen=True)
+class CurrentFrames:
+    """The current frames of B windows, and the scenes that they lie in.
+
+    Attributes:
+        frames: Frames of all scenes, with intervals that are rows of the agents and faces, FRAME_DTYPE, (N,).
+        rows: The current frame of each window, a row of ``frames``, (B,).
+        scene_starts: First frame of its scene, (B,).
+        scene_stops: End frame of its scene, not included, (B,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit, or what are to be frames are no integers.
+    """
+
+    frames: RecordArray
+    rows: Int64Array
+    scene_starts: Int64Array
+    scene_stops: Int64Array
+
+    def __post_init__(self) -> None:
+        shape = self.rows.shape
+        if self.scene_starts.shape != shape or self.scene_stops.shape != shape:
+            refuse_shapes(self, scene_starts=shape, scene_stops=shape)
+        if self.rows.dtype.kind + self.scene_starts.dtype.kind + self.scene_stops.dtype.kind != "iii":
+            self._require_integers()
+
+    def _require_integers(self) -> None:
+        for name in ("rows", "scene_starts", "scene_stops"):
+            numbers: NumericArray = getattr(self, name)
+            if numbers.dtype.kind not in "iu":
+                raise InvalidArgumentError(f"{name} of CurrentFrames must be integers, got {numbers.dtype}")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def of_scene(cls, frames: Records, state_index: int) -> "CurrentFrames":
+        """Return one frame of one scene.
+
+        Raises:
+            IndexOutOfRangeError: ``state_index`` is not a frame of the scene.
+        """
+        state_index, num_frames = operator.index(state_index), len(frames)
+        if not 0 <= state_index < num_frames:
+            raise IndexOutOfRangeError(f"state_index {state_index} is out of range for a scene of {num_frames} frames")
+        bounds = np.array([[state_index], [0], [num_frames]], dtype=np.int64)
+        return cls(np.asarray(frames), *bounds)
+
+
+def cut_windows(
+    current: CurrentFrames,
+    agents: Records,
+    tl_faces: Records,
+    steps: WindowSteps,
+    *,
+    ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M,
+) -> Windows:
+    """Return the frames around the current ones and their rows, without copying the rows where possible.
+
+    Args:
+        current: The current frames.
+        agents: All agents, a NumPy array or an array of a dataset.
+        tl_faces: All traffic light faces likewise; may be empty, whatever the intervals say.
+        steps: Which frames around them.
+        ego_extent_m: Length, width and height of the AV, as ``facts`` of the log tell.
+
+    Raises:
+        CorruptedDataError: An interval reaches beyond its array.
+        InvalidArgumentError: A current frame does not lie in its scene, or a scene not within the frames; or an array
+            of ``current`` is of another byte order or has more than one axis.
+    """
+    frames, num_windows = current.frames, len(current.rows)
+    num_columns = steps.history_num_frames + 1 + steps.future_num_frames
+    names = frames.dtype.names or ()
+    lengths = (len(agents) if AGENT_INTERVAL in names else 0, len(tl_faces) if FACE_INTERVAL in names else 0)
+    frames_cut, counts = np.empty((num_windows, num_columns), frames.dtype), np.empty((2, num_windows), np.int64)
+    intervals, ranges = np.empty((2, 2, num_windows, num_columns), np.int64), np.empty((2, 2, num_windows), np.int64)
+    try:
+        wrong = _cut_windows(
+            _read_only(frames),
+            (_intervals_of(frames, AGENT_INTERVAL), _intervals_of(frames, FACE_INTERVAL)),
+            (current.rows, current.scene_starts, current.scene_stops),
+            (steps.history_num_frames + 1, steps.future_num_frames),
+            (steps.history_step_size, steps.future_step_size),
+            lengths,
+            (frames_cut, counts, intervals, ranges),
+        )
+    except NumbaError:
+        _require_types(current)
+        raise
+    if wrong[0] >= 0:
+        which, window, frame = wrong
+        if which == _CURRENT_FRAMES:
+            _refuse_current(current, window)
+        raise CorruptedDataError(
+            f"{(AGENT_INTERVAL, FACE_INTERVAL)[which]} {intervals[which, :, window, frame].tolist()} of a frame "
+            f"does not lie within the {lengths[which]} rows of its array; run l5kit validate on the dataset and "
+            "restore it from its source"
+        )
+    needed = intervals if steps.skips_frames else ranges
+    read_ahead([RowRanges(agents, *needed[0]), RowRanges(tl_faces, *needed[1])])
+    agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=steps.skips_frames, strict=True)
+    face_rows = _place_rows(tl_faces, intervals[1], ranges[1], is_apart=steps.skips_frames, strict=False)
+    return Windows(frames_cut, counts, agent_rows, face_rows, steps.history_num_frames + 1, ego_extent_m)
+
+
+def as_step_size(argument: str, step_size: int) -> int:
+    """Return a step size as a Python int: small NumPy integers would overflow in what follows."""
+    try:
+        number = operator.index(step_size)
+    except TypeError as error:
+        raise StepSizeError(f"{argument} must be a whole number, 1 or more, got {step_size!r}") from error
+    if number <= 0:
+        raise StepSizeError(f"{argument} must be 1 or more, got {number}")
+    return number
+
+
+def _as_num_frames(argument: str, num_frames: int) -> int:
+    """Return a number of steps as a Python int, to which 1 may be added whatever type it had."""
+    try:
+        number = operator.index(num_frames)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= MAX_NUM_FRAMES:
+        raise InvalidArgumentError(f"{argument} must be a whole number from 0 to {MAX_NUM_FRAMES}, got {num_frames!r}")
+    return number
+
+
+def _refuse_current(current: CurrentFrames, window: int) -> NoReturn:
+    _require_types(current)
+    row, start, stop = (int(array[window]) for array in (current.rows, current.scene_starts, current.scene_stops))
+    raise InvalidArgumentError(
+        f"CurrentFrames: window {window} has row {row} in the scene from {start} to {stop}, but rows must lie within "
+        f"their scenes, scene_starts <= rows < scene_stops, and scenes within the {len(current.frames)} frames"
+    )
+
+
+def _require_types(current: CurrentFrames) -> None:
+    """Refuse arrays for which no kernel can be compiled, or of which numba overlooks the byte order."""
+    for name, array in vars(current).items():
+        if array.ndim != 1 or not array.dtype.isnative:
+            raise InvalidArgumentError(
+                f"{name} of CurrentFrames must have one axis and the byte order of this machine, got {array.dtype} of "
+                f"shape {array.shape}; array.astype(array.dtype.newbyteorder('=')) has it"
+            )
+
+
+def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: WindowRows) -> None:
+    """Make the intervals of frames (F,) point into their rows, strung together in the order of time."""
+    for field, rows in ((AGENT_INTERVAL, agents), (FACE_INTERVAL, tl_faces)):
+        if field in (frames.dtype.names or ()):
+            starts, stops = rows.starts.copy(), rows.stops.copy()
+            lows, highs = np.zeros(1, np.int64), np.zeros(1, np.int64)
+            _write_filled_ranges(starts, stops, lows, highs)
+            _count_from(lows, highs, starts, stops)
+            frames[field] = np.stack([starts[0], stops[0]], axis=1)
+
+
+def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
+    """Return an interval of all frames (N, 2), read-only; something of the same layout where they do not have it.
+
+    Of a single frame the layout is another one, and the kernel takes two arrays of one kind.
+    """
+    present = [name for name in (field, AGENT_INTERVAL, FACE_INTERVAL) if name in (frames.dtype.names or ())]
+    return _read_only(frames[present[0]]) if present else _NO_INTERVALS
+
+
+def _place_rows(
+    array: Records, intervals: Int64Array, ranges: Int64Array, *, is_apart: bool, strict: bool
+) -> WindowRows:
+    """Return the rows that intervals (2, B, F) name, which span ranges (2, B); ``strict`` as in ``rows_of``."""
+    (starts, stops), (lows, highs) = intervals, ranges
+    if len(array) == 0:
+        return WindowRows([_read_only(np.asarray(array)[:0])], starts, stops, is_known_to_fit=True)
+    whole = whole_array(array) if is_apart else whole_array_with(array, lows, highs, strict=strict)
+    if whole is not None:
+        return WindowRows([_read_only(whole)], starts, stops, is_known_to_fit=True)
+    if is_apart:
+        arrays = [_gather(array, *window, strict=strict) for window in zip(starts, stops, strict=True)]
+    else:
+        bounds = zip(lows.tolist(), highs.tolist(), strict=True)
+        arrays = [rows_of(array, slice(low, high), strict=strict) for low, high in bounds]
+        _count_from(lows, highs, starts, stops)
+    return WindowRows([_read_only(rows) for rows in arrays], starts, stops, is_known_to_fit=True)
+
+
+def _gather(array: Records, starts: Int64Array, stops: Int64Array, *, strict: bool) -> RecordArray:
+    """Return copies of the rows of frames (F,) that may lie apart, in the order of time, and count in these."""
+    order = np.argsort(starts, kind="stable").tolist()
+    parts = [rows_of(array, slice(int(starts[i]), int(stops[i])), strict=strict) for i in order]
+    end = 0
+    for i, part in zip(order, parts, strict=True):
+        starts[i], stops[i] = end, end + len(part)
+        end += len(part)
+    return join_records(parts)
+
+
+class _Current(NamedTuple):
+    """The current frames of B windows; fields as in :class:`CurrentFrames`."""
+
+    rows: Int64Array
+    scene_starts: Int64Array
+    scene_stops: Int64Array
+
+
+class _Cut(NamedTuple):
+    """Room for B windows of H frames of history and F of the future.
+
+    Attributes:
+        frames: (B, H + F).
+        counts: How many of history and future are there, (2, B).
+        intervals: Rows of agents and of faces, 0 where there is no frame, (2, start and stop, B, H + F).
+        ranges: What those of a window span, (2, start and stop, B).
+    """
+
+    frames: RecordArray
+    counts: Int64Array
+    intervals: Int64Array
+    ranges: Int64Array
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cut_windows(
+    frames: RecordArray,
+    intervals_of_frames: tuple[Int64Array, Int64Array],
+    current_arrays: tuple[Int64Array, ...],
+    capacities: tuple[int, int],
+    step_sizes: tuple[int, int],
+    lengths: tuple[int, int],
+    cut_arrays: tuple[NumericArray, ...],
+) -> tuple[int, int, int]:
+    """Write the windows around current frames: the arrays are those of :class:`_Current` and :class:`_Cut`.
+
+    Capacities and step sizes are those of history and future. Returns array, window and frame of the first interval
+    that does not lie within the length of its array, or -1 three times; an empty one may lie behind it. For a
+    current frame that does not lie in its scene, or a scene that does not within the frames, the array is 2.
+    """
+    current, cut = _Current(*current_arrays), _Cut(*cut_arrays)
+    intervals, ranges = cut.intervals, cut.ranges
+    intervals[:], ranges[:] = 0, 0
+    for window in range(len(current.rows)):
+        current_row = np.int64(current.rows[window])
+        scene_start, scene_stop = np.int64(current.scene_starts[window]), np.int64(current.scene_stops[window])
+        if not 0 <= scene_start <= current_row < scene_stop <= len(frames):
+            return _CURRENT_FRAMES, window, 0
+        for part in range(2):
+            to_edge = current_row - scene_start if part == 0 else scene_stop - current_row - 1
+            num_there = min(int(to_edge // step_sizes[part]) + 1 - part, capacities[part])
+            for place in range(num_there):
+                if part == 0:
+                    row, column = current_row - place * step_sizes[0], place
+                else:
+                    row, column = current_row + (place + 1) * step_sizes[1], capacities[0] + place
+                cut.frames[window, column] = frames[row]
+                for which in range(2):
+                    if lengths[which] == 0:
+                        continue  # all intervals are 0 to 0
+                    start, stop = intervals_of_frames[which][row, 0], intervals_of_frames[which][row, 1]
+                    intervals[which, 0, window, column], intervals[which, 1, window, column] = start, stop
+                    if stop > start and start >= 0 and stop <= lengths[which]:
+                        if ranges[which, 1, window] == 0 or start < ranges[which, 0, window]:
+                            ranges[which, 0, window] = start
+                        if stop > ranges[which, 1, window]:
+                            ranges[which, 1, window] = stop
+                    elif start < 0 or stop != start:
+                        return which, window, column
+            cut.counts[part, window] = num_there
+    return -1, -1, -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array, highs: Int64Array) -> None:
+    """Write the first row and the end row of all intervals (B, F) of each window that are not empty, or twice 0."""
+    for window in range(starts.shape[0]):
+        low, high = np.iinfo(np.int64).max, 0
+        for frame in range(starts.shape[1]):
+            if stops[window, frame] > starts[window, frame]:
+                low, high = min(low, starts[window, frame]), max(high, stops[window, frame])
+        lows[window], highs[window] = (low, high) if high > 0 else (0, 0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: Int64Array) -> None:
+    """Count the intervals (B, F) of each window from its low; empty ones, which may lie anywhere, come within."""
+    for window in range(starts.shape[0]):
+        low, high = lows[window], highs[window]
+        for frame in range(starts.shape[1]):
+            starts[window, frame] = min(max(starts[window, frame], low), high) - low
+            stops[window, frame] = min(max(stops[window, frame], low), high) - low
+
+
+def _read_only(rows: NumericArray) -> NumericArray:
+    if not rows.flags.writeable:
+        return rows
+    view = rows.view()
+    view.setflags(write=False)
+    return view
+
+
+NewArray = Callable[[tuple[int, ...], DTypeLike], Any]
+"""Makes an array of a shape and type: ``np.zeros``, or ``empty`` of a backend."""
+
+
+class PoseArrays(NamedTuple):
+    """The arrays of :class:`RelativePoses` inside kernels, which take a plain tuple: it is cheapest to hand over."""
+
+    positions_m: Float32Array
+    yaws_rad: Float32Array
+    extents_m: Float32Array
+    availabilities: NumericArray
+
+
+@dataclass(frozen=True)
+class RelativePoses:
+    """Where tracks are in each of N frames, as seen from a pose; frames without the track hold zeros.
+
+    The arrays are those of NumPy, or all of one device.
+
+    Attributes:
+        positions_m: (..., N, 2) float32, x forward, y left.
+        yaws_rad: (..., N, 1) float32, in [-pi, pi).
+        extents_m: Length and width, (..., N, 2) float32.
+        availabilities: Whether the track is in the frame, (..., N): bool, or 1 and 0 in float32.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    positions_m: Float32Array
+    yaws_rad: Float32Array
+    extents_m: Float32Array
+    availabilities: NumericArray
+
+    def __post_init__(self) -> None:
+        shape = self.availabilities.shape
+        twos, ones = (*shape, 2), (*shape, 1)
+        if self.positions_m.shape != twos or self.yaws_rad.shape != ones or self.extents_m.shape != twos:
+            refuse_shapes(self, positions_m=twos, yaws_rad=ones, extents_m=twos)
+
+    @classmethod
+    def of_no_track(cls, *shape: int) -> "RelativePoses":
+        """Return zeros (..., N), for tracks that are in no frame."""
+        return cls.new(np.zeros, *shape, availabilities=np.bool_)
+
+    @classmethod
+    def new(cls, make: NewArray, *shape: int, availabilities: DTypeLike) -> "RelativePoses":
+        """Return poses (..., N) to be written.
+
+        Args:
+            make: Makes the arrays.
+            *shape: The shape.
+            availabilities: The type of these, bool or float32.
+        """
+        return cls(
+            make((*shape, 2), np.float32),
+            make((*shape, 1), np.float32),
+            make((*shape, 2), np.float32),
+            make(shape, availabilities),
+        )
+
+    @property
+    def flags(self) -> Any:
+        """The availabilities as new bools: an array for arrays, a tensor for tensors."""
+        known = self.availabilities
+        return known.astype(np.bool_) if isinstance(known, np.ndarray) else known != 0
+
+    def mapped(self, view: Callable[[Any], Any]) -> "RelativePoses":
+        """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
+        return RelativePoses(*map(view, self.as_arrays()))
+
+    def as_arrays(self) -> tuple[NumericArray, ...]:
+        """Return the four arrays, in the order of :class:`PoseArrays`."""
+        return self.positions_m, self.yaws_rad, self.extents_m, self.availabilities

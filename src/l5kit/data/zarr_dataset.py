@@ -331,10 +331,10 @@ class ChunkedDataset:
                 f"a dataset is indexed by scenes, with whole numbers, slices, lists or masks, got {scenes!r}; its "
                 "arrays are the attributes scenes, frames, agents and tl_faces"
             )
-        numbers = selected_scenes(scenes, len(self), argument="index")
+        indices = selected_scenes(scenes, len(self), argument="index")
         if not isinstance(scenes, slice) and np.ndim(scenes) == 0:
-            return self.view_scene(int(numbers[0]))
-        return view_of_scenes(self, numbers)
+            return self.view_scene(int(indices[0]))
+        return view_of_scenes(self, indices)
 
     def __iter__(self) -> Iterator["ChunkedDataset"]:
         """Yield every scene as :meth:`view_scene` does."""
@@ -387,9 +387,9 @@ class ChunkedDataset:
 
     def _open_group(self, mode: str) -> zarr.Group:
         store = stores.open_store(self._location, writable=mode != "r", remote=self._remote)
-        place = self.path or type(store).__name__
+        location = self.path or type(store).__name__
         try:
-            return _open_group_of_either_version(store, mode, place)
+            return _open_group_of_either_version(store, mode, location)
         except UnreachableDataError:
             raise
         except FileNotFoundError as error:
@@ -400,7 +400,7 @@ class ChunkedDataset:
                 else "check the path, or initialize() a new one"
             )
             raise DatasetNotFoundError(
-                f"no dataset at {place!r}: there is no zarr group (.zgroup); {advice}"
+                f"no dataset at {location!r}: there is no zarr group (.zgroup); {advice}"
             ) from error
         except L5KitError:
             raise
@@ -659,7 +659,7 @@ class ChunkedDataset:
         save_arrays(arrays, Path(target), overwrite=overwrite, facts=self._facts, progress=progress, workers=workers)
 
 
-def _open_group_of_either_version(store: Store, mode: str, place: str) -> zarr.Group:
+def _open_group_of_either_version(store: Store, mode: str, location: str) -> zarr.Group:
     """Open the group of zarr 2 of a dataset, or for reading that of zarr 3 in which an export in columns is."""
     consolidated = None if mode == "r" and may_use_consolidated(store) else False  # None: where there is any
     try:
@@ -668,11 +668,11 @@ def _open_group_of_either_version(store: Store, mode: str, place: str) -> zarr.G
         )
     except FileNotFoundError:
         group = zarr.open_group(store=store, mode="r", zarr_format=3, use_consolidated=consolidated)
-    require_columns(group, place)
+    require_columns(group, location)
     if mode != "r":
         raise ReadOnlyDatasetError(
-            f"{place} is an export in columns, which is only read; open it with mode='r', or save() it to a folder and "
-            f"open that with mode={mode!r}"
+            f"{location} is an export in columns, which is only read; open it with mode='r', or save() it to a folder "
+            f"and open that with mode={mode!r}"
         )
     return group
 

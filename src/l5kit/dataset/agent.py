@@ -2,13 +2,12 @@
 
 from l5kit._types import JsonObject, NumericArray
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.agent_rows import AgentRowsDataset
 from l5kit.dataset.ego import EgoDataset
+from l5kit.dataset.masked_agents import AgentRowsDataset
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.rasterization.rasterizer import Rasterizer
-from l5kit.rasterization.window_rasterizer import WindowRasterizer
+from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer
 
 MIN_FRAME_HISTORY = AGENT_MIN_FRAME_HISTORY
 """Name of ``AGENT_MIN_FRAME_HISTORY`` in releases before 1.5."""

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from l5kit._types import JsonObject, NumericArray, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.agent_rows import AgentRowsDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized, leave_row_for_av
-from l5kit.dataset.sample_places import ego_extent_of
+from l5kit.dataset.masked_agents import AgentRowsDataset
+from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.sampling.agent_vector_sampler import AgentVectorSampler
+from l5kit.sampling.samplers import AgentVectorSampler
 from l5kit.vectorization.vectorizer import Vectorizer
 
 

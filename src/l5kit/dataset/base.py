@@ -5,7 +5,7 @@ import functools
 import math
 import operator
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -13,33 +13,30 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._overriding import overrides, overrides_package
-from l5kit._types import Column, Int64Array, JsonObject, NumericArray, RecordArray, Sample
+from l5kit._types import Column, Int64Array, JsonObject, NumericArray, Sample
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.display import html_card
-from l5kit.data.interval_run import IntervalRun
-from l5kit.data.log_facts import LogFacts
-from l5kit.data.log_index import LogIndex, check_scenes
+from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_id
-from l5kit.data.window_cutting import WindowSteps
+from l5kit.data.windows import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.allocators import Allocator, Memory, default_allocator
-from l5kit.dataset.kept_index import kept_end_rows
-from l5kit.dataset.sample_batch import SampleBatch, reuse_images
-from l5kit.dataset.sample_places import (
-    BatchSampler,
+from l5kit.dataset.sample_batch import Allocator, Memory, SampleBatch, default_allocator, reuse_images
+from l5kit.dataset.sample_indices import (
+    CheckedLog,
     LogArrays,
-    SamplePlaces,
+    SampleIndices,
     cut_samples,
     describe_origin,
     ego_extent_of,
     encoded_hosts,
+    end_frames_of,
     frames_of_scene,
+    take_rows,
 )
 from l5kit.dataset.torch_parts import Dataset, get_worker_info
 from l5kit.errors import (
-    CorruptedDataError,
     IndexOutOfRangeError,
     InvalidArgumentError,
     NegativeIndexError,
@@ -49,36 +46,26 @@ from l5kit.errors import (
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import SceneRoutes
-from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, require_keys, stored
-from l5kit.sampling.window_sampler import WindowSampler
+from l5kit.sampling.samplers import AgentSampler, VectorSampler, WindowSampler
 
-_SAMPLE_METHODS = (
-    "__getitem__",
-    "get_frame",
-    "_make_item",
-    "_in_dataset_layout",
-    "_locate_item",
-    "_place_of",
-    "_locate_frame",
-    "_track_of_row",
-    "_scene",
-)
-"""Methods that decide what a sample is; a batch is made at once only where they are those of this package."""
-
-_TOLD_PARAMETERS = {
+_CARD_PARAMETERS = {
     "raster_params": ("map_type", "raster_size", "pixel_size", "ego_center"),
     "model_params": ("history_num_frames", "future_num_frames", "step_time"),
     "data_generation_params": ("other_agents_num", "max_agents_distance"),
 }
 """Parameters that stand in the card of a dataset."""
 
+_OWN_SAMPLES = ("__getitem__", "get_frame")
+"""Methods by which a subclass of users makes samples of its own, which then are made one by one."""
+
 
 class BaseEgoDataset(Dataset[Sample]):
     """Base of the datasets: finds scene and frame of an index and adds to a sample where it comes from.
 
     A subclass gives ``_get_sample_function()``, which is called once, and returns a callable that takes
-    ``(state_index, frames, agents, tl_faces, selected_track_id)`` and returns a sample.
+    ``(state_index, frames, agents, tl_faces, selected_track_id)`` and returns a sample. One that changes samples
+    overrides ``__getitem__`` or :meth:`get_frame`; its batches then are made of single samples.
 
     Args:
         cfg: The configuration.
@@ -101,26 +88,37 @@ class BaseEgoDataset(Dataset[Sample]):
 
     perturbation: Perturbation | None = None
 
+    _makes_own_samples = False
+    """Whether the class is one of users with samples of its own."""
+
+    _resized_columns: Collection[str] = ()
+    """Keys whose columns :meth:`_finish_columns` makes anew, in another shape than the sampler does."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        modules = [getattr(getattr(cls, name), "__module__", "") for name in _OWN_SAMPLES]
+        cls._makes_own_samples = not all(module.startswith("l5kit.dataset.") for module in modules)
+
     def __init__(self, cfg: JsonObject, zarr_dataset: ChunkedDataset) -> None:
-        _require_opened(zarr_dataset)
-        read_disable_traffic_light_faces(cfg)  # it is read for every sample; what is wrong with it is told now
+        require_opened(zarr_dataset)
+        read_disable_traffic_light_faces(cfg)  # every sample reads it; a wrong one is an error here
         self.cfg = cfg
         self.dataset = zarr_dataset
-        self.cumulative_sizes: Int64Array = _end_frames(self._check_log())
+        self._checked_log, self.cumulative_sizes = CheckedLog.check(zarr_dataset, has_tl_faces=self._has_tl_faces)
         self.sample_function = self._get_sample_function()
-        self._warn_of_other_steps()
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
 
-    def _warn_of_other_steps(self) -> None:
-        """Tell if the log says that its frames lie farther apart, or nearer, than the configuration says."""
-        facts = getattr(self.dataset, "own_facts", None)
+        # frames that lie farther apart, or nearer, than the configuration says would make all speeds wrong
+        facts = getattr(zarr_dataset, "own_facts", None)
         params = getattr(self.sample_function, "params", None)
         if facts is not None and params is not None and not math.isclose(facts.step_time_s, params.step_time_s):
-            path = self.dataset.path or "a log in memory"
-            _warn(
+            path = zarr_dataset.path or "a log in memory"
+            warnings.warn(
                 f"model_params.step_time is {params.step_time_s}, but {path!r} says that {facts.step_time_s} s lie "
-                "between its frames: speeds are wrong by their ratio; set step_time to that"
+                "between its frames: speeds are wrong by their ratio; set step_time to that",
+                RuntimeWarning,
+                stacklevel=4,
             )
 
     def _get_sample_function(self) -> Callable[..., Sample]:
@@ -142,7 +140,24 @@ class BaseEgoDataset(Dataset[Sample]):
             IndexError: There is no such frame.
             SampleError: The sample cannot be made; the cause is chained.
         """
-        return self._make_item(index, *self._locate_item(index))
+        position = self.position_of(index)
+        what = f"sample {index}"
+        try:
+            located = self.locate(np.array([position]))
+            scene_index, state_index = int(located.scene_indices[0]), located.state_indices[0]
+            state_index = state_index if scene_index else int(state_index)  # the types that L5Kit 1.5 has
+            where, track_id = f"{what} (scene {scene_index}, frame {state_index} of it,", None
+            what = f"{where} the AV)"
+            if located.agent_rows is not None:
+                what = f"{where} the track of agent row {located.agent_rows[0]})"
+                track_id = int(take_rows(self.dataset.agents, located.agent_rows)["track_id"][0])
+                what = f"{where} track {track_id})"
+            return self.get_frame(scene_index, state_index, track_id=track_id)
+        except Exception as error:  # whatever fails, it is no IndexError, which would end iteration silently
+            raise SampleError(
+                f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make {what}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def __getitems__(self, indices: Sequence[int], *, out: SampleBatch | None = None) -> list[Sample]:
         """Return several samples at once, which is faster than one by one; torch's ``DataLoader`` calls this.
@@ -161,11 +176,11 @@ class BaseEgoDataset(Dataset[Sample]):
         """
         indices = list(indices)
         positions = np.array([self.position_of(index) for index in indices], dtype=np.int64)
-        sampler = self._batch_sampler()
+        sampler = self._batch_sampler
         if sampler is None or len(positions) == 0:
             return [self[index] for index in indices]
         try:
-            return self._make_batch(sampler, self.locate(positions), self._allocator_of(out))
+            return self._make_batch(sampler, self.locate(positions), out)
         except Exception as error:
             samples = [self[index] for index in indices]  # which says what is wrong with which sample
             if out is not None:
@@ -206,14 +221,8 @@ class BaseEgoDataset(Dataset[Sample]):
             CorruptedDataError: A sample needs damaged records.
             TrackNotFoundError: An agent does not pass the label filter.
         """
-        sampler = self._batch_sampler()
-        if sampler is None:
-            raise UnsupportedValueError(
-                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
-                "own; take them from self[index]"
-            )
         positions = np.array([self.position_of(index) for index in indices], dtype=np.int64)
-        columns = self._make_columns(sampler, self.locate(positions), memory_of(out), missing)
+        columns = self._make_columns(self.locate(positions), memory_of(out), missing)
         require_keys(out, columns)
         return columns
 
@@ -234,25 +243,26 @@ class BaseEgoDataset(Dataset[Sample]):
             TrackNotFoundError: The agent is not in the frame or does not pass the label filter.
         """
         self._seed_worker()
-        scenes = self._scene(scene_index)
-        if self._damage is not None:
-            row = int(scene_index) % len(self.dataset.scenes)
-            self._require_readable(self._damage, np.array([row]), np.array([state_index]))
+        num_scenes = len(self.dataset.scenes)
+        if not -num_scenes <= scene_index < num_scenes:
+            raise IndexOutOfRangeError(
+                f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes"
+            )
+        row = int(scene_index) % num_scenes
+        if self._log.damage is not None:
+            self.require_readable(SampleIndices(np.array([row]), np.array([state_index])))
+
+        # the sample function takes frames of one scene, and agents and faces of the whole log
+        scenes = rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)
         frames = rows_of(self.dataset.frames, slice(*scenes[FRAME_INTERVAL][0].tolist()), strict=True)
-        tl_faces = self.dataset.tl_faces
-        if read_disable_traffic_light_faces(self.cfg):
-            tl_faces = np.empty(0, dtype=TL_FACE_DTYPE)
+        tl_faces = self.dataset.tl_faces if self._has_tl_faces else np.empty(0, dtype=TL_FACE_DTYPE)
         sample = self.sample_function(state_index, frames, self.dataset.agents, tl_faces, track_id)
-        return self._in_dataset_layout(sample) | {
+        return sample | {
             "scene_index": scene_index,
             "host_id": encoded_hosts(scenes)[0],
             "timestamp": np.int64(frames["timestamp"][state_index]),
             "track_id": np.int64(EGO_TRACK_ID) if track_id is None else as_sample_track_id(track_id),
         }
-
-    def _in_dataset_layout(self, sample: Sample) -> Sample:
-        """Return a sample as this dataset hands it out."""
-        return sample
 
     def get_scene_dataset(self, scene_index: int) -> Self:
         """Return a dataset of the same class over a copy of one scene in memory.
@@ -282,7 +292,7 @@ class BaseEgoDataset(Dataset[Sample]):
             InvalidArgumentError: There is no such scene.
         """
         scene_index = checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))
-        return np.arange(*self._frames_of_scene(scene_index), dtype=np.int64)
+        return np.arange(*self._log.frames_of(scene_index, self.cumulative_sizes), dtype=np.int64)
 
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a frame.
@@ -294,9 +304,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def scene_starts(self) -> Int64Array | None:
         """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
-        if self._damage is not None:
-            return None
-        return np.append(0, self.cumulative_sizes)
+        return np.append(0, self.cumulative_sizes) if self._log.damage is None else None
 
     @property
     def hands_on_perturbation(self) -> bool:
@@ -336,29 +344,35 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks; no sample is made for it."""
-        return html_card(type(self).__name__, self._card_facts, subject=self)
 
-    def _card_facts(self) -> dict[str, object]:
-        return {
-            "samples": len(self),
-            "log": self.dataset.path or "in memory",
-            "scenes": len(self.dataset.scenes),
-            "frames": len(self.dataset.frames),
-            "agents": len(self.dataset.agents),
-            "perturbation": "none" if self.perturbation is None else type(self.perturbation).__name__,
-            **{f"{section}.{key}": value for section, key, value in _told_parameters(self.cfg)},
-        }
+        def facts() -> dict[str, object]:
+            return {
+                "samples": len(self),
+                "log": self.dataset.path or "in memory",
+                "scenes": len(self.dataset.scenes),
+                "frames": len(self.dataset.frames),
+                "agents": len(self.dataset.agents),
+                "perturbation": "none" if self.perturbation is None else type(self.perturbation).__name__,
+                **{
+                    f"{section}.{key}": self.cfg[section][key]
+                    for section, keys in _CARD_PARAMETERS.items()
+                    for key in keys
+                    if key in self.cfg.get(section, {})
+                },
+            }
 
-    def _batch_sampler(self) -> BatchSampler | None:
-        """Return what makes batches of the samples that ``self[index]`` makes, if something does."""
+        return html_card(type(self).__name__, facts, subject=self)
+
+    @property
+    def _batch_sampler(self) -> WindowSampler | None:
+        """What makes batches of the samples that ``self[index]`` makes; None if these are made one by one."""
         sampler = self.sample_function
-        if not isinstance(sampler, WindowSampler) and not isinstance(sampler, BatchSampler):  # the first is fast
+        if not isinstance(sampler, WindowSampler) or not sampler.makes_batches:
             return None
-        if not sampler.makes_batches or overrides_package(self, *_SAMPLE_METHODS, package="l5kit.dataset"):
-            return None
-        return sampler
+        is_changed = self._makes_own_samples or not self.__dict__.keys().isdisjoint(_OWN_SAMPLES)
+        return None if is_changed else sampler
 
-    def locate(self, positions: Int64Array) -> SamplePlaces:
+    def locate(self, positions: Int64Array) -> SampleIndices:
         """Return where the samples at positions (B,) of this dataset lie in the log.
 
         Args:
@@ -367,47 +381,47 @@ class BaseEgoDataset(Dataset[Sample]):
         Raises:
             CorruptedDataError: A sample belongs to no scene or frame, as the log is damaged.
         """
-        return self._places_of_frames(positions)
+        return self._log.locate(positions, self.cumulative_sizes)
 
-    def _places_of_frames(self, frames: Int64Array, agent_rows: Int64Array | None = None) -> SamplePlaces:
-        """Return the places of frames (B,) of the log."""
-        damage = self._damage
-        if damage is None:
-            return SamplePlaces.of_frames(frames, self.cumulative_sizes, agent_rows)
-        scenes = damage.find_scenes(frames)
-        return SamplePlaces(scenes, frames - damage.scenes.bounds[scenes, 0], agent_rows)
+    def _make_batch(self, sampler: WindowSampler, indices: SampleIndices, out: SampleBatch | None) -> SampleBatch:
+        """Return samples as one batch, whose pictures lie in memory of ``out`` if it is not None."""
+        # vector samples have nothing large to be written over: their arrays stay where they are made
+        if isinstance(sampler, VectorSampler):
+            if out is not None and not isinstance(out, SampleBatch):
+                raise InvalidArgumentError(f"out must be a batch that __getitems__ returned, got {type(out).__name__}")
+            return SampleBatch(dict(self._make_columns(indices, None, "error").arrays))
 
-    def _make_batch(self, sampler: BatchSampler, places: SamplePlaces, allocate: Allocator) -> SampleBatch:
+        # pictures lie in memory that is handed on between processes, batches or devices, whatever suits this one
+        allocate = reuse_images(out) if out is not None else self._new_memory or default_allocator()
         pictures: list[Memory] = []
 
         def memory_of_pictures(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
             if key != "image":
                 return None
-            if not pictures:  # it is asked for where they are drawn, and where all columns are put together
+            if not pictures:  # it is requested where they are drawn, and where all columns are put together
                 pictures.append(allocate(shape, dtype))
             return pictures[0].array
 
-        columns = self._make_columns(sampler, places, memory_of_pictures, "error")
+        columns = self._make_columns(indices, memory_of_pictures, "error")
         tensor = pictures[0].tensor if pictures else None
         return SampleBatch(dict(columns.arrays), None if tensor is None else {"image": tensor})
 
     def _make_columns(
-        self,
-        sampler: BatchSampler,
-        places: SamplePlaces,
-        memory: ColumnMemory | None,
-        missing: Literal["error", "mask"],
+        self, indices: SampleIndices, memory: ColumnMemory | None, missing: Literal["error", "mask"]
     ) -> SampleColumns:
+        """Return samples of the log of this dataset as columns."""
         self._seed_worker()
-        self.require_readable(places)
-        log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
-        log = replace(log, routes=self.scene_routes())
-        return self._columns_of_log(log, sampler, places, memory, missing)
+        self.require_readable(indices)
+        log = self.dataset
+        tl_faces = log.tl_faces if self._has_tl_faces else np.empty(0, TL_FACE_DTYPE)
+        extent_m = getattr(self.sample_function, "ego_extent_m", EGO_EXTENT_M)
+        arrays = LogArrays(log.scenes, log.frames, log.agents, tl_faces, extent_m, self.scene_routes())
+        return self.columns_of_log(arrays, indices, memory=memory, missing=missing)
 
     def columns_of_log(
         self,
         log: LogArrays,
-        places: SamplePlaces,
+        indices: SampleIndices,
         *,
         missing: Literal["error", "mask"] = "error",
         memory: ColumnMemory | None = None,
@@ -416,7 +430,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
         Args:
             log: The arrays; traffic light faces of a configuration without them have to be left out.
-            places: Where the samples lie in it.
+            indices: Where the samples lie in it.
             missing: As for :meth:`make_columns`.
             memory: Gives the memory of columns; None for new memory.
 
@@ -425,10 +439,31 @@ class BaseEgoDataset(Dataset[Sample]):
             CorruptedDataError: An interval reaches beyond its array.
             TrackNotFoundError: An agent does not pass the label filter.
         """
-        sampler = self._batch_sampler()
+        sampler = self._batch_sampler
         if sampler is None:
-            raise UnsupportedValueError(f"{self!r} makes its samples one by one; take them from self[index]")
-        return self._columns_of_log(log, sampler, places, memory, missing)
+            raise UnsupportedValueError(
+                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
+                "own; take them from self[index]"
+            )
+        cut = cut_samples(log, indices, sampler.steps)
+        origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
+
+        # what is made anew gets its memory at the end, with what a dataset adds
+        def memory_of_sampler(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
+            return None if memory is None or key in self._resized_columns else memory(key, shape, dtype)
+
+        out = memory_of_sampler if memory is not None and self._resized_columns else memory
+        made = sampler.make_columns(cut.windows, cut.track_ids, out=out, missing=missing)
+        columns = self._finish_columns(indices, {**made.arrays, **origin})
+        if memory is not None:
+            added = {key: values for key, values in columns.items() if made.arrays.get(key) is not values}
+            columns |= stored(added, memory)
+        return SampleColumns(columns, made.is_made)
+
+    def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:
+        """Return the columns of samples as this dataset hands them out, as it does with single ones."""
+        has_frame_index = not isinstance(self.sample_function, VectorSampler)
+        return {"frame_index": indices.state_indices, **columns} if has_frame_index else columns
 
     @property
     def route_map(self) -> RouteMap | None:
@@ -461,59 +496,14 @@ class BaseEgoDataset(Dataset[Sample]):
     @property
     def makes_columns(self) -> bool:
         """Whether :meth:`make_columns` can be used: not where a subclass or its parts have methods of their own."""
-        return self._batch_sampler() is not None
-
-    def _columns_of_log(
-        self,
-        log: LogArrays,
-        sampler: BatchSampler,
-        places: SamplePlaces,
-        memory: ColumnMemory | None,
-        missing: Literal["error", "mask"],
-    ) -> SampleColumns:
-        cut = cut_samples(log, places, sampler.steps)
-        origin = describe_origin(places, cut)
-        made = sampler.make_columns(cut.windows, cut.track_ids, out=self._memory_of_sampler(memory), missing=missing)
-        columns = self._as_columns(places, {**made.arrays, **origin})
-        if memory is not None:
-            added = {key: values for key, values in columns.items() if made.arrays.get(key) is not values}
-            columns |= stored(added, memory)
-        return SampleColumns(columns, made.is_made)
-
-    def _memory_of_sampler(self, memory: ColumnMemory | None) -> ColumnMemory | None:
-        """Return what gives memory for the columns that the sampler writes as this dataset hands them out."""
-        return memory
-
-    def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:
-        """Return the columns of samples as this dataset hands them out, as it does with single ones."""
-        return {"frame_index": places.state_indices} | columns
-
-    def _allocator_of(self, out: SampleBatch | None) -> Allocator:
-        """Return what gives the memory of pictures: that of ``out``, if there is one."""
-        if out is not None:
-            return reuse_images(out)
-        return default_allocator() if self._new_memory is None else self._new_memory
+        return self._batch_sampler is not None
 
     def _over_scene(self, scene: ChunkedDataset, scene_index: int) -> Self:  # noqa: ARG002 subclasses need it
-        """Return a copy of this object that reads one of its scenes."""
-        return self._over(scene)
-
-    def _over(self, dataset: ChunkedDataset) -> Self:
-        """Return a copy of this object that reads another log."""
+        """Return a copy of this object that reads one of its scenes, which is a log of its own."""
         other = copy.copy(self)
-        other.dataset = dataset
-        other.cumulative_sizes = _end_frames(other._check_log())
+        other.dataset = scene
+        other._checked_log, other.cumulative_sizes = CheckedLog.check(scene, has_tl_faces=self._has_tl_faces)
         return other
-
-    def _scene(self, scene_index: int) -> RecordArray:
-        """Return a scene as an array (1,)."""
-        num_scenes = len(self.dataset.scenes)
-        if not -num_scenes <= scene_index < num_scenes:
-            raise IndexOutOfRangeError(
-                f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes"
-            )
-        row = int(scene_index) % num_scenes
-        return rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)
 
     def position_of(self, index: int) -> int:
         """Return an index counted from the start.
@@ -529,114 +519,36 @@ class BaseEgoDataset(Dataset[Sample]):
         return index if index >= 0 else length + index
 
     @property
-    def _damage(self) -> LogIndex | None:
-        """The index of the log if the ends of its scenes do not tell where frames are, or frames are damaged."""
-        if self._indexed is not self.dataset:
-            self._check_log()  # the log has been replaced
+    def _has_tl_faces(self) -> bool:
+        """Whether samples have traffic light faces; read anew for each, as the configuration may be changed."""
+        is_disabled = self.cfg.get("raster_params", {}).get("disable_traffic_light_faces")
+        return not (is_disabled if isinstance(is_disabled, bool) else read_disable_traffic_light_faces(self.cfg))
+
+    @property
+    def _log(self) -> CheckedLog:
+        """The log as it was checked, once more if somebody has put another one in its place."""
+        if self._checked_log.dataset is not self.dataset:
+            self._checked_log, _ = CheckedLog.check(self.dataset, has_tl_faces=self._has_tl_faces)
             if isinstance(self.sample_function, WindowSampler):
                 self.sample_function = replace(self.sample_function, ego_extent_m=ego_extent_of(self.dataset))
-        return self._index
+        return self._checked_log
 
-    def _check_log(self) -> IntervalRun:
-        """Check the intervals of the log, tell if they are wrong, and return those of its scenes."""
-        if kept_end_rows(self.dataset) is not None:  # it has been found as it should be
-            self._indexed, self._index = self.dataset, None
-            return check_scenes(self.dataset)
-        whole = index = LogIndex.of(self.dataset)
-        self._indexed, self._index = self.dataset, None if index.is_plain else index
-        if read_disable_traffic_light_faces(self.cfg):
-            index = index.without_faces()
-        path = self.dataset.path or "a log in memory"
-        if not index.is_sound:
-            _warn(
-                f"{path!r} is damaged, samples that need what is wrong are errors: {index.summary()}; l5kit validate "
-                "lists all that is wrong"
-            )
-        if index.num_lost_faces:
-            _warn(
-                f"{path!r} has no traffic light faces, although its frames name {index.num_lost_faces} of them: "
-                "it is read as one without traffic lights; l5kit validate lists what is wrong"
-            )
-        return whole.scenes
-
-    def require_readable(self, places: SamplePlaces) -> None:
+    def require_readable(self, indices: SampleIndices) -> None:
         """Refuse samples (B,) that need scenes or frames that cannot be trusted.
 
         Raises:
             CorruptedDataError: There is such a sample.
         """
-        damage = self._damage
-        if damage is not None:
-            self._require_readable(damage, places.scene_indices, places.state_indices)
-
-    def _require_readable(self, damage: LogIndex, scenes: Int64Array, state_indices: Int64Array) -> None:
-        """Refuse samples (B,) that need scenes or frames that cannot be trusted."""
-        damage.require_scenes(scenes)
-        starts, stops = damage.scenes.bounds[scenes].T
-        steps = getattr(self.sample_function, "steps", None)
-        if isinstance(steps, WindowSteps):
-            current = starts + state_indices
-            starts = np.maximum(starts, current - steps.history_num_frames * steps.history_step_size)
-            stops = np.minimum(stops, current + steps.future_num_frames * steps.future_step_size + 1)
-        if read_disable_traffic_light_faces(self.cfg):
-            damage = damage.without_faces()
-        damage.require_frames(starts, np.maximum(starts, stops))
-
-    def _frames_of_scene(self, scene_index: int) -> tuple[int, int]:
-        """Return first frame and end frame of a scene, not negative."""
-        damage = self._damage
-        if damage is None:
-            start = int(self.cumulative_sizes[scene_index - 1]) if scene_index > 0 else 0
-            return start, int(self.cumulative_sizes[scene_index])
-        damage.require_scenes(np.array([scene_index]))
-        start, stop = damage.scenes.bounds[scene_index].tolist()
-        return start, stop
-
-    def _locate_frame(self, frame_index: int) -> tuple[int, int]:
-        """Return the scene that holds a frame, and the frame counted in the scene."""
-        damage = self._damage
-        if damage is not None:
-            scene_index = int(damage.find_scenes(np.array([frame_index]))[0])
-            return scene_index, frame_index - int(damage.scenes.bounds[scene_index, 0])
-        scene_index = int(self.cumulative_sizes.searchsorted(frame_index, side="right"))
-        return scene_index, frame_index if scene_index == 0 else frame_index - self.cumulative_sizes[scene_index - 1]
-
-    def _locate_item(self, index: int) -> tuple[int, int, int | None]:
-        """Return scene, frame counted in it, and agent row (None for the AV) of a sample.
-
-        Raises:
-            SampleError: It belongs to no scene or frame.
-        """
-        position = self.position_of(index)
-        try:
-            return self._place_of(position)
-        except CorruptedDataError as error:
-            raise SampleError(
-                f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make sample {index}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-
-    def _place_of(self, position: int) -> tuple[int, int, int | None]:
-        """Return scene, frame counted in it, and agent row (None for the AV) of the sample at a position."""
-        return *self._locate_frame(position), None
-
-    def _make_item(self, index: int, scene_index: int, state_index: int, agent_row: int | None = None) -> Sample:
-        """Return ``get_frame(...)``; whatever fails, it is no ``IndexError``, which would end iteration silently."""
-        whom = "the AV" if agent_row is None else f"the track of agent row {agent_row}"
-        try:
-            track_id = None
-            if agent_row is not None:
-                track_id = self._track_of_row(agent_row)
-                whom = f"track {track_id}"
-            return self.get_frame(scene_index, state_index, track_id=track_id)
-        except Exception as error:
-            raise SampleError(
-                f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make sample {index} "
-                f"(scene {scene_index}, frame {state_index} of it, {whom}): {type(error).__name__}: {error}"
-            ) from error
-
-    def _track_of_row(self, agent_row: int) -> int:
-        return int(rows_of(self.dataset.agents, slice(agent_row, agent_row + 1), strict=True)["track_id"][0])
+        # of a log without damage nothing is looked at
+        log = self._log
+        if log.damage is not None:
+            steps = getattr(self.sample_function, "steps", None)
+            log.require_readable(
+                indices.scene_indices,
+                indices.state_indices,
+                steps if isinstance(steps, WindowSteps) else None,
+                has_tl_faces=self._has_tl_faces,
+            )
 
     def _seed_worker(self) -> None:
         """In a DataLoader worker, give the perturbation random numbers of this worker and epoch."""
@@ -658,7 +570,6 @@ class BaseEgoDataset(Dataset[Sample]):
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process can read from the dataset's files."""
         state = self.__dict__.copy()
-        del state["_indexed"]
         state.pop("_known_routes", None)
         if isinstance(self.dataset.scenes, RecordSequence):
             del state["cumulative_sizes"]
@@ -666,32 +577,16 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._indexed = self.dataset
         if "cumulative_sizes" not in state:
-            self.cumulative_sizes = _end_frames(check_scenes(self.dataset))
+            self.cumulative_sizes = end_frames_of(self.dataset)
 
 
-def _end_frames(scenes: IntervalRun) -> Int64Array:
-    """Return a copy of the end frame of each scene, (S,); -1 where it cannot be read."""
-    return scenes.bounds[:, 1].copy()
+def require_opened(dataset: ChunkedDataset) -> None:
+    """Refuse what is no log, and a log that has a path but was not opened.
 
-
-def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=5)
-
-
-def _told_parameters(cfg: JsonObject) -> list[tuple[str, str, object]]:
-    """Return section, key and value of the parameters that people ask for first."""
-    return [
-        (section, key, cfg[section][key])
-        for section, keys in _TOLD_PARAMETERS.items()
-        for key in keys
-        if key in cfg.get(section, {})
-    ]
-
-
-def _require_opened(dataset: ChunkedDataset) -> None:
-    """Refuse what is no log, and a log that has a path but was not opened."""
+    Raises:
+        InvalidArgumentError: It is none, was not opened, or its records are in the byte order of another machine.
+    """
     advice = "pass ChunkedDataset(path).open()"
     if not all(hasattr(dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):
         raise InvalidArgumentError(f"zarr_dataset must be a ChunkedDataset, got {dataset!r}; {advice}")

@@ -1,15 +1,19 @@
-"""Samples on a device: batches of a dataset that are made where a model is."""
+"""Samples on a device: batches that are made there, or made on the processor and sent ahead of use."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
+import torch
+from torch.utils.data import Subset
 
 from l5kit._overriding import overrides_package
-from l5kit._types import Int64Array, RecordArray
+from l5kit._types import Int64Array
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.device_log import (
     DEVICE_AGENT_DTYPE,
@@ -23,20 +27,22 @@ from l5kit.data.device_log import (
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_sequence import rows_of, signature_of
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
-from l5kit.data.window_cutting import WindowSteps
-from l5kit.data.windows import WindowArrays, Windows
+from l5kit.data.windows import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, ThreadLoader
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, with_av_as_agent
-from l5kit.dataset.sample_places import LogArrays, SamplePlaces, cut_samples, describe_origin
+from l5kit.dataset.joined import JoinedDataset
+from l5kit.dataset.reseeding import BatchMaker, BatchOrder
+from l5kit.dataset.sample_batch import collate
+from l5kit.dataset.sample_indices import LogArrays, cut_samples, describe_origin
 from l5kit.device.backend import Backend
 from l5kit.errors import UnsupportedValueError
-from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.backend_sampler import BackendSampler, lights_of, runs_on_device
 from l5kit.sampling.sample_keys import ALIASES
-from l5kit.sampling.vector_sampler import VectorSampler
+from l5kit.sampling.samplers import AgentSampler, VectorSampler
 
-__all__ = ["DeviceSamples", "joined", "makes_on_device"]
+__all__ = ["BackendLoader", "DeviceSamples", "SendingLoader", "can_load_on_device", "joined", "makes_on_device"]
 
 _PART_OF_MEMORY: Final = 0.6
 """Share of the free memory of a device that a log may take; the rest is for batches, and for a model."""
@@ -64,8 +70,13 @@ def makes_on_device(dataset: object) -> bool:
     others are made on the processor, and so are those of logs in memory whose numbers are of other types than those of
     the dataset format.
     """
-    if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns or not _has_usual_types(dataset.dataset):
+    if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns:
         return False
+    # kernels keep the numbers of a log in the types of the dataset format
+    log = dataset.dataset
+    for kept, usual in (log.agents.dtype, np.dtype(AGENT_DTYPE)), (log.frames.dtype, np.dtype(FRAME_DTYPE)):
+        if any(kept[name] != usual[name] for name in set(usual.names or ()).intersection(kept.names or ())):
+            return False
     if overrides_package(dataset, "__getitems__", "locate", package="l5kit.dataset"):
         return False
     return runs_on_device(dataset.sample_function)
@@ -104,7 +115,7 @@ class DeviceSamples:
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
         self._maker = BackendSampler(self._sampler, backend)
-        self._log = None if is_resident is False else self._place_log(must_be_there=bool(is_resident))
+        self._log = None if is_resident is False else self._send_log(must_be_there=bool(is_resident))
         self.is_resident = self._log is not None
         backend.wait()  # for log and map, which other streams read
 
@@ -122,24 +133,28 @@ class DeviceSamples:
         """
         dataset = self.dataset if dataset is None else dataset
         try:
-            return self._make_in_parts(dataset, _positions_of(dataset, indices))
-        except Exception as error:
-            if not _is_out_of_memory(error):
-                for index in indices:
-                    dataset[index]  # which says what is wrong with which sample
-            raise
+            # indices that count from the start, as samplers give them, are taken as they are
+            given = np.array(indices)
+            is_plain = given.dtype.kind == "i" and given.ndim == 1
+            if is_plain and given.min(initial=0) >= 0 and given.max(initial=-1) < len(dataset):
+                positions = given.astype(np.int64, copy=False)
+            else:
+                positions = np.array([dataset.position_of(index) for index in indices], np.int64)
 
-    def _make_in_parts(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
-        """Return samples, of which no more are made at once than there is memory for."""
-        needed = self._bytes_per_sample
-        if needed * len(positions) <= _SMALL_BYTES:
-            return self._make(dataset, positions)
-        num_at_once = max(min(int(self._part_of_memory * self._backend.free_bytes()), _MOST_BYTES) // needed, 1)
-        made = [
-            self._make(dataset, positions[first : first + num_at_once])
-            for first in range(0, len(positions), num_at_once)
-        ]
-        return made[0] if len(made) == 1 else joined(made)
+            # no more samples are made at once than there is memory for
+            needed = self._bytes_per_sample
+            if needed * len(positions) <= _SMALL_BYTES:
+                return self._make(dataset, positions)
+            num_at_once = max(min(int(self._part_of_memory * self._backend.free_bytes()), _MOST_BYTES) // needed, 1)
+            parts = [positions[first : first + num_at_once] for first in range(0, len(positions), num_at_once)]
+            made = [self._make(dataset, part) for part in parts]
+            return made[0] if len(made) == 1 else joined(made)
+        except torch.cuda.OutOfMemoryError:  # no sample is at fault for it
+            raise
+        except Exception:
+            for index in indices:
+                dataset[index]  # which says what is wrong with which sample
+            raise
 
     @cached_property
     def _bytes_per_sample(self) -> int:
@@ -152,77 +167,64 @@ class DeviceSamples:
         return self._maker.scratch_bytes(most_agents) + DEVICE_AGENT_DTYPE.itemsize * most_agents * num_frames
 
     def _make(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
-        import torch
-
-        places = dataset.locate(positions)
-        dataset.require_readable(places)
+        located = dataset.locate(positions)
+        dataset.require_readable(located)
         resident = self._log if dataset.dataset is self._opened else None
         log = LogArrays.of(dataset.dataset, has_tl_faces=self._has_tl_faces and resident is None)
         sampler = _sampler_of(dataset)
         is_moved = sampler.perturbation is not None
+
+        # on the processor stays whom a sample is about; the frames around are needed here only to move or send them
         is_cut_here = resident is None or is_moved
-        scenes, windows, track_ids = cut = cut_samples(log, places, self._sampler.steps if is_cut_here else _ONLY_NOW)
-        added = describe_origin(places, cut)
+        scenes, windows, track_ids = cut = cut_samples(log, located, self._sampler.steps if is_cut_here else _ONLY_NOW)
+        added = describe_origin(located, cut)
         targets = sampler.perturb_and_find(windows, track_ids)
         if isinstance(self._sampler, AgentSampler):
-            added["frame_index"] = places.state_indices
+            added["frame_index"] = located.state_indices
         if isinstance(dataset, EgoAgentDatasetVectorized):
-            added["all_valid_agents_track_ids"] = dataset.valid_track_ids(places)
-        of_log, there = self._windows(windows, resident, scenes, places, is_moved=is_moved)
+            added["all_valid_agents_track_ids"] = dataset.valid_track_ids(located)
+
+        # windows are cut out of a log that lies on the device, or sent
+        if resident is None:
+            of_log, there = send_windows(self._backend, windows, self._lights)
+        else:
+            bounds = scenes[FRAME_INTERVAL]
+            moved = MovedAvs.of_frames(windows.frames) if is_moved else None
+            at = np.stack([bounds[:, 0] + located.state_indices, bounds[:, 0], bounds[:, 1]])
+            there = cut_on_device(resident, at, self._sampler.steps, moved, ego_extent_m=windows.ego_extent_m)
+            of_log = resident
         columns = self._maker.columns(of_log, there, (windows, targets), added)
         if isinstance(dataset, EgoAgentDatasetVectorized):
             columns |= with_av_as_agent(columns, torch)
-        return _in_layout(columns)
 
-    def _windows(
-        self, windows: Windows, resident: DeviceLog | None, scenes: RecordArray, places: SamplePlaces, *, is_moved: bool
-    ) -> tuple[DeviceLog, WindowArrays]:
-        """Return the windows on the device: cut out of a log that lies there, or sent."""
-        if resident is None:
-            return send_windows(self._backend, windows, self._lights)
-        bounds = scenes[FRAME_INTERVAL]
-        moved = MovedAvs.of_frames(windows.frames) if is_moved else None
-        at = np.stack([bounds[:, 0] + places.state_indices, bounds[:, 0], bounds[:, 1]])
-        cut = cut_on_device(resident, at, self._sampler.steps, moved, ego_extent_m=windows.ego_extent_m)
-        return resident, cut
+        # the order of the processor; the second of two names of one column is a copy
+        if "frame_index" in columns:
+            columns = {"frame_index": columns.pop("frame_index"), **columns}
+        for alias in ALIASES.keys() & columns.keys():
+            columns[alias] = columns[ALIASES[alias]].clone()
+        return columns
 
-    def _place_log(self, *, must_be_there: bool) -> DeviceLog | None:
-        """Return the log on the device, where somebody may hold it already; None where it does not fit."""
+    def _send_log(self, *, must_be_there: bool) -> DeviceLog | None:
+        """Return the log on the device, where somebody may hold it already; None if it does not fit or is not sound."""
         key = _key_of(self._backend, self.dataset.dataset, self._lights)
         held = None if key is None else _HELD.get(key)
         if held is not None:
             return held
-        log = self._open_log() if must_be_there or self._fits() else None
-        if log is not None and key is not None:
-            _HELD[key] = log
-        return log
-
-    def _fits(self) -> bool:
-        """Return whether the log fits on the device."""
         log = self.dataset.dataset
         needed = len(log.agents) * DEVICE_AGENT_DTYPE.itemsize + len(log.frames) * 64 + len(log.tl_faces) * 4
-        return needed < _PART_OF_MEMORY * self._backend.free_bytes()
-
-    def _open_log(self) -> DeviceLog | None:
-        """Return the log on the device; None if its intervals are not sound."""
-        log = self.dataset.dataset
+        if not must_be_there and needed >= _PART_OF_MEMORY * self._backend.free_bytes():
+            return None
         frames = rows_of(log.frames, slice(0, len(log.frames)), strict=True)
         tl_faces: Any = log.tl_faces if self._lights is not None else []
-        return upload_log(self._backend, frames, log.agents, tl_faces, self._lights)
+        sent = upload_log(self._backend, frames, log.agents, tl_faces, self._lights)
+        if sent is not None and key is not None:
+            _HELD[key] = sent
+        return sent
 
 
 def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return batches of the same keys as one, in their order."""
-    import torch
-
     return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Return whether a device has no memory left, which no sample is at fault for."""
-    import torch
-
-    return isinstance(error, torch.cuda.OutOfMemoryError)
 
 
 def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) -> str | None:
@@ -237,41 +239,171 @@ def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) ->
     return f"{backend.device} {fingerprint} {hashlib.sha256(numbered.encode()).hexdigest()}"
 
 
-def _positions_of(dataset: BaseEgoDataset, indices: Sequence[int]) -> Int64Array:
-    """Return indices (B,) counted from the start.
-
-    Raises:
-        IndexError: There is no such sample.
-    """
-    positions = np.array(indices)
-    if positions.dtype.kind == "i" and positions.ndim == 1:
-        is_plain = positions.min(initial=0) >= 0 and positions.max(initial=-1) < len(dataset)
-        if is_plain:
-            return positions.astype(np.int64, copy=False)
-    return np.array([dataset.position_of(index) for index in indices], np.int64)
-
-
-def _has_usual_types(log: ChunkedDataset) -> bool:
-    """Return whether the numbers of a log have the types that kernels keep them in."""
-    pairs = (log.agents.dtype, np.dtype(AGENT_DTYPE)), (log.frames.dtype, np.dtype(FRAME_DTYPE))
-    return all(
-        found[name] == usual[name]
-        for found, usual in pairs
-        for name in set(usual.names or ()).intersection(found.names or ())
-    )
-
-
-def _in_layout(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return columns in the order of those of the processor, the second of two names of one column as a copy."""
-    if "frame_index" in columns:
-        columns = {"frame_index": columns.pop("frame_index"), **columns}
-    for alias in ALIASES.keys() & columns.keys():
-        columns[alias] = columns[ALIASES[alias]].clone()
-    return columns
-
-
 def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
     """Return what makes the samples of a dataset."""
     sampler: Any = dataset.sample_function
-    found: AgentSampler | VectorSampler = sampler
-    return found
+    own: AgentSampler | VectorSampler = sampler
+    return own
+
+
+Batch = dict[str, torch.Tensor]
+
+
+def can_load_on_device(source: BatchSource) -> bool:
+    """Return whether a device can make the batches of a source; see :class:`BackendLoader`."""
+    return source.collate_fn is collate and _can_make(source.dataset)
+
+
+class BackendLoader(ThreadLoader):
+    """Batches that are made on a backend, from a log that lies there or from the records that they need.
+
+    They are those that the processor makes, in the same order, with the same random numbers. Datasets may be those of
+    which :func:`~l5kit.dataset.device_samples.makes_on_device` is true, a ``Subset`` of torch or a ``JoinedDataset`` of
+    them.
+
+    Args:
+        plan: Which batches.
+        source: What they are made of.
+        backend: The backend.
+        num_threads: Threads that ask the device for batches, each in a stream of its own; with 0 each batch is made
+            when it is asked for.
+
+    Raises:
+        InvalidArgumentError: Several threads would draw from one perturbation.
+    """
+
+    _instead_of_threads = "threads=1"
+
+    def __init__(self, plan: BatchPlan, source: BatchSource, *, backend: Backend, num_threads: int) -> None:
+        super().__init__(plan, source, num_threads=num_threads)
+        self._backend = backend
+        self._samples = _assemble(source.dataset, backend, num_threads)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what lies on the device, where it is put again by who receives this."""
+        return {name: value for name, value in vars(self).items() if name != "_samples"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._samples = _assemble(self._source.dataset, self._backend, self.num_threads)
+
+    def _new_maker(self) -> BatchMaker:
+        return BatchMaker(self._source.dataset, self._source.collate_fn)
+
+    def _make(self, maker: BatchMaker, order: BatchOrder) -> Batch:
+        maker.reseed(order)
+        return self._samples.make(maker.dataset, list(order.indices))
+
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        if self.num_threads == 0:
+            return super()._make_batches(orders)
+
+        def make_ahead(maker: BatchMaker, order: BatchOrder) -> Callable[[], Batch]:
+            return self._backend.make_ahead(lambda: self._make(maker, order))
+
+        return self._hand_over(self._run_ahead(make_ahead, orders))
+
+    def _hand_over(self, ahead: Generator[Callable[[], Batch], None, None]) -> Iterator[Batch]:
+        """Yield batches; whoever leaves early waits for those that are being made, as their log may leave with it."""
+        try:
+            with closing(ahead):
+                for hand_over in ahead:
+                    yield hand_over()
+        finally:
+            self._backend.wait()
+
+
+class SendingLoader(BatchLoader):
+    """Batches that are made on the processor, and sent to a device one ahead of use, beside what runs there.
+
+    Args:
+        loader: Makes them, best in pinned memory.
+        plan: Which batches, those of the loader.
+        source: What they are made of.
+        backend: The device.
+    """
+
+    def __init__(self, loader: BatchLoader, plan: BatchPlan, source: BatchSource, *, backend: Backend) -> None:
+        super().__init__(plan, source)
+        self._loader, self._backend = loader, backend
+
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        ahead: deque[Callable[[], object]] = deque()
+        for batch in self._loader.make_batches(orders):
+            ahead.append(self._backend.make_ahead(lambda batch=batch: _sent(batch, self._backend.device)))  # type: ignore[misc]
+            if len(ahead) > 1:
+                yield ahead.popleft()()
+        while ahead:
+            yield ahead.popleft()()
+
+
+def _sent(value: Any, device: str) -> Any:
+    """Return tensors, in lists, tuples and dictionaries too, on a device; anything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, dict):
+        return {key: _sent(part, device) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_sent(part, device) for part in value)
+    return value
+
+
+class _Assembly(Protocol):
+    """Makes batches of a dataset, or of datasets within it."""
+
+    def make(self, dataset: Any, indices: Sequence[int]) -> Batch:
+        """Return samples of a dataset that has the same parts as the one that this was made for."""
+
+
+class _OfDataset:
+    def __init__(self, dataset: BaseEgoDataset, backend: Backend, num_threads: int) -> None:
+        self._samples = DeviceSamples(dataset, backend, num_threads=num_threads)
+
+    def make(self, dataset: BaseEgoDataset, indices: Sequence[int]) -> Batch:
+        return self._samples.make(indices, dataset)
+
+
+class _OfSubset:
+    def __init__(self, inner: _Assembly) -> None:
+        self._inner = inner
+
+    def make(self, dataset: "Subset[Any]", indices: Sequence[int]) -> Batch:
+        return self._inner.make(dataset.dataset, [int(dataset.indices[index]) for index in indices])
+
+
+class _OfJoined:
+    def __init__(self, parts: Sequence[_Assembly]) -> None:
+        self._parts = parts
+
+    def make(self, dataset: JoinedDataset, indices: Sequence[int]) -> Batch:
+        located = np.array([dataset.part_of(index) for index in indices], np.int64).reshape(-1, 2)
+        used = np.unique(located[:, 0]).tolist()
+        rows = [np.flatnonzero(located[:, 0] == part) for part in used]
+        made = [
+            self._parts[part].make(dataset.parts[part], located[of_part, 1].tolist())
+            for part, of_part in zip(used, rows, strict=True)
+        ]
+        if len(made) == 1:
+            only: Batch = made[0]
+            return only
+        order = torch.from_numpy(np.argsort(np.concatenate(rows)))
+        order = order.to(next(iter(made[0].values())).device)
+        return {key: column[order] for key, column in joined(made).items()}
+
+
+def _can_make(dataset: object) -> bool:
+    if type(dataset) is Subset:
+        return _can_make(dataset.dataset)
+    if type(dataset) is JoinedDataset:
+        return all(_can_make(part) for part in dataset.parts)
+    return makes_on_device(dataset)
+
+
+def _assemble(dataset: object, backend: Backend, num_threads: int) -> _Assembly:
+    """Return what makes batches of a dataset of which :func:`_can_make` is true, in some threads at the same time."""
+    if isinstance(dataset, Subset):
+        return _OfSubset(_assemble(dataset.dataset, backend, num_threads))
+    if isinstance(dataset, JoinedDataset):
+        return _OfJoined([_assemble(part, backend, num_threads) for part in dataset.parts])
+    assert isinstance(dataset, BaseEgoDataset)
+    return _OfDataset(dataset, backend, num_threads)

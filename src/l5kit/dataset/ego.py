@@ -8,13 +8,11 @@ from l5kit.configs.parameters import RasterGeometry, SamplingParams
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset, require_method
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, EgoDatasetVectorized
-from l5kit.dataset.sample_places import ego_extent_of
+from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.rasterization.pictures import channels_first
-from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer, channels_first
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.window_rasterizer import WindowRasterizer
-from l5kit.sampling.agent_sampler import AgentSampler
+from l5kit.sampling.samplers import AgentSampler
 
 
 class EgoDataset(BaseEgoDataset):
@@ -61,8 +59,12 @@ class EgoDataset(BaseEgoDataset):
             ego_extent_of(self.dataset),
         )
 
-    def _in_dataset_layout(self, sample: Sample) -> Sample:
-        """Return the sample with the channels of its image first."""
+    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
+        """Return the sample of the AV or of an agent in a frame, with the channels of its picture first.
+
+        Arguments, result and errors as in :meth:`BaseEgoDataset.get_frame`.
+        """
+        sample = super().get_frame(scene_index, state_index, track_id)
         if "image" in sample:
             sample["image"] = channels_first(sample["image"])
         return sample

@@ -7,24 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from l5kit._types import Column, Float64Array, Int64Array, JsonObject, NumericArray, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.allocators import Allocator
 from l5kit.dataset.base import BaseEgoDataset, checked_index, require_method
 from l5kit.dataset.masked_agents import MaskedAgentsDataset
-from l5kit.dataset.sample_batch import SampleBatch
-from l5kit.dataset.sample_places import BatchSampler, SamplePlaces, ego_extent_of
+from l5kit.dataset.sample_indices import SampleIndices, ego_extent_of, take_rows
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.sampling.sample_columns import ColumnMemory
 from l5kit.sampling.sample_keys import ROWS_OF_AV
-from l5kit.sampling.vector_sampler import VectorSampler
+from l5kit.sampling.samplers import VectorSampler
 from l5kit.vectorization.vectorizer import Vectorizer
 
 EVAL_FRAME_INDEX = 99
@@ -66,19 +62,6 @@ class EgoDatasetVectorized(BaseEgoDataset):
         params = VectorSamplingParams.from_cfg(self.cfg)
         return VectorSampler(params, self.vectorizer, self.perturbation, ego_extent_of(self.dataset))
 
-    def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:  # noqa: ARG002
-        return columns
-
-    def _make_batch(self, sampler: BatchSampler, places: SamplePlaces, allocate: Allocator) -> SampleBatch:  # noqa: ARG002
-        """Return a batch; without pictures nothing asks for memory of its own."""
-        return SampleBatch(dict(self._make_columns(sampler, places, None, "error").arrays))
-
-    def _allocator_of(self, out: SampleBatch | None) -> Allocator:
-        """Return what gives the memory of pictures, which there are none of: a batch has nothing to be drawn over."""
-        if out is not None and not isinstance(out, SampleBatch):
-            raise InvalidArgumentError(f"out must be a batch that __getitems__ returned, got {type(out).__name__}")
-        return super()._allocator_of(None)
-
 
 class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     """Vector samples of the AV together with the agents around it, one per frame, or one per scene for evaluation.
@@ -106,6 +89,8 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         eval_frame_index: As above.
     """
 
+    _resized_columns = ROWS_OF_AV
+
     def __init__(
         self,
         cfg: JsonObject,
@@ -120,9 +105,21 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     ) -> None:
         own_vectorizer = leave_row_for_av(vectorizer)
         self.eval_mode = eval_mode
-        self.eval_frame_index = _checked_frame_index(eval_frame_index)
+        self.eval_frame_index = operator.index(eval_frame_index)
+        if self.eval_frame_index < 0:
+            raise InvalidArgumentError(f"eval_frame_index must be 0 or more, got {eval_frame_index}")
         super().__init__(cfg, zarr_dataset, own_vectorizer, perturbation)
-        _warn_of_short_history(VectorSamplingParams.from_cfg(cfg).history_num_frames)
+
+        # futures of agents with a short history are cleared, and so might be all of them
+        history_num_frames = VectorSamplingParams.from_cfg(cfg).history_num_frames
+        if history_num_frames < AGENT_MIN_FRAME_HISTORY:
+            warnings.warn(
+                f"no agent has a future: that takes more than {AGENT_MIN_FRAME_HISTORY} known steps of history, samples"
+                f" have {history_num_frames + 1}; set history_num_frames_ego and history_num_frames_agents to "
+                f"{AGENT_MIN_FRAME_HISTORY} or more",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self._take_agents(
             agents_mask,
             min_frame_history=AGENT_MIN_FRAME_HISTORY,
@@ -143,11 +140,10 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
             IndexError: There is no such frame or scene.
             SampleError: The sample cannot be made, or the scene is too short; the cause is chained.
         """
-        scene_index, state_index, _ = self._locate_item(index)
-        sample = self._make_item(index, scene_index, state_index)
+        sample = super().__getitem__(index)
         single = {key: np.asarray(sample[key])[None] for key in {*ROWS_OF_AV, *ROWS_OF_AV.values()} & sample.keys()}
         with_av = {key: column[0] for key, column in with_av_as_agent(single, np).items()}
-        return sample | with_av | {"all_valid_agents_track_ids": self._valid_track_ids(scene_index)}
+        return sample | with_av | {"all_valid_agents_track_ids": self._valid_track_ids(sample["scene_index"])}
 
     def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
         """Return the sample of :class:`EgoDatasetVectorized` of the AV or of an agent, without the AV as an agent.
@@ -155,7 +151,8 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         Arguments, result and errors as there.
         """
         if self.eval_mode and state_index == self.eval_frame_index:
-            num_frames = self._num_frames_of(scene_index)
+            start, stop = take_rows(self.dataset.scenes, np.array([scene_index]))[FRAME_INTERVAL][0].tolist()
+            num_frames = stop - start
             if state_index >= num_frames:
                 raise ShortSceneError(
                     f"scene {scene_index} has {num_frames} frames, but frame {state_index} is to be evaluated; "
@@ -190,49 +187,34 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         frames = super().get_frame_indices(frame_idx)
         if not self.eval_mode:
             return frames
-        scene_index, state_index = self._locate_frame(int(frames[0]))
-        return np.array([scene_index] if state_index == self.eval_frame_index else [], dtype=np.int64)
+        samples = self._log.locate(frames, self.cumulative_sizes)
+        scenes: Int64Array = samples.scene_indices[samples.state_indices == self.eval_frame_index]
+        return scenes.astype(np.int64, copy=False)
 
-    def _place_of(self, position: int) -> tuple[int, int, int | None]:
-        return (position, self.eval_frame_index, None) if self.eval_mode else super()._place_of(position)
-
-    def locate(self, positions: Int64Array) -> SamplePlaces:
+    def locate(self, positions: Int64Array) -> SampleIndices:
         """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
         if not self.eval_mode:
             return super().locate(positions)
-        return SamplePlaces(positions, np.full_like(positions, self.eval_frame_index))
+        return SampleIndices(positions, np.full_like(positions, self.eval_frame_index))
 
-    def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:
-        track_ids = self.valid_track_ids(places)
+    def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:
+        track_ids = self.valid_track_ids(indices)
         arrays = {key: column for key, column in columns.items() if isinstance(column, np.ndarray)}
         return columns | with_av_as_agent(arrays, np) | {"all_valid_agents_track_ids": track_ids}
 
-    def valid_track_ids(self, places: SamplePlaces) -> Float64Array:
+    def valid_track_ids(self, indices: SampleIndices) -> Float64Array:
         """Return ``all_valid_agents_track_ids`` of samples (B,), (B, 50)."""
-        track_ids = np.zeros((len(places), MAX_VALID_AGENTS))
+        track_ids = np.zeros((len(indices), MAX_VALID_AGENTS))
         if self.eval_mode:
-            for row, scene_index in zip(track_ids, places.scene_indices.tolist(), strict=True):
+            for row, scene_index in zip(track_ids, indices.scene_indices.tolist(), strict=True):
                 row[:] = self._valid_track_ids(scene_index)
         return track_ids
-
-    def _memory_of_sampler(self, memory: ColumnMemory | None) -> ColumnMemory | None:
-        if memory is None:
-            return None
-
-        def without_agents(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-            return None if key in ROWS_OF_AV else memory(key, shape, dtype)  # these get one more row
-
-        return without_agents
-
-    def _num_frames_of(self, scene_index: int) -> int:
-        start, stop = self._scene(scene_index)[FRAME_INTERVAL][0]
-        return int(stop - start)
 
     def _valid_track_ids(self, scene_index: int) -> Float64Array:
         """Return the tracks that the agents mask takes in the evaluated frame of a scene."""
         track_ids = np.zeros(MAX_VALID_AGENTS, np.float64)
         if self.eval_mode:
-            frame_index = self._frames_of_scene(scene_index)[0] + self.eval_frame_index
+            frame_index = self._log.frames_of(scene_index, self.cumulative_sizes)[0] + self.eval_frame_index
             first_row, end_row = self._rows_of_frames(frame_index, frame_index + 1)
             rows = rows_of(self.dataset.agents, slice(first_row, end_row), strict=True)
             valid = rows["track_id"][self.agents_mask[first_row:end_row]]
@@ -282,21 +264,3 @@ def with_av_as_agent(columns: Mapping[str, Any], arrays: Any) -> dict[str, Any]:
     is_target = (num_past > AGENT_MIN_FRAME_HISTORY) & (future.sum(axis=-1) > AGENT_MIN_FRAME_FUTURE)
     agents["all_other_agents_future_availability"] = future & is_target[..., None]
     return agents
-
-
-def _checked_frame_index(eval_frame_index: int) -> int:
-    frame_index = operator.index(eval_frame_index)
-    if frame_index < 0:
-        raise InvalidArgumentError(f"eval_frame_index must be 0 or more, got {eval_frame_index}")
-    return frame_index
-
-
-def _warn_of_short_history(history_num_frames: int) -> None:
-    if history_num_frames < AGENT_MIN_FRAME_HISTORY:
-        warnings.warn(
-            f"no agent has a future: that takes more than {AGENT_MIN_FRAME_HISTORY} known steps of history, samples "
-            f"have {history_num_frames + 1}; set history_num_frames_ego and history_num_frames_agents to "
-            f"{AGENT_MIN_FRAME_HISTORY} or more",
-            RuntimeWarning,
-            stacklevel=3,
-        )

@@ -48,8 +48,8 @@ class JoinedDataset(Dataset[Sample]):
             IndexError: There is no such sample.
             SampleError: The sample cannot be made; the cause is chained.
         """
-        part, place = self.place_of(index)
-        return self.parts[part][place]
+        part, position = self.part_of(index)
+        return self.parts[part][position]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
         """Return several samples at once, which each part makes together; see :meth:`BaseEgoDataset.__getitems__`.
@@ -58,11 +58,11 @@ class JoinedDataset(Dataset[Sample]):
             IndexError: There is no such sample.
             SampleError: A sample cannot be made; the cause is chained.
         """
-        places = np.array([self.place_of(index) for index in indices], np.int64).reshape(-1, 2)
-        used = np.unique(places[:, 0])
-        rows = [np.flatnonzero(places[:, 0] == part) for part in used]
+        positions = np.array([self.part_of(index) for index in indices], np.int64).reshape(-1, 2)
+        used = np.unique(positions[:, 0])
+        rows = [np.flatnonzero(positions[:, 0] == part) for part in used]
         made: list[list[Sample]] = [
-            self.parts[part].__getitems__(places[of_part, 1].tolist())
+            self.parts[part].__getitems__(positions[of_part, 1].tolist())
             for part, of_part in zip(used.tolist(), rows, strict=True)
         ]
         if len(made) == 1:
@@ -74,7 +74,7 @@ class JoinedDataset(Dataset[Sample]):
         samples = [sample for part in made for sample in part]
         return [samples[row] for row in order]
 
-    def place_of(self, index: int) -> tuple[int, int]:
+    def part_of(self, index: int) -> tuple[int, int]:
         """Return which part a sample is from, and its place there.
 
         Raises:

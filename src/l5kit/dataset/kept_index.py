@@ -1,16 +1,12 @@
-"""Index of a large log in files: which rows are taken and where frames end, mapped into memory and shared by processes.
-
-The files lie in the user's cache folder under a digest of the log's files, as kept agents masks do. They are written
-block by block, so that no process ever holds the whole, and take their names when they are complete. Of small logs, and
-of logs in memory, nothing is kept: their arrays are made anew in less time than a file takes.
-"""
+"""Index of samples that files in the cache keep, and ascending numbers that are looked up in files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, Self
 
 import numpy as np
 
@@ -20,14 +16,116 @@ from l5kit.data.log_index import check_scenes
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of, signature_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.npy_files import map_npy, npy_header, release_pages
+from l5kit.data.stores.npy_files import NpyPieces, map_npy, npy_header, release_pages
 from l5kit.data.stores.remote_chunks import is_remote
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.ascending_numbers import AscendingNumbers
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["LARGE_NUM_FRAMES", "LARGE_NUM_ROWS", "TakenRows", "count_taken_before", "keep_taken_rows", "kept_end_rows"]
+__all__ = [
+    "LARGE_NUM_FRAMES",
+    "LARGE_NUM_ROWS",
+    "AscendingNumbers",
+    "TakenRows",
+    "count_taken_before",
+    "keep_taken_rows",
+    "kept_end_rows",
+]
+
+_SHORTEST_PIECE: Final = 512
+_MOST_PIECES: Final = 1 << 17
+"""Of each piece of a file the first number is held: 1 MiB for this many."""
+
+_READ_AT_ONCE: Final = 1 << 19
+"""Numbers that are in memory at a time while some are looked up: 4 MiB."""
+
+_PLACES_AT_ONCE: Final = 1 << 13
+
+Side = Literal["left", "right"]
+"""Whether numbers that equal a value are not before it, or are."""
+
+
+class AscendingNumbers:
+    """Numbers that ascend, or stay equal.
+
+    Those of a file are looked up by reads of single numbers and of short pieces. A search in the mapped file would take
+    pages into this process that it needs for one number each.
+
+    Args:
+        array: All of them, int64 (N,).
+        pieces: Reads the file that ``array`` is mapped from; None to use ``array`` itself.
+
+    Attributes:
+        array: As above.
+    """
+
+    def __init__(self, array: Int64Array, pieces: NpyPieces | None = None) -> None:
+        self.array = array
+        self._pieces = pieces if len(array) else None
+
+    @classmethod
+    def of_file(cls, file: Path, array: Int64Array) -> Self:
+        """Return the numbers of an ``.npy`` file.
+
+        Args:
+            file: The file.
+            array: Mapped from it.
+        """
+        try:
+            return cls(array, NpyPieces(file, array) if NpyPieces.can_be_made else None)
+        except OSError:
+            return cls(array)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def is_read_in_pieces(self) -> bool:
+        """Whether a file is read, and the array is not touched."""
+        return self._pieces is not None
+
+    def at(self, positions: Int64Array) -> Int64Array:
+        """Return the numbers at places (B,), from 0."""
+        pieces = self._pieces
+        if pieces is None:
+            return self.array[positions]
+        result = np.empty(len(positions), np.int64)
+        for start in range(0, len(positions), _PLACES_AT_ONCE):
+            part = slice(start, start + _PLACES_AT_ONCE)
+            result[part] = pieces.read(positions[part], 1)[:, 0]
+        return result
+
+    def search(self, values: Int64Array, side: Side = "left") -> Int64Array:
+        """Return how many numbers are below each value (B,), or with ``right`` at most as large."""
+        if self._pieces is None:
+            return np.searchsorted(self.array, values, side)
+        result = np.empty(len(values), np.int64)
+        at_once = max(1, _READ_AT_ONCE // self._piece_length)
+        for start in range(0, len(values), at_once):
+            part = slice(start, start + at_once)
+            result[part] = self._search_file(self._pieces, values[part], side)
+        return result
+
+    def _search_file(self, pieces: NpyPieces, values: Int64Array, side: Side) -> Int64Array:
+        """Return what :meth:`search` does, of one piece for each value."""
+        length = min(self._piece_length, len(self))
+        # the last piece that begins before the value, moved back where it would reach beyond the end
+        number = np.maximum(np.searchsorted(self._first_of_pieces, values, side) - 1, 0)
+        starts = np.minimum(number * self._piece_length, len(self) - length)
+        read, wanted = pieces.read(starts, length), values[:, None]
+        is_before = read < wanted if side == "left" else read <= wanted
+        result: Int64Array = starts + np.count_nonzero(is_before, axis=1)
+        return result
+
+    @property
+    def _piece_length(self) -> int:
+        return max(_SHORTEST_PIECE, -(-len(self) // _MOST_PIECES))
+
+    @cached_property
+    def _first_of_pieces(self) -> Int64Array:
+        """The first number of each piece."""
+        return self.at(np.arange(0, len(self), self._piece_length))
+
 
 LARGE_NUM_FRAMES = 1 << 20
 """Frames from which on the ends of their agents are kept in a file."""
@@ -130,19 +228,20 @@ def count_taken_before(mask: BoolArray, rows: Int64Array) -> Int64Array:
         mask: Of all rows, mapped or in memory, bool (N,).
         rows: From 0 to N.
     """
-    found = np.empty(len(rows), np.int64)
+    result = np.empty(len(rows), np.int64)
     done = num_taken = 0
     for start in range(0, len(mask), ROWS_AT_ONCE):
         stop = min(start + ROWS_AT_ONCE, len(mask))
+        # rows that lie in this block split it into parts, of which each is counted once
         end = done + int(np.searchsorted(rows[done:], stop))
         edges = [start, *rows[done:end].tolist(), stop]
         counts = [np.count_nonzero(mask[low:high]) for low, high in pairwise(edges)]
         ends = num_taken + np.cumsum(counts)
-        found[done:end] = ends[:-1]
+        result[done:end] = ends[:-1]
         done, num_taken = end, int(ends[-1])
         release_pages(mask)
-    found[done:] = num_taken
-    return found
+    result[done:] = num_taken
+    return result
 
 
 def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, name: str) -> None:
@@ -154,6 +253,8 @@ def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, na
         for block in blocks:
             num_taken += int(np.count_nonzero(block))
             opened.write(np.ascontiguousarray(block).data)
+
+    # the numbers of the rows, of the mask as it lies in its file: both are too large to be in memory at once
     mask = map_npy(folder / "mask.npy", dtype="|b1", shape=(num_rows,))
     if mask is None:
         raise OSError(f"{folder / 'mask.npy'} has not become whole")
@@ -177,7 +278,7 @@ def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
     if name != folder.name or not 0 <= num_taken <= num_rows:
         return None
     mask = _mapped(folder / "mask.npy", "|b1", (num_rows,))
-    indices = _numbers_in(folder / "indices.npy", num_taken)
+    indices = _integers_in(folder / "indices.npy", num_taken)
     if mask is None or indices is None:
         return None
     rows = _probed(indices)
@@ -188,7 +289,7 @@ def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
 
 def _read_ends(file: Path, dataset: ChunkedDataset) -> AscendingNumbers | None:
     """Return the kept ends of frames; None if there are none that can be read and fit."""
-    ends = _numbers_in(file, len(dataset.frames))
+    ends = _integers_in(file, len(dataset.frames))
     if ends is None:
         return None
     rows = _probed(ends)
@@ -196,15 +297,15 @@ def _read_ends(file: Path, dataset: ChunkedDataset) -> AscendingNumbers | None:
     return ends if is_right else None
 
 
-def _probed(numbers: AscendingNumbers) -> Int64Array:
+def _probed(integers: AscendingNumbers) -> Int64Array:
     """Return a few of the numbers, evenly spread, the first and the last among them.
 
     Files that are damaged as a whole, or that another log has, are noticed so; to read all would take as long as to
     make them anew.
     """
-    num_probes = min(len(numbers), _NUM_PROBES)
-    places = np.linspace(0, max(len(numbers) - 1, 0), num_probes).astype(np.int64)
-    return numbers.at(places)
+    num_probes = min(len(integers), _NUM_PROBES)
+    positions = np.linspace(0, max(len(integers) - 1, 0), num_probes).astype(np.int64)
+    return integers.at(positions)
 
 
 def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
@@ -272,7 +373,7 @@ def _mapped(file: Path, dtype: str, shape: tuple[int, ...]) -> NumericArray | No
         return None
 
 
-def _numbers_in(file: Path, length: int) -> AscendingNumbers | None:
+def _integers_in(file: Path, length: int) -> AscendingNumbers | None:
     """Return kept numbers; None if there are none that fit."""
     array = _mapped(file, "<i8", (length,))
     return None if array is None else AscendingNumbers.of_file(file, array)

@@ -12,14 +12,15 @@ from l5kit.dataset.batch_loader import (
     BatchPlan,
     BatchSource,
     IndexedSamples,
+    ThreadLoader,
     length_of,
+    pinned,
     require_at_least,
 )
-from l5kit.dataset.rank_sampler import ShuffleBy, process_place
+from l5kit.dataset.rank_sampler import ShuffleBy, process_rank
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.scene_choice import SceneChoice
-from l5kit.dataset.thread_loader import ThreadLoader, pinned
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 
@@ -98,7 +99,7 @@ def loader(
 
     require_at_least(batch_size=(batch_size, 1), num_workers=(num_workers, 0), threads=(threads, 0))
     require_at_least(prefetch=(prefetch, 1), seed=(seed, 0))
-    rank, world_size = process_place(rank, world_size)
+    rank, world_size = process_rank(rank, world_size)
     if sampler is None:
         length_of(dataset)
         weights = None if scene_weights is None else np.asarray(scene_weights, np.float64)
@@ -150,27 +151,24 @@ def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, dev
         MissingDependencyError: It is a GPU that cannot be used.
     """
     if device is not None and str(device) != "cpu":
-        return _loader_of_device(plan, source, makers, device)
+        from l5kit.dataset.device_samples import BackendLoader, SendingLoader, can_load_on_device
+        from l5kit.device.opening import open_backend
+
+        # what a device cannot make is made here and sent ahead of use
+        backend = open_backend(device)
+        if not can_load_on_device(source):
+            return SendingLoader(new_loader(plan, source, makers), plan, source, backend=backend)
+        if makers.num_workers > 0:
+            raise InvalidArgumentError(
+                f"num_workers is {makers.num_workers}, but {backend.device} makes these batches itself; leave it out, "
+                "and pass threads for more that are asked for at once"
+            )
+        return BackendLoader(plan, source, backend=backend, num_threads=makers.num_threads)
     if makers.num_workers == 0:
         return ThreadLoader(plan, source, num_threads=makers.num_threads)
     return WorkerLoader(
         plan, source, num_workers=makers.num_workers, multiprocessing_context=makers.multiprocessing_context
     )
-
-
-def _loader_of_device(plan: BatchPlan, source: BatchSource, makers: BatchMakers, device: object) -> BatchLoader:
-    from l5kit.dataset.backend_loading import BackendLoader, SendingLoader, can_load_on_device
-    from l5kit.device.opening import open_backend
-
-    backend = open_backend(device)
-    if not can_load_on_device(source):
-        return SendingLoader(new_loader(plan, source, makers), plan, source, backend=backend)
-    if makers.num_workers > 0:
-        raise InvalidArgumentError(
-            f"num_workers is {makers.num_workers}, but {backend.device} makes these batches itself; leave it out, and "
-            "pass threads for more that are asked for at once"
-        )
-    return BackendLoader(plan, source, backend=backend, num_threads=makers.num_threads)
 
 
 class WorkerLoader(BatchLoader):
@@ -197,7 +195,11 @@ class WorkerLoader(BatchLoader):
         self._idle: list[_Workers] = []
 
     def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        workers = self._idle.pop() if self._idle else self._start_workers()
+        if self._idle:
+            workers = self._idle.pop()
+        else:
+            context = self._multiprocessing_context
+            workers = _Workers(self._source, num_workers=self.num_workers, multiprocessing_context=context)
         is_usable = False
         try:
             for batch in workers.run(orders):
@@ -211,11 +213,6 @@ class WorkerLoader(BatchLoader):
                 self._idle.append(workers)
             else:
                 workers.stop()
-
-    def _start_workers(self) -> "_Workers":
-        return _Workers(
-            self._source, num_workers=self.num_workers, multiprocessing_context=self._multiprocessing_context
-        )
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_idle": []}

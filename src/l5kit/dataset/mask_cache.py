@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -71,38 +70,34 @@ def mask_and_whether_kept(
         return np.asarray(mask, dtype=np.uint32), True
     if problem:
         warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=6)
-    compute = partial(_compute, dataset, thresholds, progress, strict, workers)
+    # the mask of a log that nothing tells from others is not kept, nor one of which scenes are missing
     fingerprint = dataset.fingerprint()
     if fingerprint is None:
-        return compute()[0], False
-    file = cache_folder() / "agents_mask" / f"{_digest(fingerprint, thresholds)}.npy"
+        return _compute(dataset, thresholds, progress, strict, workers)[0], False
+    values = sorted((name, float(value)) for name, value in thresholds.as_attributes().items())
+    digest = sha256(repr((_MASK_VERSION, fingerprint, values)).encode()).hexdigest()
+    file = cache_folder() / "agents_mask" / f"{digest}.npy"
     mask = _read_cached(file, len(dataset.agents))
     if mask is not None:
         return mask, True
+
+    # of several processes one computes it, and the others wait for the lock and find the file
     with hold_lock(file.with_suffix(".lock")) as problem:
-        return _compute_unless_kept(file, problem, dataset, compute)
-
-
-def _compute_unless_kept(
-    file: Path, problem: str, dataset: ChunkedDataset, compute: Callable[[], tuple[UInt32Array, bool]]
-) -> tuple[UInt32Array, bool]:
-    """Return the mask that another process has kept meanwhile, else a computed one; and whether it is kept now.
-
-    It is if there is no problem, and no scene is damaged.
-    """
-    kept = None if problem else _read_cached(file, len(dataset.agents))
-    if kept is not None:
-        return kept, True
-    _warn(f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {_fate(file, problem)}")
-    mask, is_complete = compute()
-    if problem or not is_complete:
-        return mask, False
-    try:
-        _write_whole(file, mask)
-    except OSError as error:
-        _warn(f"the agents mask of {dataset.path!r} was computed, but {_fate(file, str(error))}")
-        return mask, False
-    return mask, True
+        mask = None if problem else _read_cached(file, len(dataset.agents))
+        if mask is not None:
+            return mask, True
+        _warn(f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {_fate(file, problem)}")
+        computed, is_complete = _compute(dataset, thresholds, progress, strict, workers)
+        if problem or not is_complete:
+            return computed, False
+        try:
+            with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
+                opened.write(npy_header("<u4", computed.shape))
+                opened.write(computed.astype("<u4", copy=False).data)
+        except OSError as error:
+            _warn(f"the agents mask of {dataset.path!r} was computed, but {_fate(file, str(error))}")
+            return computed, False
+        return computed, True
 
 
 def _compute(
@@ -118,7 +113,7 @@ def _compute(
             f"the agents mask of {dataset.path or 'a log in memory'!r} takes no agent of {len(errors)} damaged scenes "
             f"(scene {scene}: {error}) and is not kept",
             RuntimeWarning,
-            stacklevel=8,
+            stacklevel=7,
         )
     return mask, not errors
 
@@ -130,7 +125,7 @@ def _fate(file: Path, problem: str) -> str:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=8)
+    warnings.warn(message, RuntimeWarning, stacklevel=7)
 
 
 def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
@@ -139,15 +134,3 @@ def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
         return map_npy(file, dtype="<u4", shape=(num_agents, 2))
     except OSError:
         return None
-
-
-def _write_whole(file: Path, mask: UInt32Array) -> None:
-    """Write a mask under a temporary name and rename it; the lock of the file must be held."""
-    with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
-        opened.write(npy_header("<u4", mask.shape))
-        opened.write(mask.astype("<u4", copy=False).data)
-
-
-def _digest(fingerprint: str, thresholds: MaskThresholds) -> str:
-    values = sorted((name, float(value)) for name, value in thresholds.as_attributes().items())
-    return sha256(repr((_MASK_VERSION, fingerprint, values)).encode()).hexdigest()

@@ -1,10 +1,11 @@
-"""The base of the datasets that know which agent rows can be trained on."""
+"""Datasets that take some of the agent rows, and the reasons why a row is taken or left out."""
 
 import contextlib
 import operator
 import warnings
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,19 +14,113 @@ from l5kit._overriding import overrides_package
 from l5kit._types import BoolArray, Int64Array, NumericArray, UInt8Array, UInt32Array
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
-from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows
+from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows, rows_of
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.ascending_numbers import AscendingNumbers
 from l5kit.dataset.base import BaseEgoDataset, checked_index
-from l5kit.dataset.inclusion import InclusionRule
-from l5kit.dataset.kept_index import ROWS_AT_ONCE, TakenRows, keep_taken_rows, kept_end_rows
+from l5kit.dataset.kept_index import (
+    ROWS_AT_ONCE,
+    AscendingNumbers,
+    TakenRows,
+    count_taken_before,
+    keep_taken_rows,
+    kept_end_rows,
+)
 from l5kit.dataset.mask_cache import mask_and_whether_kept
+from l5kit.dataset.sample_indices import SampleIndices
 from l5kit.dataset.select_agents.stored_mask import stored_mask_signature
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import RowVerdict, find_valid_agents
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class AgentInclusion:
+    """Reasons why an agent of a frame is, or is not, in a dataset.
+
+    Attributes:
+        track_id: The track.
+        agent_index: Its row of the agents.
+        dataset_index: Its index in the dataset; None if it is not in it.
+        reason: What decided, in words.
+    """
+
+    track_id: int
+    agent_index: int
+    dataset_index: int | None
+    reason: str
+
+    @property
+    def is_included(self) -> bool:
+        """Whether the dataset has a sample of this agent in this frame."""
+        return self.dataset_index is not None
+
+
+@dataclass(frozen=True)
+class InclusionRule:
+    """The rule by which a dataset takes an agent row or leaves it out.
+
+    Attributes:
+        thresholds: Those of the agents mask.
+        min_frame_history: Least number of valid frames before.
+        min_frame_future: Least number of valid frames after.
+        has_custom_mask: Whether the user's mask decides alone.
+    """
+
+    thresholds: MaskThresholds
+    min_frame_history: int
+    min_frame_future: int
+    has_custom_mask: bool
+
+    @property
+    def takes_isolated_rows(self) -> bool:
+        """Whether no neighbours are needed, so that (0, 0) in the agents mask does not tell who is taken."""
+        return self.min_frame_history <= 0 and self.min_frame_future <= 0
+
+    def explain(
+        self, verdict: RowVerdict, past: int, future: int, *, is_included: bool, is_left_out: bool = False
+    ) -> str:
+        """Return in words why a row is taken or left out.
+
+        Args:
+            verdict: What the computation of the agents mask says of the row.
+            past: Valid frames of its track before it.
+            future: Valid frames after it.
+            is_included: Whether the dataset takes it.
+            is_left_out: Whether the user's mask takes it and the dataset does not, as there is no sample of it.
+        """
+        if is_left_out:
+            return f"the custom agents_mask takes it, but there is no sample of it: {self._not_a_road_user}"
+        if self.has_custom_mask:
+            return f"the custom agents_mask {'takes it' if is_included else 'leaves it out'}"
+        if self.takes(verdict, past, future) != is_included:
+            return f"the agents mask stored in the dataset {'takes it' if is_included else 'leaves it out'}"
+        if verdict == RowVerdict.LABEL:
+            return self._not_a_road_user
+        if verdict == RowVerdict.AV_DISTANCE and not is_included:
+            return f"not within {self.thresholds.distance_av_m} m of the AV"
+        seen = f"valid in {past} frames before and {future} after"
+        needed = f"{self.min_frame_history} and {self.min_frame_future} are needed"
+        return f"{seen}; {needed}" + ("" if is_included else _START_OF_SEGMENT.get(verdict, ""))
+
+    @property
+    def _not_a_road_user(self) -> str:
+        return f"not a road user: summed probability of the kept classes is not above {self.thresholds.probability}"
+
+    def takes(self, verdict: RowVerdict, past: int, future: int) -> bool:
+        """Return whether a row is taken if the agents mask is the one of ``thresholds``; arguments as above."""
+        if self.takes_isolated_rows:
+            return verdict != RowVerdict.LABEL
+        return past >= self.min_frame_history and future >= self.min_frame_future
+
+
+_START_OF_SEGMENT = {
+    RowVerdict.HOLE: "; its track was not seen in the frame before",
+    RowVerdict.YAW: "; its heading has just jumped",
+    RowVerdict.EXTENT: "; its size has just jumped",
+}
 
 
 class MaskedAgentsDataset(BaseEgoDataset):
@@ -43,10 +138,10 @@ class MaskedAgentsDataset(BaseEgoDataset):
     _is_mask_kept: bool = True
     """Whether another process finds the same mask on disk; not, if one was computed that could not be kept."""
 
-    _taken_numbers: AscendingNumbers | None = None
+    _taken_lookup: AscendingNumbers | None = None
     """How numbers of ``agents_indices`` are looked up."""
 
-    _end_numbers: AscendingNumbers | None = None
+    _end_lookup: AscendingNumbers | None = None
     """How numbers of ``cumulative_sizes_agents`` are looked up."""
 
     @property
@@ -69,8 +164,9 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     def _over_scene(self, scene: ChunkedDataset, scene_index: int) -> Self:
         """Return a copy of this object that reads one of its scenes, with the same agents of it."""
-        rows = slice(*self._rows_of_frames(*self._frames_of_scene(int(scene_index) % len(self.dataset.scenes))))
-        other = self._over(scene)
+        frames = self._log.frames_of(int(scene_index) % len(self.dataset.scenes), self.cumulative_sizes)
+        rows = slice(*self._rows_of_frames(*frames))
+        other = super()._over_scene(scene, scene_index)
         other._select(self.agents_mask[rows].copy())
         other._left_out_bits = np.packbits(self._is_left_out(rows)) if self._left_out_bits is not None else None
         return other
@@ -82,7 +178,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
             InvalidArgumentError: There is no such scene.
         """
         scene_index = checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))
-        return self._indices_of_frames(*self._frames_of_scene(scene_index))
+        return self._indices_of_frames(*self._log.frames_of(scene_index, self.cumulative_sizes))
 
     def get_frame_agent_indices(self, frame_idx: int) -> Int64Array:
         """Return the running numbers of the agent rows of a frame among those taken; negative counts from the end.
@@ -122,10 +218,30 @@ class MaskedAgentsDataset(BaseEgoDataset):
             agents_mask is not None,
         )
         if agents_mask is not None:
-            mask = _as_row_mask(agents_mask, len(self.dataset.agents))
+            # a mask has one value for each row; of row numbers, which fit by accident, 0 and 1 tell
+            num_agents = len(self.dataset.agents)
+            wanted = f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row"
+            is_array = isinstance(agents_mask, np.ndarray)
+            if not is_array or agents_mask.dtype.kind not in "biu" or agents_mask.shape != (num_agents,):
+                got = f"{agents_mask.dtype} of shape {agents_mask.shape}" if is_array else type(agents_mask).__name__
+                raise InvalidArgumentError(f"{wanted}, got {got}")
+            mask = agents_mask.astype(np.bool_)
+            if agents_mask.dtype != np.bool_ and (is_other := agents_mask != mask).any():
+                row = int(np.argmax(is_other))
+                raise InvalidArgumentError(
+                    f"{wanted}, or integers 0 and 1, got {agents_mask[row]} in row {row}; of row numbers, make a mask "
+                    f"with mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
+                )
             _warn("a custom agents_mask is used; min_frame_history and min_frame_future have no effect")
-            num_left_out = 0 if strict_mask else self._leave_out(mask)
+            # there are no samples of rows that do not pass the label filter
+            rows = np.flatnonzero(mask)
+            left_out = rows[:0] if strict_mask else rows[~self.passes_label_filter(rows)]
+            num_left_out = len(left_out)
             if num_left_out:
+                mask_of_them = np.zeros(len(mask), np.bool_)
+                mask_of_them[left_out] = True
+                self._left_out_bits = np.packbits(mask_of_them)
+                mask[left_out] = False
                 _warn(
                     f"{num_left_out} of the {num_left_out + np.count_nonzero(mask)} rows of agents_mask are left out: "
                     "the summed probability of their kept classes is not above filter_agents_threshold, "
@@ -153,7 +269,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         Raises:
             CorruptedDataError: One of the frames is damaged.
         """
-        damage = self._damage
+        damage = self._log.damage
         if damage is not None:
             damage.require_frames(np.array([first_frame]), np.array([end_frame]))
             bounds = damage.frames.bounds[first_frame:end_frame]
@@ -170,23 +286,11 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     @property
     def _taken_rows(self) -> AscendingNumbers:
-        return _looked_up(self.agents_indices, self._taken_numbers)
+        return _looked_up(self.agents_indices, self._taken_lookup)
 
     @property
     def _end_rows(self) -> AscendingNumbers:
-        return _looked_up(self.cumulative_sizes_agents, self._end_numbers)
-
-    def _frames_of_rows(self, rows: Int64Array) -> Int64Array:
-        """Return the frame of each agent row (B,)."""
-        damage = self._damage
-        if damage is not None:
-            return damage.find_frames(rows)
-        return self._end_rows.search(rows, "right")
-
-    def _frame_of_row(self, row: int) -> int:
-        if self._damage is not None:
-            return int(self._damage.find_frames(np.array([row]))[0])
-        return self._end_rows.search_one(row, "right")
+        return _looked_up(self.cumulative_sizes_agents, self._end_lookup)
 
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
@@ -209,29 +313,18 @@ class MaskedAgentsDataset(BaseEgoDataset):
             (self.min_frame_history, self.min_frame_future),
             stored_mask_signature(self.dataset, thresholds),
         )
-        return None if self._overrides_selection else keep_taken_rows(self.dataset, key, self._mask_blocks)
-
-    @property
-    def _overrides_selection(self) -> bool:
-        """Whether a subclass decides which rows are taken, which the files of others do not know."""
-        return overrides_package(self, "load_agents_mask", "passes_label_filter", package="l5kit.dataset")
-
-    def _mask_blocks(self) -> Iterator[BoolArray] | None:
-        """Return the mask of all rows in blocks; None if the agents mask is not on disk."""
-        counts = self.load_agents_mask()
-        if not self._is_mask_kept:
+        # a subclass of users may decide which rows are taken, which files of others do not know
+        if overrides_package(self, "load_agents_mask", "passes_label_filter", package="l5kit.dataset"):
             return None
-        starts = range(0, len(counts), ROWS_AT_ONCE)
-        return (self._mask_of_counts(_copied(counts, start), start) for start in starts)
 
-    def _leave_out(self, mask: BoolArray) -> int:
-        """Take the rows out of a mask that do not pass the label filter, and return how many these are."""
-        rows = np.flatnonzero(mask)
-        left_out = rows[~self.passes_label_filter(rows)]
-        if len(left_out):
-            self._left_out_bits = np.packbits(_mask_of(left_out, len(mask)))
-            mask[left_out] = False
-        return len(left_out)
+        def mask_blocks() -> Iterator[BoolArray] | None:
+            counts = self.load_agents_mask()
+            if not self._is_mask_kept:
+                return None
+            starts = range(0, len(counts), ROWS_AT_ONCE)
+            return (self._mask_of_counts(_copied(counts, start), start) for start in starts)
+
+        return keep_taken_rows(self.dataset, key, mask_blocks)
 
     def _is_left_out(self, rows: slice) -> BoolArray:
         """Return which of successive agent rows are in a user's mask and left out."""
@@ -248,14 +341,14 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     def _take(self, taken: TakenRows) -> None:
         self.agents_mask, self.agents_indices = taken.mask, taken.indices.array
-        self._taken_numbers = taken.indices
-        damage = self._damage
+        self._taken_lookup = taken.indices
+        damage = self._log.damage
         kept = kept_end_rows(self.dataset) if damage is None else None
         if kept is None:
             frames = self.dataset.frames
             bounds = column_of(frames, AGENT_INTERVAL, strict=True) if damage is None else damage.frames.bounds
             kept = AscendingNumbers(np.ascontiguousarray(bounds[:, 1]))
-        self._end_numbers = kept
+        self._end_lookup = kept
         self.cumulative_sizes_agents: Int64Array = kept.array
 
     def __getstate__(self) -> dict[str, object]:
@@ -265,14 +358,11 @@ class MaskedAgentsDataset(BaseEgoDataset):
             del state[name]
         for name in ("_taken_numbers", "_end_numbers"):
             state.pop(name, None)
-        if not self._can_read_mask_again():
-            state["_packed_mask"] = zlib.compress(np.packbits(self.agents_mask).tobytes(), level=1)
-        return state
-
-    def _can_read_mask_again(self) -> bool:
         has_same_threshold = read_filter_agents_threshold(self.cfg) == self._rule.thresholds.probability
         is_on_disk = self._is_mask_kept and isinstance(self.dataset.agents, RecordSequence)
-        return not self._rule.has_custom_mask and has_same_threshold and is_on_disk
+        if self._rule.has_custom_mask or not has_same_threshold or not is_on_disk:
+            state["_packed_mask"] = zlib.compress(np.packbits(self.agents_mask).tobytes(), level=1)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         packed = state.pop("_packed_mask", None)
@@ -297,27 +387,81 @@ def _copied(counts: NumericArray, start: int) -> NumericArray:
     return block
 
 
-def _mask_of(rows: Int64Array, num_rows: int) -> BoolArray:
-    mask = np.zeros(num_rows, np.bool_)
-    mask[rows] = True
-    return mask
-
-
-def _as_row_mask(mask: object, num_agents: int) -> BoolArray:
-    """Return a copy of a user's mask, bool (N,)."""
-    wanted = f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row"
-    if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "biu" or mask.shape != (num_agents,):
-        found = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise InvalidArgumentError(f"{wanted}, got {found}")
-    row_mask = mask.astype(np.bool_)
-    if mask.dtype != np.bool_ and (is_other := mask != row_mask).any():
-        row = int(np.argmax(is_other))
-        raise InvalidArgumentError(
-            f"{wanted}, or integers 0 and 1, got {mask[row]} in row {row}; of row numbers, make a mask with "
-            f"mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
-        )
-    return row_mask
-
-
 def _warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+class AgentRowsDataset(MaskedAgentsDataset):
+    """Base of the datasets with one sample for each agent row that is taken, in the order of the log.
+
+    Attributes:
+        agents_mask: The rows that are taken, bool (N,), read-only.
+        agents_indices: Their row numbers, ascending.
+        cumulative_sizes_agents: End agent row of each frame.
+    """
+
+    def __len__(self) -> int:
+        return len(self.agents_indices)
+
+    def locate(self, positions: Int64Array) -> SampleIndices:
+        """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
+        rows = self._taken_rows.at(positions)
+        damage = self._log.damage
+        frames = self._end_rows.search(rows, "right") if damage is None else damage.find_frames(rows)
+        return self._log.locate(frames, self.cumulative_sizes, rows)
+
+    def get_scene_indices(self, scene_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a scene; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+        """
+        return self.get_scene_agent_indices(scene_idx)
+
+    def scene_starts(self) -> Int64Array | None:
+        """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
+        frames = super().scene_starts()
+        if frames is None:
+            return None
+        rows, taken = self._first_rows_of(frames), self._taken_rows
+        return count_taken_before(self.agents_mask, rows) if taken.is_read_in_pieces else taken.search(rows)
+
+    def get_frame_indices(self, frame_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a frame of the log; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such frame.
+        """
+        return self.get_frame_agent_indices(frame_idx)
+
+    def explain_frame(self, frame_idx: int) -> list[AgentInclusion]:
+        """Return, for all agents of a frame, whether the dataset has a sample of it, and why or why not.
+
+        Args:
+            frame_idx: The frame, counted in the log; negative counts from the end.
+
+        Raises:
+            CorruptedDataError: The frame, or its scene, is damaged.
+            InvalidArgumentError: There is no such frame.
+        """
+        frame_index = checked_index("frame_idx", frame_idx, len(self.dataset.frames))
+        located = self._log.locate(np.array([frame_index]), self.cumulative_sizes)
+        frames = self._log.frames_of(int(located.scene_indices[0]), self.cumulative_sizes)
+        valid = find_valid_agents(self.dataset, *frames, thresholds=self._rule.thresholds)
+
+        # why a row is taken says the mask of its scene, as it would be computed now; whether it is, the mask in use
+        first, end = self._rows_of_frames(frame_index, frame_index + 1)
+        rows = np.arange(first, end)
+        track_ids = rows_of(self.dataset.agents, slice(first, end), strict=True)["track_id"].tolist()
+        indices, is_left_out = self._taken_rows.search(rows).tolist(), self._is_left_out(slice(first, end)).tolist()
+        agents = []
+        for row, track_id, index, left_out in zip(rows.tolist(), track_ids, indices, is_left_out, strict=True):
+            is_included, in_scene = bool(self.agents_mask[row]), row - valid.rows[0]
+            reason = self._rule.explain(
+                RowVerdict(valid.verdicts[in_scene]),
+                *valid.counts[in_scene].tolist(),
+                is_included=is_included,
+                is_left_out=left_out,
+            )
+            agents.append(AgentInclusion(track_id, row, index if is_included else None, reason))
+        return agents

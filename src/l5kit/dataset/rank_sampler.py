@@ -78,7 +78,7 @@ class RankSampler(Sampler[int]):
         self.shuffle = shuffle
         self.seed = seed
         self.drop_last = drop_last
-        self.rank, self.world_size = process_place(rank, world_size)
+        self.rank, self.world_size = process_rank(rank, world_size)
         self.epoch = 0
         by_weights = scene_weights is not None
         self._is_by_scenes = by_weights or is_shuffled_by_scenes(num_samples, shuffle=shuffle, shuffle_by=shuffle_by)
@@ -108,8 +108,8 @@ class RankSampler(Sampler[int]):
         """
         samples_at = self._order_of_epoch()
         for start in range(first, len(self), _INDICES_AT_ONCE):
-            numbers = np.arange(start, min(start + _INDICES_AT_ONCE, len(self)), dtype=np.int64)
-            yield from samples_at(self.rank + self.world_size * numbers).tolist()
+            ordinals = np.arange(start, min(start + _INDICES_AT_ONCE, len(self)), dtype=np.int64)
+            yield from samples_at(self.rank + self.world_size * ordinals).tolist()
 
     def _order_of_epoch(self) -> Callable[[Int64Array], Int64Array]:
         """Return what gives the samples at places of the epoch."""
@@ -117,12 +117,12 @@ class RankSampler(Sampler[int]):
             return self._order_by_scenes().samples_at
         scenes = self._scenes
         if not self.shuffle:
-            return (lambda places: places) if scenes is None else scenes.samples_at
+            return (lambda positions: positions) if scenes is None else scenes.samples_at
         order = np.arange(self.num_samples, dtype=np.min_scalar_type(max(self.num_samples - 1, 0)))
         np.random.default_rng(mix_seeds(self.seed, self.epoch)).shuffle(order)
         if scenes is None:
-            return lambda places: order[places]
-        return lambda places: scenes.samples_at(order[places].astype(np.int64))
+            return lambda positions: order[positions]
+        return lambda positions: scenes.samples_at(order[positions].astype(np.int64))
 
     def _order_by_scenes(self) -> SceneOrder:
         scenes = SceneRanges.of_runs(self.num_samples) if self._scenes is None else self._scenes
@@ -157,11 +157,11 @@ def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None
     import torch
 
     generator = torch.Generator()
-    generator.manual_seed(mix_seeds(seed, process_place(rank, world_size)[0]))
+    generator.manual_seed(mix_seeds(seed, process_rank(rank, world_size)[0]))
     return generator
 
 
-def process_place(rank: int | None, world_size: int | None) -> tuple[int, int]:
+def process_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     """Return this process's number and the number of processes; None asks torch.distributed and the environment.
 
     Raises:
@@ -170,13 +170,13 @@ def process_place(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if (rank is None) != (world_size is None):
         raise InvalidArgumentError(f"rank is {rank} and world_size is {world_size}; pass both of them, or none")
     if rank is None or world_size is None:
-        rank, world_size = _found_place()
+        rank, world_size = _detected_rank()
     if not 0 <= rank < world_size:
         raise InvalidArgumentError(f"rank is {rank}; among {world_size} processes it must be from 0 to world_size - 1")
     return rank, world_size
 
 
-def _found_place() -> tuple[int, int]:
+def _detected_rank() -> tuple[int, int]:
     if not is_torch_missing:
         import torch
 

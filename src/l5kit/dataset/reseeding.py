@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from l5kit._overriding import overrides
-from l5kit.dataset.allocators import Allocator
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_batch import Allocator
 from l5kit.dataset.torch_parts import Dataset
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.random_generator import RandomGenerator
@@ -85,20 +85,21 @@ class BatchMaker:
 
     def _own(self, dataset: IndexedItems, new_memory: Allocator | None) -> IndexedItems:
         """Return a dataset with perturbations of its own, the same where it has none."""
-        if id(dataset) not in self._owned:
-            self._owned[id(dataset)] = dataset  # meanwhile, for a dataset that refers to itself
-            self._owned[id(dataset)] = self._new_own(dataset, new_memory)
-        return self._owned[id(dataset)]
-
-    def _new_own(self, dataset: IndexedItems, new_memory: Allocator | None) -> IndexedItems:
+        if id(dataset) in self._owned:
+            return self._owned[id(dataset)]
+        self._owned[id(dataset)] = dataset  # meanwhile, for a dataset that refers to itself
         if isinstance(dataset, BaseEgoDataset):
-            return dataset.with_draws(self._own_perturbation(dataset), new_memory=new_memory)
-        inner = {name: self._own_parts(value, new_memory) for name, value in getattr(dataset, "__dict__", {}).items()}
-        if all(value is vars(dataset)[name] for name, value in inner.items()):
-            return dataset
-        other = copy.copy(dataset)
-        vars(other).update(inner)
-        return other
+            own: IndexedItems = dataset.with_draws(self._own_perturbation(dataset), new_memory=new_memory)
+        else:
+            # datasets of others are copied where a dataset in one of their attributes has become another one
+            attributes = getattr(dataset, "__dict__", {})
+            inner = {name: self._own_parts(value, new_memory) for name, value in attributes.items()}
+            own = dataset
+            if any(value is not attributes[name] for name, value in inner.items()):
+                own = copy.copy(dataset)
+                vars(own).update(inner)
+        self._owned[id(dataset)] = own
+        return own
 
     def _own_parts(self, value: Any, new_memory: Allocator | None) -> object:
         """Return the value of an attribute, with own datasets in place of datasets."""
@@ -118,7 +119,10 @@ class BatchMaker:
             self.reseeds_shared = True
             return self._perturbations.setdefault(id(perturbation), perturbation)
         if id(perturbation) not in self._perturbations:
-            self._perturbations[id(perturbation)] = _copied(perturbation)
+            # what a copy draws from and cannot be reseeded stays shared, lest two copies draw the same
+            parts = getattr(perturbation, "__dict__", {}).values()
+            shared = {id(part): part for part in parts if callable(part) and not can_be_reseeded(part)}
+            self._perturbations[id(perturbation)] = copy.deepcopy(perturbation, shared)
         return self._perturbations[id(perturbation)]
 
 
@@ -127,10 +131,3 @@ def can_be_reseeded(drawing: object) -> bool:
     if not callable(getattr(type(drawing), "reseed", None)):
         return False
     return all(overrides(drawing, "reseed", base=base) for base in (Perturbation, RandomGenerator))
-
-
-def _copied(perturbation: Perturbation) -> Perturbation:
-    """Return a deep copy; what it draws from and cannot be reseeded is shared, lest two copies draw the same."""
-    parts = getattr(perturbation, "__dict__", {}).values()
-    shared = {id(part): part for part in parts if callable(part) and not can_be_reseeded(part)}
-    return copy.deepcopy(perturbation, shared)

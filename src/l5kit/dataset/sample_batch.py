@@ -1,22 +1,65 @@
-"""Samples that lie side by side in the arrays of one batch."""
+"""Batches of samples that lie side by side in arrays, and the memory of their pictures."""
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import Column, Sample
+from l5kit._types import Column, NumericArray, Sample
 from l5kit.data.display import html_columns
-from l5kit.dataset.allocators import Allocator, Memory
 from l5kit.dataset.torch_parts import get_worker_info, require_torch
 from l5kit.errors import InvalidArgumentError
+from l5kit.rasterization.painter import recycled_memory
 from l5kit.sampling.sample_columns import share_aliased
 from l5kit.sampling.sample_keys import ALIASES, PYTHON_SCALARS
 
 if TYPE_CHECKING:
     import torch
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An array with undefined content, and the tensor that owns its memory, if one does."""
+
+    array: NumericArray
+    tensor: "torch.Tensor | None" = None
+
+
+class Allocator(Protocol):
+    """Gives memory that nobody else uses."""
+
+    def __call__(self, shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
+        """Return an array with undefined content."""
+
+
+def allocate_recycled(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
+    """Return memory of batches and pictures that nobody refers to any more, or new memory."""
+    return Memory(recycled_memory.empty(shape, dtype))
+
+
+def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
+    """Return memory of a worker process that its batches travel in without a copy, while there is shared memory."""
+    from l5kit.dataset.worker_memory import new_shared
+
+    array = new_shared(shape, dtype)
+    return allocate_recycled(shape, dtype) if array is None else Memory(array)
+
+
+def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
+    """Return memory that CUDA can read while the processor goes on."""
+    require_torch("memory that CUDA reads")
+    import torch
+
+    tensor = torch.empty(shape, dtype=torch.from_numpy(np.empty(0, dtype)).dtype, pin_memory=True)
+    return Memory(tensor.numpy(), tensor)
+
+
+def default_allocator() -> Allocator:
+    """Return what suits this process: shared memory in a worker of a DataLoader, else recycled memory."""
+    return allocate_recycled if get_worker_info() is None else allocate_shared
 
 
 class SampleBatch(list[Sample]):
@@ -61,8 +104,8 @@ class SampleBatch(list[Sample]):
 def _values_of(key: str, column: Column) -> list[Any]:
     """Return the values of a column in single samples: views, of tensors too, or numbers of Python."""
     if key in PYTHON_SCALARS and isinstance(column, np.ndarray):
-        numbers: list[Any] = column.tolist()
-        return numbers
+        scalars: list[Any] = column.tolist()
+        return scalars
     return list(column)
 
 

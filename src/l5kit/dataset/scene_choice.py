@@ -95,9 +95,9 @@ class SceneChoice:
         """Return the scenes that are taken, and their weights."""
         known = SceneRanges.known_of(dataset)
         if known is None:
-            asked = "scene_weights need" if self.fraction == 1 else f"a fraction of {self.fraction} needs"
+            requested = "scene_weights need" if self.fraction == 1 else f"a fraction of {self.fraction} needs"
             raise InvalidArgumentError(
-                f"{asked} the scenes of the samples, which only datasets of this package over a log that is not "
+                f"{requested} the scenes of the samples, which only datasets of this package over a log that is not "
                 f"damaged tell, got {type(dataset).__name__}; choose samples by a torch.utils.data.Subset, or see what "
                 "l5kit validate says of the log"
             )

@@ -1,23 +1,67 @@
-"""Order of samples by scenes: shuffled so that reads are near each other, computed for any place in bounded memory.
-
-Blocks of successive scenes are shuffled among each other, and the samples of several blocks that then follow each
-other, a window, are shuffled among themselves. The place of a sample is computed: what is held are numbers for each
-scene.
-"""
+"""Order of the samples of an epoch by blocks of scenes, computed place by place."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array, NumericArray, UInt64Array
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.joined import JoinedDataset
-from l5kit.dataset.keyed_permutation import permuted
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
-__all__ = ["SCENES_PER_BLOCK", "SCENES_PER_WINDOW", "SceneOrder", "SceneRanges"]
+__all__ = ["SCENES_PER_BLOCK", "SCENES_PER_WINDOW", "SceneOrder", "SceneRanges", "permuted"]
+
+_NUM_ROUNDS: Final = 8
+_ROUND_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def permuted(indices: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
+    """Return the image of each number under a permutation of as many numbers as its size, chosen by its key.
+
+    It is an alternating Feistel network on a rectangle that holds the size, walked until it meets a number below the
+    size (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002), with the mixing function of SplitMix64
+    (Steele, Lea and Flood, 2014). Two numbers with the same size and key never have the same image.
+
+    Args:
+        indices: From 0, below their sizes, (N,).
+        sizes: At least 1 and below 2**52, (N,).
+        keys: uint64, (N,).
+    """
+    images = np.array(indices, dtype=np.int64)
+    # the smallest near square that holds the numbers below each size
+    widths = np.ceil(np.sqrt(sizes)).astype(np.int64)
+    heights = -(-sizes // widths)
+    walking = np.arange(len(images))
+    while len(walking):
+        wide, high = widths[walking].astype(np.uint64), heights[walking].astype(np.uint64)
+        rows, columns = np.divmod(images[walking], widths[walking])
+        rows, columns = rows.astype(np.uint64), columns.astype(np.uint64)
+
+        # a Feistel network on row and column: each round shifts one of them by a hash of the other, which can be undone
+        round_keys = keys[walking].astype(np.uint64)
+        for number in range(_NUM_ROUNDS):
+            round_keys = round_keys + _ROUND_STEP
+            if number % 2:
+                rows = (rows + _mixed(columns ^ round_keys) % high) % high
+            else:
+                columns = (columns + _mixed(rows ^ round_keys) % wide) % wide
+
+        # who ends beyond the size walks on from there, which leads back below it (cycle walking)
+        images[walking] = (rows * wide + columns).astype(np.int64)
+        walking = walking[images[walking] >= sizes[walking]]
+    return images
+
+
+def _mixed(values: UInt64Array) -> UInt64Array:
+    """Return numbers of 64 bits in which each bit of a value changes about half of the bits."""
+    first, second = _MULTIPLIERS
+    values = (values ^ (values >> np.uint64(30))) * first
+    values = (values ^ (values >> np.uint64(27))) * second
+    return values ^ (values >> np.uint64(31))
+
 
 SCENES_PER_BLOCK: Final = 8
 """Successive scenes that stay together in a shuffle by scenes."""
@@ -159,26 +203,27 @@ class SceneOrder:
         last = np.append(np.arange(scenes_per_window, len(scenes), scenes_per_window), len(scenes)) - 1
         return cls(ranges, scenes, ends, ends[last[last >= 0]], mix_seeds(seed, epoch, 2), weights is not None)
 
-    def samples_at(self, places: Int64Array) -> Int64Array:
+    def samples_at(self, positions: Int64Array) -> Int64Array:
         """Return the samples at places (N,) of the epoch, indices of the dataset."""
-        windows = np.searchsorted(self.window_ends, places, side="right")
+        # a window of scenes is shuffled as a whole, by a permutation that its number decides
+        windows = np.searchsorted(self.window_ends, positions, side="right")
         starts = np.where(windows > 0, self.window_ends[windows - 1], 0)
         keys = np.uint64(self.key) + windows.astype(np.uint64) * _SCENE_STEP
-        shuffled = starts + permuted(places - starts, self.window_ends[windows] - starts, keys)
+        shuffled = starts + permuted(positions - starts, self.window_ends[windows] - starts, keys)
+
+        # the scene that has the place, and the place within it
         rows = np.searchsorted(self.ends, shuffled, side="right")
         offsets = shuffled - np.where(rows > 0, self.ends[rows - 1], 0)
         scenes = self.scenes[rows]
+
+        # by weights a scene may have fewer places than samples, or more: which ones it gives is drawn, too
         if self.is_weighted:
-            offsets = self._within_scenes(scenes, offsets)
+            before = np.where(scenes > 0, self.ranges.ends[scenes - 1], 0)
+            counts = self.ranges.ends[scenes] - before
+            keys = np.uint64(self.key) ^ (scenes.astype(np.uint64) + np.uint64(1)) * _SCENE_STEP
+            offsets = permuted(offsets % counts, counts, keys)
         samples: Int64Array = self.ranges.starts[scenes] + offsets
         return samples
-
-    def _within_scenes(self, scenes: Int64Array, offsets: Int64Array) -> Int64Array:
-        """Return which samples of scenes (N,) have places that are counted within the scenes."""
-        before = np.where(scenes > 0, self.ranges.ends[scenes - 1], 0)
-        counts = self.ranges.ends[scenes] - before
-        keys = np.uint64(self.key) ^ (scenes.astype(np.uint64) + np.uint64(1)) * _SCENE_STEP
-        return permuted(offsets % counts, counts, keys)
 
 
 def _weighted_counts(ranges: SceneRanges, weights: NumericArray, offset: float) -> Int64Array:
@@ -192,8 +237,10 @@ def _weighted_counts(ranges: SceneRanges, weights: NumericArray, offset: float) 
     total = shares.sum()
     if total == 0:
         raise InvalidArgumentError("scene_weights are 0 for all scenes that have samples; give one of them more")
+
+    # ends are rounded, not counts, so that they add up; the last scene that takes part gets what rounding left
     ends = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + offset).astype(np.int64)
     ends = np.minimum(ends, ranges.num_samples)
     ends[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
-    places: Int64Array = np.diff(ends, prepend=0)
-    return places
+    positions: Int64Array = np.diff(ends, prepend=0)
+    return positions

@@ -7,6 +7,7 @@ array of the part has gone, the lease writes into the states that the worker may
 the states whenever it needs memory; nobody waits, and no process needs to know more of another one.
 """
 
+import contextlib
 import copy
 import ctypes
 import math
@@ -103,7 +104,13 @@ class SharedBlock:
         """Return an array at the start of the memory, which is in use as long as the array or a view of it exists."""
         self._num_sent, self._is_leased = 0, True
         lease: Any = (ctypes.c_char * self.num_bytes).from_buffer(self._bytes.data, _STATE_BYTES)
-        weakref.finalize(lease, self._end_lease, _forks.value).atexit = False
+        num_forks = _forks.value
+
+        def end_lease() -> None:
+            self._is_lost |= num_forks != _forks.value
+            self._is_leased = False
+
+        weakref.finalize(lease, end_lease).atexit = False
         return np.ndarray(shape, dtype, buffer=lease)
 
     def offset_of(self, array: NumericArray) -> int | None:
@@ -122,10 +129,6 @@ class SharedBlock:
     @property
     def _sent_states(self) -> UInt8Array:
         return self._states[: self._num_sent]
-
-    def _end_lease(self, num_forks: int) -> None:
-        self._is_lost |= num_forks != _forks.value
-        self._is_leased = False
 
 
 class SharedBlocks:
@@ -255,7 +258,9 @@ def _reduce(tensor: WorkerTensor) -> tuple[Callable[..., object], tuple[object, 
         sent = new_shared.send(array)
         if sent is not None:
             return _rebuild, (*sent, array.shape, array.dtype.str, array.strides)
-        if _is_shareable(plain):
+        # no block holds it: it moves to shared memory of its own, or is copied where there is none left
+        with contextlib.suppress(RuntimeError):
+            plain.share_memory_()  # type: ignore[no-untyped-call]
             return _as_it_is, (plain,)
     return torch.from_numpy, (array,)
 
@@ -263,15 +268,6 @@ def _reduce(tensor: WorkerTensor) -> tuple[Callable[..., object], tuple[object, 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.as_subclass(torch.Tensor)
-
-
-def _is_shareable(tensor: torch.Tensor) -> bool:
-    """Move a tensor to shared memory of its own; return False if there is none left."""
-    try:
-        tensor.share_memory_()  # type: ignore[no-untyped-call]
-    except RuntimeError:
-        return False
-    return True
 
 
 def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:

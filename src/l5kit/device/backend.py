@@ -75,7 +75,7 @@ class Backend(ABC):
 
     @abstractmethod
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
-        """Run a kernel for the items from 0 on; what it writes is there for all that is run or asked for later.
+        """Run a kernel for the items from 0 on; what it writes is there for all that is run or requested later.
 
         Args:
             kernel: What does one item.
@@ -91,7 +91,7 @@ class Backend(ABC):
             make: Makes them, as tensors and lists, tuples and dictionaries of them, by kernels or by torch.
 
         Returns:
-            What hands them over: what is asked for after it is called waits for them. The calling thread does not.
+            What hands them over: what is requested after it is called waits for them. The calling thread does not.
         """
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Backend(ABC):
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait until everything that was asked for is done."""
+        """Wait until everything that was requested is done."""
 
     def upload_one(self, array: NumericArray | RecordArray) -> DeviceArray:
         """Return a copy of one array on the device."""

@@ -44,8 +44,8 @@ class CudaBackend(Backend):
     is_serial = False
 
     def __init__(self, device: str) -> None:
-        place = torch.device(device)
-        index = torch.cuda.current_device() if place.index is None else place.index
+        torch_device = torch.device(device)
+        index = torch.cuda.current_device() if torch_device.index is None else torch_device.index
         self.device = f"cuda:{index}"
         self._index = index
 
@@ -89,7 +89,7 @@ class CudaBackend(Backend):
 
     def array(self, tensor: torch.Tensor) -> DeviceArray:
         """Return an array that shares the memory of a C-contiguous tensor."""
-        dtype = next(numbers for numbers, of_torch in _TORCH_TYPES.items() if of_torch == tensor.dtype)
+        dtype = next(of_numpy for of_numpy, of_torch in _TORCH_TYPES.items() if of_torch == tensor.dtype)
         memory = tensor.contiguous().reshape(-1).view(torch.uint8)
         return _as_array(memory, 0, tuple(tensor.shape), dtype)
 
@@ -127,7 +127,7 @@ class CudaBackend(Backend):
             current = torch.cuda.current_stream(self._index)
             current.wait_event(is_made)
             for tensor in _tensors_in(made):
-                tensor.record_stream(current)  # its memory is not used again before the work that is asked for now
+                tensor.record_stream(current)  # its memory is not used again before the work that is requested now
             return made
 
         return hand_over
@@ -139,7 +139,7 @@ class CudaBackend(Backend):
         return free + kept
 
     def wait(self) -> None:
-        """Wait until everything that was asked for is done."""
+        """Wait until everything that was requested is done."""
         torch.cuda.synchronize(self._index)
 
 
@@ -171,7 +171,7 @@ def _new_stream(index: int) -> torch.cuda.Stream:
 
 
 def _pinned(arrays: Sequence[NumericArray | RecordArray], starts: Sequence[int], end: int) -> torch.Tensor:
-    """Return arrays in memory that CUDA copies from by itself, as bytes at some places."""
+    """Return arrays in memory that CUDA copies from by itself, as bytes at some offsets."""
     pinned = torch.empty(max(end, 1), dtype=torch.uint8, pin_memory=True)
     content = pinned.numpy()
     for start, array in zip(starts, arrays, strict=True):
@@ -207,16 +207,16 @@ def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: n
     """Return an array in a tensor of bytes, which it keeps alive."""
     pointer = memory.data_ptr() + start
     if math.prod(shape) == 0:
-        found: Any = cuda.device_array(shape, dtype)
+        array: Any = cuda.device_array(shape, dtype)
     elif dtype.names is None:
-        found = cuda.from_cuda_array_interface(
+        array = cuda.from_cuda_array_interface(
             _Interface(pointer, shape, dtype.str).__cuda_array_interface__, owner=memory, sync=False
         )
     else:
         raw = _Interface(pointer, (math.prod(shape) * dtype.itemsize,), "|u1").__cuda_array_interface__
-        found = cuda.from_cuda_array_interface(raw, owner=memory, sync=False).view(dtype).reshape(shape)
-    found.l5kit_memory = (memory, start, dtype)
-    return found
+        array = cuda.from_cuda_array_interface(raw, owner=memory, sync=False).view(dtype).reshape(shape)
+    array.l5kit_memory = (memory, start, dtype)
+    return array
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ __all__ = ["HostCopy"]
 
 
 class HostCopy:
-    """Copy of a tensor that is begun now and read later, so that nobody waits for what was asked for in between.
+    """Copy of a tensor that is begun now and read later, so that nobody waits for what was requested in between.
 
     Args:
         tensor: What is copied, always from the same memory.
@@ -22,7 +22,7 @@ class HostCopy:
         self._is_made: Any = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
 
     def begin(self) -> None:
-        """Copy the tensor as it will be once all that was asked for so far is done."""
+        """Copy the tensor as it will be once all that was requested so far is done."""
         self._copy.copy_(self._tensor, non_blocking=True)
         if self._is_made is not None:
             self._is_made.record(torch.cuda.current_stream(self._tensor.device))
@@ -31,5 +31,5 @@ class HostCopy:
         """Return the copy once it is there, in memory that the next one uses again."""
         if self._is_made is not None:
             self._is_made.synchronize()
-        found: NumericArray = self._copy.numpy()
-        return found
+        array: NumericArray = self._copy.numpy()
+        return array

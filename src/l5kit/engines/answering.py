@@ -1,4 +1,4 @@
-"""Whether a cluster answers at an address: asked before Ray or Dask, which wait for minutes, or forever."""
+"""Whether a cluster answers at an address: tried before Ray or Dask, which wait for minutes, or forever."""
 
 import socket
 import time
@@ -15,7 +15,7 @@ PATIENCE_S = 30.0
 _PAUSE_S: Final = 0.2
 _CONNECTING_S: Final = 5.0
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def await_port(host: str, port: int, *, patience_s: float | None = None) -> None:
@@ -46,18 +46,18 @@ def await_file(path: Path, *, patience_s: float | None = None) -> str:
     return _await(lambda: path.read_text("utf-8"), str(path), patience_s)
 
 
-def _await(find: Callable[[], Found], name: str, asked_s: float | None) -> Found:
-    """Return what is found; until then, try again for so long."""
-    patience_s = PATIENCE_S if asked_s is None else asked_s
+def _await(find: Callable[[], Result], name: str, requested_s: float | None) -> Result:
+    """Return what ``find`` returns; until then, try again for so long."""
+    patience_s = PATIENCE_S if requested_s is None else requested_s
     end_s = time.monotonic() + patience_s
-    has_told = False
+    has_warned = False
     while True:
         try:
             return find()
         except OSError:
             if time.monotonic() >= end_s:
                 raise
-        if not has_told:
+        if not has_warned:
             warnings.warn(f"nothing answers at {name} yet; waiting up to {patience_s:g} s for it", stacklevel=4)
-            has_told = True
+            has_warned = True
         time.sleep(_PAUSE_S)

@@ -43,8 +43,8 @@ class DaskTasks(ClusterTasks):
             raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
         self._cluster = None if address is not None else self._start_cluster(num_workers)
         self._client = self._connect(address)
-        num_found = sum(self._client.nthreads().values())
-        super().__init__(num_workers or num_found, has_all=num_workers in (0, num_found))
+        num_available = sum(self._client.nthreads().values())
+        super().__init__(num_workers or num_available, has_all=num_workers in (0, num_available))
 
     def _start_cluster(self, num_workers: int) -> Any:
         """Start workers on this machine, which keep memory that they freed, as other processes do.
@@ -62,8 +62,8 @@ class DaskTasks(ClusterTasks):
 
     def _connect(self, address: str | None) -> Any:
         try:
-            place = self._cluster if address is None else self._require_answer(address)
-            client = self._distributed.Client(place, timeout=answering.PATIENCE_S, set_as_default=False)
+            cluster = self._cluster if address is None else self._require_answer(address)
+            client = self._distributed.Client(cluster, timeout=answering.PATIENCE_S, set_as_default=False)
             client.wait_for_workers(1, timeout=answering.PATIENCE_S)
         except (OSError, TimeoutError, ValueError) as error:
             raise EngineError(
@@ -127,10 +127,10 @@ def _address_in(text: str) -> str:
     Raises:
         ValueError: There is none.
     """
-    told = json.loads(text)
-    if not isinstance(told, dict) or not isinstance(told.get("address"), str):
+    content = json.loads(text)
+    if not isinstance(content, dict) or not isinstance(content.get("address"), str):
         raise ValueError("the file has no address of a scheduler")
-    return str(told["address"])
+    return str(content["address"])
 
 
 def _import_distributed() -> Any:

@@ -51,27 +51,27 @@ class RayTasks(ClusterTasks):
                 f"address is {address!r}, but this process is connected with Ray at "
                 f"{self._ray.get_runtime_context().gcs_address!r}; leave address out, or call ray.shutdown() first"
             )
-        num_found = int(self._ray.cluster_resources().get("CPU", 0))
-        if num_found == 0 and num_workers == 0:
+        num_available = int(self._ray.cluster_resources().get("CPU", 0))
+        if num_available == 0 and num_workers == 0:
             raise InvalidArgumentError(
                 "num_workers is 0, and the Ray cluster has no processors; add nodes, or say how many"
             )
-        super().__init__(num_workers or num_found, attempts=_ATTEMPTS, has_all=num_workers in (0, num_found))
+        super().__init__(num_workers or num_available, attempts=_ATTEMPTS, has_all=num_workers in (0, num_available))
         self._remote = self._ray.remote(max_retries=0, num_cpus=1)(answer_of_version)
         self._sent: tuple[Any, Any] = (None, None)
 
     def _connect(self, address: str | None, num_workers: int) -> None:
-        place = address or os.environ.get("RAY_ADDRESS") or "local"
-        if place == "local":
+        target = address or os.environ.get("RAY_ADDRESS") or "local"
+        if target == "local":
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody unasked
         options: dict[str, Any] = {"num_cpus": num_workers or None, "include_dashboard": False}
         try:
-            _require_answer(place)
-            self._ray.init(place, log_to_driver=False, logging_level="ERROR", **(options if place == "local" else {}))
+            _require_answer(target)
+            self._ray.init(target, log_to_driver=False, logging_level="ERROR", **(options if target == "local" else {}))
         except (OSError, RuntimeError, ValueError) as error:
             named = "address (--address)" if address is not None else "RAY_ADDRESS in the environment"
             raise EngineError(
-                f"{named} is {place!r}, where no Ray cluster answers ({' '.join(str(error).split())}); start one with "
+                f"{named} is {target!r}, where no Ray cluster answers ({' '.join(str(error).split())}); start one with "
                 "`ray start --head`, or leave the address out for one on this machine; a cluster with tokens "
                 "(RAY_AUTH_MODE=token) needs the same one here, in ~/.ray/auth_token or RAY_AUTH_TOKEN"
             ) from error
@@ -99,15 +99,15 @@ class RayTasks(ClusterTasks):
             self._ray.shutdown()
 
 
-def _require_answer(place: str) -> None:
+def _require_answer(target: str) -> None:
     """Wait until something listens at an address with a port: Ray itself tries for minutes.
 
     Raises:
         OSError: Nothing does.
     """
-    found = _HOST_AND_PORT.fullmatch(place)
-    if found is not None:
-        await_port(found["host"], int(found["port"]))
+    match = _HOST_AND_PORT.fullmatch(target)
+    if match is not None:
+        await_port(match["host"], int(match["port"]))
 
 
 def _send_token() -> None:

@@ -8,8 +8,8 @@ from l5kit._types import Float32Array
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
+from l5kit.lanes.path_positions import FollowedPlaces, follow_tracks
 from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_scenes, read_lane_colors
-from l5kit.lanes.route_places import FollowedPlaces, follow_tracks
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
@@ -57,7 +57,7 @@ class CompactSight:
             agents = replace(agents, threshold=self._threshold)
         egos, size = state.ego, len(scenes)
         motions = np.stack([egos.speeds_mps, egos.accelerations_mps2, egos.steering_rad], axis=-1)
-        boxes, velocities_mps = state.ego_rows
+        boxes = state.ego_boxes
         places = self._followed.follow(
             self._paths,
             scenes,
@@ -70,10 +70,9 @@ class CompactSight:
         write_compact_states(
             self._layout,
             self._lane_points,
-            VehicleRows(boxes, motions, np.arange(size), np.full(size, -1)),
+            VehicleRows(boxes, motions, np.arange(size)),
             seen=(
                 agents.scene_rows,
-                (boxes, velocities_mps),
                 LightRows(self._scene_starts[scenes] + state.frame_indices, scenes, self._lights),
             ),
             routes=routes,

@@ -13,8 +13,8 @@ from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.path_positions import follow_route
 from l5kit.lanes.red_lights import LightRows
-from l5kit.lanes.route_places import follow_route
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
 __all__ = ["AvArrays", "EpisodeRoads", "RoutePlaces"]
@@ -43,7 +43,7 @@ class RoutePlaces(NamedTuple):
     Attributes:
         frames: The frames, counted in the bank, -1 where nothing has started, int64 (N,).
         routes: The paths of the AVs, int64 (N,).
-        places: Where they are on these, float64 (N, 3); see :func:`~l5kit.lanes.route_places.follow_routes`.
+        places: Where they are on these, float64 (N, 3); see :func:`~l5kit.lanes.path_positions.follow_routes`.
         expert_arcs_m: How far the AVs of the log are, float64 (N,).
     """
 
@@ -61,6 +61,7 @@ class EpisodeRoads:
         num_slots: N.
         drives: Drives other vehicles; None to replay them.
         backend: Where; None for the processor.
+        traffic: The road users, where several AVs share those of a scene; None for those of N scenes.
 
     Attributes:
         bank: As above.
@@ -72,10 +73,16 @@ class EpisodeRoads:
     """
 
     def __init__(
-        self, bank: SceneBank, num_slots: int, *, drives: IntelligentDriver | None, backend: Backend | None = None
+        self,
+        bank: SceneBank,
+        num_slots: int,
+        *,
+        drives: IntelligentDriver | None,
+        backend: Backend | None = None,
+        traffic: TrafficSlots | None = None,
     ) -> None:
         self.bank = bank
-        self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend)
+        self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend) if traffic is None else traffic
         self.every: DeviceArray = self.backend.upload_one(np.arange(num_slots))
         self.going: DeviceArray = self.backend.upload_one(np.arange(num_slots))
         self.before, self.now = _make_places(self.backend, num_slots), _make_places(self.backend, num_slots)
@@ -83,7 +90,12 @@ class EpisodeRoads:
         self.backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
-        return len(self.traffic)
+        return int(self.every.shape[0])
+
+    @property
+    def bank_rows(self) -> DeviceArray:
+        """The scene of each AV, counted in the bank, int64 (N,)."""
+        return self.traffic.bank_rows
 
     @property
     def backend(self) -> Backend:
@@ -161,7 +173,7 @@ class EpisodeRoads:
 
     def lights_before(self, slots: DeviceArray) -> LightRows:
         """Return the lights of slots (B,) before the last step, or where an episode has begun."""
-        bank_rows = self.taken(self.traffic.bank_rows, slots)
+        bank_rows = self.taken(self.bank_rows, slots)
         return LightRows(self.taken(self.before.frames, slots), bank_rows, self.traffic.arrays.lights)
 
     def _is_last(self, slots: DeviceArray) -> bool:

@@ -120,6 +120,10 @@ class Episodes:
         self.frame_indices[slots] = FIRST_FRAME
         self.avs.start(slots, before, now)
         self._set_others(slots)
+        return self.open(slots)
+
+    def open(self, slots: Int64Array) -> SampleColumns | None:
+        """Tell actions and the reward that slots (B,) begin, whose AVs stand, and return what :meth:`look` does."""
         seen = self.look(slots)
         speeds_mps = self.avs.arrays.motions[slots, 0]
         if seen is not None and "curr_speed" in seen:

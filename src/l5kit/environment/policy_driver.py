@@ -16,7 +16,7 @@ from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.path_positions import follow_routes
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState

@@ -21,7 +21,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
-from l5kit.dataset.sample_places import ego_extent_of
+from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.device.backend import Backend
 from l5kit.environment.action_kinds import (
     MODEL_ACTIONS,

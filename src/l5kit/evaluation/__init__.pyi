@@ -1,4 +1,3 @@
-from .batched_metrics import displacements as displacements
 from .chop_dataset.chopping import create_chopped_dataset as create_chopped_dataset
 from .constant_velocity import constant_velocity_positions as constant_velocity_positions
 from .csv_utils import (
@@ -22,6 +21,7 @@ from .kinematic_baselines import score_baselines as score_baselines
 from .metrics import (
     average_displacement_error_mean as average_displacement_error_mean,
     average_displacement_error_oracle as average_displacement_error_oracle,
+    displacements as displacements,
     final_displacement_error_mean as final_displacement_error_mean,
     final_displacement_error_oracle as final_displacement_error_oracle,
     miss_rate as miss_rate,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.batched_metrics import displacements
+from l5kit.evaluation.metrics import displacements
 from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 
 __all__ = ["HorizonScore", "HorizonScores"]

@@ -11,7 +11,7 @@ import torch
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
-from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_ways
+from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_displacements
 
 __all__ = ["BASELINES", "Baseline", "baseline_positions", "past_of", "score_baselines"]
 
@@ -47,7 +47,7 @@ def baseline_positions(
         )
     positions, is_known = past_of(batch)
     yaws = positions[..., 0] if baseline == "constant_velocity" else _take(batch, "history_yaws")[..., 0]
-    ways_m = baseline_ways(
+    ways_m = baseline_displacements(
         baseline,
         positions,
         yaws,

@@ -1,13 +1,17 @@
-"""Open-loop metrics of one prediction with several modes, and what closed-loop metrics are made of.
+"""Open-loop metrics of predictions with several modes, and what closed-loop metrics are made of.
 
-All prediction metrics take the same four arrays: ``ground_truth`` (T, C), ``pred`` (M, T, C), ``confidences`` (M,) that
-sum to 1, and ``avails`` (T,), 1 where the truth is known and 0 elsewhere. Distances are in the unit of the coordinates,
-metres throughout l5kit. A step that is not available counts as an error of 0 and stays in means, as in the metrics of
-the competition that the dataset was published with; ``only_available=True`` leaves such steps out.
+All prediction metrics take ``ground_truth`` (B, T, C), ``pred`` (B, M, T, C), ``confidences`` (B, M) that sum to 1, and
+``avails`` (B, T), 1 where the truth is known and 0 elsewhere. Distances are in the unit of the coordinates, metres
+throughout l5kit. A step that is not available counts as an error of 0 and stays in means, as in the metrics of the
+competition that the dataset was published with; ``only_available=True`` leaves such steps out.
 
-Results have the dtype of what they are made of: float32 for float32 arrays, float64 as soon as one array is of float64
-or of integers. They are computed in float64, by :mod:`l5kit.evaluation.batched_metrics`, which has the same metrics for
-batches of tensors; what these functions add are the checks and the types of L5Kit 1.5.
+- Batches of tensors, on any device, give one value, or one array, for each of the B predictions. Gradients flow to
+  ``pred`` and ``confidences`` and are finite, also where a distance or a confidence is 0; :func:`miss_rate` is a step
+  and has none. ``avails`` may be bool. Shapes are checked, values are not, because looking at them would wait for the
+  device: NaN in gives NaN out.
+- One prediction in arrays, without the axis B, gives a number or an array, as in L5Kit 1.5. Values are checked, too.
+  Results have the dtype of what they are made of: float32 for float32 arrays, float64 as soon as one array is of
+  float64 or of integers. They are computed in float64.
 
 Notation: e[m, t] is the squared distance of mode m at step t (0 where not available), and ell[m] is
 ln confidence[m] - 0.5 * sum over t of e[m, t], the log-likelihood of mode m, up to a constant, when each coordinate is
@@ -16,17 +20,15 @@ normally distributed with variance 1.
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, overload
 
 import numpy as np
+import torch
 
 from l5kit._types import FloatArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.collision import CollisionType, detect_collision
 from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = [
     "MISS_THRESHOLD_M",
@@ -34,6 +36,7 @@ __all__ = [
     "average_displacement_error_mean",
     "average_displacement_error_oracle",
     "detect_collision",
+    "displacements",
     "distance_to_reference_trajectory",
     "final_displacement_error_mean",
     "final_displacement_error_oracle",
@@ -50,152 +53,220 @@ metric_signature = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], An
 """Takes ``ground_truth``, ``pred``, ``confidences`` and ``avails`` and returns a number or an array."""
 
 
-def neg_multi_log_likelihood(
-    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> np.floating:
-    """Return -ln of the sum over modes of exp(ell), up to the constant of the normal distribution.
+class _Metric(Protocol):
+    """A metric of a batch of predictions in tensors, or of one in arrays."""
 
-    The largest ell is factored out, so that no distance is too large.
+    @overload
+    def __call__(
+        self,
+        ground_truth: torch.Tensor,
+        pred: torch.Tensor,
+        confidences: torch.Tensor,
+        avails: torch.Tensor,
+        **options: float,
+    ) -> torch.Tensor: ...
+    @overload
+    def __call__(
+        self, ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray, **options: float
+    ) -> Any: ...
+
+
+def _of_arrays_too(of_batch: Callable[..., torch.Tensor]) -> _Metric:
+    """Let a metric of batches of tensors take one prediction in arrays as well, as L5Kit 1.5 does."""
+
+    @functools.wraps(of_batch)
+    def metric(ground_truth: Any, pred: Any, confidences: Any, avails: Any, **options: float) -> Any:
+        if isinstance(pred, torch.Tensor) and np.ndim(ground_truth) != 2:
+            return of_batch(ground_truth, pred, confidences, avails, **options)
+        _assert_shapes(ground_truth, pred, confidences, avails)
+        arrays = (np.asarray(each)[None] for each in (ground_truth, pred, confidences, avails))
+        score = _scores(of_batch, *arrays, **options)[0]
+        return score.dtype.type(score) if score.ndim == 0 else score
+
+    return metric
+
+
+@_of_arrays_too
+def neg_multi_log_likelihood(
+    ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
+) -> torch.Tensor:
+    """Return the negative log-likelihood of each prediction, (B,); also the loss of the competition before its mean.
 
     Args:
-        ground_truth: True positions, (T, C).
-        pred: Predicted positions, (M, T, C).
-        confidences: Probabilities of the modes, (M,).
-        avails: 1 where the truth is known, else 0, (T,).
+        ground_truth: True positions, (B, T, C).
+        pred: Predicted positions, (B, M, T, C).
+        confidences: Probabilities of the modes, (B, M).
+        avails: 1 where the truth is known, else 0, (B, T).
 
     Raises:
-        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
+        InvalidArgumentError: Shapes do not fit; or, of arrays, a number is not finite, or the confidences are no
+            probabilities.
     """
-    return _number("neg_multi_log_likelihood", ground_truth, pred, confidences, avails)
+    return -torch.logsumexp(_log_likelihoods(ground_truth, pred, confidences, avails), dim=-1)
 
 
-def rmse(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> np.floating:
-    """Return sqrt(2 * :func:`neg_multi_log_likelihood` / T), with a likelihood rounded to below 0 taken as 0.
+@_of_arrays_too
+def rmse(
+    ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
+) -> torch.Tensor:
+    """Return sqrt(2 * negative log-likelihood / T) of each prediction, (B,), 0 where that is below 0.
 
-    Of a single mode it is the root mean squared distance over the steps. Arguments and errors as there.
+    Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
-    return _number("rmse", ground_truth, pred, confidences, avails)
+    squares = 2 * neg_multi_log_likelihood(ground_truth, pred, confidences, avails) / ground_truth.shape[1]
+    is_positive = ~(squares <= 0)  # also NaN, which must not become 0
+    return torch.where(is_positive, torch.sqrt(torch.where(is_positive, squares, 1.0)), 0.0)
 
 
+@_of_arrays_too
 def prob_true_mode(
-    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> FloatArray:
-    """Return the probability of each mode given the truth, the softmax of ell, (M,).
+    ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
+) -> torch.Tensor:
+    """Return the probability of each mode given the truth, (B, M).
 
+    Where the squares of all distances are beyond the dtype, nothing tells the modes apart, and they share it evenly.
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
-    return _score("prob_true_mode", ground_truth, pred, confidences, avails)
+    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
+    is_beyond = likelihoods.isneginf().all(dim=-1, keepdim=True)
+    return torch.softmax(torch.where(is_beyond, 0.0, likelihoods), dim=-1)
 
 
+@_of_arrays_too
 def time_displace(
-    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> FloatArray:
-    """Return for each step the distances of the modes weighted with :func:`prob_true_mode`, (T,).
+    ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
+) -> torch.Tensor:
+    """Return for each step the distances of the modes weighted with :func:`prob_true_mode`, (B, T).
 
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
-    return _score("time_displace", ground_truth, pred, confidences, avails)
+    probabilities = prob_true_mode(ground_truth, pred, confidences, avails)
+    return torch.einsum("bm,bmt->bt", probabilities, displacements(ground_truth, pred, avails))
 
 
+@_of_arrays_too
 def average_displacement_error_oracle(
-    ground_truth: FloatArray,
-    pred: FloatArray,
-    confidences: FloatArray,
-    avails: FloatArray,
+    ground_truth: torch.Tensor,
+    pred: torch.Tensor,
+    confidences: torch.Tensor,
+    avails: torch.Tensor,
     *,
     only_available: bool = False,
-) -> np.floating:
-    """Return the distance averaged over the steps, of the mode for which it is smallest.
+) -> torch.Tensor:
+    """Return the distance averaged over the steps, of the mode for which it is smallest, (B,).
 
     As in L5Kit 1.5, steps whose truth is not known count as distance 0; what l5kit calls ADE is over known steps only,
     which is ``only_available=True``.
 
     Args:
-        ground_truth: True positions, (T, C).
-        pred: Predicted positions, (M, T, C).
-        confidences: Probabilities of the modes, (M,).
-        avails: 1 where the truth is known, else 0, (T,).
+        ground_truth: True positions, (B, T, C).
+        pred: Predicted positions, (B, M, T, C).
+        confidences: Probabilities of the modes, (B, M).
+        avails: 1 where the truth is known, else 0, (B, T).
         only_available: Average over the available steps, NaN without any, instead of over all T.
 
     Raises:
-        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
+        InvalidArgumentError: The shapes do not fit.
     """
-    return _average_displacement_error(ground_truth, pred, confidences, avails, "oracle", only_available=only_available)
+    _check_shapes(ground_truth, pred, confidences, avails)
+    return _average_of_modes(ground_truth, pred, avails, only_available=only_available).amin(dim=-1)
 
 
+@_of_arrays_too
 def average_displacement_error_mean(
-    ground_truth: FloatArray,
-    pred: FloatArray,
-    confidences: FloatArray,
-    avails: FloatArray,
+    ground_truth: torch.Tensor,
+    pred: torch.Tensor,
+    confidences: torch.Tensor,
+    avails: torch.Tensor,
     *,
     only_available: bool = False,
-) -> np.floating:
-    """Return the distance averaged over the steps and over the modes, whatever their confidences.
+) -> torch.Tensor:
+    """Return the distance averaged over the steps and over the modes, whatever their confidences, (B,).
 
     Arguments and errors as for :func:`average_displacement_error_oracle`.
     """
-    return _average_displacement_error(ground_truth, pred, confidences, avails, "mean", only_available=only_available)
+    _check_shapes(ground_truth, pred, confidences, avails)
+    return _average_of_modes(ground_truth, pred, avails, only_available=only_available).mean(dim=-1)
 
 
+@_of_arrays_too
 def final_displacement_error_oracle(
-    ground_truth: FloatArray,
-    pred: FloatArray,
-    confidences: FloatArray,
-    avails: FloatArray,
+    ground_truth: torch.Tensor,
+    pred: torch.Tensor,
+    confidences: torch.Tensor,
+    avails: torch.Tensor,
     *,
     only_available: bool = False,
-) -> np.floating:
-    """Return the distance at the last step, of the mode for which it is smallest.
+) -> torch.Tensor:
+    """Return the distance at the last step, of the mode for which it is smallest, (B,).
 
     Arguments and errors as for :func:`average_displacement_error_oracle`, but ``only_available`` takes the last step
-    that is available, where otherwise a last step that is not available makes the error 0.
+    that is available.
     """
-    return _final_displacement_error(ground_truth, pred, confidences, avails, "oracle", only_available=only_available)
+    _check_shapes(ground_truth, pred, confidences, avails)
+    return _last_of_modes(ground_truth, pred, avails, only_available=only_available).amin(dim=-1)
 
 
+@_of_arrays_too
 def final_displacement_error_mean(
-    ground_truth: FloatArray,
-    pred: FloatArray,
-    confidences: FloatArray,
-    avails: FloatArray,
+    ground_truth: torch.Tensor,
+    pred: torch.Tensor,
+    confidences: torch.Tensor,
+    avails: torch.Tensor,
     *,
     only_available: bool = False,
-) -> np.floating:
-    """Return the distance at the last step averaged over the modes, whatever their confidences.
+) -> torch.Tensor:
+    """Return the distance at the last step averaged over the modes, whatever their confidences, (B,).
 
     Arguments and errors as for :func:`final_displacement_error_oracle`.
     """
-    return _final_displacement_error(ground_truth, pred, confidences, avails, "mean", only_available=only_available)
+    _check_shapes(ground_truth, pred, confidences, avails)
+    return _last_of_modes(ground_truth, pred, avails, only_available=only_available).mean(dim=-1)
 
 
+@_of_arrays_too
 def miss_rate(
-    ground_truth: FloatArray,
-    pred: FloatArray,
-    confidences: FloatArray,
-    avails: FloatArray,
+    ground_truth: torch.Tensor,
+    pred: torch.Tensor,
+    confidences: torch.Tensor,
+    avails: torch.Tensor,
     *,
     threshold_m: float = MISS_THRESHOLD_M,
-) -> np.floating:
-    """Return 1 if every mode is further than a distance from the truth at the last available step, else 0.
+) -> torch.Tensor:
+    """Return 1 where every mode is further than a distance from the truth at the last available step, else 0, (B,).
 
-    The mean over predictions is the miss rate. Without any available step it is NaN. Modes of confidence 0 do not
-    count: files are filled up with such.
+    NaN where no step is available. Modes of confidence 0 do not count.
 
     Args:
-        ground_truth: True positions, (T, C).
-        pred: Predicted positions, (M, T, C).
-        confidences: Probabilities of the modes, (M,).
-        avails: 1 where the truth is known, else 0, (T,).
+        ground_truth: True positions, (B, T, C).
+        pred: Predicted positions, (B, M, T, C).
+        confidences: Probabilities of the modes, (B, M).
+        avails: 1 where the truth is known, else 0, (B, T).
         threshold_m: The distance.
 
     Raises:
-        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
+        InvalidArgumentError: The shapes do not fit.
     """
-    return _number("miss_rate", ground_truth, pred, confidences, avails, threshold_m=threshold_m)
+    _check_shapes(ground_truth, pred, confidences, avails)
+    errors_of_modes = _last_of_modes(ground_truth, pred.detach(), avails, only_available=True)
+    errors = torch.where(confidences > 0, errors_of_modes, torch.inf).amin(dim=-1)
+    errors = torch.where((avails > 0).any(dim=-1), errors, torch.nan)
+    return torch.where(errors.isnan(), errors, (errors > threshold_m).to(errors.dtype))
 
 
-def distance_to_reference_trajectory(pred_centroid: "torch.Tensor", ref_traj: "torch.Tensor") -> "torch.Tensor":
+def displacements(ground_truth: torch.Tensor, pred: torch.Tensor, avails: torch.Tensor) -> torch.Tensor:
+    """Return the distances of all modes at all steps, (B, M, T), 0 where the truth is not known.
+
+    Args:
+        ground_truth: True positions, (B, T, C).
+        pred: Predicted positions, (B, M, T, C).
+        avails: 1 where the truth is known, else 0, (B, T).
+    """
+    distances: torch.Tensor = torch.linalg.vector_norm(_differences(ground_truth, pred, avails), dim=-1)
+    return distances
+
+
+def distance_to_reference_trajectory(pred_centroid: torch.Tensor, ref_traj: torch.Tensor) -> torch.Tensor:
     """Return the distance of positions to the nearest point of a reference trajectory.
 
     Args:
@@ -215,14 +286,12 @@ def distance_to_reference_trajectory(pred_centroid: "torch.Tensor", ref_traj: "t
         raise InvalidArgumentError(
             f"ref_traj has shape {tuple(ref_traj.shape)}; pass points of shape ({size}, N, 2) or (1, N, 2), N > 0"
         )
-    import torch
-
     distances: torch.Tensor = torch.linalg.vector_norm(pred_centroid.unsqueeze(1) - ref_traj, dim=-1)
     return distances.amin(dim=-1)
 
 
 def _assert_shapes(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> None:
-    """Check what all prediction metrics need.
+    """Check one prediction in arrays.
 
     Raises:
         InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
@@ -256,37 +325,25 @@ def _require_probabilities(confidences: FloatArray) -> None:
 
 
 def _average_displacement_error(
-    ground_truth: FloatArray,
-    pred: FloatArray,
-    confidences: FloatArray,
-    avails: FloatArray,
-    mode: str,
-    *,
-    only_available: bool = False,
+    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray, mode: str
 ) -> np.floating:
     """Return the displacement averaged over steps, and reduced over modes by ``mode``, "oracle" or "mean"."""
-    name = f"average_displacement_error_{_known_mode(mode)}"
-    return _number(name, ground_truth, pred, confidences, avails, only_available=only_available)
+    by_mode = {"oracle": average_displacement_error_oracle, "mean": average_displacement_error_mean}
+    return _of_mode(by_mode, mode)(ground_truth, pred, confidences, avails)
 
 
 def _final_displacement_error(
-    ground_truth: FloatArray,
-    pred: FloatArray,
-    confidences: FloatArray,
-    avails: FloatArray,
-    mode: str,
-    *,
-    only_available: bool = False,
+    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray, mode: str
 ) -> np.floating:
     """Return the displacement at the last step, reduced over modes by ``mode``, "oracle" or "mean"."""
-    name = f"final_displacement_error_{_known_mode(mode)}"
-    return _number(name, ground_truth, pred, confidences, avails, only_available=only_available)
+    by_mode = {"oracle": final_displacement_error_oracle, "mean": final_displacement_error_mean}
+    return _of_mode(by_mode, mode)(ground_truth, pred, confidences, avails)
 
 
-def _known_mode(mode: str) -> str:
-    if mode not in ("oracle", "mean"):
+def _of_mode(by_mode: dict[str, _Metric], mode: str) -> Callable[..., np.floating]:
+    if mode not in by_mode:
         raise InvalidArgumentError(f"mode must be 'oracle' or 'mean', got {mode!r}")
-    return mode
+    return by_mode[mode]
 
 
 def scores_of_many(
@@ -305,47 +362,85 @@ def scores_of_many(
         confidences: Probabilities of the modes, (N, M).
         avails: 1 where the truth is known, else 0, (N, T).
     """
-    from l5kit.evaluation import batched_metrics
-
-    function: object = metric
+    function: Any = metric
     options: dict[str, Any] = {}
     if isinstance(metric, functools.partial) and not metric.args:
         function, options = metric.func, metric.keywords
-    name = getattr(function, "__name__", "")
-    if name not in batched_metrics.__all__ or function is not globals().get(name):
+    of_batch = getattr(function, "__wrapped__", None)
+    if of_batch is None or function is not globals().get(function.__name__):
         return None
-    return _scores(name, ground_truth, pred, confidences, avails, **options)
+    return _scores(of_batch, ground_truth, pred, confidences, avails, **options)
 
 
-def _score(name: str, *arrays: FloatArray, **options: float) -> FloatArray:
-    """Return a metric of :mod:`l5kit.evaluation.batched_metrics` for one prediction."""
-    _assert_shapes(*arrays)
-    score: FloatArray = _scores(name, *(np.asarray(array)[None] for array in arrays), **options)[0]
-    return score
-
-
-def _scores(name: str, *arrays: FloatArray, **options: float) -> FloatArray:
-    """Return a metric of :mod:`l5kit.evaluation.batched_metrics` for N predictions.
+def _scores(of_batch: Callable[..., torch.Tensor], *arrays: FloatArray, **options: float) -> FloatArray:
+    """Return a metric of N predictions in arrays.
 
     It is computed in float64 and handed out in the floating dtype to which NumPy brings the arrays it is made of, which
     for displacements and misses are not the confidences.
     """
-    import torch
-
-    from l5kit.evaluation import batched_metrics
-
     truth, pred, confidences, avails = arrays
-    value = getattr(batched_metrics, name)(
-        *(torch.from_numpy(np.array(each, np.float64)) for each in arrays), **options
-    )
-    uses_confidences = not name.endswith(("error_oracle", "error_mean", "miss_rate"))
+    value = of_batch(*(torch.from_numpy(np.array(each, np.float64)) for each in arrays), **options)
+    uses_confidences = not of_batch.__name__.endswith(("error_oracle", "error_mean", "miss_rate"))
     dtype = np.result_type(truth, pred, avails, *([confidences] if uses_confidences else []))
     with np.errstate(over="ignore"):
         found: FloatArray = value.numpy().astype(dtype if np.issubdtype(dtype, np.floating) else np.float64)
     return found
 
 
-def _number(name: str, *arrays: FloatArray, **options: float) -> np.floating:
-    """Return what :func:`_score` does as a scalar of its dtype."""
-    number = _score(name, *arrays, **options)
-    return number.dtype.type(number)
+def _check_shapes(
+    ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
+) -> None:
+    if pred.dim() != 4 or 0 in pred.shape[1:]:
+        raise InvalidArgumentError(
+            f"pred has shape {tuple(pred.shape)}; pass predictions, modes, steps and coordinates, (B, M, T, C)"
+        )
+    size, num_modes, num_steps, num_coords = pred.shape
+    for name, tensor, shape in (
+        ("ground_truth", ground_truth, (size, num_steps, num_coords)),
+        ("confidences", confidences, (size, num_modes)),
+        ("avails", avails, (size, num_steps)),
+    ):
+        if tuple(tensor.shape) != shape:
+            raise InvalidArgumentError(
+                f"{name} has shape {tuple(tensor.shape)}, but pred of shape {tuple(pred.shape)} needs {shape}"
+            )
+
+
+def _differences(ground_truth: torch.Tensor, pred: torch.Tensor, avails: torch.Tensor) -> torch.Tensor:
+    """Return the errors of the coordinates, (B, M, T, C), 0 where not available."""
+    return (ground_truth[:, None] - pred) * avails[:, None, :, None]
+
+
+def _log_likelihoods(
+    ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
+) -> torch.Tensor:
+    """Return ell, (B, M); -inf, and no gradient, for a mode of confidence 0."""
+    _check_shapes(ground_truth, pred, confidences, avails)
+    squares = _differences(ground_truth, pred, avails).square().sum(dim=(-2, -1))
+    is_possible = confidences != 0
+    log_confidences = torch.where(is_possible, torch.log(torch.where(is_possible, confidences, 1.0)), -torch.inf)
+    return log_confidences - 0.5 * squares
+
+
+def _average_of_modes(
+    ground_truth: torch.Tensor, pred: torch.Tensor, avails: torch.Tensor, *, only_available: bool
+) -> torch.Tensor:
+    """Return the displacements averaged over steps, (B, M)."""
+    distances = displacements(ground_truth, pred, avails)
+    if not only_available:
+        return distances.mean(dim=-1)
+    is_available = avails > 0
+    return (distances * is_available[:, None]).sum(dim=-1) / is_available.sum(dim=-1, keepdim=True)
+
+
+def _last_of_modes(
+    ground_truth: torch.Tensor, pred: torch.Tensor, avails: torch.Tensor, *, only_available: bool
+) -> torch.Tensor:
+    """Return the displacements at the last step, (B, M)."""
+    distances = displacements(ground_truth, pred, avails)
+    if not only_available:
+        return distances[..., -1]
+    steps = torch.arange(1, distances.shape[-1] + 1, device=distances.device)
+    last = (steps * (avails > 0)).amax(dim=-1)  # (B,), counted from 1; 0 without any
+    index = (last - 1).clamp(min=0)[:, None, None].expand(-1, distances.shape[1], 1)
+    return torch.where(last[:, None] > 0, distances.gather(-1, index).squeeze(-1), torch.nan)

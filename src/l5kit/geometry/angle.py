@@ -49,7 +49,13 @@ def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating:
     first, second = _as_vector("v1", v1), _as_vector("v2", v2)
     if first.shape != second.shape:
         raise InvalidArgumentError(f"v2 has shape {second.shape}, but v1 has {first.shape}; both must be (2,) or (3,)")
-    return cast("np.floating", np.arctan2(_cross_norm(first, second), first @ second))
+
+    # the length of the cross product, written out in two dimensions, where NumPy 2 no longer offers it
+    if first.shape == (2,):
+        cross_norm = np.abs(first[0] * second[1] - first[1] * second[0])
+    else:
+        cross_norm = np.linalg.norm(np.cross(first, second))
+    return cast("np.floating", np.arctan2(cross_norm, first @ second))
 
 
 def compute_yaw_around_north_from_direction(direction_vector: ArrayLike) -> np.floating:
@@ -73,13 +79,3 @@ def _as_vector(name: str, value: ArrayLike) -> FloatArray:
     if vector.shape not in ((2,), (3,)):
         raise InvalidArgumentError(f"{name} has shape {vector.shape}; pass one vector of shape (2,) or (3,)")
     return vector
-
-
-def _cross_norm(first: FloatArray, second: FloatArray) -> np.floating:
-    """Return the length of the cross product; written out in 2-D, where NumPy 2 no longer offers it."""
-    length: np.floating
-    if first.shape == (2,):
-        length = np.abs(first[0] * second[1] - first[1] * second[0])
-    else:
-        length = np.linalg.norm(np.cross(first, second))
-    return length

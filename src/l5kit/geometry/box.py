@@ -97,7 +97,23 @@ def within_range(
     """
     ego_centroid, ego_extent = np.asarray(ego_centroid_m), np.asarray(ego_extent_m)
     agent_centroids, agent_extents = np.asarray(agent_centroids_m), np.asarray(agent_extents_m)
-    _check_range_shapes(ego_centroid, ego_extent, agent_centroids, agent_extents)
+    num_agents = len(agent_centroids) if agent_centroids.ndim else 0
+    if agent_centroids.shape != (num_agents, 2):
+        raise InvalidArgumentError(f"agent_centroids_m has shape {agent_centroids.shape}; pass shape (N, 2)")
+    if agent_extents.ndim != 2 or len(agent_extents) != num_agents or agent_extents.shape[1] < 2:
+        raise InvalidArgumentError(
+            f"agent_extents_m has shape {agent_extents.shape}; for {num_agents} agents pass ({num_agents}, >= 2)"
+        )
+    if ego_centroid.shape not in ((2,), (num_agents, 2)):
+        raise InvalidArgumentError(
+            f"ego_centroid_m has shape {ego_centroid.shape}; pass (2,), or ({num_agents}, 2) like the agents"
+        )
+    if ego_extent.ndim == 0 or ego_extent.shape[:-1] not in ((), (num_agents,)) or ego_extent.shape[-1] < 2:
+        raise InvalidArgumentError(
+            f"ego_extent_m has shape {ego_extent.shape}; pass (>= 2,), or ({num_agents}, >= 2) like the agents"
+        )
+
+    # whatever their headings, boxes that touch are no farther apart than both half diagonals
     distances_m = np.linalg.norm(ego_centroid - agent_centroids, axis=-1)
     diagonals_m = np.linalg.norm(ego_extent[..., :2], axis=-1) + np.linalg.norm(agent_extents[:, :2], axis=-1)
     in_range: BoolArray = distances_m < 0.5 * diagonals_m
@@ -113,24 +129,4 @@ def _check_box_shapes(centroids: NumericArray, yaws: NumericArray, extents: Nume
         raise InvalidArgumentError(
             f"extents_m has shape {extents.shape}, but yaws_rad of shape {yaws.shape} needs that shape"
             " followed by at least length and width"
-        )
-
-
-def _check_range_shapes(
-    ego_centroid: NumericArray, ego_extent: NumericArray, agent_centroids: NumericArray, agent_extents: NumericArray
-) -> None:
-    num_agents = len(agent_centroids) if agent_centroids.ndim else 0
-    if agent_centroids.shape != (num_agents, 2):
-        raise InvalidArgumentError(f"agent_centroids_m has shape {agent_centroids.shape}; pass shape (N, 2)")
-    if agent_extents.ndim != 2 or len(agent_extents) != num_agents or agent_extents.shape[1] < 2:
-        raise InvalidArgumentError(
-            f"agent_extents_m has shape {agent_extents.shape}; for {num_agents} agents pass ({num_agents}, >= 2)"
-        )
-    if ego_centroid.shape not in ((2,), (num_agents, 2)):
-        raise InvalidArgumentError(
-            f"ego_centroid_m has shape {ego_centroid.shape}; pass (2,), or ({num_agents}, 2) like the agents"
-        )
-    if ego_extent.ndim == 0 or ego_extent.shape[:-1] not in ((), (num_agents,)) or ego_extent.shape[-1] < 2:
-        raise InvalidArgumentError(
-            f"ego_extent_m has shape {ego_extent.shape}; pass (>= 2,), or ({num_agents}, >= 2) like the agents"
         )

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float64Array, NumericArray
+from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
 
 
@@ -28,39 +28,28 @@ def crop_rectangle_from_image(image: NumericArray, corners: ArrayLike) -> Numeri
         InvalidArgumentError: A shape or the dtype is another one, or the rectangle is under a pixel wide.
     """
     points = np.asarray(corners, dtype=np.float32)
-    _check_crop_arguments(image, points)
-    center_xy, (width, height), angle_deg = _min_area_rectangle(points)
-    size = (int(width), int(height))
-    if min(size) < 1:
-        raise InvalidArgumentError(f"corners span {width:g} x {height:g} pixels; they must span at least 1 x 1")
-    upright_from_image = np.asarray(cv2.getRotationMatrix2D(center_xy, angle_deg, 1.0), dtype=np.float64)
-    shift_xy, canvas_size = _fit_canvas(center_xy, size)
-    upright_from_image[:, 2] += shift_xy
-    upright = cv2.warpAffine(image, upright_from_image, canvas_size)
-    return cv2.getRectSubPix(upright, size, (center_xy[0] + shift_xy[0], center_xy[1] + shift_xy[1]))
-
-
-def _min_area_rectangle(points: NumericArray) -> tuple[tuple[float, float], tuple[float, float], float]:
-    """Return centre (x, y), size (width, height) and angle in (0, 90] degrees of the least rectangle around points."""
-    (x, y), (width, height), angle_deg = cv2.minAreaRect(np.ascontiguousarray(points[:, ::-1]))
-    num_quarter_turns = math.ceil(angle_deg / 90.0) - 1
-    if num_quarter_turns % 2:
-        width, height = height, width
-    return (x, y), (width, height), angle_deg - 90.0 * num_quarter_turns
-
-
-def _fit_canvas(center_xy: tuple[float, float], size: tuple[int, int]) -> tuple[Float64Array, tuple[int, int]]:
-    """Return the shift in whole pixels, and the (width, height) of a canvas, that hold an upright rectangle."""
-    center, half_size = np.array(center_xy), 0.5 * np.array(size)
-    shift_xy = np.maximum(0.0, np.ceil(half_size - center) + 1.0)
-    width, height = np.ceil(center + shift_xy + half_size).astype(int) + 2
-    return shift_xy, (int(width), int(height))
-
-
-def _check_crop_arguments(image: NumericArray, points: NumericArray) -> None:
     if points.shape != (4, 2):
         raise InvalidArgumentError(f"corners has shape {points.shape}; pass four (row, column) corners, shape (4, 2)")
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3)):
         raise InvalidArgumentError(f"image has shape {image.shape}; allowed are (rows, columns) and (rows, columns, 3)")
     if image.dtype not in (np.uint8, np.float32):
         raise InvalidArgumentError(f"image has dtype {image.dtype}; convert it to uint8 or float32")
+
+    # OpenCV's rectangle of least area, its angle brought into (0, 90] degrees: each quarter turn swaps the sides
+    center_xy, (width, height), angle_deg = cv2.minAreaRect(np.ascontiguousarray(points[:, ::-1]))
+    num_quarter_turns = math.ceil(angle_deg / 90.0) - 1
+    if num_quarter_turns % 2:
+        width, height = height, width
+    angle_deg -= 90.0 * num_quarter_turns
+    size = (int(width), int(height))
+    if min(size) < 1:
+        raise InvalidArgumentError(f"corners span {width:g} x {height:g} pixels; they must span at least 1 x 1")
+
+    # a canvas that holds the upright rectangle, shifted by whole pixels so that nothing is interpolated twice
+    center, half_size = np.array(center_xy), 0.5 * np.array(size)
+    shift_xy = np.maximum(0.0, np.ceil(half_size - center) + 1.0)
+    canvas_width, canvas_height = np.ceil(center + shift_xy + half_size).astype(int) + 2
+    upright_from_image = np.asarray(cv2.getRotationMatrix2D(center_xy, angle_deg, 1.0), dtype=np.float64)
+    upright_from_image[:, 2] += shift_xy
+    upright = cv2.warpAffine(image, upright_from_image, (int(canvas_width), int(canvas_height)))
+    return cv2.getRectSubPix(upright, size, (center_xy[0] + shift_xy[0], center_xy[1] + shift_xy[1]))

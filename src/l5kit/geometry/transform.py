@@ -222,7 +222,24 @@ def transform_points(points: ArrayLike, transf_matrix: ArrayLike) -> NumericArra
         InvalidArgumentError: The shapes do not fit as above.
     """
     points_array, matrix = np.asarray(points), np.asarray(transf_matrix)
-    _check_transform_shapes(points_array, matrix)
+    num_dims = points_array.shape[-1] if points_array.ndim else 0
+    allowed_matrix = (num_dims + 1, num_dims + 1)
+    if points_array.ndim not in (2, 3) or num_dims not in (2, 3):
+        raise InvalidArgumentError(
+            f"points has shape {points_array.shape}; allowed are (N, F) and (B, N, F) with F 2 or 3"
+        )
+    if matrix.ndim not in (2, 3) or matrix.shape[-2:] != allowed_matrix:
+        raise InvalidArgumentError(
+            f"transf_matrix has shape {matrix.shape}; points of shape {points_array.shape} need {allowed_matrix}"
+            " or one such matrix for each batch entry"
+        )
+    if matrix.ndim == 3 and (points_array.ndim != 3 or len(matrix) != len(points_array)):
+        raise InvalidArgumentError(
+            f"transf_matrix has shape {matrix.shape}, one matrix for each of {len(matrix)} batch entries, but points"
+            f" has shape {points_array.shape}; pass points of shape ({len(matrix)}, N, {num_dims}) or one matrix"
+        )
+
+    # with row vectors: points times the transposed rotation, and the last column added
     num_dims = points_array.shape[-1]
     rotation_transposed = np.swapaxes(matrix[..., :num_dims, :num_dims], -1, -2)
     if matrix.ndim == 3:
@@ -295,20 +312,3 @@ def geodetic_to_ecef(lla_point: ArrayLike) -> Float64Array:
             f"lla_point has the latitude {latitude_deg}, its first number; allowed are -90 to 90 degrees"
         )
     return np.array(geodetic2ecef(latitude_deg, longitude_deg, altitude_m), dtype=np.float64)
-
-
-def _check_transform_shapes(points: NumericArray, matrix: NumericArray) -> None:
-    num_dims = points.shape[-1] if points.ndim else 0
-    allowed_matrix = (num_dims + 1, num_dims + 1)
-    if points.ndim not in (2, 3) or num_dims not in (2, 3):
-        raise InvalidArgumentError(f"points has shape {points.shape}; allowed are (N, F) and (B, N, F) with F 2 or 3")
-    if matrix.ndim not in (2, 3) or matrix.shape[-2:] != allowed_matrix:
-        raise InvalidArgumentError(
-            f"transf_matrix has shape {matrix.shape}; points of shape {points.shape} need {allowed_matrix}"
-            " or one such matrix for each batch entry"
-        )
-    if matrix.ndim == 3 and (points.ndim != 3 or len(matrix) != len(points)):
-        raise InvalidArgumentError(
-            f"transf_matrix has shape {matrix.shape}, one matrix for each of {len(matrix)} batch entries, but points"
-            f" has shape {points.shape}; pass points of shape ({len(matrix)}, N, {num_dims}) or one matrix"
-        )

@@ -54,7 +54,20 @@ def voxel_coords_to_intensity_grid(
     coords = np.asarray(voxel_coords)
     if coords.size and not np.issubdtype(coords.dtype, np.integer):
         raise InvalidArgumentError(f"voxel_coords has dtype {coords.dtype}; pass integers (cells, not metres)")
-    coords = coords[points_within_bounds(coords, shape)] if drop_out_of_bounds else _wrap_negative(coords, shape)
+    if drop_out_of_bounds:
+        coords = coords[points_within_bounds(coords, shape)]
+    else:
+        # negative coordinates count from the end of their axis
+        lengths = np.asarray(shape, dtype=np.int64)
+        wrapped = np.where(coords < 0, coords + lengths, coords)
+        outside = ~points_within_bounds(wrapped, lengths)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise IndexOutOfRangeError(
+                f"voxel_coords[{row}] is {coords[row].tolist()}, outside the grid of shape {tuple(shape)};"
+                " pass drop_out_of_bounds=True to leave such points out"
+            )
+        coords = wrapped
     cells = np.ravel_multi_index(tuple(coords.T.astype(np.int64)), shape)
     return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape).astype(dtype)
 
@@ -67,16 +80,3 @@ def normalize_intensity(x: ArrayLike, max_intensity: float) -> NumericArray:
         max_intensity: The intensity that becomes 1.
     """
     return np.clip(np.asarray(x) / max_intensity, 0, 1)
-
-
-def _wrap_negative(coords: NumericArray, shape: tuple[int, ...]) -> NumericArray:
-    lengths = np.asarray(shape, dtype=np.int64)
-    wrapped = np.where(coords < 0, coords + lengths, coords)
-    outside = ~points_within_bounds(wrapped, lengths)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise IndexOutOfRangeError(
-            f"voxel_coords[{row}] is {coords[row].tolist()}, outside the grid of shape {tuple(shape)};"
-            " pass drop_out_of_bounds=True to leave such points out"
-        )
-    return wrapped

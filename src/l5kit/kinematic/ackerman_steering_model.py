@@ -108,7 +108,7 @@ def fit_ackerman_model_approximate(
 ) -> FittedPath:
     """Return a path between goal states and the motion of a car, after five Gauss-Newton steps from the goals.
 
-    Unlike :func:`fit_ackerman_model_exact` the motion is a soft constraint: each state i is asked to lead to the next
+    Unlike :func:`fit_ackerman_model_exact` the motion is a soft constraint: each state i should lead to the next
     by ``x_(i+1) = x_i + v_i cos r_i``, ``y_(i+1) = y_i + v_i sin r_i``, ``r_(i+1) = r_i``, ``v_(i+1) = v_i``. Each step
     takes the solution of the linear least-squares problem that has the smallest norm.
 

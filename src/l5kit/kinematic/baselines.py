@@ -1,16 +1,16 @@
-"""Kinematic baselines: where agents get to if they go on as they do now, in the ways that every model has to beat.
+"""Kinematic baselines: where agents get to if they go on as they do now; every model has to beat them.
 
-:func:`baseline_ways` can be compiled by TorchScript.
+:func:`baseline_displacements` can be compiled by TorchScript.
 """
 
 from typing import Final, Literal, TypeAlias
 
 import torch
 
-from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
-from l5kit.kinematic.motion_fit import fit_motion, ways_of_motion
+from l5kit.kinematic.constant_velocity import current_velocities, displacements_at_constant_velocity
+from l5kit.kinematic.motion_fit import displacements_of_motion, fit_motion
 
-__all__ = ["BASELINES", "BASELINE_TITLES", "Baseline", "baseline_ways"]
+__all__ = ["BASELINES", "BASELINE_TITLES", "Baseline", "baseline_displacements"]
 
 Baseline: TypeAlias = Literal["constant_velocity", "ctrv", "ctra"]
 
@@ -21,7 +21,7 @@ BASELINE_TITLES: Final[dict[str, str]] = {"constant_velocity": "constant velocit
 """What people read."""
 
 
-def baseline_ways(
+def baseline_displacements(
     baseline: str,
     positions: torch.Tensor,
     yaws: torch.Tensor,
@@ -47,6 +47,6 @@ def baseline_ways(
     """
     if baseline == "constant_velocity":
         velocities_mps = current_velocities(positions, is_known, past_step_time_s)
-        return ways_at_constant_velocity(velocities_mps, num_steps, step_time_s)
+        return displacements_at_constant_velocity(velocities_mps, num_steps, step_time_s)
     motion = fit_motion(positions, yaws, is_known, past_step_time_s, baseline == "ctra")
-    return ways_of_motion(motion, num_steps, step_time_s)
+    return displacements_of_motion(motion, num_steps, step_time_s)

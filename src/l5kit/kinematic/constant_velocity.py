@@ -5,11 +5,11 @@ The functions can be compiled by TorchScript.
 
 import torch
 
-__all__ = ["current_velocities", "ways_at_constant_velocity"]
+__all__ = ["current_velocities", "displacements_at_constant_velocity"]
 
 
 def current_velocities(positions: torch.Tensor, is_known: torch.Tensor, step_time_s: float) -> torch.Tensor:
-    """Return velocities (..., 2) in m/s: the way from the nearest known earlier position, over the time between.
+    """Return velocities (..., 2) in m/s: from the nearest known earlier position to this one, over the time between.
 
     A velocity is 0 where no earlier position, or not the current one, is known.
 
@@ -20,14 +20,16 @@ def current_velocities(positions: torch.Tensor, is_known: torch.Tensor, step_tim
     """
     earlier = is_known[..., 1:]
     steps_back = earlier.to(torch.int64).argmax(dim=-1) + 1  # the first that is known
-    places = steps_back.unsqueeze(-1).unsqueeze(-1).expand(positions[..., :1, :].shape)
-    way_m = positions[..., 0, :] - positions.gather(-2, places).squeeze(-2)
-    velocities_mps = way_m / (steps_back.unsqueeze(-1) * step_time_s)
+    indices = steps_back.unsqueeze(-1).unsqueeze(-1).expand(positions[..., :1, :].shape)
+    displacement_m = positions[..., 0, :] - positions.gather(-2, indices).squeeze(-2)
+    velocities_mps = displacement_m / (steps_back.unsqueeze(-1) * step_time_s)
     is_moving = (earlier.any(dim=-1) & is_known[..., 0]).unsqueeze(-1)
     return torch.where(is_moving, velocities_mps, torch.zeros_like(velocities_mps))
 
 
-def ways_at_constant_velocity(velocities_mps: torch.Tensor, num_steps: int, step_time_s: float) -> torch.Tensor:
+def displacements_at_constant_velocity(
+    velocities_mps: torch.Tensor, num_steps: int, step_time_s: float
+) -> torch.Tensor:
     """Return how far agents get at their velocities, (..., num_steps, 2) in metres from where they are now.
 
     Args:

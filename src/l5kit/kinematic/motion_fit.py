@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["MotionFit", "fit_motion", "ways_of_motion"]
+__all__ = ["MotionFit", "displacements_of_motion", "fit_motion"]
 
 
 class MotionFit(NamedTuple):
@@ -31,7 +31,7 @@ def fit_motion(
 ) -> MotionFit:
     """Return the motions that explain pasts best, in the sense of least squares.
 
-    The heading is a straight line in time through the current yaw. The way driven, measured along the headings, is a
+    The heading is a straight line in time through the current yaw. The distance, measured along the headings, is a
     straight line in time that ends at the current position, or a parabola where the speed may change. Agents of whom
     the current position or all earlier ones are not known stand still; with a single earlier one the speed is constant.
 
@@ -48,21 +48,21 @@ def fit_motion(
     turns_rad = torch.atan2(torch.sin(turns_rad), torch.cos(turns_rad))
     squares = _sum(weights * steps**2)
     turn_rad = _ratio(_sum(weights * steps * turns_rad), squares)  # of a step
-    ways_m = _signed_ways(positions, yaws[..., :1] + turn_rad.unsqueeze(-1) * steps)
-    first = _sum(weights * steps * ways_m)
-    way_m = _ratio(first, squares)  # of a step
-    growth_m = torch.zeros_like(way_m)  # from a step to the next
+    distances_m = _signed_distances(positions, yaws[..., :1] + turn_rad.unsqueeze(-1) * steps)
+    first = _sum(weights * steps * distances_m)
+    step_m = _ratio(first, squares)  # of a step
+    growth_m = torch.zeros_like(step_m)  # from a step to the next
     if with_acceleration:
         cubes, fourths = _sum(weights * steps**3), _sum(weights * steps**4)
-        second = _sum(weights * steps**2 * ways_m)
+        second = _sum(weights * steps**2 * distances_m)
         determinant = squares * fourths - cubes * cubes
         is_curve = _sum(weights[..., 1:]) > 1.5  # one earlier position gives no curve
-        way_m = torch.where(is_curve, _ratio(first * fourths - second * cubes, determinant), way_m)
+        step_m = torch.where(is_curve, _ratio(first * fourths - second * cubes, determinant), step_m)
         growth_m = torch.where(is_curve, 2.0 * _ratio(second * squares - first * cubes, determinant), growth_m)
-    return MotionFit(way_m / step_time_s, growth_m / step_time_s**2, yaws[..., 0], turn_rad / step_time_s)
+    return MotionFit(step_m / step_time_s, growth_m / step_time_s**2, yaws[..., 0], turn_rad / step_time_s)
 
 
-def ways_of_motion(motion: MotionFit, num_steps: int, step_time_s: float) -> torch.Tensor:
+def displacements_of_motion(motion: MotionFit, num_steps: int, step_time_s: float) -> torch.Tensor:
     """Return how far motions lead, (..., num_steps, 2) in metres from where the agents are now.
 
     Each step goes along the heading at its middle. An agent that brakes stands once its speed is 0.
@@ -78,14 +78,14 @@ def ways_of_motion(motion: MotionFit, num_steps: int, step_time_s: float) -> tor
     is_braking = speed_mps * acceleration_mps2 < 0
     stop_s = torch.where(is_braking, -speed_mps / acceleration_mps2, torch.full_like(speed_mps, torch.inf))
     moving_s = torch.minimum(times_s, stop_s)
-    ways_m = speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s * moving_s
-    pieces_m = torch.diff(ways_m, dim=-1, prepend=torch.zeros_like(ways_m[..., :1]))
+    distances_m = speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s * moving_s
+    pieces_m = torch.diff(distances_m, dim=-1, prepend=torch.zeros_like(distances_m[..., :1]))
     yaws = motion.yaw_rad.unsqueeze(-1) + motion.yaw_rate_rad_s.unsqueeze(-1) * (times_s - 0.5 * step_time_s)
     return torch.stack([pieces_m * torch.cos(yaws), pieces_m * torch.sin(yaws)], dim=-1).cumsum(dim=-2)
 
 
-def _signed_ways(positions: torch.Tensor, yaws: torch.Tensor) -> torch.Tensor:
-    """Return the ways driven from the current position to earlier ones, backwards below 0, (..., H + 1).
+def _signed_distances(positions: torch.Tensor, yaws: torch.Tensor) -> torch.Tensor:
+    """Return the distances driven from the current position to earlier ones, backwards below 0, (..., H + 1).
 
     They are arcs of circles, whose chords lie along the headings midway.
     """

@@ -97,7 +97,7 @@ class AvPaths:
     Attributes:
         poses: World x and y in metres and yaw in rad, float64 (B, H + F, 3).
         timestamps_ns: Times of the frames, int64 (B, H + F).
-        counts: History and future frames that each window has, int64 (2, B); the other places mean nothing.
+        counts: History and future frames that each window has, int64 (2, B); the other columns mean nothing.
         num_history: H, at least 1.
         size_m: Length and width of the AV.
 
@@ -169,10 +169,10 @@ class RecoveryCounts(NamedTuple):
 
 
 class _Tally:
-    """Numbers that all copies of their owner in this process add to."""
+    """Counts that all copies of their owner in this process add to."""
 
     def __init__(self) -> None:
-        self.numbers = np.zeros(len(RecoveryCounts._fields), np.int64)
+        self.counts = np.zeros(len(RecoveryCounts._fields), np.int64)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "_Tally":
         return self
@@ -181,11 +181,11 @@ class _Tally:
 class RecoveryPerturbation(Perturbation):
     """Puts the AV into a state beside the log that a car could have reached, and drives it back to the log.
 
-    Offset, heading, place along the path and speed are drawn. The past leads from the log to that state and the future
-    back, smoothly: along the path within 4 s, across it over max(6 m, 1.5 s of driving). Curvature and acceleration
-    are continuous at the current frame, paths never lead backwards, and the rear axle moves where the AV heads to. A
-    draw that exceeds the limits, or in which the AV overlaps an agent that it does not overlap in the log, is drawn
-    again; after ``num_draws`` the log is kept. So it is where the log drives backwards, is not finite, or its
+    Offset, heading, distance along the path and speed are drawn. The past leads from the log to that state and the
+    future back, smoothly: along the path within 4 s, across it over max(6 m, 1.5 s of driving). Curvature and
+    acceleration are continuous at the current frame, paths never lead backwards, and the rear axle moves where the AV
+    heads to. A draw that exceeds the limits, or in which the AV overlaps an agent that it does not overlap in the log,
+    is drawn again; after ``num_draws`` the log is kept. So it is where the log drives backwards, is not finite, or its
     timestamps do not ascend. Moved frames keep their z and lose roll and pitch.
 
     Windows of a dataset bring agents and size of the AV with them. Every window takes as many random numbers as any
@@ -195,7 +195,7 @@ class RecoveryPerturbation(Perturbation):
         perturb_prob: Probability that a window is perturbed, in [0, 1].
         std: Standard deviations of the normal draws: metres to the left and ahead, radians, m/s.
         clip: Largest absolute values, to which draws are clipped.
-        limits: What the AV may do on its way.
+        limits: What the AV may do on its path.
         num_draws: How often is drawn at most, at least 1.
         seed: Decides the draws.
         length_m: Length of the AV where :meth:`perturb` is called with frames alone, in metres.
@@ -217,10 +217,10 @@ class RecoveryPerturbation(Perturbation):
     ) -> None:
         if not 0 <= perturb_prob <= 1:
             raise InvalidArgumentError(f"perturb_prob is {perturb_prob}; a probability lies in [0, 1]")
-        for name, numbers in (("std", std), ("clip", clip)):
-            if len(numbers) != 4 or not all(0 <= number < math.inf for number in numbers):
+        for name, values in (("std", std), ("clip", clip)):
+            if len(values) != 4 or not all(0 <= value < math.inf for value in values):
                 raise InvalidArgumentError(
-                    f"{name} is {numbers!r}; give four finite numbers of at least 0: metres to the left, metres ahead, "
+                    f"{name} is {values!r}; give four finite numbers of at least 0: metres to the left, metres ahead, "
                     "radians, m/s"
                 )
         if clip[2] >= math.pi / 2:
@@ -241,7 +241,7 @@ class RecoveryPerturbation(Perturbation):
     @property
     def counts(self) -> RecoveryCounts:
         """What became of the windows so far."""
-        return RecoveryCounts(*self._tally.numbers.tolist())
+        return RecoveryCounts(*self._tally.counts.tolist())
 
     def reseed(self, seed: int) -> None:
         """Go on with the stream that belongs to the seed of the constructor and ``seed``.
@@ -294,7 +294,7 @@ class RecoveryPerturbation(Perturbation):
             size_m: Length and width of the AV.
             agents: Boxes of the other agents; together they are of all windows, or there are none.
         """
-        # what stands in places that a window has no frame for may be anything
+        # columns that a window has no frame for may hold anything
         columns = np.arange(frames.shape[1])
         in_future = columns >= num_history
         is_there = columns - num_history * in_future < counts[in_future.astype(np.int64)].T
@@ -326,7 +326,7 @@ class RecoveryPerturbation(Perturbation):
         # contiguous, lest the kernel be compiled for other layouts of the same numbers
         poses, stamps_ns = np.ascontiguousarray(paths.poses), np.ascontiguousarray(paths.timestamps_ns)
         limits = tuple(map(float, astuple(self.limits)))
-        counted = np.zeros_like(self._tally.numbers)
+        counted = np.zeros_like(self._tally.counts)
         counted[_WINDOWS] = is_whole.sum()
         for boxes in agents or (_no_boxes(num_windows, num_frames),):
             part = boxes.windows
@@ -339,7 +339,7 @@ class RecoveryPerturbation(Perturbation):
                 drawing,
                 _Moved(moved[part], is_moved[part], counted),
             )
-        self._tally.numbers += counted  # one call of NumPy, which threads cannot interrupt
+        self._tally.counts += counted  # one call of NumPy, which threads cannot interrupt
         return moved, is_moved
 
 
@@ -409,8 +409,8 @@ class _Log(NamedTuple):
         y_m: World y.
         times_s: Times from the current frame on, (N,).
         poses: x and y of the rear axle from that centre on, and continuous yaw, (N, 3).
-        ways_m: The way along the log from the current frame on, (N,).
-        knots: Way, x, y and yaw of frames that lie apart, (K, 4).
+        distances_m: The distance along the log from the current frame on, (N,).
+        knots: Distance, x, y and yaw of frames that lie apart, (K, 4).
         speed_mps: Speed in the current frame.
     """
 
@@ -422,20 +422,20 @@ class _Log(NamedTuple):
     y_m: float
     times_s: Float64Array
     poses: Float64Array
-    ways_m: Float64Array
+    distances_m: Float64Array
     knots: Float64Array
     speed_mps: float
 
 
-class _Way(NamedTuple):
-    """Path of the rear axle from where the centre is in the log, (N, 3), and where it differs from the log, (N,)."""
+class _Path(NamedTuple):
+    """Poses of the rear axle from where the centre is in the log, (N, 3), and where they differ from the log, (N,)."""
 
-    path: Float64Array
+    poses: Float64Array
     is_moved: BoolArray
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _way_back(x: float, length: float, offset: float, slope: float) -> tuple[float, float]:
+def _fading_offset(x: float, length: float, offset: float, slope: float) -> tuple[float, float]:
     """Return an offset and its slope at ``x``: given ones at 0, none from ``length`` on, and none up to ``-length``.
 
     Ahead it is the cubic that ends flat; behind the quintic with the same value, slope and bend at 0 that begins flat
@@ -457,36 +457,36 @@ def _way_back(x: float, length: float, offset: float, slope: float) -> tuple[flo
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _on_path(knots: Float64Array, way_m: float, most_curvature: float) -> tuple[float, ...]:
-    """Return x, y, yaw and curvature after a way on the path through knots (way, x, y, yaw).
+def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> tuple[float, ...]:
+    """Return x, y, yaw and curvature after a distance on the path through knots (distance, x, y, yaw).
 
     Before the first and beyond the last knot it goes on in an arc.
     """
     last = len(knots) - 1
     if last == 0:
         yaw = knots[0, 3]
-        gone = way_m - knots[0, 0]
+        gone = distance_m - knots[0, 0]
         return knots[0, 1] + gone * math.cos(yaw), knots[0, 2] + gone * math.sin(yaw), yaw, 0.0
     low, high = 0, last
     while high - low > 1:
         middle = (low + high) // 2
-        if knots[middle, 0] <= way_m:
+        if knots[middle, 0] <= distance_m:
             low = middle
         else:
             high = middle
     before, after = knots[low], knots[high]
     length = after[0] - before[0]
     curvature = (after[3] - before[3]) / length
-    if way_m < before[0] or way_m > after[0]:
-        end = before if way_m < before[0] else after
+    if distance_m < before[0] or distance_m > after[0]:
+        end = before if distance_m < before[0] else after
         curvature = min(max(curvature, -most_curvature), most_curvature)
-        gone = way_m - end[0]
+        gone = distance_m - end[0]
         half = 0.5 * curvature * gone
         chord = gone * (math.sin(half) / half if abs(half) > 1e-6 else 1.0)
         yaw = end[3] + half
         return end[1] + chord * math.cos(yaw), end[2] + chord * math.sin(yaw), end[3] + 2.0 * half, curvature
     # the rear axle moves where the AV heads to, so that the headings are the tangents of a cubic between two knots
-    u = (way_m - before[0]) / length
+    u = (distance_m - before[0]) / length
     h_start, h_end = (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * u * (3.0 - 2.0 * u)
     t_start, t_end = u * (1.0 - u) ** 2 * length, u * u * (u - 1.0) * length
     x = h_start * before[1] + h_end * after[1] + t_start * math.cos(before[3]) + t_end * math.cos(after[3])
@@ -502,12 +502,12 @@ def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, 
     for i in range(len(path) - 1):
         step_s = times_s[i + 1] - times_s[i]
         yaw = 0.5 * (path[i, 2] + path[i + 1, 2])
-        way_m = (path[i + 1, 0] - path[i, 0]) * math.cos(yaw) + (path[i + 1, 1] - path[i, 1]) * math.sin(yaw)
+        distance_m = (path[i + 1, 0] - path[i, 0]) * math.cos(yaw) + (path[i + 1, 1] - path[i, 1]) * math.sin(yaw)
         turn = abs(path[i + 1, 2] - path[i, 2])
-        speed = way_m / step_s
+        speed = distance_m / step_s
         across = max(across, abs(speed) * turn / step_s)
-        if abs(way_m) > _LEAST_TURNING_M:
-            bend = max(bend, (turn - _YAW_NOISE_RAD) / abs(way_m))
+        if abs(distance_m) > _LEAST_TURNING_M:
+            bend = max(bend, (turn - _YAW_NOISE_RAD) / abs(distance_m))
         if i > 0:
             change = (speed - speed_before) / (0.5 * (step_s + step_before))
             along, braking = max(along, change), max(braking, -change)
@@ -519,7 +519,7 @@ def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, 
 def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
     """Return whether the log of a window is one that the AV can be moved on, and that log."""
     current, num = logs.counts[0, window] - 1, logs.counts[0, window] + logs.counts[1, window]
-    columns, times_s, poses, ways_m = np.empty(num, np.int64), np.empty(num), np.empty((num, 3)), np.zeros(num)
+    columns, times_s, poses, distances_m = np.empty(num, np.int64), np.empty(num), np.empty((num, 3)), np.zeros(num)
     x_m, y_m = logs.poses[window, 0, 0], logs.poses[window, 0, 1]
     is_usable = True
     for i in range(num):
@@ -535,39 +535,39 @@ def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
         poses[i, 2] = yaw
         is_usable &= math.isfinite(poses[i, 0] + poses[i, 1] + yaw)
 
-    # the way that the rear axle drives, a little backwards for none
+    # the distance that the rear axle drives, a little backwards for none
     for i in range(1, num):
         yaw = 0.5 * (poses[i - 1, 2] + poses[i, 2])
         step_m = (poses[i, 0] - poses[i - 1, 0]) * math.cos(yaw) + (poses[i, 1] - poses[i - 1, 1]) * math.sin(yaw)
         is_usable &= not step_m < _REVERSING_M
-        ways_m[i] = ways_m[i - 1] + max(step_m, 0.0)
-    ways_m -= ways_m[current]
-    speed_mps = ways_m[current + 1] / times_s[current + 1]
+        distances_m[i] = distances_m[i - 1] + max(step_m, 0.0)
+    distances_m -= distances_m[current]
+    speed_mps = distances_m[current + 1] / times_s[current + 1]
     if current > 0:
-        speed_mps = 0.5 * (speed_mps + ways_m[current - 1] / times_s[current - 1])
-    knots = _place_knots(poses, ways_m, current)
-    return is_usable, _Log(car, window, columns, current, x_m, y_m, times_s, poses, ways_m, knots, speed_mps)
+        speed_mps = 0.5 * (speed_mps + distances_m[current - 1] / times_s[current - 1])
+    knots = _find_knots(poses, distances_m, current)
+    return is_usable, _Log(car, window, columns, current, x_m, y_m, times_s, poses, distances_m, knots, speed_mps)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _place_knots(poses: Float64Array, ways_m: Float64Array, current: int) -> Float64Array:
-    """Return frames that lie apart, the current one among them, as knots (way, x, y, yaw), (K, 4)."""
+def _find_knots(poses: Float64Array, distances_m: Float64Array, current: int) -> Float64Array:
+    """Return frames that lie apart, the current one among them, as knots (distance, x, y, yaw), (K, 4)."""
     first = current  # backwards from the current frame, and then, from there on, forwards
     is_knot = np.zeros(len(poses), np.bool_)
     is_knot[current] = True
     for i in range(current - 1, -1, -1):
-        if ways_m[first] - ways_m[i] >= _KNOT_DISTANCE_M:
+        if distances_m[first] - distances_m[i] >= _KNOT_DISTANCE_M:
             first = i
             is_knot[i] = True
     last = current
     for i in range(current + 1, len(poses)):
-        if ways_m[i] - ways_m[last] >= _KNOT_DISTANCE_M:
+        if distances_m[i] - distances_m[last] >= _KNOT_DISTANCE_M:
             last = i
             is_knot[i] = True
     frames = np.flatnonzero(is_knot)
     knots = np.empty((len(frames), 4))
     for knot in range(len(frames)):
-        knots[knot, 0], knots[knot, 1:] = ways_m[frames[knot]], poses[frames[knot]]
+        knots[knot, 0], knots[knot, 1:] = distances_m[frames[knot]], poses[frames[knot]]
     return knots
 
 
@@ -592,50 +592,50 @@ def _draw(drawing: _Drawing, uniforms: Float64Array, speed_mps: float) -> tuple[
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[bool, _Way]:
-    """Return whether there is a way of the AV with a draw, and that way."""
+def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[bool, _Path]:
+    """Return whether there is a path of the AV with a draw, and that path."""
     left_m, ahead_m, turn_rad, faster_mps = drawn
-    car, ways_m, current = log.car, log.ways_m, log.current
+    car, distances_m, current = log.car, log.distances_m, log.current
     path, is_moved = log.poses.copy(), np.zeros(len(log.poses), np.bool_)
 
-    # along: a difference to the way of the log that fades within a time; the AV waits where it would drive backwards
-    ways = np.empty(len(path))
+    # along: a difference to the log's distance that fades within a time; the AV waits where it would drive backwards
+    along_m = np.empty(len(path))
     for i in range(len(path)):
-        ways[i] = ways_m[i] + _way_back(log.times_s[i], _TIME_BACK_S, ahead_m, faster_mps)[0]
+        along_m[i] = distances_m[i] + _fading_offset(log.times_s[i], _TIME_BACK_S, ahead_m, faster_mps)[0]
     for i in range(current + 1, len(path)):
-        ways[i] = max(ways[i], ways[i - 1])
+        along_m[i] = max(along_m[i], along_m[i - 1])
     for i in range(current - 1, -1, -1):
-        ways[i] = min(ways[i], ways[i + 1])
+        along_m[i] = min(along_m[i], along_m[i + 1])
 
-    # across: an offset that fades with the way; drawn is that of the centre, and the rear axle has less of a turn
+    # across: an offset that fades with the distance; drawn is that of the centre, and the rear axle has less of a turn
     distance_m = max(_LEAST_DISTANCE_M, _SECONDS_OF_DISTANCE * (log.speed_mps + faster_mps))
-    start_m = ways[current]
+    start_m = along_m[current]
     offset_m = left_m - car.rear_m * math.sin(turn_rad)
     bend = _on_path(log.knots, start_m, car.most_curvature)[3]
     slope = math.tan(turn_rad) * (1.0 - bend * offset_m)
     for i in range(len(path)):
-        beside_m, steepness = _way_back(ways[i] - start_m, distance_m, offset_m, slope)
-        if beside_m == 0.0 and steepness == 0.0 and ways[i] == ways_m[i]:
+        beside_m, steepness = _fading_offset(along_m[i] - start_m, distance_m, offset_m, slope)
+        if beside_m == 0.0 and steepness == 0.0 and along_m[i] == distances_m[i]:
             continue
-        x, y, yaw, bend = _on_path(log.knots, ways[i], car.most_curvature)
+        x, y, yaw, bend = _on_path(log.knots, along_m[i], car.most_curvature)
         stretch = 1.0 - bend * beside_m  # a path to the left of a left turn is shorter
         if stretch < _LEAST_STRETCH:
-            return False, _Way(path, is_moved)
+            return False, _Path(path, is_moved)
         path[i, 0], path[i, 1] = x - beside_m * math.sin(yaw), y + beside_m * math.cos(yaw)
         path[i, 2] = yaw + math.atan2(steepness, stretch)
         is_moved[i] = True
-    return True, _Way(path, is_moved)
+    return True, _Path(path, is_moved)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _overlaps(log: _Log, way: _Way, boxes: _Boxes) -> bool:
-    """Tell whether the AV overlaps on its way an agent that it does not overlap in the log."""
+def _overlaps(log: _Log, path: _Path, boxes: _Boxes) -> bool:
+    """Tell whether the AV overlaps on its path an agent that it does not overlap in the log."""
     length_m, width_m, rear_m, _ = log.car
     own_reach = 0.5 * math.sqrt(length_m * length_m + width_m * width_m)
-    for i in range(len(way.path)):
-        if not way.is_moved[i]:
+    for i in range(len(path.poses)):
+        if not path.is_moved[i]:
             continue
-        x_rear, y_rear, yaw = way.path[i, 0], way.path[i, 1], way.path[i, 2]
+        x_rear, y_rear, yaw = path.poses[i, 0], path.poses[i, 1], path.poses[i, 2]
         x, y = log.x_m + x_rear + rear_m * math.cos(yaw), log.y_m + y_rear + rear_m * math.sin(yaw)
         column = log.columns[i]
         for row in range(boxes.starts[log.window, column], boxes.stops[log.window, column]):
@@ -679,21 +679,21 @@ def _move_paths(logs: _Logs, boxes: _Boxes, drawing: _Drawing, moved: _Moved) ->
         for first in range(1, len(uniforms), _NUMBERS_OF_DRAW):
             counted[_DRAWS] += 1
             drawn = _draw(drawing, uniforms[first : first + _NUMBERS_OF_DRAW], log.speed_mps)
-            is_drivable, way = _lead_back(log, drawn)
+            is_drivable, path = _lead_back(log, drawn)
             if is_drivable:
-                does = _extremes(way.path, log.times_s)
+                does = _extremes(path.poses, log.times_s)
                 for i in range(4):
                     is_drivable &= does[i] <= max(drawing.limits[i], of_log[i])
             if not is_drivable:
                 counted[_OUTSIDE_LIMITS] += 1
                 continue
-            if _overlaps(log, way, boxes):
+            if _overlaps(log, path, boxes):
                 counted[_OVERLAPPING] += 1
                 continue
             counted[_PERTURBED] += 1
-            for i in range(len(way.path)):
-                if way.is_moved[i]:
-                    x_rear, y_rear, yaw = way.path[i, 0], way.path[i, 1], way.path[i, 2]
+            for i in range(len(path.poses)):
+                if path.is_moved[i]:
+                    x_rear, y_rear, yaw = path.poses[i, 0], path.poses[i, 1], path.poses[i, 2]
                     x, y = x_rear + car.rear_m * math.cos(yaw), y_rear + car.rear_m * math.sin(yaw)
                     moved.poses[window, log.columns[i]] = log.x_m + x, log.y_m + y, yaw
                     moved.is_moved[window, log.columns[i]] = True

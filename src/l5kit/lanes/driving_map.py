@@ -15,7 +15,7 @@ from l5kit.data.map.centre_lines import CentreLines, project_on_lanes
 from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
 from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
-from l5kit.geometry.line import project_on_line
+from l5kit.geometry.polygon import project_on_line
 from l5kit.lanes.road_surface import (
     REACH_M,
     RoadSurface,
@@ -165,7 +165,7 @@ class DrivingMap(ReadOnlyArrays):
         _mark_in_lanes(self.surface, _as_points(tracks_m), wanted, of_points, is_held)
         return is_held
 
-    def places_on_lanes_m(self, points_m: Float64Array, lanes: Int64Array) -> Float64Array:
+    def arcs_on_lanes_m(self, points_m: Float64Array, lanes: Int64Array) -> Float64Array:
         """Return the length of the centre lines of lanes up to the place nearest to points.
 
         Args:
@@ -183,9 +183,9 @@ class DrivingMap(ReadOnlyArrays):
                 f"lanes must be {len(points_m)} rows below {self.num_lanes}, got shape {lanes.shape} and rows up to "
                 f"{lanes.max(initial=-1)}; are they those of another map?"
             )
-        places_m = np.full(len(points_m), np.nan)
-        project_on_lanes(_as_points(points_m), lanes, self.centre_lines_m, self.arc_lengths_m, places_m)
-        return places_m
+        positions_m = np.full(len(points_m), np.nan)
+        project_on_lanes(_as_points(points_m), lanes, self.centre_lines_m, self.arc_lengths_m, positions_m)
+        return positions_m
 
 
 def build_driving_map(map_api: MapAPI) -> DrivingMap:
@@ -199,12 +199,25 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
     arrays, network = map_api.arrays, map_api.network
     num_lanes = arrays.num_lanes
     lanes = [np.concatenate([arrays.left_line(row), arrays.right_line(row)[::-1]])[:, :2] for row in range(num_lanes)]
-    parents = _read_parents(map_api)
-    is_in_junction = network.is_in_junction[:num_lanes]
-    hulls = [
-        _convex_hull(np.concatenate([lanes[row] for row in rows]))
-        for rows in _rows_of_each(parents, np.flatnonzero(is_in_junction))
-    ]
+
+    # segments and junctions by number; a lane that names none is one by itself
+    number_of: dict[str, int] = {}
+    indices = []
+    for row, lane_id in enumerate(arrays.lane_ids.to_list()):
+        parent = map_api.id_as_str(map_api[lane_id].element.lane.parent_segment_or_junction)
+        name = f"parent {parent}" if parent else f"lane in row {row}"
+        indices.append(number_of.setdefault(name, len(number_of)))
+    parents, is_in_junction = np.array(indices, np.int64), network.is_in_junction[:num_lanes]
+
+    # the lanes of each junction, and the convex hull of their points, for OpenCV as float32 around their mean
+    in_junctions = np.flatnonzero(is_in_junction)
+    order = in_junctions[np.argsort(parents[in_junctions], kind="stable")]
+    breaks = np.flatnonzero(np.diff(parents[order])) + 1
+    hulls = []
+    for rows in (part.tolist() for part in np.split(order, breaks) if len(part)):
+        points_m = np.concatenate([lanes[row] for row in rows])
+        corners = cv2.convexHull((points_m - points_m.mean(axis=0)).astype(np.float32), returnPoints=False)
+        hulls.append(points_m[np.ravel(corners)])
     areas = [*lanes, *(polygon[:, :2] for polygon in arrays.polygons()), *hulls]
     bounds_m = np.array([[area.min(axis=0), area.max(axis=0)] for area in areas]).reshape(-1, 2, 2)
     centre_lines = CentreLines.of_map(arrays)
@@ -231,17 +244,6 @@ def _as_points(points_m: Float64Array) -> Float64Array:
     return view
 
 
-def _read_parents(map_api: MapAPI) -> Int64Array:
-    """Return the numbers of the segments and junctions of the lanes with geometry, (L,)."""
-    number_of: dict[str, int] = {}
-    numbers = []
-    for row, lane_id in enumerate(map_api.arrays.lane_ids.to_list()):
-        parent = map_api.id_as_str(map_api[lane_id].element.lane.parent_segment_or_junction)
-        name = f"parent {parent}" if parent else f"lane in row {row}"
-        numbers.append(number_of.setdefault(name, len(number_of)))
-    return np.array(numbers, np.int64)
-
-
 def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
     """Return which lanes have a light that stands nearer to their start than to their end, (L,).
 
@@ -256,26 +258,12 @@ def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
     for control in np.flatnonzero(controls.kinds == TrafficControlElement.TRAFFIC_LIGHT_FIELD_NUMBER).tolist():
         light = map_api[controls.ids[control]].element.traffic_control_element
         deltas = light.points_x_deltas_cm, light.points_y_deltas_cm, light.points_z_deltas_cm
-        place_m = map_api.unpack_deltas_cm(*deltas, light.geo_frame)[:1, :2]
-        if len(place_m):
+        position_m = map_api.unpack_deltas_cm(*deltas, light.geo_frame)[:1, :2]
+        if len(position_m):
             lanes = controls.lanes_of(control)
-            before_m, behind_m = np.linalg.norm(ends_m[lanes] - place_m, axis=-1).T
+            before_m, behind_m = np.linalg.norm(ends_m[lanes] - position_m, axis=-1).T
             is_near_start[lanes] |= before_m < behind_m
     return is_near_start
-
-
-def _rows_of_each(numbers: Int64Array, rows: Int64Array) -> list[list[int]]:
-    """Return those of some rows that have the same number, for each number."""
-    order = rows[np.argsort(numbers[rows], kind="stable")]
-    breaks = np.flatnonzero(np.diff(numbers[order])) + 1
-    return [part.tolist() for part in np.split(order, breaks) if len(part)]
-
-
-def _convex_hull(points_m: Float64Array) -> Float64Array:
-    """Return the corners of the convex hull of points (n, 2)."""
-    local_m = (points_m - points_m.mean(axis=0)).astype(np.float32)  # what OpenCV takes
-    corners = cv2.convexHull(local_m, returnPoints=False)
-    return points_m[np.ravel(corners)]
 
 
 def _limits_for_scores(network: LaneNetwork) -> Float64Array:
@@ -314,8 +302,8 @@ def project_onward(
             stop -= 1
     edge, share = project_on_line(line[first:stop], point)
     start_m, end_m = lengths_m[first + edge], lengths_m[first + edge + 1]
-    place_m: float = start_m + share * (end_m - start_m)
-    return place_m
+    position_m: float = start_m + share * (end_m - start_m)
+    return position_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -9,8 +9,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.map.centre_lines import LARGEST_TURN_RAD
-from l5kit.geometry.line import place_on_line, point_on_line
-from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+from l5kit.geometry.polygon import arc_on_line, distance_to_polygon, is_inside_polygon, point_on_line
 from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap
 
@@ -42,10 +41,10 @@ def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
 def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
     """Return whether a lane follows another without a lane change."""
     starts, rows = lanes.ahead_starts, lanes.ahead_rows
-    is_found = False
+    is_present = False
     for slot in range(starts[lane], starts[lane + 1]):
-        is_found |= rows[slot] == other
-    return is_found
+        is_present |= rows[slot] == other
+    return is_present
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -55,10 +54,10 @@ def area_of(lanes: LaneArrays, lane: int) -> Float64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def place_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[float, float]:
+def arc_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[float, float]:
     """Return the length of a centre line up to the place nearest to a point, and the heading of the line there."""
-    place_m, heading_rad = place_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], point_m)
-    return place_m, heading_rad
+    position_m, heading_rad = arc_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], point_m)
+    return position_m, heading_rad
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -82,7 +81,7 @@ def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float
     if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
         return -1
     if before >= 0 and is_inside_polygon(area_of(lanes, before), point_m):
-        turn = turn_between(place_on_lane(lanes, before, point_m)[1], yaw_rad)
+        turn = turn_between(arc_on_lane(lanes, before, point_m)[1], yaw_rad)
         if turn <= LARGEST_TURN_RAD:
             return before
     cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
@@ -94,7 +93,7 @@ def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float
         if not (bounds_m[lane, 0, 1] - radius_m < y < bounds_m[lane, 1, 1] + radius_m):
             continue
         far_m = distance_to_polygon(area_of(lanes, lane), point_m)
-        turn = turn_between(place_on_lane(lanes, lane, point_m)[1], yaw_rad)
+        turn = turn_between(arc_on_lane(lanes, lane, point_m)[1], yaw_rad)
         if far_m > FARTHEST_LANE_M or turn > LARGEST_TURN_RAD:
             continue
         rank = 2 if far_m == 0.0 else 3

@@ -1,27 +1,37 @@
-"""Paths along lanes that vehicles follow: the lanes of their own log, then the straightest ones, as one line each."""
+"""Paths along lanes: of tracks as they drove, straight ahead for vehicles on no lane, and how fast to drive them."""
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.map.centre_lines import CHANGE_M, CentreLines
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import (
     LaneArrays,
+    arc_on_lane,
     lane_arrays,
-    place_on_lane,
     point_on_lane,
 )
 from l5kit.lanes.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
 
-__all__ = ["LanePaths", "TrackPoses", "find_moving_tracks", "make_lane_paths", "make_path_of_lanes"]
+__all__ = [
+    "LanePaths",
+    "TrackPoses",
+    "filled_paths",
+    "find_moving_tracks",
+    "make_lane_paths",
+    "make_path_of_lanes",
+    "straight_paths",
+]
 
 PATH_STEP_M = 2.0
 """Distance between two points of a path, metres."""
@@ -302,10 +312,10 @@ def piece_at(paths: HasPieces, track: int, piece: int, arc_m: float) -> int:
 @njit(nogil=True, cache=True, error_model="numpy")
 def index_along(arc_m: float, last: int) -> int:
     """Return the point of a path before a length of it, 0 to ``last``; 0 for what is no number."""
-    place = arc_m / PATH_STEP_M
-    if not place > 0.0:
+    position = arc_m / PATH_STEP_M
+    if not position > 0.0:
         return 0
-    return last if place >= last else int(place)
+    return last if position >= last else int(position)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -371,7 +381,7 @@ def _write_raw_points(
         if num_raw + lanes.arc_lengths_m.shape[1] + 16 > len(raw):
             return num_raw, piece
         if pieces[piece, 1]:
-            spans_m[piece, 0] = min(place_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
+            spans_m[piece, 0] = min(arc_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
             x, y = point_on_lane(lanes, lane, spans_m[piece, 0])
             shift_x, shift_y, bent_m = end_m[0] - x, end_m[1] - y, 0.0
         begins_m[piece] = raw[num_raw - 1, 2] if num_raw else 0.0
@@ -421,3 +431,94 @@ def _write_even_points(raw: Float64Array, points_m: Float64Array) -> None:
         part = (arc_m - raw[edge, 2]) / length_m if length_m > 0 else 0.0
         points_m[point, 0] = raw[edge, 0] + part * (raw[after, 0] - raw[edge, 0])
         points_m[point, 1] = raw[edge, 1] + part * (raw[after, 1] - raw[edge, 1])
+
+
+_STRAIGHT_M = 50.0
+
+
+def straight_paths(tracks: TrackPoses, *, limit_mps: float = UNKNOWN_LIMIT_MPS) -> LanePaths:
+    """Return paths straight ahead of the first rows of tracks, 50 m long, for vehicles on no lane.
+
+    Args:
+        tracks: N tracks, each with at least one row.
+        limit_mps: Their speed limit, above 0.
+    """
+    size, num_points = len(tracks.durations_s), round(_STRAIGHT_M / PATH_STEP_M) + 2
+    firsts = tracks.starts[:-1]
+    headings = np.stack([np.cos(tracks.yaws_rad[firsts]), np.sin(tracks.yaws_rad[firsts])], axis=-1)
+    ahead_m = PATH_STEP_M * np.arange(num_points)
+    points_m = tracks.positions_m[firsts, None] + ahead_m[:, None] * headings[:, None]
+    return LanePaths(
+        starts=num_points * np.arange(size + 1),
+        points_m=points_m.reshape(-1, 2),
+        lengths_m=np.full(size, _STRAIGHT_M),
+        piece_starts=np.arange(size + 1),
+        piece_arcs_m=np.zeros(size),
+        piece_lanes=np.zeros(size, np.int64),
+        line_lanes=np.full((size, 2), -1),
+        piece_limits_mps=np.full(size, float(limit_mps)),
+    )
+
+
+def filled_paths(paths: LanePaths, others: LanePaths) -> LanePaths:
+    """Return paths of N tracks with those of ``others`` (N paths) for the tracks that have none."""
+    is_own = paths.has_path
+    parts, names = (paths, others), ("points_m", "piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
+    arrays: dict[str, NumericArray] = {"lengths_m": np.where(is_own, paths.lengths_m, others.lengths_m)}
+    for name, starts_name in zip(names, ("starts", *["piece_starts"] * 4), strict=True):
+        counts = [np.diff(getattr(part, starts_name)) for part in parts]
+        chosen = np.where(is_own, *counts)
+        firsts = np.where(is_own, *(getattr(part, starts_name)[:-1] for part in parts))
+        rows = expand_ranges(firsts, chosen)
+        is_own_row = np.repeat(is_own, chosen)
+        own, other = (getattr(part, name) for part in parts)
+        joined = np.empty((len(rows), *own.shape[1:]), own.dtype)
+        joined[is_own_row], joined[~is_own_row] = own[rows[is_own_row]], other[rows[~is_own_row]]
+        arrays[name] = joined
+        arrays[starts_name] = np.concatenate([[0], np.cumsum(chosen)]).astype(np.int64)
+    return LanePaths(**arrays)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_highest_speeds(
+    paths: PathArrays, lateral_mps2: float, braking_mps2: float, has_limits: bool, speeds_mps: Float64Array
+) -> None:
+    """Write how fast a vehicle may be at each point of all paths, (P,).
+
+    That is the speed with which it has some acceleration across in a bend, or the limit where limits count; before a
+    slower place it is that from which one gets there by braking.
+
+    Args:
+        paths: All paths.
+        lateral_mps2: Acceleration across, above 0.
+        braking_mps2: How hard is braked before a slower place, above 0.
+        has_limits: Whether speed limits count.
+        speeds_mps: Takes the speeds, infinite where nothing ahead makes slower.
+    """
+    starts, points_m = paths.starts, paths.points_m
+    for track in range(len(starts) - 1):
+        first, stop = starts[track], starts[track + 1]
+        piece = paths.piece_starts[track]
+        for point in range(first, stop):
+            arc_m = (point - first) * PATH_STEP_M
+            piece = piece_at(paths, track, piece, arc_m)
+            speeds_mps[point] = speed_in_bend(points_m[first:stop], point - first, lateral_mps2)
+            if has_limits:
+                speeds_mps[point] = min(paths.piece_limits_mps[piece], speeds_mps[point])
+        for point in range(stop - 2, first - 1, -1):
+            after = speeds_mps[point + 1]
+            before = math.sqrt(after * after + 2 * braking_mps2 * PATH_STEP_M)
+            speeds_mps[point] = min(speeds_mps[point], before)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def speed_in_bend(points_m: Float64Array, point: int, lateral_mps2: float) -> float:
+    """Return how fast a vehicle may be at a point of a line, by how the line turns over 8 m around it."""
+    before, after = max(point - 2, 0), min(point + 2, len(points_m) - 1)
+    if before == point or after == point:
+        return np.inf
+    x, y = points_m[point, 0] - points_m[before, 0], points_m[point, 1] - points_m[before, 1]
+    next_x, next_y = points_m[after, 0] - points_m[point, 0], points_m[after, 1] - points_m[point, 1]
+    turn = abs(math.atan2(x * next_y - y * next_x, x * next_x + y * next_y))
+    curvature = turn / (0.5 * (after - before) * PATH_STEP_M)
+    return math.sqrt(lateral_mps2 / curvature) if curvature > 1e-6 else np.inf

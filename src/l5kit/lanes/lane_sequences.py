@@ -10,9 +10,9 @@ from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.map.centre_lines import CHANGE_M
 from l5kit.lanes.lane_choice import (
     LaneArrays,
+    arc_on_lane,
     choose_lane,
     is_ahead,
-    place_on_lane,
     point_on_lane,
     straightest_ahead,
 )
@@ -64,7 +64,7 @@ def write_logged_pieces(
         if lane < 0 or lane == before:
             continue
         if count == 0:
-            arc_m = place_on_lane(lanes, lane, positions_m[row])[0]
+            arc_m = arc_on_lane(lanes, lane, positions_m[row])[0]
             count = _add(pieces, spans_m, count, lane, 0, arc_m, lanes)
         else:
             count = _go_on(pieces, spans_m, count, lane, positions_m[row], lanes)
@@ -91,7 +91,7 @@ def _go_on(
     before = pieces[count - 1, 0]
     if is_ahead(lanes, before, lane):
         return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
-    arc_m = place_on_lane(lanes, before, point_m)[0]
+    arc_m = arc_on_lane(lanes, before, point_m)[0]
     if count >= 2 and pieces[count - 1, 1] == 0 and arc_m < _LONGEST_DOUBT_M:
         if is_ahead(lanes, pieces[count - 2, 0], lane):
             return _add(pieces, spans_m, count - 1, lane, 0, 0.0, lanes)
@@ -118,19 +118,19 @@ def _lanes_between(lanes: LaneArrays, before: int, lane: int, most: int) -> Int6
     """
     reached, parents = np.empty(_MOST_REACHED, np.int64), np.empty(_MOST_REACHED, np.int64)
     depths = np.zeros(_MOST_REACHED, np.int64)
-    reached[0], parents[0], count, place = before, -1, 1, 0
-    while place < count and depths[place] <= most:
-        if place > 0 and is_ahead(lanes, reached[place], lane):
-            between = np.empty(depths[place], np.int64)
+    reached[0], parents[0], count, position = before, -1, 1, 0
+    while position < count and depths[position] <= most:
+        if position > 0 and is_ahead(lanes, reached[position], lane):
+            between = np.empty(depths[position], np.int64)
             for slot in range(len(between) - 1, -1, -1):
-                between[slot], place = reached[place], parents[place]
+                between[slot], position = reached[position], parents[position]
             return between
-        for slot in range(lanes.ahead_starts[reached[place]], lanes.ahead_starts[reached[place] + 1]):
+        for slot in range(lanes.ahead_starts[reached[position]], lanes.ahead_starts[reached[position] + 1]):
             other = lanes.ahead_rows[slot]
-            if count < _MOST_REACHED and depths[place] < most and not (reached[:count] == other).any():
-                reached[count], parents[count], depths[count] = other, place, depths[place] + 1
+            if count < _MOST_REACHED and depths[position] < most and not (reached[:count] == other).any():
+                reached[count], parents[count], depths[count] = other, position, depths[position] + 1
                 count += 1
-        place += 1
+        position += 1
     return reached[:0]
 
 

@@ -12,7 +12,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_star
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import WindowRows
 
 __all__ = [
     "LINE_SLACK_M",
@@ -99,9 +99,12 @@ def _colors_of(
         return np.zeros(len(intervals), np.int64), none, none
     windows = WindowRows([faces], intervals[:, :1].copy(), intervals[:, 1:].copy())
     active, starts = lights.find_active(windows)
+    # active faces that are yellow or red, by frame
     frames = np.repeat(np.arange(len(intervals)), np.diff(starts))
     is_held = lights.ranks[active] >= YELLOW
     active, frames = active[is_held], frames[is_held]
+
+    # each gives a row for every lane that it controls
     sizes = np.diff(lights.lane_starts)[active]
     ends = np.cumsum(sizes)
     slots = np.arange(int(sizes.sum())) + np.repeat(lights.lane_starts[active] - ends + sizes, sizes)
@@ -183,9 +186,9 @@ def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Ar
     width = 1 + max(int(lights.lanes.max(initial=-1)), int(line_lanes.max(initial=-1)))
     of_lights = np.repeat(np.arange(len(lights.lane_starts) - 1), np.diff(lights.lane_starts))
     known, keys = of_lights * width + lights.lanes, scenes[:, None] * width + line_lanes
-    places = np.searchsorted(known, keys)
-    is_light = (line_lanes >= 0) & (np.append(known, -1)[places] == keys)
-    return np.where(is_light, places - lights.lane_starts[scenes][:, None], -1).astype(np.int64)
+    positions = np.searchsorted(known, keys)
+    is_light = (line_lanes >= 0) & (np.append(known, -1)[positions] == keys)
+    return np.where(is_light, positions - lights.lane_starts[scenes][:, None], -1).astype(np.int64)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

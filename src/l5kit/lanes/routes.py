@@ -13,14 +13,12 @@ from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.data.growing_array import GrowingArray
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.windows import Windows
-from l5kit.geometry.line import project_on_line
+from l5kit.geometry.polygon import project_on_line
 from l5kit.geometry.transform import rotations33_as_yaws
-from l5kit.lanes.highest_speeds import write_highest_speeds
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
-from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths, piece_at
-from l5kit.lanes.path_places import line_at
+from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths, piece_at, write_highest_speeds
+from l5kit.lanes.path_positions import FollowedPlaces, follow_route, follow_tracks, line_at
 from l5kit.lanes.route_map import RouteMap
-from l5kit.lanes.route_places import FollowedPlaces, follow_route, follow_tracks
 
 __all__ = [
     "FASTEST_BEND_MPS",
@@ -128,15 +126,15 @@ def find_on_route(routes: WindowRoutes, window: int, pose: Float64Array) -> tupl
         window: The window.
         pose: World x, y and yaw of the target, (3,).
     """
-    starts, route, place = routes.arrays.starts, routes.rows[window], np.zeros(3)
+    starts, route, position = routes.arrays.starts, routes.rows[window], np.zeros(3)
     if starts[route + 1] - starts[route] < 2:
         return False, RoutePlace(0.0, 0.0, 0.0)
-    place[0] = routes.arcs_m[window]
-    follow_route(starts, routes.arrays.points_m, route, pose, False, place)
+    position[0] = routes.arcs_m[window]
+    follow_route(starts, routes.arrays.points_m, route, pose, False, position)
     # before the begin and behind the end of a route, its line is not where the target is
-    x, y, _, _ = line_at(routes.arrays.points_m[starts[route] : starts[route + 1]], place[0])
+    x, y, _, _ = line_at(routes.arrays.points_m[starts[route] : starts[route + 1]], position[0])
     is_near = math.sqrt((pose[0] - x) ** 2 + (pose[1] - y) ** 2) <= _FARTHEST_M
-    return is_near, RoutePlace(place[0], place[1], place[2])
+    return is_near, RoutePlace(position[0], position[1], position[2])
 
 
 class RouteSource(Protocol):
@@ -211,12 +209,24 @@ class SceneRoutes:
 
     def _add(self, scenes: Int64Array) -> None:
         """Find the routes of scenes that are not known yet."""
+        # the poses of the AVs, a track for each scene
         frames = [self._frames_of(scene) for scene in scenes.tolist()]
+        positions_m = np.concatenate([np.zeros((0, 2)), *(each["ego_translation"][:, :2] for each in frames)])
+        yaws_rad = np.concatenate([np.zeros(0), *(rotations33_as_yaws(each["ego_rotation"]) for each in frames)])
+        bounds = np.cumsum([0, *map(len, frames)], dtype=np.int64)
+        tracks = _Tracks(bounds, np.column_stack([positions_m, yaws_rad]))
+
+        # paths begin where an AV comes onto a lane, and are made without poses that are not finite
         driving = self.route_map.driving
-        tracks = _tracks_of(frames)
         lanes, grid = lane_arrays(driving), driving.lane_grid.arrays
+        counts = np.diff(tracks.starts)
         firsts = _find_first_rows_on_lanes(tracks, lanes, grid)
-        paths = make_lane_paths(self._poses_from(tracks, firsts), driving)
+        is_kept = np.arange(len(tracks.poses)) >= np.repeat(firsts, counts)
+        is_kept &= np.isfinite(tracks.poses).all(axis=1)
+        starts = np.concatenate([[0], np.cumsum(is_kept)])[tracks.starts].astype(np.int64)
+        poses, durations_s = tracks.poses[is_kept], np.maximum(counts - 1, 0) * self._step_time_s
+        kept = TrackPoses(starts, poses[:, :2].copy(), poses[:, 2].copy(), durations_s)
+        paths = make_lane_paths(kept, driving)
 
         # what holds at the points of the routes
         speeds_mps = np.empty(len(paths.points_m))
@@ -242,17 +252,6 @@ class SceneRoutes:
         self._frame_starts.extend(self._frame_starts.read()[-1] + tracks.starts[1:])
         self._rows[scenes] = self._num_routes + np.arange(len(scenes))
         self._num_routes += len(scenes)
-
-    def _poses_from(self, tracks: _Tracks, firsts: Int64Array) -> TrackPoses:
-        """Return the poses of tracks from rows (N,) on, without those that are not finite."""
-        counts = np.diff(tracks.starts)
-        is_kept = np.arange(len(tracks.poses)) >= np.repeat(firsts, counts)
-        is_kept &= np.isfinite(tracks.poses).all(axis=1)
-        starts = np.concatenate([[0], np.cumsum(is_kept)])[tracks.starts].astype(np.int64)
-        poses = tracks.poses[is_kept]
-        return TrackPoses(
-            starts, poses[:, :2].copy(), poses[:, 2].copy(), np.maximum(counts - 1, 0) * self._step_time_s
-        )
 
 
 class FollowedRoutes:
@@ -305,10 +304,10 @@ class FollowedRoutes:
         poses = np.column_stack(
             [current["ego_translation"][:, :2].astype(np.float64), rotations33_as_yaws(current["ego_rotation"])]
         )
-        places = self._followed.follow(
+        positions = self._followed.follow(
             routes, rows, slots=slots, frames=frames, poses=poses, first_arcs_m=logged_arcs_m
         )
-        return _with_routes(windows, WindowRoutes(routes, rows, places[:, 0].copy()))
+        return _with_routes(windows, WindowRoutes(routes, rows, positions[:, 0].copy()))
 
 
 def _with_routes(windows: Windows, routes: WindowRoutes) -> RoutedWindows:
@@ -321,14 +320,6 @@ def _with_routes(windows: Windows, routes: WindowRoutes) -> RoutedWindows:
         windows.ego_extent_m,
         routes=routes,
     )
-
-
-def _tracks_of(scenes: list[RecordArray]) -> _Tracks:
-    """Return the poses of the AVs of scenes, a track for each."""
-    counts = [len(frames) for frames in scenes]
-    positions_m = np.concatenate([np.zeros((0, 2)), *(frames["ego_translation"][:, :2] for frames in scenes)])
-    yaws_rad = np.concatenate([np.zeros(0), *(rotations33_as_yaws(frames["ego_rotation"]) for frames in scenes)])
-    return _Tracks(np.cumsum([0, *counts], dtype=np.int64), np.column_stack([positions_m, yaws_rad]))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -376,6 +367,7 @@ def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half
 @njit(nogil=True, cache=True, error_model="numpy")
 def _edges_beside(line: Float64Array, half_widths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
     """Return how far the edges of a lane are to the left and right of a point, below 0 for those that it is beyond."""
+    # the offset is the cross product of the edge with the way to the point, over the length of the edge
     edge, part = project_on_line(line, point_m)
     along_x, along_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
     length_m = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)

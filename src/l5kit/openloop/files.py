@@ -1,7 +1,6 @@
 """Files of an open-loop evaluation; each appears whole or not at all."""
 
 import csv
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,11 +12,11 @@ from typing import Final
 import numpy as np
 
 from l5kit import __version__
-from l5kit._files import clear_leftovers_in, replaced_when_complete
+from l5kit._files import clear_leftovers_in, replaced_when_complete, write_json
 from l5kit._types import JsonObject, UInt8Array
 from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
-from l5kit.data.receipts import RECEIPT_FILE, write_receipt
+from l5kit.data.receipts import RECEIPT_FILE, finish_output
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.result_files import SAMPLES_TABLE, SCORES_FILE, SCORES_TABLE
 from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
@@ -51,7 +50,6 @@ def _is_marked(folder: Path) -> bool:
 
 
 _COMMAND: Final = "evaluate"
-_RECEIPT: Final = {"command": _COMMAND, "l5kit": __version__}
 _EVALUATION: Final = OutputKind(
     "an evaluation",
     _is_marked,
@@ -78,7 +76,7 @@ def prepare_folder(folder: Path) -> None:
     """Make a folder, mark it, and remove the files of an older evaluation from it."""
     folder.mkdir(parents=True, exist_ok=True)
     clear_leftovers_in(folder)
-    write_receipt(folder, RECEIPT_FILE, _RECEIPT, of=())
+    finish_output(folder, _COMMAND, of=())
     for name in (SCORES_FILE, SCORES_TABLE, SAMPLES_TABLE, PREDICTIONS_FILE):
         (folder / name).unlink(missing_ok=True)
     for picture in (folder / _WORST_FOLDER).glob("[0-9]*_scene*_frame*_*.png"):
@@ -100,9 +98,8 @@ def write_scores(folder: Path, result: OpenLoopResult) -> None:
     rows = [_flat(row) for row in scores["scores"]]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     _write_table(folder / SCORES_TABLE, columns, ([row.get(name, "") for name in columns] for row in rows))
-    with replaced_when_complete(folder / SCORES_FILE, argument="folder") as temporary:
-        temporary.write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    write_receipt(folder, RECEIPT_FILE, _RECEIPT, of=_FINISHED)
+    write_json(folder / SCORES_FILE, scores, allow_nan=False)
+    finish_output(folder, _COMMAND, _FINISHED)
 
 
 def scores_of(result: OpenLoopResult) -> JsonObject:
@@ -146,14 +143,14 @@ def _sample_rows(rows: TrajectoryRows) -> Iterator[Sequence[object]]:
     """Yield the lines of all trajectories, of which only some are Python objects at a time."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = rows.taken(slice(start, start + _ROWS_AT_ONCE))
-        places = (part.scene_index, part.frame_index, part.timestamp_ns, part.track_id, part.label_index)
+        columns = (part.scene_index, part.frame_index, part.timestamp_ns, part.track_id, part.label_index)
         ades_m = np.column_stack([part.ade_m, part.baseline_ade_m])
         fdes_m = np.column_stack([part.fde_m, part.baseline_fde_m])
-        for *place, label_index, ade_m, fde_m in zip(
-            *(column.tolist() for column in (*places, ades_m, fdes_m)), strict=True
+        for *cells, label_index, ade_m, fde_m in zip(
+            *(column.tolist() for column in (*columns, ades_m, fdes_m)), strict=True
         ):
             errors = (_errors(*of_one) for of_one in zip(ade_m, fde_m, strict=True))
-            yield (*place, label_name(label_index), *chain.from_iterable(errors))
+            yield (*cells, label_name(label_index), *chain.from_iterable(errors))
 
 
 def _errors(ade_m: float, fde_m: float) -> tuple[str, str, str]:
@@ -167,7 +164,7 @@ def _flat(row: Mapping[str, object]) -> dict[str, object]:
     flat: dict[str, object] = {}
     for name, value in row.items():
         items = (
-            {f"{name}_{place}": item for place, item in enumerate(value)} if isinstance(value, list) else {name: value}
+            {f"{name}_{index}": item for index, item in enumerate(value)} if isinstance(value, list) else {name: value}
         )
         flat |= {key: round(item, 6) if isinstance(item, float) else item for key, item in items.items()}
     return flat

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from l5kit.evaluation.batched_metrics import (
+from l5kit.evaluation.metrics import (
     average_displacement_error_mean,
     average_displacement_error_oracle,
     final_displacement_error_mean,
@@ -24,7 +24,7 @@ __all__ = ["ModeScore", "ModeScores"]
 class ModeScore:
     """Means up to one time ahead, over the predictions with a known step; NaN without any.
 
-    The metrics are those of :mod:`l5kit.evaluation.batched_metrics` on the steps up to this time; averages and last
+    The metrics are those of :mod:`l5kit.evaluation.metrics` on the steps up to this time; averages and last
     steps are over those that are known.
 
     Attributes:
@@ -67,7 +67,7 @@ class ModeScores:
 
     def add(self, trajectories: Trajectories, modes: Modes) -> None:
         """Add the predictions of a batch."""
-        for place, num_steps in enumerate(self._num_steps):
+        for index, num_steps in enumerate(self._num_steps):
             is_known = trajectories.is_known[:, :num_steps]
             rows = is_known.any(dim=1)
             is_final = is_known[rows, -1]
@@ -77,8 +77,8 @@ class ModeScores:
                 modes.probabilities[rows].double(),
                 is_known[rows],
             )
-            self._of_known[place] += _sum_with_count(_of_known_steps(*arguments))
-            self._of_final[place] += _sum_with_count(_of_last_step(*(argument[is_final] for argument in arguments)))
+            self._of_known[index] += _sum_with_count(_of_known_steps(*arguments))
+            self._of_final[index] += _sum_with_count(_of_last_step(*(argument[is_final] for argument in arguments)))
 
     def scores(self) -> tuple[ModeScore, ...]:
         """Return the means of all that was added, one for each horizon."""

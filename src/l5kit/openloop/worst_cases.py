@@ -17,7 +17,7 @@ from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.visualization.sample_pictures import sample_picture
-from l5kit.workflows.samples import place_rasters
+from l5kit.workflows.samples import context_rasters
 
 __all__ = ["draw_worst_cases", "worst_rows"]
 
@@ -68,7 +68,7 @@ def _samples_with_pictures(setup: OpenLoopSetup) -> EgoDataset:
     """Return the samples themselves if they have rasters, else samples of the same log that do."""
     if isinstance(setup.samples, EgoDataset):
         return setup.samples
-    return place_rasters(setup.config.mapping, setup.samples.dataset, setup.data_manager)
+    return context_rasters(setup.config.mapping, setup.samples.dataset, setup.data_manager)
 
 
 def _background(samples: EgoDataset, row: TrajectoryRows) -> tuple[UInt8Array, Float64Array]:

@@ -23,19 +23,17 @@ from l5kit.planning.checkpoint_files import (
     CONFIG_KEY,
     FACTS_KEY,
     MODEL_KEY,
-    CheckpointError,
     checksum_of,
     config_of,
     facts_of,
-    is_archive,
     is_safetensors,
-    is_torchscript,
     read_pickle,
     read_safetensors,
     read_torchscript,
     sort_header,
 )
 from l5kit.planning.own_network import own_network_in
+from l5kit.planning.torch_files import CheckpointError, is_archive, is_torchscript
 from l5kit.planning.weights_file import is_onnx
 
 __all__ = [
@@ -318,7 +316,7 @@ def export_torchscript(path: str | os.PathLike[str], model: nn.Module) -> None:
         FileNotFoundError: The folder of ``path`` does not exist.
     """
     with replaced_when_complete(path, argument="path") as temporary, warnings.catch_warnings():
-        # Who asks for TorchScript by name need not be told to ask for something else.
+        # Who requests TorchScript by name needs no advice to request something else.
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated", category=DeprecationWarning)
         torch.jit.save(torch.jit.script(copy.deepcopy(_unwrapped(model)).cpu()), temporary)
 
@@ -422,8 +420,8 @@ def _compare(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Ten
 
 
 def _nearest(names: list[str], others: list[str]) -> dict[str, str]:
-    found = {name: difflib.get_close_matches(name, others, n=1, cutoff=0.6) for name in names}
-    return {name: matches[0] for name, matches in found.items() if matches}
+    closest = {name: difflib.get_close_matches(name, others, n=1, cutoff=0.6) for name in names}
+    return {name: matches[0] for name, matches in closest.items() if matches}
 
 
 def _listing(title: str, lines: Iterable[str]) -> str:

@@ -1,15 +1,11 @@
-"""The forms in which weights are stored: safetensors, state dicts, pickled modules, TorchScript archives."""
+"""Weights as they are stored: safetensors, state dicts, pickled modules, TorchScript archives."""
 
 import hashlib
-import io
 import json
 import pickle
 import types
 import warnings
-import zipfile
-import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,8 +14,7 @@ from safetensors import safe_open
 from torch import nn
 
 from l5kit._types import JsonObject
-from l5kit.data.unpack_limits import USUAL_LIMITS
-from l5kit.errors import L5KitError
+from l5kit.planning.torch_files import ANOTHER_COPY, NESTED_KEYS, CheckpointError, check_archive, is_archive, one_line
 
 CONFIG_KEY = "l5kit_config"
 """Metadata key of a safetensors file: the configuration as JSON."""
@@ -40,41 +35,15 @@ _KEYS_WITHOUT_CHECKSUM = ({_FORMAT_KEY, MODEL_KEY, CONFIG_KEY},)
 _LENGTH_BYTES = 8
 """A safetensors file starts with the length of its header in so many bytes, in little endian."""
 
-_PICKLES = {"data.pkl": "data", "constants.pkl": "constants"}
-"""Pickles in an archive of torch, and the folders of their storages."""
-
 _MAX_NESTING = 8
 """Dicts around a state dict."""
-
-_ANOTHER_COPY = "take another copy of the file, or write it again"
-
-_MARK_OF_FOLDER = 0x10
-"""Of a part with this attribute, torch reads nothing, and leaves the tensor as memory happens to be."""
-
-NESTED_KEYS = ("state_dict", "model_state_dict", "model")
-"""Where training scripts keep the weights inside a larger dict."""
 
 _MOVED_MODULES = {"torchvision.models.resnet": "l5kit.planning.rasterized.backbones"}
 """Modules whose classes pickled models of L5Kit 1.5 name, and where the same classes are here."""
 
 
-class CheckpointError(L5KitError, ValueError):
-    """A file is no checkpoint, is broken, or cannot be read without a permission that the message names."""
-
-
 class PickleRefusedError(CheckpointError):
     """A file holds more than plain weights, or is broken; loading it could run code that is in it."""
-
-
-def is_archive(path: Path) -> bool:
-    """Return whether a file is a zip archive, as torch writes them, or what is left of one."""
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(path)
-
-
-def is_torchscript(path: Path) -> bool:
-    """Return whether a zip archive is one of TorchScript; see :func:`check_archive` for what it may raise."""
-    return any(name.endswith("/constants.pkl") for name in check_archive(path))
 
 
 def is_safetensors(path: Path) -> bool:
@@ -84,108 +53,6 @@ def is_safetensors(path: Path) -> bool:
     if start[_LENGTH_BYTES:] == b"{":
         return True
     return path.suffix == ".safetensors" and start[:2] not in (b"PK", b"\x80\x02")
-
-
-def check_archive(path: Path) -> list[str]:
-    """Return the names in a zip archive of torch, all of whose parts are whole and as long as its tensors need.
-
-    Raises:
-        CheckpointError: A part is broken or missing.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            USUAL_LIMITS.require_readable(archive)
-            broken = archive.testzip()
-            names = archive.namelist()
-            short = None if broken else _short_storage(archive)
-            unread = _marked_as_folder(archive)
-    # zipfile raises these where headers contradict each other
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError, OSError) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise CheckpointError(f"{path} is a broken archive: {one_line(error)}; {_ANOTHER_COPY}") from error
-    if broken is not None:
-        raise CheckpointError(f"{path} is a broken archive: the checksum of {broken!r} is wrong; {_ANOTHER_COPY}")
-    if unread is not None:
-        raise CheckpointError(f"{path} is a broken archive: {unread!r} is marked as a folder; {_ANOTHER_COPY}")
-    if short is not None:
-        raise CheckpointError(f"{path} is a broken archive: {short!r} is shorter than its tensor; {_ANOTHER_COPY}")
-    return names
-
-
-def _marked_as_folder(archive: zipfile.ZipFile) -> str | None:
-    """Return a file of an archive that is marked as a folder; folders themselves, which other tools write, may be."""
-    # ``ZipInfo.is_dir`` of Python 3.11 raises an IndexError for a damaged name without a letter
-    parts = (part for part in archive.infolist() if not part.filename.endswith("/"))
-    return next((part.filename for part in parts if part.external_attr & _MARK_OF_FOLDER), None)
-
-
-def _short_storage(archive: zipfile.ZipFile) -> str | None:
-    """Return a part of an archive that is shorter than its pickle says, which torch would read beyond its end."""
-    sizes = {part.filename: part.file_size for part in archive.infolist()}
-    for name in sizes:
-        folder, _, pickled = name.rpartition("/")
-        if pickled not in _PICKLES:
-            continue
-        reader = _StorageReader(io.BytesIO(archive.read(name)))
-        # the reader stops at what it does not understand; torch says what is wrong with the pickle
-        with suppress(Exception):
-            reader.load()
-        for key, num_bytes in reader.num_bytes.items():
-            storage = f"{folder}/{_PICKLES[pickled]}/{key}"
-            if sizes.get(storage, num_bytes) < num_bytes:
-                return storage
-    return None
-
-
-class _Inert:
-    """Stands for any class or function in a pickle and does nothing."""
-
-    def __new__(cls, *_: object, **__: object) -> "_Inert":
-        return super().__new__(cls)
-
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
-
-    def __setstate__(self, state: object) -> None:
-        pass
-
-    def __setitem__(self, key: object, value: object) -> None:
-        pass
-
-    def append(self, value: object) -> None:
-        """Forget a value."""
-
-    def extend(self, values: object) -> None:
-        """Forget values."""
-
-
-class _StorageReader(pickle._Unpickler):
-    """Reads which storages a pickle of torch needs, without running code in it.
-
-    It is the reader that is written in Python: the other one takes as much memory as a number in the file says.
-
-    Attributes:
-        num_bytes: Bytes of each storage by its key.
-    """
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, encoding="latin1")
-        self.num_bytes: dict[str, int] = {}
-
-    def find_class(self, module: str, name: str, /) -> type:  # noqa: ARG002
-        """Return something harmless of the same name."""
-        return type(name, (_Inert,), {})
-
-    def persistent_load(self, pid: Any) -> object:
-        """Note a storage; torch says what is wrong with one whose length is no number."""
-        _, kind, key, _, num_values = pid[:5]
-        with warnings.catch_warnings():  # the classes in old files are deprecated
-            warnings.simplefilter("ignore", UserWarning)
-            dtype = getattr(getattr(torch, kind.__name__, None), "dtype", torch.uint8)
-        if isinstance(num_values, int):
-            self.num_bytes[key] = num_values * dtype.itemsize
-        return _Inert()
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
@@ -201,7 +68,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str
     except PermissionError:
         raise
     except Exception as error:  # what it raises is not documented: SafetensorError, but also errors of torch
-        raise CheckpointError(f"{path} is a broken safetensors file: {one_line(error)}; {_ANOTHER_COPY}") from error
+        raise CheckpointError(f"{path} is a broken safetensors file: {one_line(error)}; {ANOTHER_COPY}") from error
     _check_checksum(path, tensors, metadata)
     return tensors, metadata
 
@@ -209,8 +76,8 @@ def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str
 def checksum_of(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
     """Return the SHA-256 of tensors and metadata, whatever their order; in hex digits."""
     digest = hashlib.sha256()
-    told = sorted((key, value) for key, value in metadata.items() if key != CHECKSUM_KEY)
-    digest.update(json.dumps(told).encode())
+    entries = sorted((key, value) for key, value in metadata.items() if key != CHECKSUM_KEY)
+    digest.update(json.dumps(entries).encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
@@ -244,7 +111,7 @@ def _check_checksum(path: Path, tensors: Mapping[str, torch.Tensor], metadata: M
     else:
         is_whole = not is_ours or set(metadata) in _KEYS_WITHOUT_CHECKSUM
     if not is_whole:
-        raise CheckpointError(f"{path} is broken: its checksum is not that of its content; {_ANOTHER_COPY}")
+        raise CheckpointError(f"{path} is broken: its checksum is not that of its content; {ANOTHER_COPY}")
 
 
 def config_of(metadata: Mapping[str, str], path: Path) -> JsonObject:
@@ -269,10 +136,10 @@ def _object_of(metadata: Mapping[str, str], key: str, path: Path) -> JsonObject:
     try:
         value = json.loads(metadata.get(key, "{}"))
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: the metadata {key} is no JSON: {one_line(error)}; {_ANOTHER_COPY}") from error
+        raise CheckpointError(f"{path}: the metadata {key} is no JSON: {one_line(error)}; {ANOTHER_COPY}") from error
     if not isinstance(value, dict):
         raise CheckpointError(
-            f"{path}: the metadata {key} is a {type(value).__name__}, not a JSON object; {_ANOTHER_COPY}"
+            f"{path}: the metadata {key} is a {type(value).__name__}, not a JSON object; {ANOTHER_COPY}"
         )
     return value
 
@@ -291,7 +158,7 @@ def read_torchscript(path: Path) -> dict[str, torch.Tensor]:
             weights = dict(module.state_dict())
         except Exception as error:  # torch raises what its parser stumbles over
             raise CheckpointError(
-                f"{path} is a broken TorchScript archive: {one_line(error)}; {_ANOTHER_COPY}"
+                f"{path} is a broken TorchScript archive: {one_line(error)}; {ANOTHER_COPY}"
             ) from error
     return _checked_weights(weights, path)
 
@@ -343,7 +210,7 @@ def _weights_only(path: Path) -> object:
         raise PickleRefusedError(
             f"{path} is no safetensors file and no plain state dict ({_reason(error)}). If it is a whole module or a"
             " checkpoint with other objects, reading it can run any code that is in it: pass allow_pickle=True if you"
-            f" trust where it comes from. If it should be a plain one, it is broken: {_ANOTHER_COPY}"
+            f" trust where it comes from. If it should be a plain one, it is broken: {ANOTHER_COPY}"
         ) from error
     except Exception as error:  # of broken files, torch raises what its parser stumbles over
         raise _unreadable(path, error) from error
@@ -356,25 +223,19 @@ def _unpickled(path: Path) -> object:
     except (ImportError, AttributeError) as error:
         raise CheckpointError(
             f"{path} needs a class or module that is not there: {one_line(error)}. Install or import what it was saved"
-            f" with, or save model.state_dict() there; if it never needed that, it is broken: {_ANOTHER_COPY}"
+            f" with, or save model.state_dict() there; if it never needed that, it is broken: {ANOTHER_COPY}"
         ) from error
     except Exception as error:  # pickles raise what the code in them does
         raise _unreadable(path, error) from error
 
 
 def _unreadable(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path} cannot be read as a checkpoint: {_reason(error)}; {_ANOTHER_COPY}")
+    return CheckpointError(f"{path} cannot be read as a checkpoint: {_reason(error)}; {ANOTHER_COPY}")
 
 
 def _reason(error: Exception) -> str:
     """Return the part of a message of torch that says something about the file."""
     return one_line(str(error).split("WeightsUnpickler error:")[-1].strip() or type(error).__name__)
-
-
-def one_line(error: object) -> str:
-    """Return the first line of a text, up to 200 characters; the name of the type if there is none."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:200]
 
 
 class _OldNamesUnpickler(pickle.Unpickler):
@@ -404,9 +265,9 @@ def _weights_in(content: object, path: Path) -> dict[str, torch.Tensor]:
         if isinstance(nested, nn.Module):
             return _weights_of_module(nested, path)
         if nested is None:
-            found = ", ".join(one_line(key) for key in list(content)[:10]) or "nothing"
+            keys = ", ".join(one_line(key) for key in list(content)[:10]) or "nothing"
             raise CheckpointError(
-                f"{path} holds a dict without weights; it has {found}. A state dict maps names to tensors, or is under"
+                f"{path} holds a dict without weights; it has {keys}. A state dict maps names to tensors, or is under"
                 f" one of {', '.join(NESTED_KEYS)}"
             )
         content = nested

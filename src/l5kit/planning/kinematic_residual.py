@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.kinematic.baselines import Baseline, baseline_ways
+from l5kit.kinematic.baselines import Baseline, baseline_displacements
 
 __all__ = ["KinematicResidual"]
 
@@ -14,8 +14,8 @@ _FIRST_OUTPUTS = 0.01
 _LEAST_UNIT_M = 0.5
 """Unit of differences at the last step, for agents that stand."""
 
-_UNIT_PER_WAY = 0.1
-"""What the unit at the last step grows by, for each metre of the way of the baseline."""
+_UNIT_PER_METRE = 0.1
+"""What the unit at the last step grows by, for each metre that the baseline gets far."""
 
 
 class KinematicResidual(nn.Module):
@@ -24,7 +24,7 @@ class KinematicResidual(nn.Module):
     For new trainings; L5Kit 1.5 has no such thing. It suits every network that predicts positions in one go, from
     rasters or vectors. A new network starts near the baseline, as its last linear layer starts with small weights.
     Differences are learned in units that grow with time, because so does what may happen. The unit at the last step is
-    given, or grows with speed: half a metre and a tenth of the way of the baseline. Those of the steps before are less
+    given, or grows with speed: half a metre and a tenth of the baseline's distance. Those of the steps before are less
     in proportion to time. In one unit for everybody errors of fast agents count as in metres, and averages in metres
     come out smaller. Yaws stay as they are.
 
@@ -36,7 +36,7 @@ class KinematicResidual(nn.Module):
         past_step_time_s: Seconds between two past ones.
         of_all_agents: Whether it predicts all agents of a sample, as SafePathNet does, instead of the agent of
             interest.
-        unit_m: Unit at the last step in metres; None for one that grows with the way.
+        unit_m: Unit at the last step in metres; None for one that grows with the distance.
 
     Raises:
         InvalidArgumentError: The unit is not above 0.
@@ -63,7 +63,7 @@ class KinematicResidual(nn.Module):
         self.past_step_time_s = float(past_step_time_s)
         self.baseline: str = baseline
         self.least_unit_m = _LEAST_UNIT_M if unit_m is None else float(unit_m)
-        self.unit_per_way = _UNIT_PER_WAY if unit_m is None else 0.0
+        self.unit_per_metre = _UNIT_PER_METRE if unit_m is None else 0.0
         self.past_key = "all_other_agents_history_positions" if of_all_agents else "history_positions"
         self.yaw_key = "all_other_agents_history_yaws" if of_all_agents else "history_yaws"
         self.known_key = "all_other_agents_history_availability" if of_all_agents else "history_availabilities"
@@ -82,31 +82,31 @@ class KinematicResidual(nn.Module):
                 ``all_other_agents_history_yaws`` (B, A, H + 1, 1).
 
         Returns:
-            What the network gives, with the ways of the baseline added to ``positions`` (B, T, 2) and
+            What the network gives, with the displacements of the baseline added to ``positions`` (B, T, 2) and
             ``positions_all`` (B, M, T, 2), or to ``agent_positions`` (B, A, T, 2) and ``all_agent_positions``
             (B, A, K, T, 2).
         """
         now_m = data_batch[self.past_key][..., :1, :]
-        ways_m = self._baseline_ways(data_batch)
-        unit_m = self._units(ways_m)
+        baseline_m = self._baseline_displacements(data_batch)
+        unit_m = self._units(baseline_m)
         batch = data_batch.copy()
         if self.training:
-            batch[self.target_key] = now_m + (batch[self.target_key] - now_m - ways_m) / unit_m
+            batch[self.target_key] = now_m + (batch[self.target_key] - now_m - baseline_m) / unit_m
         outputs: dict[str, torch.Tensor] = self.residual(batch)
         if self.likeliest_key in outputs:
             num_agents = outputs[self.likeliest_key].shape[1]  # SafePathNet may leave the last ones out
-            now_m, ways_m, unit_m = now_m[:, :num_agents], ways_m[:, :num_agents], unit_m[:, :num_agents]
-            outputs[self.likeliest_key] = now_m + ways_m + (outputs[self.likeliest_key] - now_m) * unit_m
+            now_m, baseline_m, unit_m = now_m[:, :num_agents], baseline_m[:, :num_agents], unit_m[:, :num_agents]
+            outputs[self.likeliest_key] = now_m + baseline_m + (outputs[self.likeliest_key] - now_m) * unit_m
         if self.all_key in outputs:
-            now_m, ways_m, unit_m = now_m.unsqueeze(-3), ways_m.unsqueeze(-3), unit_m.unsqueeze(-3)
-            outputs[self.all_key] = now_m + ways_m + (outputs[self.all_key] - now_m) * unit_m
+            now_m, baseline_m, unit_m = now_m.unsqueeze(-3), baseline_m.unsqueeze(-3), unit_m.unsqueeze(-3)
+            outputs[self.all_key] = now_m + baseline_m + (outputs[self.all_key] - now_m) * unit_m
         return outputs
 
-    def _baseline_ways(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _baseline_displacements(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Return how far everybody gets by the baseline, (..., T, 2)."""
         past_m, is_known = data_batch[self.past_key], data_batch[self.known_key] > 0
         yaws = past_m[..., 0] if self.baseline == "constant_velocity" else data_batch[self.yaw_key][..., 0]
-        return baseline_ways(
+        return baseline_displacements(
             self.baseline,
             past_m,
             yaws,
@@ -116,11 +116,11 @@ class KinematicResidual(nn.Module):
             past_step_time_s=self.past_step_time_s,
         )
 
-    def _units(self, ways_m: torch.Tensor) -> torch.Tensor:
-        """Return the unit of each step in metres, (..., T, 1), for ways (..., T, 2)."""
-        time = torch.arange(1, self.num_steps + 1, device=ways_m.device).to(ways_m.dtype) / self.num_steps
-        whole_way_m = torch.linalg.vector_norm(ways_m[..., -1:, :], dim=[-1], keepdim=True)
-        last_m: torch.Tensor = self.least_unit_m + self.unit_per_way * whole_way_m
+    def _units(self, baseline_m: torch.Tensor) -> torch.Tensor:
+        """Return the unit of each step in metres, (..., T, 1), for displacements (..., T, 2)."""
+        time = torch.arange(1, self.num_steps + 1, device=baseline_m.device).to(baseline_m.dtype) / self.num_steps
+        distance_m = torch.linalg.vector_norm(baseline_m[..., -1:, :], dim=[-1], keepdim=True)
+        last_m: torch.Tensor = self.least_unit_m + self.unit_per_metre * distance_m
         return time.unsqueeze(-1) * last_m
 
 

@@ -107,9 +107,9 @@ def headings_of_paths(positions_m: Float64Array) -> Float64Array:
     points_m = np.concatenate([np.zeros((num_paths, 1, 2)), positions_m], axis=1)
     headings_rad, current = np.zeros((num_paths, num_steps)), np.zeros(num_paths)
     for step in range(num_steps):
-        ways_m = points_m[:, step + 1 :] - points_m[:, step : step + 1]
-        is_away = (ways_m**2).sum(axis=-1) >= _CHORD_M**2
-        chord_m = ways_m[np.arange(num_paths), is_away.argmax(axis=1)]
+        offsets_m = points_m[:, step + 1 :] - points_m[:, step : step + 1]
+        is_away = (offsets_m**2).sum(axis=-1) >= _CHORD_M**2
+        chord_m = offsets_m[np.arange(num_paths), is_away.argmax(axis=1)]
         turned = np.arctan2(chord_m[:, 1], chord_m[:, 0])
         current = np.where(is_away.any(axis=1), turned, current)
         headings_rad[:, step] = current
@@ -147,6 +147,6 @@ def _values_of(
 def _tensor_of(outputs: Mapping[str, object], key: str) -> torch.Tensor:
     value = outputs.get(key)
     if not isinstance(value, torch.Tensor):
-        found = f"as {type(value).__name__}" if key in outputs else f"not, but {sorted(map(str, outputs))}"
-        raise InvalidArgumentError(f"the network gave {key!r} {found}; a driver needs it as a tensor")
+        problem = f"as {type(value).__name__}" if key in outputs else f"not, but {sorted(map(str, outputs))}"
+        raise InvalidArgumentError(f"the network gave {key!r} {problem}; a driver needs it as a tensor")
     return value.detach()

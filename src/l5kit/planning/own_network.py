@@ -23,7 +23,7 @@ class OwnNetwork(nn.Module):
     In train mode the model gets a whole batch. Without a loss it returns losses by name, scalars, of which ``loss`` is
     minimised; with one it returns predictions as in eval mode, and the loss, called with these and the batch, returns
     the losses, or ``loss`` alone. In eval mode the model gets the batch without the future, and returns predictions.
-    The first outputs of each mode are checked, and what the first call of each mode raises is told with its key.
+    The first outputs of each mode are checked, and what the first call of each mode raises is reported with its key.
 
     Args:
         model: The model.
@@ -75,7 +75,7 @@ class OwnNetwork(nn.Module):
         return given
 
     def _given_by(self, module: nn.Module, *inputs: object, is_first: bool) -> object:
-        """Return what a module of the user gives; what its first call raises is told with its key."""
+        """Return what a module of the user gives; what its first call raises is reported with its key."""
         if not is_first:
             return module(*inputs)
         try:
@@ -97,7 +97,9 @@ class OwnNetwork(nn.Module):
             raise ConfigError(f"{where}: expected a dict of losses with 'loss', got {got}")
         for name, value in given.items():
             if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.is_floating_point():
-                raise ConfigError(f"{where}: {name!r} must be a floating-point tensor of one value, got {_told(value)}")
+                raise ConfigError(
+                    f"{where}: {name!r} must be a floating-point tensor of one value, got {_described(value)}"
+                )
         if not given["loss"].requires_grad:
             raise ConfigError(f"{where}: 'loss' does not depend on weights that are trained, so nothing can be learned")
 
@@ -116,7 +118,7 @@ class OwnNetwork(nn.Module):
 
     def _require_shape(self, name: str, value: object, axes: str, sizes: dict[str, int]) -> None:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-            raise ConfigError(f"{self._where}: {name!r} must be a floating-point tensor, got {_told(value)}")
+            raise ConfigError(f"{self._where}: {name!r} must be a floating-point tensor, got {_described(value)}")
         if value.ndim == len(axes):
             sizes |= {axis: size for axis, size in zip(axes, value.shape, strict=True) if axis not in sizes}
         wanted = tuple(sizes.get(axis, axis) for axis in axes)
@@ -131,5 +133,5 @@ def own_network_in(model: nn.Module) -> OwnNetwork | None:
     return next((module for module in model.modules() if isinstance(module, OwnNetwork)), None)
 
 
-def _told(value: object) -> str:
+def _described(value: object) -> str:
     return f"{value.dtype} of {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__

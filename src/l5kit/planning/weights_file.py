@@ -90,10 +90,10 @@ def is_shipped(file: Path) -> bool:
 
 def is_policy(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is that of a policy, by names only: a ``.zip``, or the folder of its training."""
-    place = checkpoint_path(path)
-    if place.is_dir():
-        return any(any(place.glob(name)) for name in _POLICIES)
-    return place.suffix == ".zip" and place.is_file()
+    checkpoint = checkpoint_path(path)
+    if checkpoint.is_dir():
+        return any(any(checkpoint.glob(name)) for name in _POLICIES)
+    return checkpoint.suffix == ".zip" and checkpoint.is_file()
 
 
 def is_onnx(file: Path) -> bool:
@@ -148,9 +148,9 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
         raise FileNotFoundError(f"checkpoint {named!r} is {other}; {_ADVICE}")
     file = path / f"{read_output_name(load_config_data(str(path / CONFIG_FILE)))}.safetensors"
     if not file.is_file():
-        found = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
+        weights = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
         raise FileNotFoundError(
-            f"the training in {str(path)!r} has not come to its end: there is no {file.name}; weights in it: {found}"
+            f"the training in {str(path)!r} has not come to its end: there is no {file.name}; weights in it: {weights}"
         )
     _require_known_format(file)
     return file
@@ -163,8 +163,8 @@ def _require_known_format(file: Path) -> None:
         UnsupportedValueError: As above.
         ConfigError: The card is no JSON.
     """
-    place = file.parent / CARD_FILE
-    card = parse_json(read_text(place, called="card"), called=f"card {place}") if place.is_file() else None
+    card_file = file.parent / CARD_FILE
+    card = parse_json(read_text(card_file, called="card"), called=f"card {card_file}") if card_file.is_file() else None
     if not isinstance(card, dict) or card.get("weights") != file.name:
         return
     written = card.get("format")

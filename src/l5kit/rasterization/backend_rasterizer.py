@@ -9,12 +9,15 @@ from l5kit.data.device_log import DeviceLog
 from l5kit.data.windows import TargetArrays, WindowArrays
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import UnsupportedValueError
-from l5kit.rasterization.box_channels import BOX_COLORS, list_boxes_on_device
-from l5kit.rasterization.box_rasterizer import BoxRasterizer
-from l5kit.rasterization.map_outlines import list_shapes_on_device, send_outlines
+from l5kit.rasterization.box_rasterizer import BOX_COLORS, BoxRasterizer, list_boxes_on_device
+from l5kit.rasterization.combined_rasterizer import SemBoxRasterizer
 from l5kit.rasterization.row_painting import Canvas, paint
-from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
-from l5kit.rasterization.semantic_rasterizer import COLOR_TABLE, SemanticRasterizer
+from l5kit.rasterization.semantic_rasterizer import (
+    COLOR_TABLE,
+    SemanticRasterizer,
+    list_shapes_on_device,
+    send_outlines,
+)
 from l5kit.rasterization.stub_rasterizer import StubRasterizer
 
 if TYPE_CHECKING:
@@ -132,14 +135,10 @@ class BackendRasterizer:
                 self._map, log, windows, centers_m, raster_from_world, raster_size=size, planes=planes
             )
             paint(backend, canvas, num_windows, elements)
-        return _as_values(pictures) if self._is_float else pictures
+        if not self._is_float:
+            return pictures
 
+        # values are rounded as on the processor: by a number of Python, a GPU would multiply with its inverse
+        import torch
 
-def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
-    """Return bytes as float32 values from 0 to 1, each rounded as on the processor.
-
-    The divisor is a tensor: by a number of Python, a GPU would multiply with its inverse.
-    """
-    import torch
-
-    return torch.div(pictures, torch.full((), 255.0, dtype=torch.float32, device=pictures.device))
+        return torch.div(pictures, torch.full((), 255.0, dtype=torch.float32, device=pictures.device))

@@ -1,23 +1,579 @@
 """Box rasterizer: agents and the agent of interest as boxes, one pair of channels per frame."""
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import cv2
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit.data.device_log import DeviceLog
+from l5kit.data.filter import kept_probability
 from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.data.records import AGENT_DTYPE
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows, read_only_field
+from l5kit.device.backend import DeviceArray
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
-from l5kit.geometry.transform import rotation33_as_yaw, transform_points
-from l5kit.rasterization.box_channels import BoxDrawing, list_boxes
-from l5kit.rasterization.draw_list import ShapeList
+from l5kit.geometry.relative_pose import transform_xy
+from l5kit.geometry.transform import rotation33_as_yaw, transform_points, yaw_of_x_axis
+from l5kit.rasterization.draw_list import FILLED, PlanesShape, ShapeList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.subpixel import CV2_SUB_VALUES, cv2_subpixel
+from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
+from l5kit.rasterization.subpixel import (
+    CULLING_MARGIN_PX,
+    CV2_SHIFT_VALUE,
+    CV2_SUB_VALUES,
+    cv2_subpixel,
+    subpixel_of,
+    touches_picture,
+)
+
+_NOT_DRAWN = -1
+"""Channel of a box that is in no channel."""
+
+_MARGIN_PX = 4
+"""Rows above and below the corners of a box that its outline may touch, and some to spare."""
+
+_NUM_CORNERS: Final = 4
+
+_BYTES_PER_BOX: Final = 64
+"""Of a box on a device: its corners, its contour, and its shape where each is one."""
+
+BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
+
+
+class _Boxes(NamedTuple):
+    """Boxes in the world, in the order in which a channel draws them.
+
+    Attributes:
+        channels: Channel, counted through the windows, (N,).
+        centroids_m: (N, 2).
+        extents_m: Length and width, (N, 2).
+        yaws_rad: (N,) float32.
+    """
+
+    channels: Int64Array
+    centroids_m: Float64Array
+    extents_m: Float64Array
+    yaws_rad: Float32Array
+
+    @classmethod
+    def empty(cls, size: int) -> "_Boxes":
+        return cls(np.empty(size, np.int64), np.empty((size, 2)), np.empty((size, 2)), np.empty(size, np.float32))
+
+    def as_arrays(self) -> tuple[NumericArray, ...]:
+        return self.channels, self.centroids_m, self.extents_m, self.yaws_rad
+
+    def head(self, size: int) -> "_Boxes":
+        return _Boxes(self.channels[:size], self.centroids_m[:size], self.extents_m[:size], self.yaws_rad[:size])
+
+
+class _AgentRows(NamedTuple):
+    """Fields of an array of N agents."""
+
+    track_ids: NumericArray
+    centroids_m: Float64Array
+    extents_m: Float32Array
+    yaws_rad: Float32Array
+    probabilities: Float32Array
+
+
+class _Views(NamedTuple):
+    """Windows whose agents lie in one array.
+
+    Attributes:
+        first: How many windows come before them in the batch.
+        starts: First row of each frame, (B, F).
+        stops: End row of each frame, (B, F).
+        num_frames: Frames that each has, (B,).
+        track_ids: Their agents of interest, (B,); empty for the AV.
+        raster_from_world: Pixels from world metres, (B, 3, 3).
+    """
+
+    first: int
+    starts: Int64Array
+    stops: Int64Array
+    num_frames: Int64Array
+    track_ids: NumericArray
+    raster_from_world: Float64Array
+
+
+class _Drawn(NamedTuple):
+    """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of N boxes in S channels of all windows.
+
+    Attributes:
+        corners: The points of each box, (N, 4, 2).
+        contours: (N, 2).
+        shapes: (S, 5).
+        rows: (S, 2).
+    """
+
+    corners: Int32Array
+    contours: Int64Array
+    shapes: Int64Array
+    rows: Int64Array
+
+    def as_arrays(self) -> tuple[NumericArray, ...]:
+        return self.corners, self.contours, self.shapes, self.rows
+
+
+class BoxDrawing(NamedTuple):
+    """How boxes are drawn, as :func:`list_boxes` takes it.
+
+    Attributes:
+        planes_shape: (channels, height, width) of each window.
+        threshold: Agents are drawn when the summed probability of the kept classes is above it.
+        render_ego_history: Whether the agent of interest is drawn in the frames before the newest.
+        is_solid: Whether overlapping boxes are filled, and do not cancel.
+    """
+
+    planes_shape: PlanesShape
+    threshold: float
+    render_ego_history: bool
+    is_solid: bool
+
+    def bytes_per_window(self, most_agents: int) -> int:
+        """Return how much memory the boxes of a window take on a device, whose frames have so many agents at most."""
+        return self.planes_shape[0] // 2 * (most_agents + 1) * _BYTES_PER_BOX
+
+
+def list_boxes(
+    windows: Windows,
+    targets: Targets,
+    raster_from_world: Float64Array,
+    *,
+    drawing: BoxDrawing,
+) -> ShapeList:
+    """Return the boxes of windows that can touch the picture, as filled shapes for each channel of each window.
+
+    Channel i of the first half holds the agents of frame i, channel i of the second half the agent of interest in
+    frame i. With an agent of interest the AV is among the agents and the track of the agent of interest is not.
+
+    Args:
+        windows: What to draw, the history of B windows.
+        targets: The agents of interest, (B,).
+        raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
+        drawing: How they are drawn.
+    """
+    num_windows, planes_shape = len(raster_from_world), drawing.planes_shape
+    num_channels = planes_shape[0]
+    boxes = _collect_boxes(windows, targets, raster_from_world, drawing)
+    num_boxes, num_shapes = len(boxes.channels), num_windows * num_channels
+    drawn = _Drawn(
+        corners=np.empty((num_boxes, 4, 2), np.int32),
+        contours=np.empty((num_boxes, 2), np.int64),
+        shapes=np.empty((num_shapes, 5), np.int64),
+        rows=np.empty((num_shapes, 2), np.int64),
+    )
+    headings = np.cos(boxes.yaws_rad), np.sin(boxes.yaws_rad)
+    most_points = _project_boxes(boxes.as_arrays(), headings, raster_from_world, planes_shape, drawn.as_arrays())
+    num_drawn = drawn.shapes[-1, 2] if num_shapes else 0
+    listed = ShapeList(
+        points=drawn.corners[:num_drawn].reshape(-1, 2),
+        contours=drawn.contours[:num_drawn],
+        shapes=drawn.shapes,
+        starts=np.arange(0, num_shapes + 1, num_channels),
+        colors=BOX_COLORS,
+        planes_shape=planes_shape,
+        rows=drawn.rows.reshape(num_windows, num_channels, 2),
+        known_most_points=most_points,
+    )
+    if not drawing.is_solid:
+        return listed
+
+    # each box is a shape of its own, so that boxes do not cancel where they overlap
+    counts = drawn.shapes[:, 2] - drawn.shapes[:, 1]
+    shapes = np.repeat(drawn.shapes, counts, axis=0)
+    shapes[:, 1] = np.arange(len(shapes))
+    shapes[:, 2] = shapes[:, 1] + 1
+    starts = np.append(0, np.cumsum(counts))[listed.starts]
+    return ShapeList(
+        points=listed.points,
+        contours=listed.contours,
+        shapes=shapes,
+        starts=starts,
+        colors=BOX_COLORS,
+        planes_shape=planes_shape,
+        rows=listed.rows,
+    )
+
+
+def list_boxes_on_device(
+    log: DeviceLog,
+    windows: WindowArrays,
+    targets: TargetArrays,
+    raster_from_world: DeviceArray,
+    *,
+    drawing: BoxDrawing,
+    colors: DeviceArray,
+    planes_per_window: int,
+) -> ShapeArrays:
+    """Return the boxes of B windows on a device, as :func:`list_boxes` does.
+
+    Args:
+        log: The log of the windows.
+        windows: What to draw.
+        targets: The agents of interest.
+        raster_from_world: Pixels from world metres for each window, float64 (B, 3, 3).
+        drawing: How they are drawn.
+        colors: :data:`BOX_COLORS` on the device.
+        planes_per_window: Planes of a window, of which the first are those of boxes.
+
+    Returns:
+        The arrays; group ``window * channels + channel`` holds the boxes of a channel.
+
+    Raises:
+        InvalidArgumentError: There are more boxes than can be counted.
+    """
+    num_windows, num_channels = int(windows.starts.shape[0]), drawing.planes_shape[0]
+    num_frames, capacity, num_groups = num_channels // 2, log.most_agents + 1, num_windows * num_channels
+    num_boxes = num_windows * num_frames * capacity
+    require_countable(_NUM_CORNERS * num_boxes)
+    empty = log.backend.empty
+    drawn = ShapeArrays(
+        empty((_NUM_CORNERS * num_boxes, 2), np.int32),
+        empty((num_boxes, 4), np.int32),
+        empty((num_boxes if drawing.is_solid else num_groups, 4), np.int32),
+        empty((num_groups, 3), np.int32),
+        colors,
+    )
+    log.backend.run(
+        _list_boxes_of_frame,
+        num_windows * num_frames,
+        log.agents,
+        windows,
+        targets,
+        raster_from_world,
+        (*drawing.planes_shape, capacity, planes_per_window),
+        (np.float32(drawing.threshold), drawing.render_ego_history, drawing.is_solid),
+        drawn,
+    )
+    return drawn
+
+
+def _collect_boxes(
+    windows: Windows,
+    targets: Targets,
+    raster_from_world: Float64Array,
+    drawing: BoxDrawing,
+) -> _Boxes:
+    """Return the boxes that are drawn, first the agents that may touch the picture, then all AVs."""
+    counts, num_history, agents = windows.counts[0], windows.num_history, windows.agents
+    agent_counts = agents.stops[:, :num_history] - agents.starts[:, :num_history]
+    boxes = _Boxes.empty(int(agent_counts.sum()) + len(counts) * num_history)
+
+    # agents of the windows whose rows lie in one array, in types for which the kernel is compiled once
+    num_boxes = 0
+    for rows, part in agents.parts():
+        agent_ids = read_only_field(rows, "track_id")
+        agent_arrays = (
+            agent_ids,
+            read_only_field(rows, "centroid"),
+            read_only_field(rows, "extent"),
+            read_only_field(rows, "yaw"),
+            read_only_field(rows, "label_probabilities"),
+        )
+        track_ids = np.empty(0, agent_ids.dtype) if targets.track_ids is None else targets.track_ids[part]
+        view_arrays = (
+            part.start,
+            agents.starts[part],
+            agents.stops[part],
+            counts[part],
+            track_ids.astype(agent_ids.dtype, copy=False),
+            raster_from_world[part],
+        )
+        threshold, draws_past = np.float32(drawing.threshold), drawing.render_ego_history
+        num_boxes = _gather_rows(
+            agent_arrays, view_arrays, drawing.planes_shape, threshold, draws_past, boxes.as_arrays(), num_boxes
+        )
+
+    # the AV is the agent of interest, in channels of its own, or one of the agents
+    num_channels = drawing.planes_shape[0]
+    num_boxes = _gather_avs(
+        windows.frames,
+        counts if drawing.render_ego_history or targets.track_ids is not None else np.minimum(counts, 1),
+        (num_channels, num_channels // 2 if targets.track_ids is None else 0),
+        (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1])),
+        boxes.as_arrays(),
+        num_boxes,
+    )
+    return boxes.head(num_boxes)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gather_rows(
+    agent_arrays: tuple[NumericArray, ...],
+    view_arrays: tuple[Any, ...],
+    planes_shape: PlanesShape,
+    threshold: np.float32,
+    render_ego_history: bool,
+    box_arrays: tuple[NumericArray, ...],
+    num_boxes: int,
+) -> int:
+    """Append agents of windows to boxes, of which ``num_boxes`` are there; return their number.
+
+    The arrays are those of :class:`_AgentRows`, :class:`_Views` and :class:`_Boxes`.
+    """
+    agents, views, boxes = _AgentRows(*agent_arrays), _Views(*view_arrays), _Boxes(*box_arrays)
+    num_channels, height, width = planes_shape
+    for window in range(len(views.starts)):
+        matrix = views.raster_from_world[window]
+        pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])  # an upper bound
+        for frame in range(views.num_frames[window]):
+            for row in range(views.starts[window, frame], views.stops[window, frame]):
+                length, width_m = np.float64(agents.extents_m[row, 0]), np.float64(agents.extents_m[row, 1])
+                centroid_m = (agents.centroids_m[row, 0], agents.centroids_m[row, 1])
+                if (
+                    _is_beside_picture(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
+                    or not kept_probability(agents.probabilities[row]) > threshold
+                ):
+                    continue
+                # the agent of interest has the channels behind those of agents
+                channel = frame
+                if len(views.track_ids) > 0 and agents.track_ids[row] == views.track_ids[window]:
+                    if frame > 0 and not render_ego_history:
+                        continue
+                    channel += num_channels // 2
+                boxes.channels[num_boxes] = (views.first + window) * num_channels + channel
+                boxes.centroids_m[num_boxes, 0] = agents.centroids_m[row, 0]
+                boxes.centroids_m[num_boxes, 1] = agents.centroids_m[row, 1]
+                boxes.extents_m[num_boxes, 0], boxes.extents_m[num_boxes, 1] = length, width_m
+                boxes.yaws_rad[num_boxes] = agents.yaws_rad[row]
+                num_boxes += 1
+    return num_boxes
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gather_avs(
+    frames: RecordArray,
+    counts: Int64Array,
+    channels: tuple[int, int],
+    size_m: tuple[np.float32, np.float32],
+    box_arrays: tuple[NumericArray, ...],
+    num_boxes: int,
+) -> int:
+    """Append the AV in the first ``counts`` (B,) of the frames (B, H); return the number of boxes.
+
+    ``channels`` are the number of channels of a window and the one of the AV in the newest frame.
+    """
+    boxes = _Boxes(*box_arrays)
+    for window in range(len(counts)):
+        for frame in range(counts[window]):
+            av = frames[window, frame]
+            boxes.channels[num_boxes] = window * channels[0] + channels[1] + frame
+            for axis in range(2):
+                boxes.centroids_m[num_boxes, axis] = av.ego_translation[axis]
+                boxes.extents_m[num_boxes, axis] = size_m[axis]
+            boxes.yaws_rad[num_boxes] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
+            num_boxes += 1
+    return num_boxes
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _is_beside_picture(
+    matrix: Float64Array,
+    centroid_m: tuple[float, float],
+    extent_m: tuple[float, float],
+    pixels_per_metre: float,
+    raster_size: tuple[int, int],
+) -> bool:
+    """Return whether a box is so far away from the picture that nobody needs to look where its corners are.
+
+    Args:
+        matrix: Pixels from world metres, (3, 3).
+        centroid_m: World x and y.
+        extent_m: Length and width.
+        pixels_per_metre: At least as many as there are.
+        raster_size: Width and height in pixels.
+    """
+    width, height = raster_size
+    column_px, row_px = transform_xy(matrix, centroid_m[0], centroid_m[1])
+    # no corner is farther from the centroid, whatever the heading; with the margin of the exact test and a pixel to
+    # spare. A box that is not a number is left to the exact test: nothing is farther than what is not a number
+    half_diagonal_m = 0.5 * (abs(extent_m[0]) + abs(extent_m[1]))
+    reach_px = half_diagonal_m * pixels_per_metre + CULLING_MARGIN_PX + 1.0
+    return bool(
+        abs(column_px - 0.5 * width) > 0.5 * width + reach_px or abs(row_px - 0.5 * height) > 0.5 * height + reach_px
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _project_box(
+    matrix: Float64Array,
+    centroid_m: tuple[float, float],
+    extent_m: tuple[float, float],
+    heading: tuple[float, float],
+    raster_size: tuple[int, int],
+    points: Int32Array,
+    first: int,
+) -> bool:
+    """Write the corners of a box to points from ``first`` on, and return whether it may touch the picture."""
+    column_low = row_low = np.inf
+    column_high = row_high = -np.inf
+    cos, sin = heading
+    for corner in range(_NUM_CORNERS):
+        # rear right, rear left, front left, front right
+        along = extent_m[0] * (-0.5 if corner < 2 else 0.5)
+        across = extent_m[1] * (0.5 if corner == 1 or corner == 2 else -0.5)
+        x = cos * along - sin * across + centroid_m[0]
+        y = sin * along + cos * across + centroid_m[1]
+        column, row = transform_xy(matrix, x, y)
+        points[first + corner, 0], points[first + corner, 1] = subpixel_of(column), subpixel_of(row)
+        column_low, column_high = min(column_low, column), max(column_high, column)
+        row_low, row_high = min(row_low, row), max(row_high, row)
+    return touches_picture(column_low, row_low, column_high, row_high, raster_size)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _project_boxes(
+    box_arrays: tuple[NumericArray, ...],
+    headings: tuple[Float32Array, Float32Array],
+    raster_from_world: Float64Array,
+    planes_shape: PlanesShape,
+    drawn_arrays: tuple[NumericArray, ...],
+) -> int:
+    """Write the visible boxes, inside a channel in their order; return the most points of a channel.
+
+    Corners as :func:`l5kit.geometry.box.compute_box_corners`. ``headings`` are the cosines and the sines of the yaws;
+    the channels of boxes that are not drawn are overwritten.
+    """
+    boxes, drawn = _Boxes(*box_arrays), _Drawn(*drawn_arrays)
+    num_channels, height, width = planes_shape
+    channels, corners, shapes, rows = boxes.channels, drawn.corners, drawn.shapes, drawn.rows
+    cos, sin = headings
+    points = np.empty((_NUM_CORNERS * len(channels), 2), np.int32)
+    slots = np.zeros(len(shapes), np.int64)
+    # corners in pixels, and how many boxes of each channel may touch the picture
+    for box in range(len(channels)):
+        matrix = raster_from_world[channels[box] // num_channels]
+        centroid_m = (boxes.centroids_m[box, 0], boxes.centroids_m[box, 1])
+        extent_m = (boxes.extents_m[box, 0], boxes.extents_m[box, 1])
+        heading = (np.float64(cos[box]), np.float64(sin[box]))
+        if _project_box(matrix, centroid_m, extent_m, heading, (width, height), points, _NUM_CORNERS * box):
+            slots[channels[box]] += 1
+        else:
+            channels[box] = _NOT_DRAWN
+    # the boxes of a channel follow each other: its shape is all of them
+    end = most_boxes = 0
+    for shape in range(len(shapes)):
+        begin, end = end, end + slots[shape]
+        most_boxes = max(most_boxes, slots[shape])
+        slots[shape] = begin
+        shapes[shape, 0], shapes[shape, 1], shapes[shape, 2] = FILLED, begin, end
+        shapes[shape, 3], shapes[shape, 4] = 0, shape % num_channels
+        rows[shape, 0], rows[shape, 1] = height, 0
+    # each box goes to the next slot of its channel, and widens the rows that the channel touches
+    for box in range(len(channels)):
+        if channels[box] != _NOT_DRAWN:
+            slot = slots[channels[box]]
+            slots[channels[box]] += 1
+            drawn.contours[slot, 0], drawn.contours[slot, 1] = _NUM_CORNERS * slot, _NUM_CORNERS * (slot + 1)
+            touched = rows[channels[box]]
+            for corner in range(_NUM_CORNERS):
+                for axis in range(2):
+                    corners[slot, corner, axis] = points[_NUM_CORNERS * box + corner, axis]
+                whole_row = np.int64(corners[slot, corner, 1]) // CV2_SHIFT_VALUE
+                touched[0] = min(touched[0], max(whole_row - _MARGIN_PX, 0))
+                touched[1] = max(touched[1], min(whole_row + _MARGIN_PX + 1, height))
+    for shape in range(len(shapes)):
+        if rows[shape, 0] >= rows[shape, 1]:
+            rows[shape] = 0
+    return _NUM_CORNERS * most_boxes
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the boxes of a frame of a window: agents from the first place on, agents of interest before the last one.
+
+    Where the agent of interest is an agent, the AV comes behind the other agents.
+    """
+    agents, of_windows, of_targets, raster_from_world, sizes, (threshold, draws_past, is_solid), arrays = arguments
+    windows, targets, drawn = WindowArrays(*of_windows), TargetArrays(*of_targets), ShapeArrays(*arrays)
+    num_channels, height, width, capacity, planes_per_window = sizes
+    num_frames = num_channels // 2
+    window, frame = item // num_frames, item % num_frames
+    first, end = item * capacity, item * capacity
+    last = first + capacity
+    begin = last
+    if frame < windows.num_history and windows.is_there[window, frame]:
+        matrix = raster_from_world[window]
+        pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])  # an upper bound
+        for row in range(windows.starts[window, frame], windows.stops[window, frame]):
+            agent = agents[row]
+            centroid_m = (agent.centroid[0], agent.centroid[1])
+            extent_m = (np.float64(agent.extent[0]), np.float64(agent.extent[1]))
+            is_target = targets.has_tracks and agent.track_id == targets.track_ids[window]
+            if (
+                _is_beside_picture(matrix, centroid_m, extent_m, pixels_per_metre, (width, height))
+                or not kept_probability(agent.label_probabilities) > threshold
+                or (is_target and frame > 0 and not draws_past)
+            ):
+                continue
+            heading = (np.float64(agent.cos), np.float64(agent.sin))
+            position = begin - 1 if is_target else end
+            if _put_box(matrix, centroid_m, extent_m, heading, (width, height), position, drawn):
+                begin, end = (begin - 1, end) if is_target else (begin, end + 1)
+
+        # agents of interest were put from the last place on: they are drawn in the order of the log
+        for i in range((last - begin) // 2):
+            for column in range(4):
+                low, high = drawn.contours[begin + i, column], drawn.contours[last - 1 - i, column]
+                drawn.contours[begin + i, column], drawn.contours[last - 1 - i, column] = high, low
+        if targets.has_tracks or frame == 0 or draws_past:
+            centroid_m = (windows.av_positions_m[window, frame, 0], windows.av_positions_m[window, frame, 1])
+            headings = windows.av_headings[window, frame]
+            heading = (np.float64(headings[1]), np.float64(headings[2]))
+            position = end if targets.has_tracks else begin - 1
+            if _put_box(matrix, centroid_m, windows.av_size_m, heading, (width, height), position, drawn):
+                begin, end = (begin, end + 1) if targets.has_tracks else (begin - 1, end)
+    planes = (num_channels, planes_per_window)
+    _put_channel(drawn, window, frame, (first, end), planes, is_solid)
+    _put_channel(drawn, window, num_frames + frame, (begin, last), planes, is_solid)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _put_box(
+    matrix: Float64Array,
+    centroid_m: tuple[float, float],
+    extent_m: tuple[float, float],
+    heading: tuple[float, float],
+    raster_size: tuple[int, int],
+    position: int,
+    drawn: ShapeArrays,
+) -> bool:
+    """Write a box to a place, and return whether it can touch the picture; what was there is overwritten anyway."""
+    first = _NUM_CORNERS * position
+    if not _project_box(matrix, centroid_m, extent_m, heading, raster_size, drawn.points, first):
+        return False
+    bound_rows(drawn.points, first, first + _NUM_CORNERS, raster_size[1], drawn.contours, position)
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _put_channel(
+    drawn: ShapeArrays,
+    window: int,
+    channel: int,
+    boxes: tuple[int, int],
+    planes: tuple[int, int],
+    is_solid: bool,
+) -> None:
+    """Write the group of a channel: a shape of all its boxes, or a shape for each."""
+    shapes, groups = drawn.shapes, drawn.groups
+    first, end = boxes
+    group = window * planes[0] + channel
+    if is_solid:
+        for box in range(first, end):
+            shapes[box, 0], shapes[box, 1], shapes[box, 2], shapes[box, 3] = FILLED, box, box + 1, 0
+        groups[group, 0], groups[group, 1] = first, end
+    else:
+        shapes[group, 0], shapes[group, 1], shapes[group, 2], shapes[group, 3] = FILLED, first, end, 0
+        groups[group, 0], groups[group, 1] = group, group + 1
+    groups[group, 2] = window * planes[1] + channel
+
 
 _FADE_PER_FRAME = np.float32(0.85)
 """Brightness that :meth:`BoxRasterizer.to_rgb` keeps from one frame to the next."""

@@ -1,15 +1,19 @@
-"""Combined rasterizer: boxes over a picture of the surroundings."""
+"""Combined rasterizers: boxes over the semantic map, or over an aerial picture."""
 
 from abc import abstractmethod
 
+import cv2
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.data.windows import Targets, Windows
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.draw_list import StackedList
-from l5kit.rasterization.log_window import LogWindow
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.planar_rasterizer import LogWindow, PlanarRasterizer
+from l5kit.rasterization.render_context import RenderContext
+from l5kit.rasterization.satellite_image import AerialImage
+from l5kit.rasterization.satellite_rasterizer import SatelliteRasterizer
+from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 
 
 class CombinedRasterizer(PlanarRasterizer):
@@ -81,3 +85,101 @@ class CombinedRasterizer(PlanarRasterizer):
             return super()._rasterize_window(window)
         arguments = (window.frames, window.agents, window.tl_faces, window.agent)
         return np.concatenate([part.rasterize_planar(*arguments) for part in parts])
+
+
+class SemBoxRasterizer(CombinedRasterizer):
+    """Channels of :class:`BoxRasterizer` followed by the three of :class:`SemanticRasterizer`.
+
+    Attributes:
+        box_rast: Draws the boxes.
+        sem_rast: Draws the semantic map.
+    """
+
+    def __init__(
+        self,
+        render_context: RenderContext,
+        filter_agents_threshold: float,
+        history_num_frames: int,
+        semantic_map_path: str,
+        world_to_ecef: Float64Array,
+        render_ego_history: bool = True,
+        *,
+        solid_boxes: bool = False,
+        image_dtype: str = "float32",
+    ) -> None:
+        super().__init__(render_context, image_dtype=image_dtype)
+        self.box_rast = BoxRasterizer(
+            render_context,
+            filter_agents_threshold,
+            history_num_frames,
+            render_ego_history,
+            solid_boxes=solid_boxes,
+            image_dtype=image_dtype,
+        )
+        self.sem_rast = SemanticRasterizer(render_context, semantic_map_path, world_to_ecef, image_dtype=image_dtype)
+
+    @property
+    def background_rast(self) -> PlanarRasterizer:
+        """The rasterizer of the semantic map."""
+        return self.sem_rast
+
+
+class SatBoxRasterizer(CombinedRasterizer):
+    """Channels of :class:`BoxRasterizer` followed by the three of :class:`SatelliteRasterizer`.
+
+    Attributes:
+        box_rast: Draws the boxes.
+        sat_rast: Draws the aerial picture.
+    """
+
+    def __init__(
+        self,
+        render_context: RenderContext,
+        filter_agents_threshold: float,
+        history_num_frames: int,
+        map_im: UInt8Array | AerialImage,
+        world_to_aerial: Float64Array,
+        interpolation: int = cv2.INTER_LINEAR,
+        render_ego_history: bool = True,
+        *,
+        solid_boxes: bool = False,
+        image_dtype: str = "float32",
+        out_of_bounds: str = "error",
+    ) -> None:
+        super().__init__(render_context, image_dtype=image_dtype)
+        self.box_rast = BoxRasterizer(
+            render_context,
+            filter_agents_threshold,
+            history_num_frames,
+            render_ego_history,
+            solid_boxes=solid_boxes,
+            image_dtype=image_dtype,
+        )
+        self.sat_rast = SatelliteRasterizer(
+            render_context,
+            map_im,
+            world_to_aerial,
+            interpolation,
+            image_dtype=image_dtype,
+            out_of_bounds=out_of_bounds,
+        )
+
+    @property
+    def background_rast(self) -> PlanarRasterizer:
+        """The rasterizer of the aerial picture."""
+        return self.sat_rast
+
+    @property
+    def map_im(self) -> UInt8Array:
+        """The aerial picture, RGB, shape (rows, columns, 3)."""
+        return self.sat_rast.map_im
+
+    @property
+    def world_to_aerial(self) -> Float64Array:
+        """Row and column of the aerial picture from world metres, shape (4, 4)."""
+        return self.sat_rast.world_to_aerial
+
+    @property
+    def interpolation(self) -> int:
+        """OpenCV's name of the method that changes the scale."""
+        return self.sat_rast.interpolation

@@ -19,9 +19,9 @@ from numba import njit
 
 from l5kit._types import FloatArray, Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
-from l5kit.data.array_shapes import require_shapes
+from l5kit.data.array_shapes import refuse_shapes, require_shapes
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-from l5kit.rasterization.aerial_image import AerialImage
+from l5kit.rasterization.satellite_image import AerialImage
 
 PlanesShape: TypeAlias = tuple[int, int, int]
 """Channels, height and width of a picture."""
@@ -69,7 +69,7 @@ class ShapeList:
     A filled shape is everything that lies inside an odd number of its contours, so that where two of them overlap there
     is a hole; contours that shall not cancel are shapes of their own. Its outline is drawn as well. A line goes from
     point to point of each of its contours, a closed one back to the first. The pixels are those of OpenCV's
-    ``fillPoly`` and ``polylines`` with ``shift=9`` and ``lineType=LINE_AA`` (:mod:`l5kit.rasterization.antialiased`
+    ``fillPoly`` and ``polylines`` with ``shift=9`` and ``lineType=LINE_AA`` (:mod:`l5kit.rasterization.painter`
     tells how they are found): inside, the pixel becomes the colour; under an anti-aliased line with a weight of w
     256ths, a value v under a colour c becomes m(m(v)) with m(v) = (v (256 - w) + c w + 127) // 256.
 
@@ -108,28 +108,39 @@ class ShapeList:
 
     def __post_init__(self, known_most_points: int | None) -> None:
         if known_most_points is None:
-            self._take_numbers()
+            self._take_integers()
         rows = _NO_ROWS if self.rows is None else self.rows
-        found = (_kind_of(self.points), _kind_of(self.contours), _kind_of(self.shapes), _kind_of(self.starts))
-        if found != _KINDS or self.colors.dtype != np.uint8 or self.colors.ndim != 2 or _kind_of(rows) != _KIND_OF_ROWS:
-            raise InvalidArgumentError(f"ShapeList: {self._describe_arrays()}")
+        kinds = (_kind_of(self.points), _kind_of(self.contours), _kind_of(self.shapes), _kind_of(self.starts))
+        if kinds != _KINDS or self.colors.dtype != np.uint8 or self.colors.ndim != 2 or _kind_of(rows) != _KIND_OF_ROWS:
+            named = {name: getattr(self, name) for name in _ARRAYS}
+            got = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in named.items() if array is not None)
+            raise InvalidArgumentError(
+                "ShapeList: arrays must be C-contiguous: points int32 (P, 2), contours int64 (K, 2), shapes int64 "
+                "(S, 5), starts int64 (B + 1,), colors uint8 (colours, channels), rows int64 (B, channels, 2); found "
+                f"are {got}"
+            )
         if len(self.starts) == 0 or not 0 <= self.background <= 255:
             raise InvalidArgumentError(
                 f"ShapeList: starts {self.starts.shape} must have B + 1 entries, and background {self.background} must "
                 "be from 0 to 255"
             )
-        if rows is not _NO_ROWS:
-            require_shapes(self, rows=(len(self), self.planes_shape[0], 2))
+        shape = (len(self), self.planes_shape[0], 2)
+        if rows is not _NO_ROWS and rows.shape != shape:
+            refuse_shapes(self, rows=shape)
         if known_most_points is not None:
             object.__setattr__(self, "most_points", known_most_points)
             return
-        self._take_copies()
+
+        # nobody else can change what was checked: all arrays are read-only copies
+        for name in _ARRAYS:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, np.array(getattr(self, name)))
         rows = _NO_ROWS if self.rows is None else self.rows
-        fault, place, most_points = _check_shapes(
+        fault, position, most_points = _check_shapes(
             self.points, self.shapes, self.contours, self.starts, rows, self.planes_shape, self.colors.shape
         )
         if fault != _NO_FAULT:
-            raise InvalidArgumentError(f"ShapeList: {self._describe(fault, place)}")
+            raise InvalidArgumentError(f"ShapeList: {self._describe(fault, position)}")
         object.__setattr__(self, "most_points", most_points)
         for name in _ARRAYS:
             if getattr(self, name) is not None:
@@ -144,7 +155,7 @@ class ShapeList:
         arrays = self.points, self.contours, self.shapes, self.starts, self.colors
         return type(self), (*arrays, self.planes_shape, self.background, self.rows, known_most_points)
 
-    def _take_numbers(self) -> None:
+    def _take_integers(self) -> None:
         """Keep Python's whole numbers, and refuse what is no array."""
         for name in _ARRAYS:
             if not isinstance(getattr(self, name), np.ndarray) and not (name == "rows" and self.rows is None):
@@ -164,31 +175,17 @@ class ShapeList:
         object.__setattr__(self, "planes_shape", (channels, height, width))
         object.__setattr__(self, "background", background)
 
-    def _take_copies(self) -> None:
-        """Keep copies of the arrays, which nobody else can change."""
-        for name in _ARRAYS:
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, np.array(getattr(self, name)))
-
-    def _describe_arrays(self) -> str:
-        named = {name: getattr(self, name) for name in _ARRAYS}
-        found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in named.items() if array is not None)
-        return (
-            "arrays must be C-contiguous: points int32 (P, 2), contours int64 (K, 2), shapes int64 (S, 5), "
-            f"starts int64 (B + 1,), colors uint8 (colours, channels), rows int64 (B, channels, 2); found are {found}"
-        )
-
-    def _describe(self, fault: int, place: int) -> str:
+    def _describe(self, fault: int, position: int) -> str:
         if fault == _WRONG_STARTS:
             return f"starts must ascend and be at most {len(self.shapes)}, the shapes there are; {self.starts} do not"
         if fault == _WRONG_ROWS:
-            window, plane = divmod(place, self.planes_shape[0])
+            window, plane = divmod(position, self.planes_shape[0])
             return (
                 f"rows of plane {plane} of window {window} must ascend, be among {self.planes_shape[1]} rows, and hold "
                 f"its shapes and {_MARGIN_PX} rows around them"
             )
         return (
-            f"shape {place}, {self.shapes[place].tolist()}, must be of kind 0, 1 or 2, of contours among "
+            f"shape {position}, {self.shapes[position].tolist()}, must be of kind 0, 1 or 2, of contours among "
             f"{len(self.contours)} whose points are among {len(self.points)}, in one of {len(self.colors)} colours of "
             f"{self.colors.shape[1]} channels, and in planes among {self.planes_shape[0]}"
         )
@@ -368,6 +365,8 @@ def _check_shapes(
         for plane in range(planes_shape[0]):
             if not 0 <= rows[window, plane, 0] <= rows[window, plane, 1] <= planes_shape[1]:
                 return _WRONG_ROWS, window * planes_shape[0] + plane, 0
+
+    # each shape is of a kind, of contours and points that are there, and in planes that are there
     most_points = 0
     for shape in range(len(shapes)):
         kind, first, end = shapes[shape, 0], shapes[shape, 1], shapes[shape, 2]
@@ -385,21 +384,17 @@ def _check_shapes(
             num_points += contours[contour, 1] - contours[contour, 0]
         if kind == FILLED:
             most_points = max(most_points, num_points)
+
+    # the rows that a shape may touch, with a margin, must be among those of its planes
     for window in range(len(rows)):
         for shape in range(starts[window], starts[window + 1]):
-            low, high = _rows_of_shape(points, contours, shapes[shape], planes_shape[1])
+            low, high = planes_shape[1], 0
+            for contour in range(shapes[shape, 1], shapes[shape, 2]):
+                for point in range(contours[contour, 0], contours[contour, 1]):
+                    row: Any = np.int64(points[point, 1]) >> _POINT_SHIFT
+                    low, high = min(low, row - _MARGIN_PX), max(high, row + _MARGIN_PX + 1)
+            low, high = max(low, 0), min(high, planes_shape[1])
             for plane in range(shapes[shape, 4], shapes[shape, 4] + num_channels):
                 if low < high and not (rows[window, plane, 0] <= low and high <= rows[window, plane, 1]):
                     return _WRONG_ROWS, window * planes_shape[0] + plane, 0
     return _NO_FAULT, 0, most_points
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _rows_of_shape(points: Int32Array, contours: Int64Array, shape: Int64Array, height: int) -> tuple[int, int]:
-    """Return first row and end row of a picture that a shape may touch."""
-    low, high = height, 0
-    for contour in range(shape[1], shape[2]):
-        for point in range(contours[contour, 0], contours[contour, 1]):
-            row: Any = np.int64(points[point, 1]) >> _POINT_SHIFT
-            low, high = min(low, row - _MARGIN_PX), max(high, row + _MARGIN_PX + 1)
-    return max(low, 0), min(high, height)

@@ -2,24 +2,69 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import cv2
 import numpy as np
 
-from l5kit._overriding import overrides
 from l5kit._types import Float64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.configs.parameters import IMAGE_DTYPES
+from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.windows import Targets, Windows
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
+from l5kit.geometry.transform import rotation33_as_yaw
 from l5kit.rasterization.draw_list import DrawList
-from l5kit.rasterization.log_window import LogWindow
-from l5kit.rasterization.numba_painter import NumbaPainter
-from l5kit.rasterization.painter import Painter
-from l5kit.rasterization.picture_memory import recycled_memory
-from l5kit.rasterization.pictures import RasterPictures
-from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.rasterization.painter import Painter, recycled_memory
+from l5kit.rasterization.rasterizer import Rasterizer, RasterPictures
 from l5kit.rasterization.render_context import RenderContext
+
+
+@dataclass(frozen=True)
+class LogWindow:
+    """Frames, newest first, with their agents and traffic light faces, and the agent of interest.
+
+    Attributes:
+        frames: FRAME_DTYPE, shape (F,), at least one.
+        agents: The agents of each frame, AGENT_DTYPE.
+        tl_faces: The traffic light faces of each frame, TL_FACE_DTYPE; may be empty.
+        agent: The agent of interest, a row of AGENT_DTYPE; None for the AV.
+
+    Raises:
+        IndexOutOfRangeError: There is no frame, or one has no agents array.
+    """
+
+    frames: RecordArray
+    agents: Sequence[RecordArray]
+    tl_faces: Sequence[RecordArray]
+    agent: np.void | None
+
+    def __post_init__(self) -> None:
+        if len(self.frames) == 0 or len(self.agents) != len(self.frames):
+            raise IndexOutOfRangeError(
+                f"history_frames holds {len(self.frames)} frames and history_agents {len(self.agents)} arrays;"
+                " pass at least the current frame and one array of agents for each frame"
+            )
+
+    def as_batch(self) -> tuple[Windows, Targets]:
+        """Return the window, and whom it is about, as a batch of one."""
+        windows, agent = Windows.of_frames(self.frames, self.agents, self.tl_faces), self.agent
+        if agent is None:
+            av = self.frames[0]
+            return windows, Targets(
+                track_ids=None,
+                rows=None,
+                centroids_m=np.array([av["ego_translation"][:2]]),
+                yaws_rad=np.array([rotation33_as_yaw(av["ego_rotation"])]),
+                extents_m=np.array([EGO_EXTENT_M]),
+            )
+        return windows, Targets(
+            track_ids=np.array([agent["track_id"]]),
+            rows=None,
+            centroids_m=np.array([agent["centroid"]]),
+            yaws_rad=np.array([agent["yaw"]]),
+            extents_m=np.array([agent["extent"]]),
+        )
 
 
 class PlanarRasterizer(Rasterizer):
@@ -40,7 +85,7 @@ class PlanarRasterizer(Rasterizer):
     """
 
     image_device: ClassVar[Literal["cpu"]] = "cpu"
-    painter: Painter[NumericArray] = NumbaPainter()
+    painter: Painter = Painter()
 
     def __init__(self, render_context: RenderContext, *, image_dtype: str = "float32") -> None:
         super().__init__()
@@ -63,7 +108,9 @@ class PlanarRasterizer(Rasterizer):
 
         It does unless a subclass overrides one of these two.
         """
-        return not overrides(self, "rasterize", "rasterize_planar", base=PlanarRasterizer)
+        # a method of an object of its own has no function, or another one
+        own = (getattr(self.rasterize, "__func__", None), getattr(self.rasterize_planar, "__func__", None))
+        return own == (PlanarRasterizer.rasterize, PlanarRasterizer.rasterize_planar)
 
     def rasterize(
         self,

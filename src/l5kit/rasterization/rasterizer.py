@@ -1,15 +1,84 @@
-"""Rasterizer: what every one offers, and what users derive theirs from."""
+"""Rasterizers: what every one offers, what users derive theirs from, and the pictures that they return."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
-from l5kit._types import NumericArray, RecordArray, UInt8Array
+from l5kit._types import Column, DeviceArray, NumericArray, RecordArray, UInt8Array
 from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
-from l5kit.rasterization.pictures import RasterPictures, channels_first
+from l5kit.data.windows import Targets, Windows
+from l5kit.errors import InvalidArgumentError
 
-__all__ = ["EGO_EXTENT_HEIGHT", "EGO_EXTENT_LENGTH", "EGO_EXTENT_WIDTH", "Rasterizer"]
+__all__ = [
+    "EGO_EXTENT_HEIGHT",
+    "EGO_EXTENT_LENGTH",
+    "EGO_EXTENT_WIDTH",
+    "RasterPictures",
+    "Rasterizer",
+    "channels_first",
+    "channels_last",
+    "one_picture",
+]
+
+RasterPictures: TypeAlias = "Column | Mapping[str, Column]"
+"""A picture, an array or a tensor of a device, or several by name."""
+
+_Picture = TypeVar("_Picture")
+
+
+def channels_last(image: RasterPictures) -> RasterPictures:
+    """Return views of pictures (channels, height, width) as (height, width, channels)."""
+    if isinstance(image, Mapping):
+        return {name: _last(picture) for name, picture in image.items()}
+    return _last(image)
+
+
+def _last(image: Column) -> Column:
+    return image.transpose(1, 2, 0) if isinstance(image, np.ndarray) else image.permute((1, 2, 0))
+
+
+def channels_first(image: RasterPictures) -> RasterPictures:
+    """Return pictures (height, width, channels) as (channels, height, width).
+
+    Arrays are C-contiguous then; of what :func:`channels_last` made, both are the memory that it was made of.
+
+    Raises:
+        InvalidArgumentError: One of them has not three axes.
+    """
+    if isinstance(image, Mapping):
+        return {name: _first(picture) for name, picture in image.items()}
+    return _first(image)
+
+
+def _first(image: Column) -> Column:
+    if not hasattr(image, "shape") or len(image.shape) != 3:
+        got = f"shape {tuple(image.shape)}" if hasattr(image, "shape") else f"{type(image).__name__} {image!r}"
+        raise InvalidArgumentError(
+            f"a rasterizer must return a picture (height, width, channels), or several in a dictionary, got {got}"
+        )
+    if isinstance(image, np.ndarray):
+        return np.ascontiguousarray(image.transpose(2, 0, 1))
+    tensor: DeviceArray = image.permute((2, 0, 1))
+    return tensor
+
+
+def one_picture(image: _Picture | Mapping[str, _Picture]) -> _Picture:
+    """Return the picture of a sample or a batch, for whatever takes but one.
+
+    Args:
+        image: What a sample has under ``image``.
+
+    Raises:
+        InvalidArgumentError: There are several, as of a rasterizer that returns a dictionary.
+    """
+    if isinstance(image, Mapping):
+        raise InvalidArgumentError(
+            f"image holds the pictures {list(image)}, and one is needed here; choose it: "
+            f"sample | {{'image': sample['image'][{next(iter(image), 'name')!r}]}}"
+        )
+    return image
 
 
 class Rasterizer(ABC):
@@ -74,3 +143,40 @@ class Rasterizer(ABC):
             InvalidArgumentError: :meth:`rasterize` returns something else than pictures.
         """
         return channels_first(self.rasterize(history_frames, history_agents, history_tl_faces, agent))
+
+
+@runtime_checkable
+class WindowRasterizer(Protocol):
+    """A rasterizer that draws batches of windows, on the processor or on a device.
+
+    Samplers ask for this protocol, not for a class: any object with these five members gets batches, and single samples
+    as batches of one. It need not derive from a class of this package; viewers also ask for ``to_rgb``.
+    """
+
+    @property
+    def draws_windows(self) -> bool:
+        """Whether :meth:`rasterize_windows` can be used; else windows are drawn one by one by ``rasterize_planar``."""
+
+    @property
+    def image_dtype(self) -> str:
+        """``float32`` for values from 0 to 1, ``uint8`` for bytes."""
+
+    @property
+    def image_device(self) -> str:
+        """``cpu`` if rasters lie in memory of the processor, NumPy arrays as a rule; else the device of the tensors."""
+
+    def images_shape(self, num_windows: int, /) -> tuple[int, int, int, int]:
+        """Return the shape of the rasters of a batch of windows: (B, channels, height, width)."""
+
+    def rasterize_windows(self, windows: Windows, targets: Targets, images: NumericArray | None = None, /) -> Column:
+        """Return the rasters of a batch of windows.
+
+        Args:
+            windows: What to draw, the history of B windows.
+            targets: The agents of interest, (B,).
+            images: Memory for the result, C-contiguous, of :meth:`images_shape` and ``image_dtype``, whatever it holds;
+                None for new memory, always where ``image_device`` is not ``cpu``.
+
+        Returns:
+            Shape (B, channels, height, width) of ``image_dtype``, on ``image_device``.
+        """

@@ -1,8 +1,6 @@
 """Rasterizer builder: the table of map types, and the rasterizer that a configuration describes."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,6 +8,7 @@ from l5kit._types import Config, Float64Array, UInt8Array
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.known_keys import warn_of_misspelt_keys
 from l5kit.configs.parameters import (
+    RASTERIZERS,
     BoxesAlone,
     BoxParams,
     MapKeys,
@@ -19,59 +18,25 @@ from l5kit.configs.parameters import (
     SatelliteWithBoxes,
     SemanticAlone,
     SemanticWithBoxes,
-    StubParams,
 )
 from l5kit.configs.reading import read_variant
 from l5kit.data.local_data_manager import DataManager, require_data_manager
 from l5kit.data.map.api import MapAPI
 from l5kit.errors import ConfigError, InvalidArgumentError
-from l5kit.rasterization.aerial_image import AerialImage, read_aerial_pixels
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
+from l5kit.rasterization.combined_rasterizer import SatBoxRasterizer, SemBoxRasterizer
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.route_rasterizer import RouteRasterizer
-from l5kit.rasterization.sat_box_rasterizer import SatBoxRasterizer
-from l5kit.rasterization.satellite_image import aerial_crop_size
+from l5kit.rasterization.satellite_image import AerialImage, aerial_crop_size, read_aerial_pixels
 from l5kit.rasterization.satellite_rasterizer import SatelliteRasterizer, compute_pixel_scale
-from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 from l5kit.rasterization.stub_rasterizer import StubRasterizer
-
-_P = TypeVar("_P", bound=RasterizerParams)
 
 _MAX_SAMPLE_BYTES = 4_000_000_000
 _MAX_AERIAL_PIXEL_M = 10.0
 _LEAST_SINE = 0.01
-
-
-@dataclass(frozen=True)
-class MapType(Generic[_P]):
-    """What makes one map type differ from the others.
-
-    Attributes:
-        params: What its rasterizer is built from.
-        build: Builds the rasterizer.
-    """
-
-    params: type[_P]
-    build: Callable[[_P, RenderContext, DataManager], PlanarRasterizer]
-
-    def read_and_build(self, cfg: Config, data_manager: DataManager) -> PlanarRasterizer:
-        """Return the rasterizer that a configuration describes."""
-        params = self.params.from_cfg(cfg)
-        rasterizer = self.build(params, RenderContext.from_geometry(params.geometry), data_manager)
-        if params.has_route:
-            rasterizer = RouteRasterizer(rasterizer, MapAPI.from_cfg(data_manager, cfg))
-        _require_memory(params, rasterizer)
-        return rasterizer
-
-
-class _BoxArguments(TypedDict):
-    filter_agents_threshold: float
-    history_num_frames: int
-    render_ego_history: bool
-    solid_boxes: bool
 
 
 def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
@@ -95,9 +60,21 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
         CorruptedDataError: The aerial picture cannot be read.
         TypeError: A file is needed, and ``data_manager`` is something else, such as the path of a folder.
     """
-    kind = read_variant(cfg, "raster_params.map_type", MAP_TYPES)
+    params = read_variant(cfg, "raster_params.map_type", MAP_TYPES).from_cfg(cfg)
     warn_of_misspelt_keys(cfg, "raster_params")
-    return kind.read_and_build(cfg, data_manager)
+    rasterizer = _build(params, data_manager)
+    if params.has_route:
+        rasterizer = RouteRasterizer(rasterizer, MapAPI.from_cfg(data_manager, cfg))
+
+    # a raster of more memory than anyone wants is a slip in a size
+    num_bytes = int(np.prod(rasterizer.images_shape(1))) * np.dtype(rasterizer.image_dtype).itemsize
+    if num_bytes > _MAX_SAMPLE_BYTES:
+        raise ConfigError(
+            f"raster_params.raster_size is {list(params.geometry.raster_size_px)}, and there are "
+            f"{rasterizer.num_channels()} channels (see model_params.history_num_frames): a picture would take "
+            f"{num_bytes / 1e9:,.1f} GB, and the most is {_MAX_SAMPLE_BYTES / 1e9:g} GB; make one of them smaller"
+        )
+    return rasterizer
 
 
 def count_channels(cfg: Config) -> int:
@@ -107,73 +84,55 @@ def count_channels(cfg: Config) -> int:
         ConfigError: A needed key is missing or of the wrong type.
         UnsupportedConfigError: There is no such map type.
     """
-    params = read_variant(cfg, "raster_params.map_type", MAP_TYPES).params.from_cfg(cfg)
+    params = read_variant(cfg, "raster_params.map_type", MAP_TYPES).from_cfg(cfg)
     num_box_channels = 2 * (params.history_num_frames + 1) if isinstance(params, BoxParams) else 0
     return num_box_channels + (0 if isinstance(params, BoxesAlone) else 3) + int(params.has_route)
 
 
-def _build_semantic_with_boxes(
-    params: SemanticWithBoxes, context: RenderContext, data_manager: DataManager
-) -> PlanarRasterizer:
-    map_path, world_to_ecef = _find_map(params, data_manager)
-    return SemBoxRasterizer(
-        context,
-        semantic_map_path=map_path,
-        world_to_ecef=world_to_ecef,
-        image_dtype=params.image_dtype,
-        **_box_arguments(params),
-    )
+MAP_TYPES: Final[dict[str, type[RasterizerParams]]] = {params.map_type_name(): params for params in RASTERIZERS}
+"""What the rasterizer of each ``raster_params.map_type`` is built from; a new map type is an entry here."""
 
 
-def _build_semantic_alone(params: SemanticAlone, context: RenderContext, data_manager: DataManager) -> PlanarRasterizer:
-    map_path, world_to_ecef = _find_map(params, data_manager)
-    return SemanticRasterizer(context, map_path, world_to_ecef, image_dtype=params.image_dtype)
-
-
-def _build_satellite_with_boxes(
-    params: SatelliteWithBoxes, context: RenderContext, data_manager: DataManager
-) -> PlanarRasterizer:
-    aerial, world_to_aerial = _find_picture(params, data_manager)
-    return SatBoxRasterizer(
-        context,
-        map_im=aerial,
-        world_to_aerial=world_to_aerial,
-        image_dtype=params.image_dtype,
-        out_of_bounds=params.satellite_out_of_bounds,
-        **_box_arguments(params),
-    )
-
-
-def _build_satellite_alone(
-    params: SatelliteAlone, context: RenderContext, data_manager: DataManager
-) -> PlanarRasterizer:
-    aerial, world_to_aerial = _find_picture(params, data_manager)
-    return SatelliteRasterizer(
-        context,
-        aerial,
-        world_to_aerial,
-        image_dtype=params.image_dtype,
-        out_of_bounds=params.satellite_out_of_bounds,
-    )
-
-
-def _build_boxes_alone(params: BoxesAlone, context: RenderContext, _: DataManager) -> PlanarRasterizer:
-    return BoxRasterizer(context, **_box_arguments(params), image_dtype=params.image_dtype)
-
-
-def _build_stub(params: StubParams, context: RenderContext, _: DataManager) -> PlanarRasterizer:
-    return StubRasterizer(context, image_dtype=params.image_dtype)
-
-
-MAP_TYPES: Final[dict[str, MapType[Any]]] = {
-    "py_semantic": MapType(SemanticWithBoxes, _build_semantic_with_boxes),
-    "py_satellite": MapType(SatelliteWithBoxes, _build_satellite_with_boxes),
-    "box_debug": MapType(BoxesAlone, _build_boxes_alone),
-    "semantic_debug": MapType(SemanticAlone, _build_semantic_alone),
-    "satellite_debug": MapType(SatelliteAlone, _build_satellite_alone),
-    "stub_debug": MapType(StubParams, _build_stub),
-}
-"""What each ``raster_params.map_type`` stands for; a new map type is an entry here."""
+def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasterizer:
+    """Return the rasterizer of a map type, without a route; a new map type is a case here."""
+    context, image_dtype = RenderContext.from_geometry(params.geometry), params.image_dtype
+    boxes: dict[str, Any] = {}
+    if isinstance(params, BoxParams):
+        keys = ("filter_agents_threshold", "history_num_frames", "render_ego_history", "solid_boxes")
+        boxes = {key: getattr(params, key) for key in keys}
+    match params:
+        case SemanticWithBoxes():
+            map_path, world_to_ecef = _find_map(params, data_manager)
+            return SemBoxRasterizer(
+                context,
+                semantic_map_path=map_path,
+                world_to_ecef=world_to_ecef,
+                image_dtype=image_dtype,
+                **boxes,
+            )
+        case SemanticAlone():
+            return SemanticRasterizer(context, *_find_map(params, data_manager), image_dtype=image_dtype)
+        case SatelliteWithBoxes():
+            aerial, world_to_aerial = _find_picture(params, data_manager)
+            return SatBoxRasterizer(
+                context,
+                map_im=aerial,
+                world_to_aerial=world_to_aerial,
+                image_dtype=image_dtype,
+                out_of_bounds=params.satellite_out_of_bounds,
+                **boxes,
+            )
+        case SatelliteAlone():
+            return SatelliteRasterizer(
+                context,
+                *_find_picture(params, data_manager),
+                image_dtype=image_dtype,
+                out_of_bounds=params.satellite_out_of_bounds,
+            )
+        case BoxesAlone():
+            return BoxRasterizer(context, image_dtype=image_dtype, **boxes)
+        case _:
+            return StubRasterizer(context, image_dtype=image_dtype)
 
 
 def _find_map(params: MapKeys, data_manager: DataManager) -> tuple[str, Float64Array]:
@@ -191,22 +150,9 @@ def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[A
     meta_path = data_manager.require(params.dataset_meta_key)
     world_to_ecef, ecef_to_aerial = _load_matrices(meta_path, "world_to_ecef", "ecef_to_aerial")
     aerial, world_to_aerial = AerialImage.from_file(picture_path), ecef_to_aerial @ world_to_ecef
-    _require_fitting_scale(params, aerial, world_to_aerial, f"{meta_path} and {picture_path}")
-    return aerial, world_to_aerial
 
-
-def _require_fitting_scale(
-    params: RasterizerParams, aerial: AerialImage, world_to_aerial: Float64Array, files: str
-) -> None:
-    """Refuse a picture of which a raster would take less than a pixel, or far more than all.
-
-    Args:
-        params: What the rasterizer is built from.
-        aerial: The picture.
-        world_to_aerial: Where it lies.
-        files: Where both came from, for the message.
-    """
-    geometry = params.geometry
+    # matrices of another picture give pixels of any size, or rows and columns that are none
+    files = f"{meta_path} and {picture_path}"
     scale_m = compute_pixel_scale(world_to_aerial)
     if not scale_m <= _MAX_AERIAL_PIXEL_M:
         raise ConfigError(
@@ -220,29 +166,14 @@ def _require_fitting_scale(
             f"{files} do not fit the raster: the matrices give rows and columns of the picture the same direction; "
             "take the meta.json of this picture"
         )
+
+    # a raster may take less than a pixel of the picture, or far more than all of it
+    geometry = params.geometry
     try:
         aerial_crop_size(geometry.raster_size_px, aerial.pixels.shape, scale_m, geometry.pixel_size_m)
     except InvalidArgumentError as error:
         raise ConfigError(f"{files} do not fit the raster: {error}") from error
-
-
-def _require_memory(params: RasterizerParams, rasterizer: PlanarRasterizer) -> None:
-    num_bytes = int(np.prod(rasterizer.images_shape(1))) * np.dtype(rasterizer.image_dtype).itemsize
-    if num_bytes > _MAX_SAMPLE_BYTES:
-        raise ConfigError(
-            f"raster_params.raster_size is {list(params.geometry.raster_size_px)}, and there are "
-            f"{rasterizer.num_channels()} channels (see model_params.history_num_frames): a picture would take "
-            f"{num_bytes / 1e9:,.1f} GB, and the most is {_MAX_SAMPLE_BYTES / 1e9:g} GB; make one of them smaller"
-        )
-
-
-def _box_arguments(params: BoxParams) -> _BoxArguments:
-    return {
-        "filter_agents_threshold": params.filter_agents_threshold,
-        "history_num_frames": params.history_num_frames,
-        "render_ego_history": params.render_ego_history,
-        "solid_boxes": params.solid_boxes,
-    }
+    return aerial, world_to_aerial
 
 
 def _load_matrices(meta_path: str, *names: str) -> list[Float64Array]:

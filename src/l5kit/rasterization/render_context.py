@@ -38,13 +38,25 @@ class RenderContext:
     raster_from_local: Float64Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "raster_size_px", _as_size(self.raster_size_px))
-        object.__setattr__(self, "pixel_size_m", _as_pair("pixel_size_m", self.pixel_size_m))
-        object.__setattr__(
-            self, "center_in_raster_ratio", _as_pair("center_in_raster_ratio", self.center_in_raster_ratio)
-        )
-        _check_pixel_size(self.pixel_size_m)
-        object.__setattr__(self, "raster_from_local", _frozen(self._compute_raster_from_local()))
+        for name in ("raster_size_px", "pixel_size_m", "center_in_raster_ratio"):
+            object.__setattr__(self, name, _as_pair(name, getattr(self, name)))
+        size_px, pixel_m = self.raster_size_px, self.pixel_size_m
+        if (size_px < 1).any() or (size_px != np.floor(size_px)).any():
+            raise InvalidArgumentError(f"raster_size_px is {size_px}; pass width and height as whole numbers above 0")
+        object.__setattr__(self, "raster_size_px", _frozen(size_px.astype(np.int64)))
+        if not (pixel_m > 0).all():
+            raise InvalidArgumentError(f"pixel_size_m is {pixel_m.tolist()}; pass metres per pixel above 0")
+        if pixel_m[0] != pixel_m[1]:
+            raise UnsupportedValueError(
+                f"pixel_size_m is {pixel_m.tolist()}; pixels must be square, pass the same number twice"
+            )
+
+        # metres ahead and to the left of the agent, scaled and shifted; upside down where its left is up
+        scale, center_px = 1.0 / pixel_m, self.center_in_raster_ratio * self.raster_size_px
+        from_local = np.array([[scale[0], 0.0, center_px[0]], [0.0, scale[1], center_px[1]], [0.0, 0.0, 1.0]])
+        if self.set_origin_to_bottom:
+            from_local = vertical_flip(from_local, self.raster_size_px[1])
+        object.__setattr__(self, "raster_from_local", _frozen(from_local))
 
     @classmethod
     def from_geometry(cls, geometry: RasterGeometry) -> "RenderContext":
@@ -99,12 +111,6 @@ class RenderContext:
         raster_from_world: Float64Array = self.raster_from_local @ np.linalg.inv(world_from_local)
         return raster_from_world
 
-    def _compute_raster_from_local(self) -> Float64Array:
-        scale = 1.0 / self.pixel_size_m
-        center_px = self.center_in_raster_ratio * self.raster_size_px
-        from_local = np.array([[scale[0], 0.0, center_px[0]], [0.0, scale[1], center_px[1]], [0.0, 0.0, 1.0]])
-        return vertical_flip(from_local, self.raster_size_px[1]) if self.set_origin_to_bottom else from_local
-
     def _key(self) -> tuple[object, ...]:
         pairs = (self.raster_size_px, self.pixel_size_m, self.center_in_raster_ratio)
         return (*(tuple(pair.tolist()) for pair in pairs), bool(self.set_origin_to_bottom))
@@ -120,19 +126,3 @@ def _as_pair(name: str, value: ArrayLike) -> NumericArray:
     if pair.shape != (2,) or pair.dtype.kind not in "iuf":
         raise InvalidArgumentError(f"{name} is {value!r}; pass two numbers")
     return _frozen(pair)
-
-
-def _as_size(value: ArrayLike) -> NumericArray:
-    size = _as_pair("raster_size_px", value)
-    if (size < 1).any() or (size != np.floor(size)).any():
-        raise InvalidArgumentError(f"raster_size_px is {value!r}; pass width and height as whole numbers above 0")
-    return _frozen(size.astype(np.int64))
-
-
-def _check_pixel_size(pixel_size_m: NumericArray) -> None:
-    if not (pixel_size_m > 0).all():
-        raise InvalidArgumentError(f"pixel_size_m is {pixel_size_m.tolist()}; pass metres per pixel above 0")
-    if pixel_size_m[0] != pixel_size_m[1]:
-        raise UnsupportedValueError(
-            f"pixel_size_m is {pixel_size_m.tolist()}; pixels must be square, pass the same number twice"
-        )

@@ -14,13 +14,12 @@ from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
-from l5kit.lanes.path_places import line_at
+from l5kit.lanes.path_positions import line_at
 from l5kit.lanes.route_map import RouteMap, build_route_map
 from l5kit.lanes.routes import RouteArrays, RoutedWindows, WindowRoutes, find_on_route
-from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import FILLED, BlankList, ShapeList, StackedList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
-from l5kit.rasterization.subpixel import subpixel_of
+from l5kit.rasterization.subpixel import subpixel_of, touches_picture
 
 __all__ = ["RouteRasterizer"]
 
@@ -103,7 +102,29 @@ class RouteRasterizer(PlanarRasterizer):
         below = self.base.prepare(windows, targets, raster_from_world)
         if not isinstance(windows, RoutedWindows) or targets.track_ids is not None:
             return StackedList((below, BlankList(len(windows), (1, *below.planes_shape[1:]))))
-        return StackedList((below, self._list_lanes(windows, targets, raster_from_world)))
+
+        # a quadrangle for each step of a route: one contour of all would leave holes where a route crosses itself
+        width, height = self.raster_size.tolist()
+        most_shapes = len(windows) * (int(self.reach_m / PATH_STEP_M) + 2)
+        points = np.empty((_CORNERS * most_shapes, 2), np.int32)
+        poses = np.column_stack([targets.centroids_m, targets.yaws_rad]).astype(np.float64, copy=False)
+        views = _Views(poses, raster_from_world, (width, height), float(self.reach_m))
+        starts = _write_lanes(points, windows.routes, views)
+
+        # each shape is one contour of four corners
+        steps = np.arange(starts[-1])
+        shapes = np.zeros((len(steps), 5), np.int64)
+        shapes[:, 0], shapes[:, 1], shapes[:, 2] = FILLED, steps, steps + 1
+        lanes = ShapeList(
+            points=points[: _CORNERS * len(steps)],
+            contours=_CORNERS * shapes[:, 1:3],
+            shapes=shapes,
+            starts=starts,
+            colors=_ROUTE_COLORS,
+            planes_shape=(1, height, width),
+            known_most_points=_CORNERS,
+        )
+        return StackedList((below, lanes))
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
         """Return the picture of the other rasterizer with the lanes of the route tinted green.
@@ -124,31 +145,6 @@ class RouteRasterizer(PlanarRasterizer):
         tinted = picture + _TINT_PART * covered * (_TINT - picture)
         return np.where(covered > 0, np.rint(tinted), picture).astype(np.uint8)
 
-    def _list_lanes(self, windows: RoutedWindows, targets: Targets, raster_from_world: Float64Array) -> ShapeList:
-        """Return the lanes ahead of the AVs, a quadrangle for each step of the route.
-
-        A route that comes by the same place twice would leave a hole there, were it one contour.
-        """
-        width, height = self.raster_size.tolist()
-        most_shapes = len(windows) * (int(self.reach_m / PATH_STEP_M) + 2)
-        points = np.empty((_CORNERS * most_shapes, 2), np.int32)
-        poses = np.column_stack([targets.centroids_m, targets.yaws_rad]).astype(np.float64, copy=False)
-        views = _Views(poses, raster_from_world, (width, height), float(self.reach_m))
-        starts = _write_lanes(points, windows.routes, views)
-        # each shape is one contour of four corners
-        numbers = np.arange(starts[-1])
-        shapes = np.zeros((len(numbers), 5), np.int64)
-        shapes[:, 0], shapes[:, 1], shapes[:, 2] = FILLED, numbers, numbers + 1
-        return ShapeList(
-            points=points[: _CORNERS * len(numbers)],
-            contours=_CORNERS * shapes[:, 1:3],
-            shapes=shapes,
-            starts=starts,
-            colors=_ROUTE_COLORS,
-            planes_shape=(1, height, width),
-            known_most_points=_CORNERS,
-        )
-
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int64Array:
@@ -165,9 +161,9 @@ def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int
     starts, step = np.zeros(len(routes.rows) + 1, np.int64), 0
     for window in range(len(routes.rows)):
         route, matrix = routes.rows[window], views.raster_from_world[window]
-        is_there, place = find_on_route(routes, window, views.poses[window])
+        is_there, position = find_on_route(routes, window, views.poses[window])
         if is_there:
-            here_m, end_m = place.arc_m, min(place.arc_m + views.reach_m, routes.arrays.lengths_m[route])
+            here_m, end_m = position.arc_m, min(position.arc_m + views.reach_m, routes.arrays.lengths_m[route])
             before = _edges_at(routes.arrays, route, here_m, matrix)
             while here_m < end_m:
                 # steps end where the points of the route are, so that edges bend there and nowhere else

@@ -1,6 +1,6 @@
 """Painting of one row of pixels, for devices on which each row of a picture is painted by a thread of its own.
 
-The pixels are those of :mod:`l5kit.rasterization.antialiased`, to the bit: all of it is arithmetic of whole numbers,
+The pixels are those of :mod:`l5kit.rasterization.painter`, to the bit: all of it is arithmetic of whole numbers,
 and a row sees the same shapes in the same order. Nothing is kept between rows, so that no thread waits for another one.
 """
 
@@ -12,15 +12,15 @@ from numba import njit
 from l5kit._types import Int32Array, UInt8Array, UInt64Array
 from l5kit.device.backend import Backend
 from l5kit.errors import InvalidArgumentError
-from l5kit.rasterization.antialiased import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
+from l5kit.rasterization.painter import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 
 __all__ = ["MARGIN_PX", "Canvas", "ShapeArrays", "bound_rows", "paint", "paint_row", "require_countable"]
 
 MARGIN_PX: Final = 4
 """Rows above and below its points that a contour may touch, corners being at whole rows, and one to spare."""
 
-_POINT_SHIFT: Final = 9
+POINT_SHIFT: Final = 9
 
 _FAR: Final[Any] = np.int64(-(2**62))
 """Left of all crossings; its opposite is right of them."""
@@ -116,7 +116,7 @@ def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: 
     low: Any = np.int64(height)
     high: Any = np.int64(0)
     for point in range(first, end):
-        row: Any = np.int64(points[point, 1]) >> _POINT_SHIFT
+        row: Any = np.int64(points[point, 1]) >> POINT_SHIFT
         low, high = min(low, row - MARGIN_PX), max(high, row + MARGIN_PX + 1)
     contours[contour, 0], contours[contour, 1] = first, end
     contours[contour, 2], contours[contour, 3] = max(low, 0), max(min(high, height), 0)
@@ -133,29 +133,36 @@ def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
         drawn: What is drawn.
     """
     contours, shapes, groups = drawn.contours, drawn.shapes, drawn.groups
-    place = (groups[group, 2], row)
+    position = (groups[group, 2], row)
     for shape in range(groups[group, 0], groups[group, 1]):
+        # the lines in this row, and where edges of a filled shape cross it
         crossings = (_ZERO, -_FAR, _FAR)
         for contour in range(shapes[shape, 1], shapes[shape, 2]):
             if contours[contour, 2] <= row < contours[contour, 3]:
-                crossings = _draw_contour(canvas, place, drawn, shape, contour, crossings)
+                crossings = _draw_contour(canvas, position, drawn, shape, contour, crossings)
         if crossings[0] == 2:
-            _fill_between(canvas, place, drawn, shape, crossings[1], crossings[2])
+            _fill_between(canvas, position, drawn, shape, crossings[1], crossings[2])
         elif crossings[0] > 2:
-            _fill_pairs(canvas, place, drawn, shape, crossings[0])
+            # several edges: between every first and second crossing from left to right
+            x0, edge = _next_crossing(row, canvas.height, drawn, shape, (_FAR, _BEFORE))
+            for pair in range(crossings[0] // 2):
+                x1, edge = _next_crossing(row, canvas.height, drawn, shape, (x0, edge))
+                _fill_between(canvas, position, drawn, shape, x0, x1)
+                if pair + 1 < crossings[0] // 2:
+                    x0, edge = _next_crossing(row, canvas.height, drawn, shape, (x1, edge))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _position(point: int) -> int:
     """Return a coordinate of a point in 65,536ths of a pixel."""
-    found: Any = np.int64(point) << (SHIFT - _POINT_SHIFT)
-    return found  # type: ignore[no-any-return]
+    result: Any = np.int64(point) << (SHIFT - POINT_SHIFT)
+    return result  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _height(point: int, is_filled: bool) -> int:
     """Return the row of a point in 65,536ths; corners of filled shapes lie at whole rows."""
-    y: Any = np.int64(point) << (SHIFT - _POINT_SHIFT)
+    y: Any = np.int64(point) << (SHIFT - POINT_SHIFT)
     if is_filled:
         y = (y + (ONE >> 1)) & -ONE
     return y  # type: ignore[no-any-return]
@@ -163,13 +170,13 @@ def _height(point: int, is_filled: bool) -> int:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _draw_contour(
-    canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, contour: int, crossings: _Crossings
+    canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, shape: int, contour: int, crossings: _Crossings
 ) -> _Crossings:
     """Draw the lines of a contour in a row, and return the crossings of a filled shape with those of this contour."""
     points, contours, shapes = drawn.points, drawn.contours, drawn.shapes
     start: Any = np.int64(contours[contour, 0])
     stop: Any = np.int64(contours[contour, 1])
-    is_filled, is_open, row = shapes[shape, 0] == FILLED, shapes[shape, 0] == OPEN_LINE, place[1]
+    is_filled, is_open, row = shapes[shape, 0] == FILLED, shapes[shape, 0] == OPEN_LINE, position[1]
     if start >= stop:
         return crossings
     count, leftmost, rightmost = crossings
@@ -179,7 +186,7 @@ def _draw_contour(
         y1 = _height(points[point, 1], is_filled)
         if (min(y0, y1) >> SHIFT) - 3 <= row <= (max(y0, y1) >> SHIFT) + 3:
             line = (_position(points[before, 0]), y0, _position(points[point, 0]), y1)
-            _draw_line(canvas, place, drawn, shape, line)
+            _draw_line(canvas, position, drawn, shape, line)
             if is_filled:
                 is_crossing, x = _crossing(line, row, canvas.height)
                 if is_crossing:
@@ -189,9 +196,9 @@ def _draw_contour(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _draw_line(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, line: _Line) -> None:
+def _draw_line(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, shape: int, line: _Line) -> None:
     """Draw what of an anti-aliased line lies in a row."""
-    row = place[1]
+    row = position[1]
     height: Any = np.int64(canvas.height)
     width: Any = np.int64(canvas.width)
     is_seen, is_flat, p, num_steps, q, q_per_step, usual, weights = line_course(
@@ -205,7 +212,7 @@ def _draw_line(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape
             beside = row - (at >> SHIFT)
             if -1 <= beside <= 1:
                 weight = _weight_at(step, num_steps, weights, usual, at, beside)
-                _blend(canvas, place, p + step, drawn, shape, weight)
+                _blend(canvas, position, p + step, drawn, shape, weight)
         return
     step = row - p
     if 0 <= step <= num_steps:
@@ -214,7 +221,7 @@ def _draw_line(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape
             column = (at >> SHIFT) + beside
             if 0 <= column < width:
                 weight = _weight_at(step, num_steps, weights, usual, at, beside)
-                _blend(canvas, place, column, drawn, shape, weight)
+                _blend(canvas, position, column, drawn, shape, weight)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -228,17 +235,17 @@ def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], us
     elif step < 2:
         weight = weights[step]
     part = (at >> (SHIFT - 5)) & 31
-    place: Any = part + 32 if beside < 0 else part if beside == 0 else 63 - part
-    found: int = (weight * DISTANCE_WEIGHTS[place]) >> 8 & 0xFF
-    return found
+    position: Any = part + 32 if beside < 0 else part if beside == 0 else 63 - part
+    result: int = (weight * DISTANCE_WEIGHTS[position]) >> 8 & 0xFF
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _blend(canvas: Canvas, place: tuple[int, int], column: int, drawn: ShapeArrays, shape: int, weight: int) -> None:
+def _blend(canvas: Canvas, position: tuple[int, int], column: int, drawn: ShapeArrays, shape: int, weight: int) -> None:
     """Mix a colour into a pixel of each of its planes, twice, as OpenCV does."""
     pixels, colors, color = canvas.pixels, drawn.colors, drawn.shapes[shape, 3]
     plane: Any = np.int64(canvas.height) * canvas.width
-    at: Any = np.int64(place[0]) * plane + np.int64(place[1]) * canvas.width + column
+    at: Any = np.int64(position[0]) * plane + np.int64(position[1]) * canvas.width + column
     if colors.shape[1] == 3:  # all are read before any is written, so that one does not wait for the other
         red, green, blue = pixels[at], pixels[at + plane], pixels[at + 2 * plane]
         pixels[at] = _mixed(red, colors[color, 0], weight)
@@ -255,8 +262,8 @@ def _mixed(value: int, color: int, weight: int) -> int:
     """Return what becomes of a value under a colour with a weight in 256ths."""
     share: Any = np.int64(color) * weight + 127
     once: Any = (np.int64(value) * (256 - weight) + share) >> 8
-    found: int = (once * (256 - weight) + share) >> 8
-    return found
+    result: int = (once * (256 - weight) + share) >> 8
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -297,19 +304,7 @@ def _next_crossing(row: int, height: int, drawn: ShapeArrays, shape: int, last: 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _fill_pairs(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, count: int) -> None:
-    """Fill between every first and second crossing of a row."""
-    height = canvas.height
-    x0, edge = _next_crossing(place[1], height, drawn, shape, (_FAR, _BEFORE))
-    for pair in range(count // 2):
-        x1, edge = _next_crossing(place[1], height, drawn, shape, (x0, edge))
-        _fill_between(canvas, place, drawn, shape, x0, x1)
-        if pair + 1 < count // 2:
-            x0, edge = _next_crossing(place[1], height, drawn, shape, (x1, edge))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _fill_between(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, x0: int, x1: int) -> None:
+def _fill_between(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, shape: int, x0: int, x1: int) -> None:
     """Fill the pixels from one crossing to another."""
     pixels, words, height, width = canvas
     colors, color = drawn.colors, drawn.shapes[shape, 3]
@@ -317,21 +312,17 @@ def _fill_between(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, sh
     right: Any = min((x1 >> SHIFT) + 1, np.int64(width))
     if left >= right:
         return
-    begin: Any = (np.int64(place[0]) * height + place[1]) * width
+    begin: Any = (np.int64(position[0]) * height + position[1]) * width
     for channel in range(colors.shape[1]):
-        _fill_pixels(pixels, words, begin + left, begin + right, colors[color, channel])
+        # eight pixels at once where a word holds no others: nobody else writes to it then
+        first, end, value = begin + left, begin + right, colors[color, channel]
+        first_word = (first + 7) >> _WORD_SHIFT
+        end_word = max(end >> _WORD_SHIFT, first_word)
+        for at in range(first, min(first_word << _WORD_SHIFT, end)):
+            pixels[at] = value
+        word: Any = np.uint64(value) * _EIGHT_TIMES
+        for at in range(first_word, end_word):
+            words[at] = word
+        for at in range(max(end_word << _WORD_SHIFT, first), end):
+            pixels[at] = value
         begin += height * width
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _fill_pixels(pixels: UInt8Array, words: UInt64Array, begin: int, end: int, value: int) -> None:
-    """Fill pixels, eight at once where a word holds no others: nobody else writes to it then."""
-    first_word = (begin + 7) >> _WORD_SHIFT
-    end_word = max(end >> _WORD_SHIFT, first_word)
-    for at in range(begin, min(first_word << _WORD_SHIFT, end)):
-        pixels[at] = value
-    word: Any = np.uint64(value) * _EIGHT_TIMES
-    for at in range(first_word, end_word):
-        words[at] = word
-    for at in range(max(end_word << _WORD_SHIFT, begin), end):
-        pixels[at] = value

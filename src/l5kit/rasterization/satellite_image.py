@@ -1,4 +1,4 @@
-"""Rotated and scaled crops of an aerial picture.
+"""Aerial pictures, and rotated and scaled crops of them.
 
 The first coordinate of a point in the picture counts rows, the second columns, as in L5Kit 1.5.
 """
@@ -13,9 +13,59 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import Float64Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
-from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
+from l5kit.configs.texts import require_regular_file
+from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
 from l5kit.geometry.transform import transform_point
 from l5kit.rasterization.turned_crop import can_turn_and_scale, start_of_middle, turn_and_scale
+
+
+class AerialImage:
+    """Pixels of an aerial picture and, when they were read from a file, where that lies.
+
+    Pickling keeps the path in place of the pixels when there is one; the receiving process reads the file again.
+
+    Attributes:
+        pixels: RGB, uint8, shape (rows, columns, 3).
+        path: File that the pixels were read from, or None.
+    """
+
+    def __init__(self, pixels: UInt8Array, path: str | None = None) -> None:
+        if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+            raise InvalidArgumentError(
+                f"map_im has shape {pixels.shape} and dtype {pixels.dtype}; pass uint8 RGB, shape (rows, columns, 3)"
+            )
+        self.pixels = pixels
+        self.path = path
+
+    @classmethod
+    def from_file(cls, path: str) -> "AerialImage":
+        """Read a picture in any format that OpenCV knows; errors as in :func:`read_aerial_pixels`."""
+        return cls(read_aerial_pixels(path), path)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (AerialImage, (self.pixels,)) if self.path is None else (AerialImage.from_file, (self.path,))
+
+
+def read_aerial_pixels(path: str) -> UInt8Array:
+    """Return the pixels of a picture file, RGB, shape (rows, columns, 3), read-only.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CorruptedDataError: OpenCV cannot read the file as a picture.
+    """
+    require_regular_file(path, called="picture file")
+    with open(path, "rb") as file:
+        content = np.frombuffer(file.read(), np.uint8)
+    try:
+        bgr = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
+    except cv2.error as error:  # headers of sizes that cannot be, for example
+        raise CorruptedDataError(f"{path} is not a picture that OpenCV can read ({error}); replace the file") from error
+    if bgr is None:
+        raise CorruptedDataError(f"{path} is not a picture that OpenCV can read; replace the file")
+    pixels: UInt8Array = np.ascontiguousarray(bgr[..., ::-1])
+    pixels.setflags(write=False)
+    return pixels
+
 
 _MAX_BLACK_PX = 2**24
 """Pixels that a crop may have beyond those of the whole picture, where it is padded with black."""
@@ -208,22 +258,18 @@ def _get_sat_image_crop_without_rotation(
     if (start >= 0).all() and (end < image_size).all():
         return sat_image[start[0] : end[0], start[1] : end[1]]
     if out_of_bounds == "pad":
-        return _crop_with_padding(sat_image, start, end)
+        # what lies inside the picture, in its place among zeros
+        crop: NumericArray = np.zeros((*(end - start), *sat_image.shape[2:]), sat_image.dtype)
+        low = np.clip(start, 0, sat_image.shape[:2])
+        high = np.clip(end, low, sat_image.shape[:2])
+        rows, columns = (slice(first, last) for first, last in zip(low - start, high - start, strict=True))
+        crop[rows, columns] = sat_image[low[0] : high[0], low[1] : high[1]]
+        return crop
     raise IndexOutOfRangeError(
         f"the crop needs rows {start[0]} to {end[0]} and columns {start[1]} to {end[1]} of an aerial picture of"
         f" {image_size[0]} x {image_size[1]}; it must end before the last row and column. Use a larger picture, a"
         " smaller raster, or raster_params.satellite_out_of_bounds: pad"
     )
-
-
-def _crop_with_padding(sat_image: NumericArray, start: Int64Array, end: Int64Array) -> NumericArray:
-    """Return rows and columns from ``start`` to ``end`` with 0 where the picture has none."""
-    crop: NumericArray = np.zeros((*(end - start), *sat_image.shape[2:]), sat_image.dtype)
-    low = np.clip(start, 0, sat_image.shape[:2])
-    high = np.clip(end, low, sat_image.shape[:2])
-    target_low, target_high = low - start, high - start
-    crop[target_low[0] : target_high[0], target_low[1] : target_high[1]] = sat_image[low[0] : high[0], low[1] : high[1]]
-    return crop
 
 
 def _cut_to_turn(

@@ -8,11 +8,10 @@ from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.geometry.transform import transform_points
-from l5kit.rasterization.aerial_image import AerialImage
 from l5kit.rasterization.draw_list import CropList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.satellite_image import aerial_crop_size
+from l5kit.rasterization.satellite_image import AerialImage, aerial_crop_size
 
 
 class SatelliteRasterizer(PlanarRasterizer):
@@ -65,9 +64,15 @@ class SatelliteRasterizer(PlanarRasterizer):
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
         num_channels, height, width = self.images_shape(1)[1:]
+
+        # the middle of each raster, at the height of the AV, in pixels of the aerial picture; one product each
+        centers_px = np.full((len(windows), 1, 2), 0.5 * self.raster_size)
+        centers_xy_m = transform_points(centers_px, np.linalg.inv(raster_from_world))
+        centers_m = np.concatenate([centers_xy_m, windows.current_frames["ego_translation"][:, None, 2:]], axis=-1)
+        world_to_aerial = np.broadcast_to(self.world_to_aerial, (len(windows), 4, 4))
         return CropList(
             picture=self._aerial,
-            centers=self._find_centers(windows, raster_from_world)[:, :2],
+            centers=transform_points(centers_m, world_to_aerial)[:, 0, :2],
             angles_rad=-targets.yaws_rad,
             num_aerial_pixels=aerial_crop_size(
                 (width, height), self.map_im.shape, self.map_pixel_scale, self.pixel_size
@@ -77,15 +82,6 @@ class SatelliteRasterizer(PlanarRasterizer):
             out_of_bounds=self.out_of_bounds,
             upside_down=not self.render_context.set_origin_to_bottom,
         )
-
-    def _find_centers(self, windows: Windows, raster_from_world: Float64Array) -> NumericArray:
-        """Return the middle of the raster of each window in the aerial picture, one product each, (B, 3)."""
-        num_windows = len(windows)
-        centers_px = np.full((num_windows, 1, 2), 0.5 * self.raster_size)
-        centers_xy_m = transform_points(centers_px, np.linalg.inv(raster_from_world))
-        centers_m = np.concatenate([centers_xy_m, windows.current_frames["ego_translation"][:, None, 2:]], axis=-1)
-        world_to_aerial = np.broadcast_to(self.world_to_aerial, (num_windows, 4, 4))
-        return transform_points(centers_m, world_to_aerial)[:, 0]
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
         """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.

@@ -1,24 +1,553 @@
 """Semantic rasterizer: lanes, crosswalks and traffic lights of the map."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numba import njit
 
-from l5kit._overriding import overrides
-from l5kit._types import Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._types import (
+    BoolArray,
+    Float64Array,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    NumericArray,
+    RecordArray,
+    UInt8Array,
+)
+from l5kit.data.array_shapes import require_shapes
+from l5kit.data.device_log import DeviceLog
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.bounds_grid import BoundsGrid
-from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point
+from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights, LightArrays, rank_of_lane
+from l5kit.data.map.map_arrays import MapArrays
 from l5kit.data.records import TL_FACE_DTYPE
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.windows import Targets, WindowArrays, WindowRows, Windows
+from l5kit.device.backend import Backend, DeviceArray
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.relative_pose import transform_xy
 from l5kit.geometry.transform import transform_points
-from l5kit.rasterization.draw_list import PictureList, ShapeList
-from l5kit.rasterization.map_outlines import ActiveFaces, MapOutlines, NearElements
+from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, PictureList, ShapeList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8, write_planes
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel
+from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
+from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel, subpixel_of, touches_picture
+
+__all__ = [
+    "COLORS",
+    "CV2_SHIFT_VALUE",
+    "CV2_SUB_VALUES",
+    "INTERPOLATION_POINTS",
+    "RasterEls",
+    "SemanticRasterizer",
+    "cv2_subpixel",
+    "indices_in_bounds",
+]
+
+ROAD_COLOR: Final[Any] = np.int64(4)
+CROSSWALK_COLOR: Final[Any] = np.int64(5)
+"""Colours of shapes; before them come those of lane boundaries, by the rank of the light of their lane."""
+
+
+_BACKGROUND = 255
+"""White."""
+
+_PARTS: Final = 3
+"""Contours of an element: both of its lines as one, and each of them."""
+
+
+class NearElements(NamedTuple):
+    """The elements of a map that are near each of B windows.
+
+    Attributes:
+        rows: Ascending, one window after the other, (R,).
+        starts: Where those of each window start, and the end of the last ones, (B + 1,).
+    """
+
+    rows: Int64Array
+    starts: Int64Array
+
+
+class ActiveFaces(NamedTuple):
+    """The traffic light faces that are active in each of B windows.
+
+    Attributes:
+        faces: One window after the other.
+        starts: Where those of each window start, and the end of the last ones, (B + 1,).
+    """
+
+    faces: Int64Array
+    starts: Int64Array
+
+
+class _Lines(NamedTuple):
+    """A :class:`MapOutlines`, as the kernel takes it."""
+
+    vertices_m: Float64Array
+    line_starts: Int64Array
+    element_starts: Int64Array
+
+
+class _Elements(NamedTuple):
+    """The elements that are near windows, one window after the other.
+
+    Attributes:
+        rows: Which ones, (R,).
+        ranks: The lights of those that are lanes, (R,).
+        is_visible: Whether an element, and each of its lines, may touch the picture, (R, 3).
+    """
+
+    rows: NumericArray
+    ranks: NumericArray
+    is_visible: BoolArray
+
+
+class _Found(NamedTuple):
+    """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each.
+
+    An element has three contours: both of its lines as one, and each of them; a crosswalk leaves the last one empty.
+    """
+
+    contours: Int64Array
+    shapes: Int64Array
+    starts: Int64Array
+
+
+@dataclass(frozen=True)
+class MapOutlines:
+    """Outlines of N map elements: first lanes, which consist of two lines, then crosswalks, which are one line.
+
+    Attributes:
+        vertices_m: World x and y of all vertices, float64, shape (V, 2).
+        line_starts: First vertex of each line and the end of the last one.
+        element_starts: First line of each element and the end of the last one, shape (N + 1,).
+        num_lanes: How many elements are lanes.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    vertices_m: Float64Array
+    line_starts: Int64Array
+    element_starts: Int64Array
+    num_lanes: int
+
+    def __post_init__(self) -> None:
+        num_lines, num_elements = len(self.line_starts) - 1, len(self.element_starts) - 1
+        require_shapes(
+            self,
+            vertices_m=(len(self.vertices_m), 2),
+            line_starts=(max(num_lines, 0) + 1,),
+            element_starts=(max(num_elements, 0) + 1,),
+        )
+        if self.line_starts[-1] != len(self.vertices_m) or self.element_starts[-1] != num_lines:
+            raise InvalidArgumentError(
+                f"shapes do not fit: vertices_m {self.vertices_m.shape}, line_starts {self.line_starts.shape} to"
+                f" {self.line_starts[-1]}, element_starts {self.element_starts.shape} to {self.element_starts[-1]}"
+            )
+        for array in (self.vertices_m, self.line_starts, self.element_starts):
+            array.setflags(write=False)
+
+    @classmethod
+    def of_map(cls, arrays: MapArrays, num_points: int) -> "MapOutlines":
+        """Return the outlines of a map, with as many points on each boundary of a lane."""
+        lines = arrays.resampled(num_points)
+        return cls.stack(lines.xyz_left, lines.xyz_right, arrays.polygons())
+
+    @classmethod
+    def stack(cls, left_m: Float64Array, right_m: Float64Array, crosswalks_m: Sequence[Float64Array]) -> "MapOutlines":
+        """Return the outlines of lanes, left boundary forward, then right boundary backward, and of crosswalks.
+
+        Args:
+            left_m: Left boundaries, shape (L, P, >= 2).
+            right_m: Right boundaries, shape (L, P, >= 2).
+            crosswalks_m: Polygons, each of shape (n, >= 2).
+        """
+        num_lanes, num_points = left_m.shape[:2]
+        lengths = np.array([num_points] * (2 * num_lanes) + [len(polygon) for polygon in crosswalks_m], np.int64)
+        lines_per_element = np.array([2] * num_lanes + [1] * len(crosswalks_m), np.int64)
+        line_starts = _starts_of(lengths)
+        vertices_m = np.empty((line_starts[-1], 2))
+        end_lanes = 2 * num_lanes * num_points
+        lanes_m = vertices_m[:end_lanes].reshape(num_lanes, 2, num_points, 2)
+        lanes_m[:, 0], lanes_m[:, 1] = left_m[..., :2], right_m[:, ::-1, :2]
+        if len(crosswalks_m):
+            np.concatenate([polygon[:, :2] for polygon in crosswalks_m], out=vertices_m[end_lanes:])
+        return cls(vertices_m, line_starts, _starts_of(lines_per_element), num_lanes)
+
+    @cached_property
+    def _num_vertices(self) -> Int64Array:
+        """Number of vertices of each element, (N,)."""
+        return np.diff(self.line_starts[self.element_starts])
+
+    @cached_property
+    def _most_points(self) -> int:
+        """Number of vertices of the lane that has most of them."""
+        return int(self._num_vertices[: self.num_lanes].max(initial=0))
+
+    def list_shapes(
+        self,
+        near: NearElements,
+        raster_from_world: Float64Array,
+        raster_size: tuple[int, int],
+        *,
+        lights: LaneLights,
+        active: ActiveFaces,
+        colors: UInt8Array,
+    ) -> ShapeList:
+        """Return what of the given elements may touch the pictures of B windows, on white.
+
+        Lanes are filled first. Then come their boundaries by colour, the colours in the order of the lanes, and at last
+        the outlines of crosswalks.
+
+        Args:
+            near: The elements of each window.
+            raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
+            raster_size: Width and height in pixels.
+            lights: The lights of the lanes.
+            active: The active faces of each window, from :meth:`LaneLights.find_active`.
+            colors: Red, green and blue of lane boundaries by the rank of the light of their lane, then
+                :data:`ROAD_COLOR` and :data:`CROSSWALK_COLOR`, (6, 3).
+        """
+        num_near = len(near.rows)
+        points = np.empty((int(self._num_vertices[near.rows].sum()), 2), np.int32)
+        listed = _Found(
+            contours=np.empty((_PARTS * num_near, 2), np.int64),
+            shapes=np.zeros((_PARTS * num_near, 5), np.int64),
+            starts=np.zeros(len(near.starts), np.int64),
+        )
+        _list_shapes(
+            (self.vertices_m, self.line_starts, self.element_starts),
+            self.num_lanes,
+            (near.rows, near.starts),
+            (raster_from_world, raster_size),
+            tuple(lights.arrays),
+            (active.faces, active.starts),
+            points,
+            (listed.contours, listed.shapes, listed.starts),
+        )
+        end = listed.starts[-1]
+        width, height = raster_size
+        return ShapeList(
+            points=points,
+            contours=listed.contours,
+            shapes=listed.shapes[:end],
+            starts=listed.starts,
+            colors=colors,
+            planes_shape=(colors.shape[1], height, width),
+            background=_BACKGROUND,
+            known_most_points=self._most_points,
+        )
+
+
+class SentOutlines(NamedTuple):
+    """A :class:`MapOutlines` on a device, with what finds and colours its elements.
+
+    Attributes:
+        grid: Finds what is near.
+        lines: The lines.
+        lights: The lights of lanes.
+        colors: As for :meth:`MapOutlines.list_shapes`.
+        num_lanes: How many elements are lanes.
+        most_near: Elements in a cell of the grid, at most, and at least 1.
+        most_points: Vertices of these, at most, and at least 1.
+    """
+
+    grid: GridArrays
+    lines: _Lines
+    lights: LightArrays
+    colors: DeviceArray
+    num_lanes: int
+    most_near: int
+    most_points: int
+
+    @property
+    def bytes_per_window(self) -> int:
+        """Memory that the shapes of a window take."""
+        return 8 * self.most_points + self.most_near * (8 + _PARTS * (16 + 16 + 1) + 4)
+
+
+def send_outlines(
+    outlines: MapOutlines, grid: BoundsGrid, lights: LaneLights, *, colors: UInt8Array, backend: Backend
+) -> SentOutlines:
+    """Return a map on a device."""
+    lines = _Lines(outlines.vertices_m, outlines.line_starts, outlines.element_starts)
+    # vertices up to each entry of the cells, whose differences are those of a cell
+    num_vertices = np.diff(outlines.line_starts[outlines.element_starts])
+    ends = np.append(0, np.cumsum(num_vertices[grid.cell_rows]))
+    return SentOutlines(
+        backend.upload_tuple(grid.arrays),
+        backend.upload_tuple(lines),
+        backend.upload_tuple(lights.arrays),
+        backend.upload_one(colors),
+        outlines.num_lanes,
+        max(grid.most_in_cell, 1),
+        max(int(np.diff(ends[grid.cell_starts]).max(initial=0)), 1),
+    )
+
+
+def list_shapes_on_device(
+    sent: SentOutlines,
+    log: DeviceLog,
+    windows: WindowArrays,
+    centers_m: DeviceArray,
+    raster_from_world: DeviceArray,
+    *,
+    raster_size: tuple[int, int],
+    planes: tuple[int, int],
+) -> ShapeArrays:
+    """Return what of a map may touch the pictures of B windows, as :meth:`MapOutlines.list_shapes` does.
+
+    Args:
+        sent: The map.
+        log: The log, whose faces are numbered as in the map.
+        windows: Windows, whose newest lights count.
+        centers_m: World x and y of the middles of the pictures, float64 (B, 2).
+        raster_from_world: Pixels from world metres, float64 (B, 3, 3).
+        raster_size: Width and height in pixels.
+        planes: Planes of a window, and the first one that is drawn in.
+
+    Returns:
+        The arrays; each window is a group.
+
+    Raises:
+        InvalidArgumentError: There is more of the map than can be counted.
+    """
+    backend, num_windows, most = log.backend, int(centers_m.shape[0]), sent.most_near
+    num_rows = num_windows * most
+    require_countable(num_windows * max(sent.most_points, _PARTS * most))
+    empty = backend.empty
+    rows, begins, counts = empty(num_rows, np.int32), empty(num_rows, np.int32), empty(num_windows, np.int32)
+    near = (most, rows, begins, counts)
+    backend.run(_find_near, num_windows, sent.grid, sent.lines, centers_m, near)
+    points, contours = empty((num_windows * sent.most_points, 2), np.int32), empty((_PARTS * num_rows, 4), np.int32)
+    is_visible, ranks = empty((num_rows, _PARTS), np.bool_), empty(num_rows, np.int32)
+    backend.run(
+        _project,
+        num_rows,
+        sent.lines,
+        near,
+        (raster_from_world, raster_size, sent.most_points, sent.num_lanes),
+        (windows.face_bounds, log.faces),
+        sent.lights,
+        (points, contours, is_visible, ranks),
+    )
+    shapes, groups = empty((_PARTS * num_rows, 4), np.int32), empty((num_windows, 3), np.int32)
+    rows_of_map = (sent.num_lanes, *planes)
+    backend.run(_order, num_windows, (most, rows, counts), ranks, is_visible, rows_of_map, (shapes, groups))
+    return ShapeArrays(points, contours, shapes, groups, sent.colors)
+
+
+def _starts_of(lengths: Int64Array) -> Int64Array:
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _list_shapes(
+    line_arrays: tuple[NumericArray, ...],
+    num_lanes: int,
+    near_arrays: tuple[Int64Array, Int64Array],
+    raster: tuple[Float64Array, tuple[int, int]],
+    light_arrays: tuple[Int64Array, ...],
+    active_arrays: tuple[Int64Array, Int64Array],
+    points: Int32Array,
+    listed_arrays: tuple[Int64Array, ...],
+) -> None:
+    """Write the points of all lines, and the shapes that may touch the picture.
+
+    The tuples get their names in here: plain ones are cheaper to hand over to a kernel.
+    """
+    near, listed = NearElements(*near_arrays), _Found(*listed_arrays)
+    num_near = len(near.rows)
+    is_visible, ranks = np.empty((num_near, _PARTS), np.bool_), np.empty(num_near, np.int64)
+
+    # where the elements of all windows lie in the pictures, and which may touch them
+    lines = _Lines(*line_arrays)
+    point: Any = np.int64(0)
+    for window in range(len(near.starts) - 1):
+        matrix = raster[0][window]
+        for row in range(near.starts[window], near.starts[window + 1]):
+            begin, seen = point, (is_visible, row)
+            middle, point = _project_element(lines, near.rows[row], matrix, raster[1], points, begin, seen)
+            contours = listed.contours[_PARTS * row : _PARTS * (row + 1)]
+            contours[0, 0], contours[0, 1] = begin, point
+            contours[1, 0], contours[1, 1] = begin, middle
+            contours[2, 0], contours[2, 1] = middle, point
+
+    # what is drawn of each window, in the order of drawing
+    _write_ranks(num_lanes, near, LightArrays(*light_arrays), ActiveFaces(*active_arrays), ranks)
+    end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
+    for window in range(len(near.starts) - 1):
+        rows = (near.starts[window], near.starts[window + 1])
+        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, listed.shapes, end)
+        listed.starts[window + 1] = end
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _project_element(
+    lines: _Lines,
+    element: int,
+    matrix: Float64Array,
+    raster_size: tuple[int, int],
+    points: Int32Array,
+    begin: int,
+    seen: tuple[BoolArray, int],
+) -> tuple[int, int]:
+    """Write the points of an element from ``begin`` on; return where those of its second line begin, and their end.
+
+    ``seen`` are an array (R, 3) and its row that takes whether the element and each of its lines may touch the picture.
+    """
+    is_visible, row = seen
+    middle = end = begin
+    lowest_column = lowest_row = np.inf
+    highest_column = highest_row = -np.inf
+    for part in range(2):
+        line = lines.element_starts[element] + part
+        middle = end
+        is_visible[row, 1 + part] = False
+        if line < lines.element_starts[element + 1]:
+            first, stop = lines.line_starts[line], lines.line_starts[line + 1]
+            # the vertices in 512ths of a pixel, and the upright box around them
+            column_low = row_low = np.inf
+            column_high = row_high = -np.inf
+            for vertex in range(first, stop):
+                column, row_px = transform_xy(matrix, lines.vertices_m[vertex, 0], lines.vertices_m[vertex, 1])
+                points[end, 0], points[end, 1] = subpixel_of(column), subpixel_of(row_px)
+                end += 1
+                column_low, column_high = min(column_low, column), max(column_high, column)
+                row_low, row_high = min(row_low, row_px), max(row_high, row_px)
+            is_visible[row, 1 + part] = touches_picture(column_low, row_low, column_high, row_high, raster_size)
+            lowest_column, highest_column = min(lowest_column, column_low), max(highest_column, column_high)
+            lowest_row, highest_row = min(lowest_row, row_low), max(highest_row, row_high)
+    is_visible[row, 0] = touches_picture(lowest_column, lowest_row, highest_column, highest_row, raster_size)
+    return middle, end
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_ranks(
+    num_lanes: int, near: NearElements, lights: LightArrays, active: ActiveFaces, ranks: Int64Array
+) -> None:
+    """Write for each lane the highest rank of the active faces of its window that control it."""
+    # one table for all windows: the entries of a window are taken out again after it
+    of_lanes = np.zeros(num_lanes, np.int64)
+    for window in range(len(near.starts) - 1):
+        faces = active.faces[active.starts[window] : active.starts[window + 1]]
+        for face in faces:
+            for lane in lights.lane_rows[lights.lane_starts[face] : lights.lane_starts[face + 1]]:
+                of_lanes[lane] = max(of_lanes[lane], lights.ranks[face])
+        for row in range(near.starts[window], near.starts[window + 1]):
+            if near.rows[row] >= num_lanes:
+                break
+            ranks[row] = of_lanes[near.rows[row]]
+        for face in faces:
+            for lane in lights.lane_rows[lights.lane_starts[face] : lights.lane_starts[face + 1]]:
+                of_lanes[lane] = 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _order_shapes(
+    elements: _Elements,
+    rows: tuple[int, int],
+    num_lanes: int,
+    shapes: NumericArray,
+    end: int,
+) -> int:
+    """Write the shapes of a window from ``end`` on in the order of drawing; return their end.
+
+    Lanes come first, then their boundaries by colour, then crosswalks.
+
+    Args:
+        elements: The elements of all windows. Each has three contours: both of its lines as one, and each of them.
+        rows: First and end row of the window among them.
+        num_lanes: Elements that are lanes.
+        shapes: Kind, first contour, their end, and colour of each, (any, 4 or more).
+        end: The first shape.
+    """
+    # the surfaces of lanes
+    rows_of_map, ranks, is_visible = elements
+    first, last = rows
+    end_lane = first
+    for row in range(first, last):
+        if rows_of_map[row] >= num_lanes:
+            break
+        end_lane += 1
+        if is_visible[row, 0]:
+            _put(shapes, end, FILLED, _PARTS * row, ROAD_COLOR)
+            end += 1
+
+    # their boundaries, all of one colour together: a lane leads if no one before it has its colour
+    colors_done = np.int64(0)
+    for leader in range(first, end_lane):
+        color: Any = np.int64(ranks[leader])
+        if colors_done >> color & 1:
+            continue
+        colors_done |= np.int64(1) << color
+        for row in range(leader, end_lane):
+            for part in range(1, _PARTS):
+                if ranks[row] == color and is_visible[row, part]:
+                    _put(shapes, end, OPEN_LINE, _PARTS * row + part, color)
+                    end += 1
+
+    # crosswalks over all lanes
+    for row in range(end_lane, last):
+        if is_visible[row, 0]:
+            _put(shapes, end, CLOSED_LINE, _PARTS * row + 1, CROSSWALK_COLOR)
+            end += 1
+    return end
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _put(shapes: NumericArray, shape: int, kind: int, contour: int, color: int) -> None:
+    """Write a shape of one contour."""
+    shapes[shape, 0], shapes[shape, 1], shapes[shape, 2], shapes[shape, 3] = kind, contour, contour + 1, color
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_near(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the elements near a point, and where the vertices of each begin among those of all of them."""
+    grid, of_lines, centers_m, (most, rows, begins, counts) = arguments
+    lines = _Lines(*of_lines)
+    first = item * most
+    num_near = find_near_point(centers_m[item, 0], centers_m[item, 1], grid, rows[first : first + most])
+    end = np.int64(0)
+    for row in range(first, first + num_near):
+        begins[row] = end
+        element = rows[row]
+        first_line, end_line = lines.element_starts[element], lines.element_starts[element + 1]
+        end += lines.line_starts[end_line] - lines.line_starts[first_line]
+    counts[item] = num_near
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _project(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write where an element lies in the picture, whether it can be seen, and the light of a lane."""
+    of_lines, (most, rows, begins, counts), raster, faces, lights, (points, contours, is_visible, ranks) = arguments
+    raster_from_world, raster_size, most_points, num_lanes = raster
+    window = item // most
+    if item % most >= counts[window]:
+        return
+    element: Any = np.int64(rows[item])
+    begin, matrix = window * most_points + begins[item], raster_from_world[window]
+    middle, end = _project_element(_Lines(*of_lines), element, matrix, raster_size, points, begin, (is_visible, item))
+    bound_rows(points, begin, end, raster_size[1], contours, _PARTS * item)
+    bound_rows(points, begin, middle, raster_size[1], contours, _PARTS * item + 1)
+    bound_rows(points, middle, end, raster_size[1], contours, _PARTS * item + 2)
+    ranks[item] = rank_of_lane(element, faces[0][window], faces[1], lights) if element < num_lanes else 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _order(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the shapes of a window in the order of drawing, and its group."""
+    (most, rows, counts), ranks, is_visible, (num_lanes, num_planes, first_plane), (shapes, groups) = arguments
+    first = item * most
+    first_shape: Any = np.int64(_PARTS * first)
+    of_window = (first, first + counts[item])
+    end = _order_shapes(_Elements(rows, ranks, is_visible), of_window, num_lanes, shapes, first_shape)
+    groups[item, 0], groups[item, 1], groups[item, 2] = first_shape, end, item * num_planes + first_plane
 
 
 class RasterEls(IntEnum):
@@ -111,7 +640,7 @@ class SemanticRasterizer(PlanarRasterizer):
         """
         centers_px = np.full((len(windows), 1, 2), 0.5 * self.raster_size)
         centers_m = transform_points(centers_px, np.linalg.inv(raster_from_world))[:, 0]
-        if not overrides(self, "render_semantic_map", base=SemanticRasterizer):
+        if getattr(self.render_semantic_map, "__func__", None) is SemanticRasterizer.render_semantic_map:
             return self._list_map(centers_m, raster_from_world, windows.tl_faces)
         pictures = np.empty(self.images_shape(len(windows)), np.uint8)
         for index, planes in enumerate(pictures):
@@ -188,15 +717,3 @@ class SemanticRasterizer(PlanarRasterizer):
             active=ActiveFaces(*self._lights.find_active(tl_faces)),
             colors=COLOR_TABLE,
         )
-
-
-__all__ = [
-    "COLORS",
-    "CV2_SHIFT_VALUE",
-    "CV2_SUB_VALUES",
-    "INTERPOLATION_POINTS",
-    "RasterEls",
-    "SemanticRasterizer",
-    "cv2_subpixel",
-    "indices_in_bounds",
-]

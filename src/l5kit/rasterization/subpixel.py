@@ -1,4 +1,4 @@
-"""Drawing with OpenCV at a 512th of a pixel."""
+"""Places in pictures at a 512th of a pixel, as OpenCV draws, and which shapes can touch a picture at all."""
 
 from typing import Final, TypedDict
 
@@ -40,11 +40,36 @@ def cv2_subpixel(coords: ArrayLike) -> Int64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def subpixel_of(place_px: float) -> np.int32:
+def subpixel_of(position_px: float) -> np.int32:
     """Return a place in 512ths of a pixel, cut off toward zero and to its low 32 bits; for use inside kernels.
 
     What int64 cannot hold, or is not a number, gives 0, as it does on processors of Intel and AMD; without this each
     device would give its own number.
     """
-    units = place_px * CV2_SHIFT_VALUE
+    units = position_px * CV2_SHIFT_VALUE
     return np.int32(np.int64(units)) if abs(units) < _END_INT64 else np.int32(0)
+
+
+CULLING_MARGIN_PX: Final = 2.0
+"""A shape that lies this far outside one edge of the picture touches no pixel; half a pixel is what was seen."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def touches_picture(
+    column_low: float, row_low: float, column_high: float, row_high: float, raster_size: tuple[int, int]
+) -> bool:
+    """Return whether the upright box from the lowest to the highest column and row comes near the picture.
+
+    Args:
+        column_low: Lowest column.
+        row_low: Lowest row.
+        column_high: Highest column.
+        row_high: Highest row.
+        raster_size: Width and height in pixels.
+    """
+    return bool(
+        column_high > -CULLING_MARGIN_PX
+        and column_low < raster_size[0] + CULLING_MARGIN_PX
+        and row_high > -CULLING_MARGIN_PX
+        and row_low < raster_size[1] + CULLING_MARGIN_PX
+    )

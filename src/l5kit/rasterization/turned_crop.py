@@ -72,8 +72,12 @@ def turn_and_scale(
         upside_down: Whether the last row is written first.
     """
     num_rows, num_columns = picture.shape[:2]
+
+    # the bytes from the first of the picture to its last, and those between its rows, a read-only view (N,): crops and
+    # whole pictures, those of files and those that were filled up, are of one kind for the kernel then
+    num_bytes = (num_rows - 1) * picture.strides[0] + _CHANNELS * num_columns
     _turn_and_scale(
-        _bytes_of(picture),
+        np.lib.stride_tricks.as_strided(picture, (num_bytes,), (1,), writeable=False),
         (num_rows, num_columns, picture.strides[0]),
         _picture_from_turned(yaw, num_columns / 2, num_rows / 2),
         (start_of_middle(num_rows, size[0]), start_of_middle(num_columns, size[1])),
@@ -82,15 +86,6 @@ def turn_and_scale(
         planes,
         upside_down,
     )
-
-
-def _bytes_of(picture: UInt8Array) -> UInt8Array:
-    """Return the bytes from the first of a picture to its last, and those between its rows, a read-only view (N,).
-
-    Crops and whole pictures, those of files and those that were filled up, are of one kind for the kernel then.
-    """
-    size = (len(picture) - 1) * picture.strides[0] + _CHANNELS * picture.shape[1]
-    return np.lib.stride_tricks.as_strided(picture, (size,), (1,), writeable=False)
 
 
 @register_jitable
@@ -105,6 +100,7 @@ def _picture_from_turned(yaw: float, x: float, y: float) -> tuple[float, float, 
     The steps are those of ``getRotationMatrix2D`` and of the inversion in ``warpAffine``, as the last bits count.
     """
     angle = float(np.degrees(yaw)) * (math.pi / 180)  # degrees of the type of the yaw
+    # the rotation around the point, as getRotationMatrix2D has it, and its inverse
     cos, sin = math.cos(angle), math.sin(angle)
     shift_x, shift_y = (1 - cos) * x - sin * y, sin * x + (1 - cos) * y
     determinant = cos * cos - sin * -sin
@@ -138,8 +134,8 @@ def _type_mix_pixels(
         ints_4 = ir.VectorType(ir.IntType(32), _PITCH)
 
         def load(offset: ir.Value) -> ir.Value:
-            place = builder.bitcast(builder.gep(source, [offset]), bytes_8.as_pointer())
-            return builder.zext(builder.load(place, align=1), shorts_8)
+            position = builder.bitcast(builder.gep(source, [offset]), bytes_8.as_pointer())
+            return builder.zext(builder.load(position, align=1), shorts_8)
 
         def weights_of(weight: ir.Value) -> tuple[ir.Value, ir.Value]:
             return builder.sub(ir.Constant(weight.type, 32), weight), weight
@@ -178,8 +174,8 @@ def _type_mix_columns(
         source, target = (context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 5))
         ints_4 = ir.VectorType(ir.IntType(32), _PITCH)
 
-        def weighted(place: ir.Value, weight: ir.Value) -> ir.Value:
-            pixel = builder.load(builder.bitcast(builder.gep(source, [place]), ints_4.as_pointer()), align=4)
+        def weighted(position: ir.Value, weight: ir.Value) -> ir.Value:
+            pixel = builder.load(builder.bitcast(builder.gep(source, [position]), ints_4.as_pointer()), align=4)
             return builder.mul(pixel, _splat(builder, weight, ints_4))
 
         total = builder.add(weighted(arguments[1], arguments[3]), weighted(arguments[2], arguments[4]))
@@ -231,6 +227,8 @@ def _turn_and_scale(
     line = np.empty(_PITCH * num_columns, np.int32)
     scaled, scaled_rows = np.empty((2, _PITCH * width), np.int32), np.full(2, -1)
     mixed = np.empty(_PITCH * width, np.uint8)
+
+    # a row of the raster is the mean of two scaled rows, which the next rows may need again: two are kept
     for row in range(height):
         upper = max(rows[row + first_row], 0)
         lower = min(rows[row + first_row] + 1, num_rows - 1)
@@ -261,9 +259,9 @@ def _scaled_from(num_pixels: int, side: int, is_cut_off: bool) -> tuple[Int64Arr
     firsts, weights = np.empty(side, np.int64), np.empty((side, 2), np.int64)
     scale = 1.0 / (np.float64(side) / np.float64(num_pixels))
     for i in range(side):
-        place = np.float32((i + 0.5) * scale - 0.5)
-        first = int(np.floor(place))
-        share = np.float32(place - np.float32(first))
+        position = np.float32((i + 0.5) * scale - 0.5)
+        first = int(np.floor(position))
+        share = np.float32(position - np.float32(first))
         if is_cut_off and (first < 0 or first >= num_pixels - 1):
             first, share = min(max(first, 0), num_pixels - 1), np.float32(0)
         firsts[i] = first

@@ -98,13 +98,13 @@ def _type_stream(*, is_zero: bool) -> Callable[[object, types.Type, types.Type, 
             some_bytes, some_floats = ir.VectorType(ir.IntType(8), _LANES), ir.VectorType(ir.FloatType(), _LANES)
             line = ir.Constant(some_floats, [0.0] * _LANES)
             if not is_zero:
-                place = builder.bitcast(builder.gep(source, [arguments[2]]), some_bytes.as_pointer())
-                line = builder.uitofp(builder.load(place, align=1), some_floats)
+                position = builder.bitcast(builder.gep(source, [arguments[2]]), some_bytes.as_pointer())
+                line = builder.uitofp(builder.load(position, align=1), some_floats)
                 line = builder.fadd(
                     *(builder.fmul(line, ir.Constant(some_floats, [part] * _LANES)) for part in _PARTS_OF_255TH)
                 )
-            place = builder.bitcast(builder.gep(target, [arguments[2]]), some_floats.as_pointer())
-            store = builder.store(line, place, align=4 * _LANES)
+            position = builder.bitcast(builder.gep(target, [arguments[2]]), some_floats.as_pointer())
+            store = builder.store(line, position, align=4 * _LANES)
             store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
             return context.get_dummy_value()
 

@@ -139,19 +139,19 @@ class Argoverse2Reader:
         remarks: list[str] = []
         with naming_source(ref.file):
             city = _only(columns, "city")
-            place_m = _first_place_of_av(columns)
+            position_m = _first_position_of_av(columns)
         with naming_source(map_file):
             source_map = map_of(map_file, elements, city, remarks)
-            if is_within(place_m, FURTHEST_M).all():  # else the tracks are at fault, which is told below
-                source_map.require_near(np.append(place_m, heights_at(place_m[None], source_map)))
+            if is_within(position_m, FURTHEST_M).all():  # else the tracks are at fault, which is told below
+                source_map.require_near(np.append(position_m, heights_at(position_m[None], source_map)))
         with naming_source(ref.file):
             return _scene_of(ref.name, columns, source_map, remarks)
 
     def _refs_in(self, folder: str, *, split: str) -> Iterator[SceneRef]:
         """Yield the scenarios of a folder, which lie in it or in folders of their own."""
         with os.scandir(self._source / folder) as entries:
-            found = [(entry.name, entry.is_dir()) for entry in entries]
-        for name, is_folder in found:
+            listed = [(entry.name, entry.is_dir()) for entry in entries]
+        for name, is_folder in listed:
             if is_folder:
                 file = f"{folder}/{name}/scenario_{name}.parquet".lstrip("/")
                 if _SCENARIO_FOLDER.fullmatch(name) or (self._source / file).exists():
@@ -223,15 +223,15 @@ def _only(columns: dict[str, pyarrow.ChunkedArray], name: str) -> str:
     return str(values[0])
 
 
-def _first_place_of_av(columns: dict[str, pyarrow.ChunkedArray]) -> Float64Array:
+def _first_position_of_av(columns: dict[str, pyarrow.ChunkedArray]) -> Float64Array:
     """Return x and y of the AV in the first step in which it is, (2,)."""
     rows = np.flatnonzero(
         pyarrow.compute.equal(columns["track_id"].combine_chunks(), _AV).to_numpy(zero_copy_only=False)
     )
     if not len(rows):
         raise ValueError(f"there is no track {_AV}, that of the car that recorded it")
-    row = rows[np.argmin(_numbers(columns["timestep"], np.int64)[rows])]
-    return np.array([_numbers(columns[f"position_{axis}"], np.float64)[row] for axis in "xy"])
+    row = rows[np.argmin(_values_of(columns["timestep"], np.int64)[rows])]
+    return np.array([_values_of(columns[f"position_{axis}"], np.float64)[row] for axis in "xy"])
 
 
 def _scene_of(
@@ -239,7 +239,7 @@ def _scene_of(
 ) -> SourceScene:
     times_ns = _times_of(columns)
     codes, ids = _codes_of(columns["track_id"])
-    steps = _numbers(columns["timestep"], np.int64)
+    steps = _values_of(columns["timestep"], np.int64)
     if len(ids) * len(times_ns) > MOST_STATES:
         raise ValueError(f"it has {len(ids)} tracks and {len(times_ns)} steps, more than {MOST_STATES} states in all")
     _require_once(codes, steps, ids, len(times_ns))
@@ -251,7 +251,7 @@ def _scene_of(
     others = np.array([code for code in range(len(ids)) if code != av and is_valid[code, kept].any()], np.int64)
     rows_of_tracks = np.unique(codes, return_index=True)[1]
     classes = columns["object_type"].take(pyarrow.array(rows_of_tracks[others])).to_pylist()
-    categories = _numbers(columns["object_category"], np.int64)[rows_of_tracks[others]]
+    categories = _values_of(columns["object_category"], np.int64)[rows_of_tracks[others]]
     positions_m = values[av, kept, :2]
     return SourceScene(
         name=name,
@@ -296,7 +296,7 @@ def _codes_of(column: pyarrow.ChunkedArray) -> tuple[Int64Array, list[str]]:
     return encoded.indices.to_numpy().astype(np.int64), [str(name) for name in encoded.dictionary.to_pylist()]
 
 
-def _numbers(column: pyarrow.ChunkedArray, dtype: type) -> NumericArray:
+def _values_of(column: pyarrow.ChunkedArray, dtype: type) -> NumericArray:
     values: NumericArray = column.to_numpy().astype(dtype)
     return values
 
@@ -305,9 +305,9 @@ def _require_once(codes: Int64Array, steps: Int64Array, ids: list[str], num_step
     """Refuse steps that are none of the scenario, and a track that is twice in a step."""
     if steps.min() < 0 or steps.max() >= num_steps:
         raise ValueError(f"timestep must be 0 to {num_steps - 1}, got {steps.min()} to {steps.max()}")
-    places, counts = np.unique(codes * num_steps + steps, return_counts=True)
+    cells, counts = np.unique(codes * num_steps + steps, return_counts=True)
     if (counts > 1).any():
-        track, step = divmod(int(places[counts > 1][0]), num_steps)
+        track, step = divmod(int(cells[counts > 1][0]), num_steps)
         raise ValueError(f"track {ids[track]!r} is in timestep {step} twice")
 
 
@@ -317,7 +317,7 @@ def _grid_of(
     """Return x, y, heading and velocity of each track in each step, NaN where it is not, (N, T, 5)."""
     names = ("position_x", "position_y", "heading", "velocity_x", "velocity_y")
     values = np.full((*shape, len(names)), np.nan)
-    values[codes, steps] = np.stack([_numbers(columns[name], np.float64) for name in names], axis=1)
+    values[codes, steps] = np.stack([_values_of(columns[name], np.float64) for name in names], axis=1)
     return values
 
 

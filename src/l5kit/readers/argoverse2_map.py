@@ -69,8 +69,8 @@ def map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> So
     for key, segment in segments.items():
         with naming_source(file, f"lane segment {key}"):
             sides_m = [_line_of(segment[name]) for name in _BOUNDARIES]
-            told = segment.get("centerline")
-            lines[key] = [_middle_of(*sides_m) if told is None else _line_of(told), *sides_m]
+            centre = segment.get("centerline")
+            lines[key] = [_middle_of(*sides_m) if centre is None else _line_of(centre), *sides_m]
     lanes = []
     for key in segments:
         if not all(is_line(line) for line in lines[key]):

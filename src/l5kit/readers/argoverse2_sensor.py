@@ -134,11 +134,11 @@ class Argoverse2SensorReader:
             )
         refs = []
         for folder in folders:
-            place = folder.relative_to(self._source).as_posix()
+            log = folder.relative_to(self._source).as_posix()
             name = folder.absolute().name
-            split = next((each for each in (place.partition("/")[0], self._source.name) if each in _SPLITS), "sample")
+            split = next((each for each in (log.partition("/")[0], self._source.name) if each in _SPLITS), "sample")
             maps = sorted(path.relative_to(folder).as_posix() for path in folder.glob("map/log_map_archive_*.json"))
-            files = [f"{place}/{file}".removeprefix("./") for file in (_BOXES, _POSES, *maps)]
+            files = [f"{log}/{file}".removeprefix("./") for file in (_BOXES, _POSES, *maps)]
             refs.append(SceneRef(split, name, files[0], others=tuple(files[1:])))
         return sorted(refs)
 
@@ -152,13 +152,13 @@ class Argoverse2SensorReader:
         remarks: list[str] = []
         with naming_source(ref.file):
             boxes = _read_columns(self._source / ref.file, ("timestamp_ns", *_ROTATION, *_PLACE, *_SIZE), _TEXTS)
-            row_times_ns = as_times_ns("timestamp_ns", boxes.numbers["timestamp_ns"], ns_per_unit=1.0)
+            row_times_ns = as_times_ns("timestamp_ns", boxes.numeric["timestamp_ns"], ns_per_unit=1.0)
             times_ns, steps = np.unique(row_times_ns, return_inverse=True)
         with naming_source(poses_file):
             poses = _read_columns(self._source / poses_file, ("timestamp_ns", *_ROTATION, *_PLACE), ())
-            places_m, rotations = _poses_at(poses, times_ns, remarks)
+            positions_m, rotations = _poses_at(poses, times_ns, remarks)
         with naming_source(ref.file):
-            tracks = _tracks_of(boxes, steps, times_ns, places_m, rotations, remarks)
+            tracks = _tracks_of(boxes, steps, times_ns, positions_m, rotations, remarks)
         source_map = self._read_map(ref, map_files, remarks)
         with naming_source(ref.file):
             offset_m = np.array([_MIDDLE_AHEAD_M, 0.0, -_AXLE_HEIGHT_M])
@@ -166,7 +166,7 @@ class Argoverse2SensorReader:
                 name=ref.name,
                 timestamps_ns=times_ns,
                 ego=SourceEgo(
-                    places_m + rotations @ offset_m,
+                    positions_m + rotations @ offset_m,
                     np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0]),
                     np.array(_AV_SIZE_M),
                     rotations,
@@ -190,8 +190,8 @@ class Argoverse2SensorReader:
                 "",
                 f"there must be one log_map_archive_LOG____CITY_city_N.json, found {len(files)}",
             )
-        found = _MAP.fullmatch(Path(files[0]).name)
-        city = found["city"] if found else ref.name
+        match = _MAP.fullmatch(Path(files[0]).name)
+        city = match["city"] if match else ref.name
         return map_of(files[0], read_elements(self._source, files[0]), city, remarks)
 
 
@@ -199,22 +199,22 @@ class _Columns:
     """Columns of a file: numbers, and texts as codes with their names.
 
     Args:
-        numbers: Columns of numbers by their names, (N,) each.
+        numeric: Columns of numbers by their names, (N,) each.
         texts: Codes (N,) and what they stand for, by the names of columns.
     """
 
     def __init__(
-        self, numbers: dict[str, Float64Array | Int64Array], texts: dict[str, tuple[Int64Array, tuple[str, ...]]]
+        self, numeric: dict[str, Float64Array | Int64Array], texts: dict[str, tuple[Int64Array, tuple[str, ...]]]
     ) -> None:
-        self.numbers = numbers
+        self.numeric = numeric
         self.texts = texts
 
     def rows(self, names: tuple[str, ...]) -> Float64Array:
         """Return some columns of numbers side by side, (N, K)."""
-        return np.stack([self.numbers[name] for name in names], axis=1).astype(np.float64)
+        return np.stack([self.numeric[name] for name in names], axis=1).astype(np.float64)
 
 
-def _read_columns(path: Path, numbers: tuple[str, ...], texts: tuple[str, ...]) -> _Columns:
+def _read_columns(path: Path, numeric: tuple[str, ...], texts: tuple[str, ...]) -> _Columns:
     """Return columns of a feather file.
 
     Raises:
@@ -234,9 +234,9 @@ def _read_columns(path: Path, numbers: tuple[str, ...], texts: tuple[str, ...]) 
         raise ValueError(f"it cannot be read as feather: {' '.join(str(error).split())[:300]}") from error
     if not 0 < table.num_rows <= _MOST_ROWS:
         raise ValueError(f"it has {table.num_rows} rows, must have some, and {_MOST_ROWS} at most")
-    found: dict[str, Float64Array | Int64Array] = {}
+    values: dict[str, Float64Array | Int64Array] = {}
     codes = {}
-    for name in (*numbers, *texts):
+    for name in (*numeric, *texts):
         if name not in table.column_names:
             raise ValueError(f"there is no column {name}; it is of another dataset or of an unknown version")
         column = table.column(name)
@@ -249,10 +249,10 @@ def _read_columns(path: Path, numbers: tuple[str, ...], texts: tuple[str, ...]) 
             encoded = column.cast(kind).combine_chunks().dictionary_encode()
             codes[name] = encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
         elif pa.types.is_integer(kind) or (pa.types.is_floating(kind) and name != "timestamp_ns"):
-            found[name] = column.to_numpy()
+            values[name] = column.to_numpy()
         else:
             raise TypeError(f"column {name} must hold {'whole ' * (name == 'timestamp_ns')}numbers, got {column.type}")
-    return _Columns(found, codes)
+    return _Columns(values, codes)
 
 
 def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tuple[Float64Array, Float64Array]:
@@ -261,7 +261,7 @@ def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tupl
     Raises:
         ValueError: Poses are too far from a time, or no rotations.
     """
-    known_ns, order = np.unique(poses.numbers["timestamp_ns"].astype(np.int64), return_index=True)
+    known_ns, order = np.unique(poses.numeric["timestamp_ns"].astype(np.int64), return_index=True)
     after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
     before = np.where(known_ns[after] > times_ns, np.maximum(after - 1, 0), after)
     is_far = (known_ns[after] < times_ns) | (known_ns[before] > times_ns)
@@ -271,11 +271,11 @@ def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tupl
     if between := int(np.count_nonzero(before != after)):
         remarks.append(f"Poses of {between} steps lie between two others, as none has their time.")
     parts = ((times_ns - known_ns[before]) / np.maximum(known_ns[after] - known_ns[before], 1))[:, None]
-    places_m, turns = poses.rows(_PLACE)[order], poses.rows(_ROTATION)[order]
+    positions_m, turns = poses.rows(_PLACE)[order], poses.rows(_ROTATION)[order]
     require_unit(turns, "row")
     second = turns[after] * np.where((turns[before] * turns[after]).sum(axis=1) < 0, -1.0, 1.0)[:, None]
     return (
-        places_m[before] + parts * (places_m[after] - places_m[before]),
+        positions_m[before] + parts * (positions_m[after] - positions_m[before]),
         rotations_of(turns[before] + parts * (second - turns[before])),
     )
 
@@ -284,7 +284,7 @@ def _tracks_of(
     boxes: _Columns,
     steps: Int64Array,
     times_ns: Int64Array,
-    places_m: Float64Array,
+    av_positions_m: Float64Array,
     rotations: Float64Array,
     remarks: list[str],
 ) -> SourceTracks:
@@ -303,13 +303,13 @@ def _tracks_of(
         raise ValueError(f"track {ids[track]!r} has two boxes at {times_ns[step]} ns")
     turns = boxes.rows(_ROTATION)
     require_unit(turns, "box")
-    in_city_m = places_m[steps] + np.einsum("nij,nj->ni", rotations[steps], boxes.rows(_PLACE))
+    in_city_m = av_positions_m[steps] + np.einsum("nij,nj->ni", rotations[steps], boxes.rows(_PLACE))
     forward = np.einsum("nij,nj->ni", rotations[steps], forward_of(turns))
     positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    place = tracks, steps
-    positions_m[place] = in_city_m[:, :2]
-    yaws_rad[place] = np.arctan2(forward[:, 1], forward[:, 0])
-    sizes_m[place] = boxes.rows(_SIZE)
+    cells = tracks, steps
+    positions_m[cells] = in_city_m[:, :2]
+    yaws_rad[cells] = np.arctan2(forward[:, 1], forward[:, 0])
+    sizes_m[cells] = boxes.rows(_SIZE)
     codes, names = boxes.texts["category"]
     if unknown := sorted({*names} - {*_CLASSES}):
         remarks.append(f"Boxes of the unknown categories {', '.join(unknown)[:200]} are OTHER.")

@@ -55,8 +55,8 @@ def read_geojson(file: Path, *, name: str, origin: tuple[float, float] | None) -
     for number, each in enumerate(features):
         with naming_source(file.name, f"feature {number}"):
             feature = SourceFields.of(each, "the feature")
-            told = feature.values.get("properties")
-            properties = SourceFields.of({} if told is None else told, "properties")
+            given = feature.values.get("properties")
+            properties = SourceFields.of({} if given is None else given, "properties")
             feature_id = str(properties.values.get("id", feature.values.get("id", number)))
             geometry = feature.fields("geometry")
             shape = geometry.text("type")

@@ -79,24 +79,23 @@ class ImportFiles:
     @cached_property
     def _by_split(self) -> Mapping[str, list[int]]:
         """Numbers of the parts of each split."""
-        numbers = defaultdict(list)
-        for number, head in enumerate(self._heads):
-            numbers[head.ref.split].append(number)
-        return dict(sorted(numbers.items()))
+        indices = defaultdict(list)
+        for index, head in enumerate(self._heads):
+            indices[head.ref.split].append(index)
+        return dict(sorted(indices.items()))
 
     @cached_property
     def _by_map(self) -> Mapping[str, list[int]]:
         """Numbers of the parts of each map."""
-        numbers = defaultdict(list)
-        for number, head in enumerate(self._heads):
-            numbers[head.map_name].append(number)
-        return dict(sorted(numbers.items()))
+        indices = defaultdict(list)
+        for index, head in enumerate(self._heads):
+            indices[head.map_name].append(index)
+        return dict(sorted(indices.items()))
 
     @cached_property
     def _offsets(self) -> Mapping[str, Float64Array]:
         bounds = {
-            name: np.array([self._heads[number].bounds_m for number in numbers])
-            for name, numbers in self._by_map.items()
+            name: np.array([self._heads[index].bounds_m for index in indices]) for name, indices in self._by_map.items()
         }
         whole = {name: np.stack([b[:, 0].min(0), b[:, 1].max(0)]) for name, b in bounds.items()}
         offsets = offsets_of(whole)
@@ -161,12 +160,12 @@ class ImportFiles:
 
     def _joined_maps(self) -> Iterator[tuple[JoinedMap, dict[int, dict[str, str]]]]:
         """Yield each map, and the lanes with lights that have new names on it, by the number of the part."""
-        for name, numbers in self._by_map.items():
+        for name, indices in self._by_map.items():
             joined, renamed = JoinedMap(name), {}
-            for number in numbers:
-                lanes = joined.add(self.parts[number].read_map(), scene=self._heads[number].ref.name)
-                if with_lights := joined.add_lights(self._heads[number].lights, lanes):
-                    renamed[number] = with_lights
+            for index in indices:
+                lanes = joined.add(self.parts[index].read_map(), scene=self._heads[index].ref.name)
+                if with_lights := joined.add_lights(self._heads[index].lights, lanes):
+                    renamed[index] = with_lights
             yield joined, renamed
 
     def _as_json(self, map_remarks: Iterable[str]) -> JsonObject:
@@ -180,7 +179,7 @@ class ImportFiles:
             "label_mapping": dict(info.label_mapping),
             "missing": list(info.missing),
             "made_up": list(info.made_up),
-            "scenes": {split: len(numbers) for split, numbers in self._by_split.items()},
+            "scenes": {split: len(indices) for split, indices in self._by_split.items()},
             "map_offsets_m": {name: offset_m.tolist() for name, offset_m in self._offsets.items()},
             "map_remarks": list(map_remarks),
             "failed": list(self.failed),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from l5kit import __version__
 from l5kit._files import clear_leftovers, clear_leftovers_in, placed_when_complete, remove_whole
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
@@ -16,12 +15,12 @@ from l5kit.data.job_folder import require_shared
 from l5kit.data.map.builder import MOST_MAP_BYTES
 from l5kit.data.owned_outputs import OutputKind, require_own_folder
 from l5kit.data.progress import Progress
-from l5kit.data.receipts import RECEIPT_FILE, find_loss, write_receipt
+from l5kit.data.receipts import RECEIPT_FILE, find_loss, finish_output
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError, is_termination
 from l5kit.readers.import_files import IMPORT, ImportFiles
-from l5kit.readers.parts import Part, naming_place, part_path, write_part
+from l5kit.readers.parts import Part, naming_path, part_path, write_part
 from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.scene_conversion import to_records
 from l5kit.readers.source_scene import SourceScene
@@ -139,11 +138,11 @@ def import_dataset(
             first = f"; the first one: {failed[0].message}" if failed else ""
             raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
         files = ImportFiles(done, reader.info, [each.as_json() for each in failed])
-        with naming_place(target), placed_when_complete(target) as complete:
+        with naming_path(target), placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
             num_remarks = files.write(complete)
-            write_receipt(complete, RECEIPT_FILE, {"command": "import", "l5kit": __version__})
+            finish_output(complete, "import")
         _clear(parts)  # while it is held, as another import may begin at once
     scenes = {split: target / "scenes" / f"{split}.zarr" for split in files.splits}
     return ImportResult(target, scenes, len(done), reader.info, tuple(failed), num_remarks)
@@ -158,10 +157,10 @@ class _ReadScenes:
     refs: Sequence[SceneRef]
     strict: bool
 
-    def __call__(self, numbers: Int64Array) -> list["_ReadScene"]:
+    def __call__(self, indices: Int64Array) -> list["_ReadScene"]:
         """Return what is known of each scene now."""
         require_shared(self.parts)
-        return [self._read(number) for number in numbers.tolist()]
+        return [self._read(index) for index in indices.tolist()]
 
     def _read(self, number: int) -> "_ReadScene":
         ref = self.refs[number]
@@ -225,8 +224,8 @@ def _read_missing(
     for start in range(0, len(refs), _SCENES_SENT):
         some = refs[start : start + _SCENES_SENT]
         job = _ReadScenes(reader, parts, some, strict)
-        told = None if progress is None else _shifted(progress, start, len(refs))
-        with closing(map_scenes(job, range(len(some)), workers, progress=told)) as results:
+        shifted = None if progress is None else _shifted(progress, start, len(refs))
+        with closing(map_scenes(job, range(len(some)), workers, progress=shifted)) as results:
             for scene in chain.from_iterable(results):
                 if scene.problem is not None:
                     failed.append(FailedImport(some[scene.number], scene.problem))

@@ -188,12 +188,12 @@ def pack_map(piece: SourceMap) -> tuple[JsonObject, Float64Array]:
 
 def unpack_map(content: JsonObject, points: Float64Array) -> SourceMap:
     """Return the map that :func:`pack_map` has packed."""
-    place = 0
+    offset = 0
 
     def take(count: int) -> Float64Array:
-        nonlocal place
-        place += count
-        return points[place - count : place]
+        nonlocal offset
+        offset += count
+        return points[offset - count : offset]
 
     lanes = []
     for lane in content["lanes"]:

@@ -37,14 +37,14 @@ def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequ
         for other in after:
             leaders[other].append(name)
     neighbours = {name: {lane.left_neighbour or "", lane.right_neighbour or ""} for name, lane in lanes.items()}
-    found: set[str] = set()
+    branching: set[str] = set()
     for group in map(set, (*followers.values(), *leaders.values())):
         beside = {name: {name} for name in group}
         for name in group:
             for other in neighbours[name] & group:
                 beside[name].add(other)
                 beside[other].add(name)
-        found |= {name for name in group if len(beside[name]) < len(group)}
+        branching |= {name for name in group if len(beside[name]) < len(group)}
 
     # The ends of lanes that follow each other may overlap a little, which is no crossing.
     row_of = {name: row for row, name in enumerate(lanes)}
@@ -64,7 +64,7 @@ def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequ
     )
     return {
         name: replace(lane, is_in_junction=True)
-        if (name in found or cross[row_of[name]]) and lane.is_in_junction is None
+        if (name in branching or cross[row_of[name]]) and lane.is_in_junction is None
         else lane
         for name, lane in lanes.items()
     }
@@ -82,16 +82,16 @@ def _mark_crossings(
     """Mark the lanes an edge of which crosses one of another lane; ``related`` are the numbers of pairs left out."""
     num_lanes = len(cross)
     for cell in range(len(cell_starts) - 1):
-        for place in range(cell_starts[cell], cell_starts[cell + 1]):
-            first = cell_rows[place]
-            for other in range(place + 1, cell_starts[cell + 1]):
+        for index in range(cell_starts[cell], cell_starts[cell + 1]):
+            first = cell_rows[index]
+            for other in range(index + 1, cell_starts[cell + 1]):
                 second = cell_rows[other]
                 lane, crossed = lane_of_edge[first], lane_of_edge[second]
                 if (cross[lane] and cross[crossed]) or not _cross(edges_m[first], edges_m[second]):
                     continue
                 pair = min(lane, crossed) * num_lanes + max(lane, crossed)
-                found = np.searchsorted(related, pair)
-                if lane != crossed and (found == len(related) or related[found] != pair):
+                slot = np.searchsorted(related, pair)
+                if lane != crossed and (slot == len(related) or related[slot] != pair):
                     cross[lane] = cross[crossed] = True
 
 

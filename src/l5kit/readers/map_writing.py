@@ -191,8 +191,8 @@ class _MapWriter:
             if lane is None:
                 continue
             light, *faces = self._light_parts(lane_id)
-            place_m = lane.centre_m[-1] if position_m is None else position_m
-            self.builder.add_traffic_light(light, place_m + self.offset_m, faces=faces)
+            point_m = lane.centre_m[-1] if position_m is None else position_m
+            self.builder.add_traffic_light(light, point_m + self.offset_m, faces=faces)
             for face, color in zip(faces, FACE_COLORS.values(), strict=True):
                 self.builder.add_traffic_light_face(face, kind=f"signal_{color}_face")
         for area in self.joined.areas.values():
@@ -203,8 +203,8 @@ class _MapWriter:
                 name = self._name("speed_bump", area.area_id)
                 self.builder.add_traffic_control(name, "speed_bump", outline_m, geometry_type="POLYGON")
         for sign in self.joined.signs.values():
-            place_m = sign.position_m + self.offset_m
-            self.builder.add_traffic_control(self._name("sign", sign.sign_id), "stop_sign", place_m)
+            point_m = sign.position_m + self.offset_m
+            self.builder.add_traffic_control(self._name("sign", sign.sign_id), "stop_sign", point_m)
 
 
 def directions_left(points_m: Float64Array) -> Float64Array:

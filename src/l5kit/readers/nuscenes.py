@@ -159,7 +159,7 @@ class NuscenesReader:
         Raises:
             SourceDataError: A record of the scene is wrong, or the map is; the message names file and record.
         """
-        index, scene = self._index, ref.place[0]
+        index, scene = self._index, ref.key[0]
         if index.problems[scene, 2]:
             raise SourceDataError(*index.problems[scene].tolist())
         samples = slice(*index.sample_starts[scene : scene + 2].tolist())
@@ -238,14 +238,14 @@ def _folder_of_tables(source: Path) -> Path:
     """
     if source.is_dir() and ((source / "scene.json").is_file() or _VERSION.fullmatch(source.name)):
         return source.absolute()
-    found = sorted(file.parent for file in source.glob("*/scene.json"))
-    if len(found) == 1:
-        return found[0].absolute()
-    if found:
-        names = ", ".join(folder.name for folder in found)
-        raise DatasetNotFoundError(f"{str(source)!r} holds several versions ({names}); name one, such as {found[0]}")
-    found_instead = "this is a file" if source.is_file() else "there is no folder v1.0-... with scene.json"
-    raise DatasetNotFoundError(f"no nuScenes at {str(source)!r}: {found_instead}; check the path for spelling")
+    folders = sorted(file.parent for file in source.glob("*/scene.json"))
+    if len(folders) == 1:
+        return folders[0].absolute()
+    if folders:
+        names = ", ".join(folder.name for folder in folders)
+        raise DatasetNotFoundError(f"{str(source)!r} holds several versions ({names}); name one, such as {folders[0]}")
+    got = "this is a file" if source.is_file() else "there is no folder v1.0-... with scene.json"
+    raise DatasetNotFoundError(f"no nuScenes at {str(source)!r}: {got}; check the path for spelling")
 
 
 def _ego_of(index: NuscenesIndex, samples: slice) -> SourceEgo:
@@ -276,14 +276,14 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     shape = len(boxes.instances), len(times_ns)
     if not shape[0]:
         return SourceTracks.none(len(times_ns))
-    place = boxes.tracks, boxes.steps
+    cells = boxes.tracks, boxes.steps
     is_valid = np.zeros(shape, bool)
-    is_valid[place] = True
+    is_valid[cells] = True
     positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    positions_m[place] = index.box_positions_m[boxes.rows, :2]
+    positions_m[cells] = index.box_positions_m[boxes.rows, :2]
     require_unit(index.box_rotations[boxes.rows], "box")
-    yaws_rad[place] = yaws_of(index.box_rotations[boxes.rows])
-    sizes_m[place] = index.box_sizes_m[boxes.rows][:, [1, 0, 2]]
+    yaws_rad[cells] = yaws_of(index.box_rotations[boxes.rows])
+    sizes_m[cells] = index.box_sizes_m[boxes.rows][:, [1, 0, 2]]
     return SourceTracks(
         ids=tuple(index.instance_tokens[boxes.instances].tolist()),
         classes=_classes_of(index, boxes, file),

@@ -81,7 +81,7 @@ def points_of_path(path: ArclinePath) -> Float64Array:
         if length_m == 0.0:
             continue
         curvature = turn / path.radius
-        along_m = _places_along(length_m, curvature)
+        along_m = _samples_along(length_m, curvature)
         segment_m = points_m[-1][-1] + _points_of_segment(heading_rad, curvature, along_m)
         points_m.append(segment_m)
         heading_rad += curvature * length_m
@@ -105,7 +105,7 @@ def _points_of_segment(heading_rad: float, curvature: float, along_m: Float64Arr
     return np.stack([chords_m * np.cos(headings_rad), chords_m * np.sin(headings_rad)], axis=-1)
 
 
-def _places_along(length_m: float, curvature: float) -> Float64Array:
+def _samples_along(length_m: float, curvature: float) -> Float64Array:
     """Return evenly spaced lengths along a segment, without its start and with its end."""
     step_m = LONGEST_STEP_M
     if curvature:
@@ -120,10 +120,10 @@ def _places_along(length_m: float, curvature: float) -> Float64Array:
 
 
 def _require_possible(path: ArclinePath) -> None:
-    numbers = np.array([*path.start_pose, path.radius, *path.segment_length])
+    values = np.array([*path.start_pose, path.radius, *path.segment_length])
     if path.shape not in _TURNS:
         raise DatasetFormatError(f"shape is {path.shape!r}, must be one of {', '.join(_TURNS)}")
-    if not np.isfinite(numbers).all() or path.radius <= 0.0 or min(path.segment_length) < 0.0:
+    if not np.isfinite(values).all() or path.radius <= 0.0 or min(path.segment_length) < 0.0:
         raise DatasetFormatError(
             f"start_pose, radius and segment_length must be finite, radius above 0 and lengths not below 0, got {path}"
         )

@@ -39,20 +39,20 @@ def index_of(folder: Path) -> NuscenesIndex:
     start_ns = time.time_ns()
     state, newest_ns = _state_of(folder)
     location = hashlib.sha256(os.path.realpath(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    place = cache_folder() / "nuscenes" / f"{location}-{state[:16]}"
-    kept = _kept_index(place)
+    target = cache_folder() / "nuscenes" / f"{location}-{state[:16]}"
+    kept = _kept_index(target)
     if kept is not None:
         return kept
     index = build_index(folder)
     if newest_ns <= start_ns - _TICK_NS and _state_of(folder)[0] == state:
-        _keep(index, place)
+        _keep(index, target)
     return index
 
 
-def _kept_index(place: Path) -> NuscenesIndex | None:
+def _kept_index(folder: Path) -> NuscenesIndex | None:
     """Return an index whose arrays lie in a folder, with their pages not yet read; None if there is none."""
     with suppress(OSError, ValueError, EOFError):
-        return NuscenesIndex(**{name: _load(place / f"{name}.npy") for name in NuscenesIndex.names()})
+        return NuscenesIndex(**{name: _load(folder / f"{name}.npy") for name in NuscenesIndex.names()})
     return None
 
 
@@ -63,15 +63,15 @@ def _load(file: Path) -> NumericArray:
     return array
 
 
-def _keep(index: NuscenesIndex, place: Path) -> None:
+def _keep(index: NuscenesIndex, folder: Path) -> None:
     """Write an index to a folder, and remove older ones of the same tables; do nothing where that cannot be."""
-    with suppress(OSError), placed_when_complete(place) as complete:
+    with suppress(OSError), placed_when_complete(folder) as complete:
         complete.mkdir()
         for name in NuscenesIndex.names():
             np.save(complete / f"{name}.npy", getattr(index, name))
     with suppress(OSError):
-        for older in place.parent.glob(f"{place.name.partition('-')[0]}-*"):
-            if older.name != place.name:
+        for older in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
+            if older.name != folder.name:
                 remove_whole(older)
 
 

@@ -190,36 +190,36 @@ class _Scenes:
     def _chain_of(self, number: int, samples: dict[str, Sample], counts: dict[str, int]) -> list[Sample]:
         """Return the key frames of a scene from the first on, as each names the next one; none after a fault."""
         scene = self.records[number]
-        found: list[Sample] = []
+        chain: list[Sample] = []
         token = scene.first_sample_token
-        while token and len(found) <= counts.get(scene.token, 0):
+        while token and len(chain) <= counts.get(scene.token, 0):
             sample = samples.get(token)
             if sample is None or sample.scene_token != scene.token:
                 what = "is not in the table" if sample is None else "is of another scene"
-                self.tell(number, "sample", f"{scene.name}, step {len(found)}", f"the next key frame {token!r} {what}")
+                self.tell(number, "sample", f"{scene.name}, step {len(chain)}", f"the next key frame {token!r} {what}")
                 return []
             if not FIRST_TIME_NS <= sample.timestamp * 1000 <= LAST_TIME_NS:
                 text = f"its timestamp must be from 1 to {LAST_TIME_NS // 1000} microseconds, got {sample.timestamp}"
                 self.tell(number, "sample", f"{scene.name}, sample {token!r}", text)
                 return []
-            if found and sample.timestamp <= found[-1].timestamp:
-                text = f"its timestamp {sample.timestamp} is not after {found[-1].timestamp} of the one before"
+            if chain and sample.timestamp <= chain[-1].timestamp:
+                text = f"its timestamp {sample.timestamp} is not after {chain[-1].timestamp} of the one before"
                 self.tell(number, "sample", f"{scene.name}, sample {token!r}", text)
                 return []
-            found.append(sample)
+            chain.append(sample)
             token = sample.next
-        return found if self._is_whole(number, len(found), counts.get(scene.token, 0)) else []
+        return chain if self._is_whole(number, len(chain), counts.get(scene.token, 0)) else []
 
-    def _is_whole(self, number: int, num_chained: int, num_told: int) -> bool:
+    def _is_whole(self, number: int, num_chained: int, num_listed: int) -> bool:
         scene = self.records[number]
-        if num_told == 0:
+        if num_listed == 0:
             self.tell(number, "scene", scene.name, "has no key frames in sample.json")
-        elif not num_chained == num_told == scene.nbr_samples:
+        elif not num_chained == num_listed == scene.nbr_samples:
             self.tell(
                 number,
                 "scene",
                 scene.name,
-                f"nbr_samples is {scene.nbr_samples}, but sample.json has {num_told} key frames of it, of which "
+                f"nbr_samples is {scene.nbr_samples}, but sample.json has {num_listed} key frames of it, of which "
                 f"{num_chained} follow one another",
             )
         return not self.problems[number][2]
@@ -235,16 +235,16 @@ class _Poses:
         rows_of_pose: dict[str, list[int]] = {}
         for row, token in self._pose_tokens(folder, sample_rows).items():
             rows_of_pose.setdefault(token, []).append(row)
-        found: set[str] = set()
+        seen: set[str] = set()
         for _, poses in table_pieces(folder, "ego_pose", EgoPose):
             for pose in poses:
                 for row in rows_of_pose.get(pose.token, ()):
                     self.positions_m[row], self.rotations[row] = pose.translation, pose.rotation
-                    if pose.token in found:
+                    if pose.token in seen:
                         self.problem_of[row] = f"ego_pose_token {pose.token!r} is twice in ego_pose.json"
                 if pose.token in rows_of_pose:
-                    found.add(pose.token)
-        for token in rows_of_pose.keys() - found:
+                    seen.add(pose.token)
+        for token in rows_of_pose.keys() - seen:
             for row in rows_of_pose[token]:
                 self.problem_of[row] = f"ego_pose_token {token!r} is not in ego_pose.json"
 
@@ -260,14 +260,14 @@ class _Poses:
         sensors = {sensor.token for sensor in read_table(folder, "sensor", Sensor) if sensor.channel == LIDAR_CHANNEL}
         mounted = read_table(folder, "calibrated_sensor", CalibratedSensor)
         lidars = {sensor.token for sensor in mounted if sensor.sensor_token in sensors}
-        found: dict[int, str] = {}
+        tokens: dict[int, str] = {}
         for _, records in table_pieces(folder, "sample_data", SampleData):
             for data in records:
                 if data.is_key_frame and data.calibrated_sensor_token in lidars and data.sample_token in sample_rows:
                     row = sample_rows[data.sample_token]
-                    if found.setdefault(row, data.ego_pose_token) != data.ego_pose_token:
+                    if tokens.setdefault(row, data.ego_pose_token) != data.ego_pose_token:
                         self.problem_of[row] = f"the key frame has two poses of {LIDAR_CHANNEL}"
-        return found
+        return tokens
 
 
 class _Boxes:
@@ -289,9 +289,9 @@ class _Boxes:
             "instance_categories": np.array([category_rows.get(i.category_token, -1) for i in instances], np.int32),
             "categories": _texts(category.name for category in categories),
         }
-        told = np.array([instance.nbr_annotations for instance in instances], np.int64)
+        expected = np.array([instance.nbr_annotations for instance in instances], np.int64)
         known = columns["box_instances"][columns["box_instances"] >= 0]
-        self.arrays["instance_lacks"] = (told - np.bincount(known, minlength=len(told))).astype(np.int32)
+        self.arrays["instance_lacks"] = (expected - np.bincount(known, minlength=len(expected))).astype(np.int32)
         self.arrays["lost_boxes"] = self._tell_lost_boxes()
 
     def _columns(self, first: int, boxes: Sequence[Annotation]) -> dict[str, NumericArray]:
@@ -299,9 +299,9 @@ class _Boxes:
         sample_of, instance_of = self._sample_rows.get, self._instance_rows.get
         samples = np.array([sample_of(box.sample_token, -1) for box in boxes], np.int32)
         instances = np.array([instance_of(box.instance_token, -1) for box in boxes], np.int32)
-        for place in np.flatnonzero(samples < 0).tolist():
-            if boxes[place].sample_token not in self._scenes.left_out:
-                self._lost.append((first + place, int(instances[place]), boxes[place].sample_token))
+        for index in np.flatnonzero(samples < 0).tolist():
+            if boxes[index].sample_token not in self._scenes.left_out:
+                self._lost.append((first + index, int(instances[index]), boxes[index].sample_token))
         return {
             "samples": samples,
             "box_instances": instances,

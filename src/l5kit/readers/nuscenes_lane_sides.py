@@ -64,6 +64,6 @@ def _offsets(line_m: Float64Array, points_m: Float64Array) -> tuple[Float64Array
     along_m = np.clip(along_m, lowest, highest)
     nearest = np.linalg.norm(from_start_m - along_m[..., None] * directions, axis=-1).argmin(axis=1)
     rows = np.arange(len(points_m))
-    ways_m = from_start_m[rows, nearest]
-    offsets_m = directions[nearest, 0] * ways_m[:, 1] - directions[nearest, 1] * ways_m[:, 0]
+    vectors_m = from_start_m[rows, nearest]
+    offsets_m = directions[nearest, 0] * vectors_m[:, 1] - directions[nearest, 1] * vectors_m[:, 0]
     return offsets_m, starts_m[nearest] + along_m[rows, nearest]

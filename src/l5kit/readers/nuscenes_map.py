@@ -99,10 +99,10 @@ def read_city_map(file: Path, city: str) -> CityMap:
 
 
 def _require_version(name: str, version: str) -> None:
-    numbers = version.split(".")
-    if not all(number.isdecimal() for number in numbers):
+    parts = version.split(".")
+    if not all(part.isdecimal() for part in parts):
         raise SourceDataError(name, "version", f"is {version!r}, must be numbers such as 1.3")
-    if tuple(map(int, numbers)) < OLDEST_VERSION or int(numbers[0]) > OLDEST_VERSION[0]:
+    if tuple(map(int, parts)) < OLDEST_VERSION or int(parts[0]) > OLDEST_VERSION[0]:
         raise SourceDataError(name, "version", f"is {version!r}, must be from 1.3 on; download the map expansion again")
 
 

@@ -166,13 +166,13 @@ def read_table(folder: Path, name: str, kind: type[Kind]) -> list[Kind]:
     Raises:
         SourceDataError: The file is missing or damaged, a record lacks a field, or two have one token.
     """
-    found: dict[str, Kind] = {}
+    by_token: dict[str, Kind] = {}
     for first, records in table_pieces(folder, name, kind):
         for number, record in enumerate(records, first):
-            if found.setdefault(record.token, record) is not record:
+            if by_token.setdefault(record.token, record) is not record:
                 problem = f"token {record.token!r} is that of a record before, too; copy the file again"
                 raise SourceDataError(file_name(folder, name), f"record {number}", problem)
-    return list(found.values())
+    return list(by_token.values())
 
 
 def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[int, list[Kind]]]:
@@ -246,8 +246,8 @@ class _Pieces(Generic[Kind]):
         try:
             records = self._decoder.decode(b"[" + text + b"]")
         except msgspec.ValidationError as error:
-            place = re.search(r"\$\[(\d+)\]", str(error))
-            self._num_records += int(place[1]) if place else 0
+            match = re.search(r"\$\[(\d+)\]", str(error))
+            self._num_records += int(match[1]) if match else 0
             raise self._error(str(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._error(f"or one after it is no JSON ({error}); copy the file again") from error

@@ -19,11 +19,11 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.readers.joined_map import pack_map, unpack_map
 from l5kit.readers.map_writing import least_bytes_of
 from l5kit.readers.reader import Reader, SceneRef
-from l5kit.readers.scene_conversion import numbers_of_tracks
+from l5kit.readers.scene_conversion import track_ids_of
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["Part", "PartHead", "naming_place", "part_path", "write_part"]
+__all__ = ["Part", "PartHead", "naming_path", "part_path", "write_part"]
 
 _VERSION = 3
 _ARRAYS = ("frames", "agents", "tl_faces")
@@ -83,7 +83,7 @@ class Part:
         """Return what is known of the scene."""
         content = self._read_json("head")
         ref = content["ref"]
-        ref |= {name: tuple(ref[name]) for name in ("place", "others")}
+        ref |= {name: tuple(ref[name]) for name in ("key", "others")}
         return PartHead(**content | {"ref": SceneRef(**ref)})
 
     def read_map(self) -> SourceMap:
@@ -131,10 +131,10 @@ class PartKey:
 def _state_of(path: Path) -> tuple[int, int]:
     """Return size and time of the last change of a file, -1 and -1 of one that is not there."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return -1, -1
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:
@@ -167,7 +167,7 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
     head = _head_of(ref, scene, records, points)
     path.parent.mkdir(parents=True, exist_ok=True)
     with (
-        naming_place(path),
+        naming_path(path),
         replaced_when_complete(path, argument="parts") as temporary,
         temporary.open("wb") as file,
     ):
@@ -183,7 +183,7 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
 
 
 @contextmanager
-def naming_place(path: Path) -> Iterator[None]:
+def naming_path(path: Path) -> Iterator[None]:
     """Add where was written to an error of the system that does not tell, as that of a full disk.
 
     Args:
@@ -201,17 +201,17 @@ def naming_place(path: Path) -> Iterator[None]:
 
 
 def _head_of(ref: SceneRef, scene: SourceScene, records: SceneRecords, points: Float64Array) -> PartHead:
-    places_m = np.concatenate([points[:, :2], scene.ego.positions_m[:, :2], records.agents["centroid"]])
+    positions_m = np.concatenate([points[:, :2], scene.ego.positions_m[:, :2], records.agents["centroid"]])
     tracks = scene.tracks
-    numbers = numbers_of_tracks(tracks.ids)
-    are_numbers = [str(number) for number in numbers.tolist()] == list(tracks.ids)
+    track_ids = track_ids_of(tracks.ids)
+    are_kept = [str(number) for number in track_ids.tolist()] == list(tracks.ids)
     return PartHead(
         ref=ref,
         map_name=scene.map.name,
-        bounds_m=[places_m.min(axis=0).tolist(), places_m.max(axis=0).tolist()],
+        bounds_m=[positions_m.min(axis=0).tolist(), positions_m.max(axis=0).tolist()],
         ego_size_m=scene.ego.size_m.tolist(),
-        targets=None if tracks.is_target is None else numbers[tracks.is_target].tolist(),
-        track_ids=None if are_numbers else {str(n): name for n, name in zip(numbers, tracks.ids, strict=True)},
+        targets=None if tracks.is_target is None else track_ids[tracks.is_target].tolist(),
+        track_ids=None if are_kept else {str(n): name for n, name in zip(track_ids, tracks.ids, strict=True)},
         lights={
             lane: position_m.tolist() if np.isfinite(position_m).all() else None
             for lane, position_m in zip(scene.lights.lane_ids, scene.lights.positions_m, strict=True)

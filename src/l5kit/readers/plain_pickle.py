@@ -140,9 +140,9 @@ class _Machine:
                 elif opcode == _FALSE:
                     stack.append(False)
                 elif opcode == _TUPLE:
-                    found = tuple(stack)
+                    items = tuple(stack)
                     stack = self._stack = marks.pop()
-                    stack.append(found)
+                    stack.append(items)
                 elif opcode == _STOP:
                     return stack.pop()
                 else:
@@ -216,9 +216,9 @@ class _Machine:
 
     def items(self) -> list[object]:
         """Return the items since the mark, and go on with what was there before."""
-        found = self._stack
+        popped = self._stack
         self._stack = self._marks.pop()
-        return found
+        return popped
 
     def append(self) -> None:
         """Append one item to a list."""
@@ -227,8 +227,8 @@ class _Machine:
 
     def extend(self) -> None:
         """Append the items since the mark to a list."""
-        found = self.items()
-        self._list().extend(found)
+        items = self.items()
+        self._list().extend(items)
 
     def set_item(self) -> None:
         """Set one item of a dictionary."""
@@ -241,14 +241,14 @@ class _Machine:
             raise TypeError
         return target
 
-    def _set(self, found: list[object]) -> None:
+    def _set(self, items: list[object]) -> None:
         """Set keys and values, one after the other, in the dictionary on top."""
-        target, keys = self._stack[-1], found[::2]
-        if type(target) is not dict or len(found) % 2:
+        target, keys = self._stack[-1], items[::2]
+        if type(target) is not dict or len(items) % 2:
             raise TypeError
         if not _PLAIN_KEYS.issuperset(map(type, keys)):
             keys = [_as_key(key) for key in keys]
-        target.update(zip(keys, found[1::2], strict=True))
+        target.update(zip(keys, items[1::2], strict=True))
 
     def set_items(self) -> None:
         """Set the items since the mark in a dictionary."""
@@ -256,17 +256,17 @@ class _Machine:
 
     def add_items(self) -> None:
         """Add the items since the mark to a set."""
-        found = self.items()
+        items = self.items()
         target = self._stack[-1]
         if type(target) is not set:
             raise TypeError
-        target.update(map(_as_key, found))
+        target.update(map(_as_key, items))
 
     def push_dict(self) -> None:
         """Push a dictionary of the items since the mark."""
-        found = self.items()
+        items = self.items()
         self._stack.append({})
-        self._set(found)
+        self._set(items)
 
     def push_tuple(self, size: int) -> None:
         """Push a tuple of the items on top."""
@@ -465,8 +465,8 @@ def _refuse(opcode: int) -> Callable[[_Machine], None]:
 
 def _push_items(make: Callable[[list[object]], object]) -> Callable[[_Machine], None]:
     def push(machine: _Machine) -> None:
-        found = machine.items()  # first, as it brings the stack back that is pushed on
-        machine._stack.append(make(found))
+        items = machine.items()  # first, as it brings the stack back that is pushed on
+        machine._stack.append(make(items))
 
     return push
 

@@ -84,9 +84,9 @@ class Py123dReader:
                     label_classes = _label_classes_of(log)
                 except SourceDataError:  # of which reading tells
                     continue
-                told = log.sync.metadata.values
-                datasets.add(dataset if is_text(dataset := told.get("dataset")) else "unknown")
-                versions.add(version if is_text(version := told.get("version")) else "not told")
+                metadata = log.sync.metadata.values
+                datasets.add(dataset if is_text(dataset := metadata.get("dataset")) else "unknown")
+                versions.add(version if is_text(version := metadata.get("version")) else "not told")
                 classes |= label_classes
                 sources = log.sync.own.get("sources")  # as l5kit writes them
                 for source in sources if isinstance(sources, list) else ():
@@ -176,18 +176,18 @@ class Py123dReader:
     def _folders(self) -> dict[str, list[str]]:
         """Folders of the logs of each split, relative to the data root, sorted."""
         if not self._source.is_dir():
-            found = "this is a file" if self._source.exists() else "there is no such folder"
-            raise DatasetNotFoundError(f"no data root of py123d at {str(self._source)!r}: {found}")
-        found_folders: dict[str, list[str]] = {}
+            got = "this is a file" if self._source.exists() else "there is no such folder"
+            raise DatasetNotFoundError(f"no data root of py123d at {str(self._source)!r}: {got}")
+        folders: dict[str, list[str]] = {}
         for path in sorted(self._source.glob(f"{_LOGS}/*/*/{SYNC}.arrow")):
             folder = path.parent
-            found_folders.setdefault(folder.parent.name, []).append(folder.relative_to(self._source).as_posix())
-        if not found_folders:
+            folders.setdefault(folder.parent.name, []).append(folder.relative_to(self._source).as_posix())
+        if not folders:
             raise DatasetNotFoundError(
                 f"no logs of py123d in {str(self._source)!r}: there is no {_LOGS}/SPLIT/LOG/{SYNC}.arrow in it; give "
                 f"the data root, the folder with {_LOGS} and {_MAPS}"
             )
-        return found_folders
+        return folders
 
     def _map_file_of(self, name: str, metadata: SourceFields) -> str | None:
         """Return the map of a log, relative to the data root; None where it has none, or does not tell."""

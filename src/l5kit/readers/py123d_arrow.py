@@ -13,7 +13,7 @@ from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.configs.texts import require_regular_file
 from l5kit.readers.source_fields import SourceFields
 
-__all__ = ["ArrowFile", "numbers_of", "open_arrow", "rows_of", "unpack"]
+__all__ = ["ArrowFile", "numeric_values", "open_arrow", "rows_of", "unpack"]
 
 _MOST_BYTES: Final = 8 << 30
 _ARRAY_KINDS: Final = ("<f8", "<f4", "<i8", "<i4")
@@ -44,16 +44,16 @@ class ArrowFile:
         column = self.table.column(name).combine_chunks()
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
-    def numbers(self, name: str) -> NumericArray:
+    def numeric(self, name: str) -> NumericArray:
         """Return a column of numbers without holes, (N,).
 
         Raises:
             TypeError: It holds something else.
             ValueError: It has holes, or there is none.
         """
-        return numbers_of(self.column(name), name)
+        return numeric_values(self.column(name), name)
 
-    def rows_of_numbers(self, name: str, size: int) -> Float64Array:
+    def numeric_rows(self, name: str, size: int) -> Float64Array:
         """Return a column of lists of one size, (N, size).
 
         Raises:
@@ -99,21 +99,21 @@ def open_arrow(path: Path, prefix: str = "") -> ArrowFile:
         raise ValueError("there is no such file") from error
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it cannot be read as an Arrow file: {' '.join(str(error).split())[:300]}") from error
-    told = table.schema.metadata or {}
-    if b"metadata" not in told:
+    metadata = table.schema.metadata or {}
+    if b"metadata" not in metadata:
         raise ValueError("its schema has no metadata, so it is no file of py123d, or of an unknown version")
     start = f"{prefix}." if prefix else ""
     table = table.rename_columns([name.removeprefix(start) for name in table.column_names])
-    own = unpack(told[b"l5kit"]).values if b"l5kit" in told else {}
-    return ArrowFile(table, unpack(told[b"metadata"]), own)
+    own = unpack(metadata[b"l5kit"]).values if b"l5kit" in metadata else {}
+    return ArrowFile(table, unpack(metadata[b"metadata"]), own)
 
 
-def unpack(content: bytes, place: str = "") -> SourceFields:
+def unpack(content: bytes, name: str = "") -> SourceFields:
     """Return a dictionary of msgpack, with arrays where it holds what py123d writes for them.
 
     Args:
         content: The bytes.
-        place: What it is, for errors.
+        name: What it is, for errors.
 
     Raises:
         TypeError: It holds something else.
@@ -122,9 +122,9 @@ def unpack(content: bytes, place: str = "") -> SourceFields:
     try:
         values = msgspec.msgpack.decode(content)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ValueError(f"{place or 'the metadata'} is damaged as msgpack: {error}") from error
-    fields = SourceFields.of(values, place)
-    return SourceFields({key: _unpacked(value) for key, value in fields.values.items()}, place)
+        raise ValueError(f"{name or 'the metadata'} is damaged as msgpack: {error}") from error
+    fields = SourceFields.of(values, name)
+    return SourceFields({key: _unpacked(value) for key, value in fields.values.items()}, name)
 
 
 def _unpacked(value: object) -> object:
@@ -144,7 +144,7 @@ def _unpacked(value: object) -> object:
     return np.frombuffer(raw, str(kind)).reshape(shape)
 
 
-def numbers_of(column: pa.Array, name: str) -> NumericArray:
+def numeric_values(column: pa.Array, name: str) -> NumericArray:
     """Return numbers without holes, (N,).
 
     Raises:
@@ -171,6 +171,6 @@ def rows_of(column: pa.Array, name: str, size: int) -> Float64Array:
         raise TypeError(f"column {name} must hold lists of {size} numbers, got {kind}")
     if column.null_count:
         raise ValueError(f"column {name} has {column.null_count} rows without values")
-    values = numbers_of(column.flatten(), name)
+    values = numeric_values(column.flatten(), name)
     rows: Float64Array = values.astype(np.float64, copy=False).reshape(-1, size)
     return rows

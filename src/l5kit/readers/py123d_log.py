@@ -11,7 +11,7 @@ import pyarrow as pa
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.readers.motion import velocities_of
-from l5kit.readers.py123d_arrow import ArrowFile, numbers_of, open_arrow, rows_of
+from l5kit.readers.py123d_arrow import ArrowFile, numeric_values, open_arrow, rows_of
 from l5kit.readers.py123d_labels import UNKNOWN, names_of_labels
 from l5kit.readers.quaternions import require_unit, rotations_of, yaws_of
 from l5kit.readers.reader import naming_source
@@ -74,7 +74,7 @@ class Py123dLog:
     def times_ns(self, frames: Int64Array) -> Int64Array:
         """Return the times of frames, (T,)."""
         with naming_source(f"{self.name}/{SYNC}.arrow"):
-            return as_times_ns("sync.timestamp_us", self.sync.numbers("timestamp_us")[frames], ns_per_unit=1e3)
+            return as_times_ns("sync.timestamp_us", self.sync.numeric("timestamp_us")[frames], ns_per_unit=1e3)
 
     def ego(self, frames: Int64Array) -> SourceEgo:
         """Return the AV in some frames; positions are on the ground below the middle of its box.
@@ -84,17 +84,17 @@ class Py123dLog:
         """
         with naming_source(f"{self.name}/{EGO}.arrow"):
             opened = open_arrow(self.folder / f"{EGO}.arrow", EGO)
-            told = opened.metadata
-            sizes_m = {key: told.number(key) for key in ("length", "width", "height")}
+            metadata = opened.metadata
+            sizes_m = {key: metadata.number(key) for key in ("length", "width", "height")}
             for key, each_m in sizes_m.items():
                 if each_m is None:
-                    raise ValueError(f"{key} of the AV must be a number, got {told.values.get(key)!r:.80}")
+                    raise ValueError(f"{key} of the AV must be a number, got {metadata.values.get(key)!r:.80}")
             size_m = np.array(list(sizes_m.values()), np.float64)
-            middle = told.floats("center_to_imu_se3", 7)
+            middle = metadata.floats("center_to_imu_se3", 7)
             rows = self._rows_of(EGO)[frames]
             if rows.max(initial=-1) >= opened.table.num_rows:
                 raise ValueError(f"it has {opened.table.num_rows} rows, but {SYNC}.arrow names row {rows.max()}")
-            poses = opened.rows_of_numbers("imu_se3", 7)[rows]
+            poses = opened.numeric_rows("imu_se3", 7)[rows]
             require_unit(poses[:, _ROTATION], "step")
             require_unit(middle[None, _ROTATION], "center_to_imu_se3")
             rotations = rotations_of(poses[:, _ROTATION])
@@ -153,7 +153,7 @@ class _Lists:
     """Lists of some frames: the step of each value, and its place among all values of the file, (M,)."""
 
     steps: Int64Array
-    places: Int64Array
+    indices: Int64Array
 
     @classmethod
     def of(cls, starts: Int64Array, rows: Int64Array) -> "_Lists":
@@ -163,8 +163,8 @@ class _Lists:
         counts = np.where(rows >= 0, np.diff(starts)[rows], 0) if len(starts) > 1 else np.zeros(len(rows), np.int64)
         steps = np.repeat(np.arange(len(rows)), counts)
         ends = np.cumsum(counts)
-        places = np.arange(len(steps)) - np.repeat(ends - counts, counts) + np.repeat(starts[rows], counts)
-        return cls(steps, places)
+        indices = np.arange(len(steps)) - np.repeat(ends - counts, counts) + np.repeat(starts[rows], counts)
+        return cls(steps, indices)
 
 
 def _tracks_of(
@@ -175,8 +175,8 @@ def _tracks_of(
         if not np.array_equal(opened.lists(name)[0], starts):
             raise ValueError(f"lists of {name} have other lengths than those of bounding_box_se3")
     lists = _Lists.of(starts, rows)
-    values = rows_of(boxes, "bounding_box_se3", 10)[lists.places]
-    tracks, ids = _codes_of(opened.lists("track_token")[1], lists.places)
+    values = rows_of(boxes, "bounding_box_se3", 10)[lists.indices]
+    tracks, ids = _codes_of(opened.lists("track_token")[1], lists.indices)
     shape = len(ids), len(times_ns)
     if not shape[0]:
         return SourceTracks.none(len(times_ns))
@@ -186,16 +186,16 @@ def _tracks_of(
     if counts.max() > 1:
         track, step = np.argwhere(counts > 1)[0].tolist()
         raise ValueError(f"track {ids[track]!r} has two boxes in frame {step}")
-    place = tracks, lists.steps
+    cells = tracks, lists.steps
     is_valid = counts > 0
     require_unit(values[:, _ROTATION], "box")
     positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    positions_m[place] = values[:, :2]
-    yaws_rad[place] = yaws_of(values[:, _ROTATION])
-    sizes_m[place] = values[:, _SIZE]
-    labels = numbers_of(opened.lists("label")[1], "label").astype(np.int64)
+    positions_m[cells] = values[:, :2]
+    yaws_rad[cells] = yaws_of(values[:, _ROTATION])
+    sizes_m[cells] = values[:, _SIZE]
+    labels = numeric_values(opened.lists("label")[1], "label").astype(np.int64)
     firsts = np.zeros(len(ids), np.int64)
-    firsts[tracks[::-1]] = lists.places[::-1]
+    firsts[tracks[::-1]] = lists.indices[::-1]
     classes = _classes_of(opened, labels, firsts, remarks)
     return SourceTracks(
         ids=ids,
@@ -203,16 +203,16 @@ def _tracks_of(
         is_valid=is_valid,
         positions_m=positions_m,
         yaws_rad=yaws_rad,
-        velocities_mps=_velocities_of(opened, starts, lists, is_valid, place, positions_m, times_ns, remarks),
+        velocities_mps=_velocities_of(opened, starts, lists, is_valid, cells, positions_m, times_ns, remarks),
         sizes_m=sizes_m,
     )
 
 
-def _codes_of(column: pa.Array, places: Int64Array) -> tuple[Int64Array, tuple[str, ...]]:
+def _codes_of(column: pa.Array, indices: Int64Array) -> tuple[Int64Array, tuple[str, ...]]:
     """Return the number of the track of each box, and the ids of tracks in the order in which they come."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
         raise TypeError(f"column track_token must hold text in all rows, got {column.type}")
-    encoded = column.take(pa.array(places)).dictionary_encode()
+    encoded = column.take(pa.array(indices)).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
 
 
@@ -227,8 +227,8 @@ def _classes_of(opened: ArrowFile, labels: Int64Array, boxes: Int64Array, remark
     """
     own = opened.own.get("labels")
     if isinstance(own, bytes) and len(own) == len(labels):
-        told = np.frombuffer(own, np.uint8)[boxes].tolist()
-        return [PERCEPTION_LABELS[number] if number < len(PERCEPTION_LABELS) else UNKNOWN for number in told]
+        own_labels = np.frombuffer(own, np.uint8)[boxes].tolist()
+        return [PERCEPTION_LABELS[number] if number < len(PERCEPTION_LABELS) else UNKNOWN for number in own_labels]
     label_class = opened.metadata.text("box_detection_label_class", "")
     names = names_of_labels(label_class)
     if not names:
@@ -241,32 +241,32 @@ def _velocities_of(
     starts: Int64Array,
     lists: _Lists,
     is_valid: BoolArray,
-    place: tuple[Int64Array, Int64Array],
+    cells: tuple[Int64Array, Int64Array],
     positions_m: Float64Array,
     times_ns: Int64Array,
     remarks: list[str],
 ) -> Float64Array:
     """Return the velocities of boxes, differences of places where there are none."""
-    found_starts, values = opened.lists("velocity_3d")
-    if not np.array_equal(found_starts, starts):
+    velocity_starts, values = opened.lists("velocity_3d")
+    if not np.array_equal(velocity_starts, starts):
         raise ValueError("lists of velocity_3d have other lengths than those of bounding_box_se3")
     if values.null_count:
         remarks.append("Velocities are differences of places, as the log does not tell all.")
         return velocities_of(positions_m, is_valid, times_ns)
     velocities_mps = np.zeros((*is_valid.shape, 2))
-    velocities_mps[place] = rows_of(values, "velocity_3d", 3)[lists.places, :2]
+    velocities_mps[cells] = rows_of(values, "velocity_3d", 3)[lists.indices, :2]
     return velocities_mps
 
 
 def _lights_of(opened: ArrowFile, rows: Int64Array) -> SourceLights:
     starts, lanes = opened.lists("lane_id")
-    found_starts, statuses = opened.lists("status")
-    if not np.array_equal(found_starts, starts):
+    status_starts, statuses = opened.lists("status")
+    if not np.array_equal(status_starts, starts):
         raise ValueError("lists of status have other lengths than those of lane_id")
     lists = _Lists.of(starts, rows)
-    lane_ids, numbers = np.unique(numbers_of(lanes, "lane_id")[lists.places], return_inverse=True)
+    lane_ids, light_rows = np.unique(numeric_values(lanes, "lane_id")[lists.indices], return_inverse=True)
     shown: NumericArray = np.array([*_STATES, LightState.UNKNOWN], np.uint8)
-    status = np.clip(numbers_of(statuses, "status")[lists.places].astype(np.int64), 0, len(_STATES))
+    status = np.clip(numeric_values(statuses, "status")[lists.indices].astype(np.int64), 0, len(_STATES))
     states = np.full((len(lane_ids), len(rows)), LightState.ABSENT, np.uint8)
-    states[numbers, lists.steps] = shown[status]
+    states[light_rows, lists.steps] = shown[status]
     return SourceLights(tuple(map(str, lane_ids.tolist())), states, np.full((len(lane_ids), 3), np.nan))

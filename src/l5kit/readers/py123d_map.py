@@ -44,8 +44,8 @@ def read_py123d_map(path: Path, *, file: str, name: str) -> CityMap:
     """
     with naming_source(file):
         opened = open_arrow(path)
-        ids = opened.numbers("object_id")
-        layers = opened.numbers("map_layer")
+        ids = opened.numeric("object_id")
+        layers = opened.numeric("map_layer")
         features = opened.column("features")
         if len(set(zip(layers.tolist(), ids.tolist(), strict=True))) < len(ids):
             raise ValueError("two objects of a layer have one object_id")
@@ -57,7 +57,7 @@ def read_py123d_map(path: Path, *, file: str, name: str) -> CityMap:
     intersections = {
         group: feature.values.get("intersection_id") for layer, group, feature in objects if layer == _LANE_GROUP
     }
-    has_intersections = any(told is not None for told in intersections.values())
+    has_intersections = any(intersection is not None for intersection in intersections.values())
     lanes, areas, signs = [], [], []
     left_out: list[tuple[str, Float64Array]] = []
     for layer, object_id, feature in objects:
@@ -118,5 +118,5 @@ def _line_of(feature: SourceFields, key: str) -> Float64Array:
     """Return the points of a line, (n, 3); those without a height have 0."""
     points_m = feature.floats(key, None, None)
     if points_m.shape[1] not in (2, 3):
-        raise ValueError(f"{feature.place}.{key} must have 2 or 3 columns, got {points_m.shape[1]}")
+        raise ValueError(f"{feature.path}.{key} must have 2 or 3 columns, got {points_m.shape[1]}")
     return points_m if points_m.shape[1] == 3 else np.column_stack([points_m, np.zeros(len(points_m))])

@@ -67,8 +67,8 @@ def naming_source(file: str, record: str = "") -> Iterator[None]:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError) as error:
         text = " ".join(str(error).split())
-        is_told = text and isinstance(error, ValueError)  # other than the text of a KeyError
-        problem = text if is_told or isinstance(error, L5KitError) else f"{type(error).__name__}: {text}"
+        has_text = text and isinstance(error, ValueError)  # other than the text of a KeyError
+        problem = text if has_text or isinstance(error, L5KitError) else f"{type(error).__name__}: {text}"
         raise SourceDataError(file, record, problem) from error
 
 
@@ -81,7 +81,7 @@ class SceneRef:
         name: What it is called, unique in its split; scenes are in the order of their names.
         file: Its file, relative to the folder of the source.
         record: Which record of the file, in words, for errors; empty for the whole file.
-        place: Numbers by which the reader finds it, such as a byte offset; they mean something to the reader alone.
+        key: Numbers by which the reader finds it, such as a byte offset; they mean something to the reader alone.
         others: Further files that it is made of, relative to the folder of the source; where one of them or ``file``
             changes, the scene is read again.
     """
@@ -90,7 +90,7 @@ class SceneRef:
     name: str
     file: str
     record: str = ""
-    place: tuple[int, ...] = ()
+    key: tuple[int, ...] = ()
     others: tuple[str, ...] = ()
 
 
@@ -158,8 +158,8 @@ def require_source_folder(source: Path, *, called: str) -> None:
         DatasetNotFoundError: It is a file, or nothing.
     """
     if not source.is_dir():
-        found = "this is a file; give the folder around it" if source.exists() else "there is no such folder"
-        raise DatasetNotFoundError(f"no {called} at {str(source)!r}: {found}")
+        got = "this is a file; give the folder around it" if source.exists() else "there is no such folder"
+        raise DatasetNotFoundError(f"no {called} at {str(source)!r}: {got}")
 
 
 class Reader(Protocol):

@@ -51,14 +51,14 @@ def resample_scene(scene: SceneArrays, step_time_s: float) -> SceneArrays:
     """
     if not 0 < step_time_s < np.inf:
         raise InvalidArgumentError(f"step_time_s must be above 0, got {step_time_s}")
-    places = _Places.of(scene.timestamps_ns, round(step_time_s * 1e9))
+    pairs = _FramePairs.of(scene.timestamps_ns, round(step_time_s * 1e9))
     return SceneArrays(
         host=scene.host,
-        timestamps_ns=places.times_ns,
-        ego_positions_m=_between(scene.ego_positions_m, places.before, places.after, places.parts),
-        ego_rotations=_rotations_at(scene, places.times_ns),
-        agents=_agents_at(scene.agents, places),
-        tl_faces=_faces_at(scene.tl_faces, places.before),
+        timestamps_ns=pairs.times_ns,
+        ego_positions_m=_between(scene.ego_positions_m, pairs.before, pairs.after, pairs.parts),
+        ego_rotations=_rotations_at(scene, pairs.times_ns),
+        agents=_agents_at(scene.agents, pairs),
+        tl_faces=_faces_at(scene.tl_faces, pairs.before),
     )
 
 
@@ -108,13 +108,13 @@ def resample_dataset(
             elif entry.is_file():
                 shutil.copyfile(entry, complete / entry.name)
         for log in logs:
-            place = complete / log.relative_to(source)
-            frames[log.name] = _resample_log(log, place, step_time_s, workers, progress)
+            resampled = complete / log.relative_to(source)
+            frames[log.name] = _resample_log(log, resampled, step_time_s, workers, progress)
     return frames
 
 
 @dataclass(frozen=True, eq=False)
-class _Places:
+class _FramePairs:
     """Where the K new times lie among the old frames.
 
     Attributes:
@@ -132,7 +132,7 @@ class _Places:
     is_known: BoolArray
 
     @classmethod
-    def of(cls, frame_times_ns: Int64Array, step_ns: int) -> "_Places":
+    def of(cls, frame_times_ns: Int64Array, step_ns: int) -> "_FramePairs":
         gaps_ns = np.diff(frame_times_ns)
         if (gaps_ns <= 0).any():
             frame = int(np.argmax(gaps_ns <= 0)) + 1
@@ -174,17 +174,17 @@ def _rotations_at(scene: SceneArrays, times_ns: Int64Array) -> Float64Array:
     return rotations
 
 
-def _agents_at(agents: AgentRows, places: _Places) -> AgentRows:
+def _agents_at(agents: AgentRows, pairs: _FramePairs) -> AgentRows:
     """Return the rows of road users at the new times, in the order of the frame before."""
-    starts = np.zeros(len(places.times_ns) + 1, np.int64)
+    starts = np.zeros(len(pairs.times_ns) + 1, np.int64)
     before_rows, after_rows, parts = [], [], []
-    for number in range(len(places.times_ns)):
-        first, second = _rows_in_both(agents, int(places.before[number]), int(places.after[number]))
-        if not places.is_known[number]:
+    for number in range(len(pairs.times_ns)):
+        first, second = _rows_in_both(agents, int(pairs.before[number]), int(pairs.after[number]))
+        if not pairs.is_known[number]:
             first, second = first[:0], second[:0]
         before_rows.append(first)
         after_rows.append(second)
-        parts.append(np.full(len(first), places.parts[number]))
+        parts.append(np.full(len(first), pairs.parts[number]))
         starts[number + 1] = starts[number] + len(first)
     before, after, share = np.concatenate(before_rows), np.concatenate(after_rows), np.concatenate(parts)
     yaws_rad = agents.yaws_rad.astype(np.float64)

@@ -161,13 +161,13 @@ class ScenarionetReader:
     @cached_property
     def _listing(self) -> _Listing:
         require_source_folder(self._source, called="scenarios of ScenarioNet")
-        found_files = {
+        listed_files = {
             path.name: path.relative_to(self._source).as_posix()
             for path in sorted(self._source.rglob("sd_*.pkl"), reverse=True)
         }
         metadata = self._read_names(_SUMMARY)
         folders = self._read_names(_MAPPING)
-        files = dict(found_files)
+        files = dict(listed_files)
         for name in {**metadata, **folders}:
             if not is_text(name) or not name.endswith(".pkl") or "/" in name or "\\" in name:
                 file = _SUMMARY if name in metadata else _MAPPING
@@ -183,8 +183,8 @@ class ScenarionetReader:
                 f"no scenarios of ScenarioNet in {str(self._source)!r}: there is no {_SUMMARY} in it, and no sd_*.pkl "
                 "in it or in folders within"
             )
-        told = {name: SourceFields(each, name) for name, each in metadata.items() if isinstance(each, dict)}
-        return _Listing(dict(sorted(files.items())), told)
+        summaries = {name: SourceFields(each, name) for name, each in metadata.items() if isinstance(each, dict)}
+        return _Listing(dict(sorted(files.items())), summaries)
 
     def _read_names(self, file: str) -> dict[str, object]:
         """Return what a file of the folder tells of each scenario by its name; nothing where there is none."""
@@ -196,21 +196,21 @@ class ScenarionetReader:
 
     def _step_time_s(self) -> float:
         """Return the step time that most scenarios have, as far as the summary tells; else that of the first one."""
-        found: Counter[float] = Counter()
+        counts: Counter[float] = Counter()
         for each in self._listing.metadata.values():
-            found[_step_of(each)] += 1
-        del found[0.0]
-        if not found:
+            counts[_step_of(each)] += 1
+        del counts[0.0]
+        if not counts:
             for file in list(self._listing.files.values())[:10]:
                 try:
                     scenario = SourceFields.of(_load(self._source / file))
-                    found[_step_of(scenario.fields("metadata"))] += 1
+                    counts[_step_of(scenario.fields("metadata"))] += 1
                 except (OSError, ValueError, TypeError):  # of which reading tells
                     continue
-                del found[0.0]
-                if found:
+                del counts[0.0]
+                if counts:
                     break
-        return min(found, key=lambda step_s: (-found[step_s], step_s), default=_USUAL_STEP_S)
+        return min(counts, key=lambda step_s: (-counts[step_s], step_s), default=_USUAL_STEP_S)
 
     def _read_window(self, file: str) -> Window:
         scenario = SourceFields.of(_load(self._source / file))
@@ -274,8 +274,8 @@ def _parts_of_name(name: str) -> tuple[str, str]:
 
 
 def _dataset_of(name: str, metadata: SourceFields | None) -> str:
-    told = metadata.values.get("dataset") if metadata is not None else None
-    return (told if isinstance(told, str) and is_text(told) else _parts_of_name(name)[0]).lower() or "unknown"
+    dataset = metadata.values.get("dataset") if metadata is not None else None
+    return (dataset if isinstance(dataset, str) and is_text(dataset) else _parts_of_name(name)[0]).lower() or "unknown"
 
 
 def _split_of(source: Path, file: str) -> str:
@@ -324,9 +324,9 @@ def _frame_of(metadata: SourceFields, name: str) -> tuple[str, Float64Array]:
     Where a scenario tells both the name of its map and what was taken off its places, these are put back, and
     scenarios of one map lie in one frame. Else each has a frame of its own.
     """
-    told = metadata.values.get("map")
-    if metadata.has("old_origin_in_current_coordinate") and isinstance(told, str) and is_text(told):
+    map_name = metadata.values.get("map")
+    if metadata.has("old_origin_in_current_coordinate") and isinstance(map_name, str) and is_text(map_name):
         origin_m = metadata.floats("old_origin_in_current_coordinate", None)
         if len(origin_m) in (2, 3) and np.isfinite(origin_m).all():
-            return told, -np.append(origin_m[:2], 0.0)
+            return map_name, -np.append(origin_m[:2], 0.0)
     return name, np.zeros(3)

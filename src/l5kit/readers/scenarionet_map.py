@@ -78,9 +78,11 @@ def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: 
                 areas.append(SourceArea(feature_id, _AREA_KINDS[kind], outline_m))
                 continue
         elif kind == "STOP_SIGN" and feature.has("position"):
-            place_m = feature.floats("position", None)
-            if len(place_m) in (2, 3) and np.isfinite(place_m).all():
-                signs.append(SourceSign(feature_id, _with_heights(place_m[None])[0] + shift_m, feature.names("lane")))
+            position_m = feature.floats("position", None)
+            if len(position_m) in (2, 3) and np.isfinite(position_m).all():
+                signs.append(
+                    SourceSign(feature_id, _with_heights(position_m[None])[0] + shift_m, feature.names("lane"))
+                )
                 continue
         elif kind not in _AREA_KINDS and kind != "STOP_SIGN" and not kind.startswith("LANE"):
             continue  # what logs have no room for, such as guard rails
@@ -114,21 +116,21 @@ def read_lights(
         if lane not in lanes or lane in shown:
             continue
         state = light.fields("state")
-        told = state.at("object_state")
-        if not isinstance(told, Sequence | np.ndarray) or isinstance(told, str | bytes) or len(told) != num_steps:
-            raise ValueError(f"{state.place}.object_state must be a list of {num_steps} states, one for each step")
+        given = state.at("object_state")
+        if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str | bytes) or len(given) != num_steps:
+            raise ValueError(f"{state.path}.object_state must be a list of {num_steps} states, one for each step")
         point_m = lanes[lane].centre_m[0]
         if light.has("stop_point"):
-            found_m = as_floats(light.at("stop_point"), f"{light.place}.stop_point").reshape(-1)
-            if len(found_m) in (2, 3) and np.isfinite(found_m).all():
-                point_m = _with_heights(found_m[None])[0] + shift_m
+            stop_m = as_floats(light.at("stop_point"), f"{light.path}.stop_point").reshape(-1)
+            if len(stop_m) in (2, 3) and np.isfinite(stop_m).all():
+                point_m = _with_heights(stop_m[None])[0] + shift_m
         meanings = {
             each: LightState.ABSENT
             if each is None
             else _STATES.get(str(each).rpartition("_")[2].upper(), LightState.UNKNOWN)
-            for each in set(told)
+            for each in set(given)
         }
-        shown[lane] = [meanings[each] for each in told], point_m
+        shown[lane] = [meanings[each] for each in given], point_m
     names = sorted(shown)
     if not names:
         return SourceLights.none(num_steps)
@@ -141,11 +143,11 @@ def read_lights(
 
 def _points_of(feature: SourceFields, key: str, shift_m: Float64Array) -> Float64Array:
     """Return the points of a line or polygon in the frame of the map, (n, 3); none where there are none."""
-    points_m = as_floats(feature.at(key), f"{feature.place}.{key}")
+    points_m = as_floats(feature.at(key), f"{feature.path}.{key}")
     if not points_m.size:
         return np.zeros((0, 3))
     if points_m.ndim != 2 or points_m.shape[1] not in (2, 3):
-        raise ValueError(f"{feature.place}.{key} must have the shape (points, 2 or 3), got {points_m.shape}")
+        raise ValueError(f"{feature.path}.{key} must have the shape (points, 2 or 3), got {points_m.shape}")
     return _with_heights(points_m) + shift_m
 
 
@@ -168,8 +170,8 @@ def _lanes_of(
     centres = Polylines(np.concatenate([np.zeros((0, 3)), *(line_m for _, line_m in lanes.values())]), starts)
     line_starts = np.cumsum([0, *map(len, lines.values())])
     painted = Polylines(np.concatenate([np.zeros((0, 3)), *lines.values()]), line_starts)
-    found_m = find_boundaries(centres, painted, _stretches_of(lanes, lines))
-    lefts_m, rights_m = (lines_or_none(Polylines(side_m, starts)) for side_m in found_m)
+    boundaries_m = find_boundaries(centres, painted, _stretches_of(lanes, lines))
+    lefts_m, rights_m = (lines_or_none(Polylines(side_m, starts)) for side_m in boundaries_m)
     made = []
     for row, (lane_id, (feature, centre_m)) in enumerate(lanes.items()):
         kind = feature.text("type")
@@ -209,15 +211,15 @@ def _stretches_of(
 ) -> Int64Array:
     """Return lane, side, first and last point and line of each stretch of which a boundary is told, (S, 5)."""
     rows = {name: row for row, name in enumerate(lines)}
-    found = []
+    stretches = []
     for lane, (feature, _) in enumerate(lanes.values()):
         for side, key in ((LEFT, "left_boundaries"), (RIGHT, "right_boundaries")):
-            for told in _dictionaries_in(feature, key):
-                line = rows.get(str(told.get("boundary_feature_id")))
-                first, last = told.get("lane_start_index"), told.get("lane_end_index")
+            for boundary in _dictionaries_in(feature, key):
+                line = rows.get(str(boundary.get("boundary_feature_id")))
+                first, last = boundary.get("lane_start_index"), boundary.get("lane_end_index")
                 if line is not None and _is_index(first) and _is_index(last):
-                    found.append((lane, side, first, last, line))
-    return np.array(found, np.int64).reshape(-1, 5)
+                    stretches.append((lane, side, first, last, line))
+    return np.array(stretches, np.int64).reshape(-1, 5)
 
 
 def _is_index(value: object) -> TypeGuard[int]:
@@ -227,25 +229,25 @@ def _is_index(value: object) -> TypeGuard[int]:
 
 def _dictionaries_in(feature: SourceFields, key: str) -> list[dict[str, object]]:
     """Return the dictionaries of a list; none where there is none, or it holds something else."""
-    told = feature.values.get(key)
-    if not isinstance(told, list | tuple):
+    values = feature.values.get(key)
+    if not isinstance(values, list | tuple):
         return []
-    return [each for each in told if isinstance(each, dict)]
+    return [each for each in values if isinstance(each, dict)]
 
 
 def _neighbour_of(feature: SourceFields, key: str, lanes: Mapping[str, object]) -> str | None:
     """Return the lane that is beside, for most of its points where that is told."""
-    told = _dictionaries_in(feature, key)
-    if not told:
+    neighbours = _dictionaries_in(feature, key)
+    if not neighbours:
         value = feature.values.get(key)
         names = (str(value),) if isinstance(value, str | int) else feature.names(key)
         return next((name for name in names if name in lanes), None)
     beside = []
-    for each in told:
+    for each in neighbours:
         first, last = each.get("self_start_index"), each.get("self_end_index")
         length = last - first if _is_index(first) and _is_index(last) else 0
         beside.append((length, str(each.get("feature_id"))))
-    _, lane = max((found for found in beside if found[1] in lanes), default=(0, None))
+    _, lane = max((candidate for candidate in beside if candidate[1] in lanes), default=(0, None))
     return lane
 
 

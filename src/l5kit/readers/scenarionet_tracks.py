@@ -128,21 +128,21 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
         ValueError: There is no AV, several of them, or an array has another number of steps.
     """
     tracks = scenario.fields("tracks")
-    found = list(tracks.items())
-    ids = tuple(name for name, _ in found)
+    items = list(tracks.items())
+    ids = tuple(name for name, _ in items)
     if len(ids) * num_steps > MOST_STATES:
         raise ValueError(f"it has {len(ids)} tracks and {num_steps} steps, more than {MOST_STATES} states in all")
     shape = len(ids), num_steps
     positions_m, yaws_rad, velocities_mps = np.zeros((*shape, 3)), np.zeros(shape), np.zeros((*shape, 2))
     sizes_m, is_valid = np.zeros((*shape, 3)), np.zeros(shape, np.bool_)
     has_velocities = np.ones(len(ids), np.bool_)
-    for row, (_, track) in enumerate(found):
+    for row, (_, track) in enumerate(items):
         state = track.fields("state")
         is_valid[row] = state.floats("valid", num_steps) > 0
-        places_m = state.floats("position", num_steps, None)
-        if places_m.shape[1] not in (2, 3):
-            raise ValueError(f"{state.place}.position must have 2 or 3 columns, got {places_m.shape[1]}")
-        positions_m[row, :, : places_m.shape[1]] = places_m
+        track_m = state.floats("position", num_steps, None)
+        if track_m.shape[1] not in (2, 3):
+            raise ValueError(f"{state.path}.position must have 2 or 3 columns, got {track_m.shape[1]}")
+        positions_m[row, :, : track_m.shape[1]] = track_m
         yaws_rad[row] = state.floats("heading", num_steps)
         if state.has("velocity"):
             velocities_mps[row] = state.floats("velocity", num_steps, 2)
@@ -151,11 +151,11 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
         for column, name in enumerate(("length", "width", "height")):
             sizes_m[row, :, column] = state.floats(name, num_steps)
     velocities_mps[~has_velocities] = np.nan
-    types = tuple(track.text("type", "UNSET") for _, track in found)
+    types = tuple(track.text("type", "UNSET") for _, track in items)
     originals = []
-    for name, track in found:
-        told = track.values.get("metadata")
-        original = told.get("original_id") if isinstance(told, dict) else None
+    for name, track in items:
+        track_metadata = track.values.get("metadata")
+        original = track_metadata.get("original_id") if isinstance(track_metadata, dict) else None
         originals.append(name if original is None else str(original))
     unknown = sorted({kind[:40] for kind in types} - {*CLASSES})
     remarks = [f"Tracks of the unknown types {', '.join(unknown)} are OTHER."] if unknown else []
@@ -187,24 +187,24 @@ def _row_of_av(metadata: SourceFields, ids: tuple[str, ...]) -> int:
     """
     named = metadata.values.get("sdc_id")
     if isinstance(named, list | tuple | set | dict) and len(named) != 1:
-        raise ValueError(f"{metadata.place}.sdc_id must name the one AV, got {len(named)} of them")
+        raise ValueError(f"{metadata.path}.sdc_id must name the one AV, got {len(named)} of them")
     name = str(next(iter(named))) if isinstance(named, list | tuple | set) else str(named)
     if named is None or name not in ids:
         raise ValueError(
-            f"{metadata.place}.sdc_id must be one of the tracks, the AV, got {'none' if named is None else repr(name)}"
+            f"{metadata.path}.sdc_id must be one of the tracks, the AV, got {'none' if named is None else repr(name)}"
         )
     return ids.index(name)
 
 
 def _targets(metadata: SourceFields, ids: tuple[str, ...]) -> BoolArray | None:
     """Return which tracks are to be predicted; None where the set does not tell."""
-    told = metadata.values.get("tracks_to_predict")
-    if not isinstance(told, dict | list | tuple):
+    listed = metadata.values.get("tracks_to_predict")
+    if not isinstance(listed, dict | list | tuple):
         return None
     wanted = (
-        {str(each.get("track_id", name)) for name, each in told.items() if isinstance(each, dict)}
-        if isinstance(told, dict)
-        else {str(each) for each in told}
+        {str(each.get("track_id", name)) for name, each in listed.items() if isinstance(each, dict)}
+        if isinstance(listed, dict)
+        else {str(each) for each in listed}
     )
     return np.array([name in wanted for name in ids], np.bool_)
 

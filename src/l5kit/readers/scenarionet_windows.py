@@ -44,8 +44,8 @@ def windows_of_logs(metadata: Mapping[str, SourceFields | None]) -> list[list[st
     """
     logs: dict[tuple[str, ...], list[tuple[float, float, float, str]]] = defaultdict(list)
     alone = []
-    for name, told in metadata.items():
-        log, span_s = None if told is None else _log_of(told), None if told is None else _span_of(told)
+    for name, fields in metadata.items():
+        log, span_s = None if fields is None else _log_of(fields), None if fields is None else _span_of(fields)
         if log is None or span_s is None:
             alone.append([name])
         else:
@@ -114,11 +114,11 @@ def _log_of(metadata: SourceFields) -> tuple[str, ...] | None:
 
 def _span_of(metadata: SourceFields) -> tuple[float, float, float] | None:
     """Return first and last time and the time between two steps, seconds; None where they are not told."""
-    told = metadata.values.get("ts")
-    if not isinstance(told, np.ndarray | list | tuple) or len(told) < 2:
+    times = metadata.values.get("ts")
+    if not isinstance(times, np.ndarray | list | tuple) or len(times) < 2:
         return None
     try:
-        times_s = as_floats(told, "ts").ravel()
+        times_s = as_floats(times, "ts").ravel()
     except TypeError:
         return None
     if not np.isfinite(times_s).all():
@@ -128,17 +128,17 @@ def _span_of(metadata: SourceFields) -> tuple[float, float, float] | None:
 
 def _require_one_drive(scenes: Sequence[SourceScene], times_ns: Int64Array) -> None:
     """Refuse windows that put the AV at two places at once."""
-    places_m = np.full((len(times_ns), 2), np.nan)
+    av_m = np.full((len(times_ns), 2), np.nan)
     for scene in scenes:
         steps = np.searchsorted(times_ns, scene.timestamps_ns)
-        apart_m = np.abs(places_m[steps] - scene.ego.positions_m[:, :2]).max(axis=1)
+        apart_m = np.abs(av_m[steps] - scene.ego.positions_m[:, :2]).max(axis=1)
         if (apart_m > _SAME_PLACE_M).any():
             step = int(np.nanargmax(apart_m))
             raise CorruptedDataError(
                 f"windows of one log must have the AV at one place, but {scene.name} has it {apart_m[step]:.2f} m away "
                 f"from where another one has it at {scene.timestamps_ns[step]} ns; import them without --join"
             )
-        places_m[steps] = scene.ego.positions_m[:, :2]
+        av_m[steps] = scene.ego.positions_m[:, :2]
 
 
 def _tracks_of(windows: Sequence[Window], steps: Sequence[Int64Array], num_steps: int) -> SourceTracks:
@@ -157,12 +157,12 @@ def _tracks_of(windows: Sequence[Window], steps: Sequence[Int64Array], num_steps
         tracks = window.scene.tracks
         row_of = np.array([rows[window.originals[track]] for track in tracks.ids], np.int64)
         seen, step = np.nonzero(tracks.is_valid)
-        place = row_of[seen], at[step]
-        is_valid[place] = True
-        positions_m[place] = tracks.positions_m[seen, step]
-        velocities_mps[place] = tracks.velocities_mps[seen, step]
-        yaws_rad[place] = tracks.yaws_rad[seen, step]
-        sizes_m[place] = tracks.sizes_m[seen, step]
+        cells = row_of[seen], at[step]
+        is_valid[cells] = True
+        positions_m[cells] = tracks.positions_m[seen, step]
+        velocities_mps[cells] = tracks.velocities_mps[seen, step]
+        yaws_rad[cells] = tracks.yaws_rad[seen, step]
+        sizes_m[cells] = tracks.sizes_m[seen, step]
     return SourceTracks(tuple(rows), tuple(classes), is_valid, positions_m, yaws_rad, velocities_mps, sizes_m)
 
 
@@ -175,17 +175,17 @@ def _lights_of(
 ) -> SourceLights:
     """Return the lights of all windows, by the names that their lanes have on the joined map."""
     states: dict[str, Int64Array] = {}
-    places_m: dict[str, Float64Array] = {}
+    positions_m: dict[str, Float64Array] = {}
     for scene, at, names in zip(reversed(scenes), reversed(steps), reversed(renamed), strict=True):
         for row, lane in enumerate(scene.lights.lane_ids):
             name = names.get(lane, lane)
             of_lane = states.setdefault(name, np.full(num_steps, LightState.ABSENT, np.int64))
-            told = scene.lights.states[row] != LightState.ABSENT
-            of_lane[at[told]] = scene.lights.states[row, told]
-            places_m[name] = scene.lights.positions_m[row]
+            is_known = scene.lights.states[row] != LightState.ABSENT
+            of_lane[at[is_known]] = scene.lights.states[row, is_known]
+            positions_m[name] = scene.lights.positions_m[row]
     lanes = sorted(states)
     if not lanes:
         return SourceLights.none(num_steps)
     return SourceLights(
-        tuple(lanes), np.array([states[lane] for lane in lanes]), np.array([places_m[lane] for lane in lanes])
+        tuple(lanes), np.array([states[lane] for lane in lanes]), np.array([positions_m[lane] for lane in lanes])
     )

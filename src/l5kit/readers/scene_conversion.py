@@ -18,7 +18,7 @@ from l5kit.readers.reader import SourceInfo
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import LightState, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["FACE_COLORS", "face_id", "light_id", "numbers_of_tracks", "to_records", "with_lights_renamed"]
+__all__ = ["FACE_COLORS", "face_id", "light_id", "to_records", "track_ids_of", "with_lights_renamed"]
 
 FACE_COLORS = {LightState.RED: "red", LightState.YELLOW: "yellow", LightState.GREEN: "green"}
 """The faces that each light of an imported log has."""
@@ -50,12 +50,12 @@ def to_records(scene: SourceScene, info: SourceInfo) -> SceneRecords:
     ).to_records()
 
 
-def numbers_of_tracks(ids: Sequence[str]) -> Int64Array:
+def track_ids_of(ids: Sequence[str]) -> Int64Array:
     """Return the number of each track in a log: its id if all ids are whole numbers, else 1, 2, ... in their order."""
     if all(track.isascii() and track.isdecimal() and str(int(track)) == track for track in ids):
-        numbers = [int(track) for track in ids]
-        if max(numbers, default=0) < _LARGEST_NUMBER and min(numbers, default=1) > 0:
-            return np.array(numbers, np.int64)
+        values = [int(track) for track in ids]
+        if max(values, default=0) < _LARGEST_NUMBER and min(values, default=1) > 0:
+            return np.array(values, np.int64)
     return np.arange(1, len(ids) + 1)
 
 
@@ -105,7 +105,7 @@ def _agents_of(tracks: SourceTracks, label_mapping: Mapping[str, str]) -> AgentR
                 f"track {track!r} has the class {name!r}, which is none of the source: {', '.join(label_mapping)}"
             )
     return Tracks(
-        track_ids=numbers_of_tracks(tracks.ids),
+        track_ids=track_ids_of(tracks.ids),
         is_valid=tracks.is_valid,
         positions_m=tracks.positions_m,
         headings_rad=tracks.yaws_rad,

@@ -83,9 +83,9 @@ def require_within(
     """
     is_wrong = ~is_within(values, limit, around=around)
     if is_wrong.any():
-        place = np.unravel_index(int(np.argmax(is_wrong)), np.shape(values))
-        row = np.asarray(values)[place[:1]] if np.ndim(values) else np.asarray(values)
-        where = f", number {int(place[0])}," if np.ndim(values) > 1 else ""
+        index = np.unravel_index(int(np.argmax(is_wrong)), np.shape(values))
+        row = np.asarray(values)[index[:1]] if np.ndim(values) else np.asarray(values)
+        where = f", number {int(index[0])}," if np.ndim(values) > 1 else ""
         centre = f" {unit} of {np.asarray(around).tolist()}" if np.any(around) else f" {unit} of 0"
         raise InvalidArgumentError(
             f"{name} of {of_what}{where} must be finite and within {limit:g}{centre}, got {row.tolist()}"
@@ -112,14 +112,14 @@ def as_times_ns(name: str, times: NumericArray, *, ns_per_unit: float, start_ns:
         InvalidArgumentError: One is no number, or not one that a log has; it would overflow in silence.
     """
     first, last = (FIRST_TIME_NS - start_ns) / ns_per_unit, (LAST_TIME_NS - start_ns) / ns_per_unit
-    numbers = np.asarray(times)
-    is_wrong = ~((numbers >= first) & (numbers <= last))
+    values = np.asarray(times)
+    is_wrong = ~((values >= first) & (values <= last))
     if is_wrong.any():
         step = int(np.argmax(is_wrong))
-        raise InvalidArgumentError(f"{name} must be from {first:g} to {last:g}, got {numbers[step]} in step {step}")
-    if numbers.dtype.kind in "iu" and float(ns_per_unit).is_integer():
-        return numbers.astype(np.int64) * int(ns_per_unit) + start_ns
-    scaled: Float64Array = numbers.astype(np.float64) * ns_per_unit
+        raise InvalidArgumentError(f"{name} must be from {first:g} to {last:g}, got {values[step]} in step {step}")
+    if values.dtype.kind in "iu" and float(ns_per_unit).is_integer():
+        return values.astype(np.int64) * int(ns_per_unit) + start_ns
+    scaled: Float64Array = values.astype(np.float64) * ns_per_unit
     return np.rint(scaled).astype(np.int64) + start_ns
 
 

@@ -16,22 +16,22 @@ class SourceFields:
 
     Attributes:
         values: What it holds.
-        place: Where it lies, for errors, such as ``tracks['7'].state``; empty for the whole file.
+        path: Where it lies, for errors, such as ``tracks['7'].state``; empty for the whole file.
     """
 
     values: Mapping[object, object]
-    place: str = ""
+    path: str = ""
 
     @classmethod
-    def of(cls, value: object, place: str = "") -> "SourceFields":
+    def of(cls, value: object, path: str = "") -> "SourceFields":
         """Return a value as fields.
 
         Raises:
             TypeError: It is no dictionary.
         """
         if not isinstance(value, Mapping):
-            raise TypeError(f"{place or 'the file'} must hold a dictionary, got {_shown(value)}")
-        return cls(value, place)
+            raise TypeError(f"{path or 'the file'} must hold a dictionary, got {_shown(value)}")
+        return cls(value, path)
 
     def has(self, key: str) -> bool:
         """Return whether there is a value that is not None."""
@@ -56,7 +56,7 @@ class SourceFields:
     def items(self) -> Iterator[tuple[str, "SourceFields"]]:
         """Yield the dictionaries in this one by their names, which are text or whole numbers."""
         for key, value in self.values.items():
-            yield str(key), SourceFields.of(value, f"{self.place}[{str(key)!r:.60}]")
+            yield str(key), SourceFields.of(value, f"{self.path}[{str(key)!r:.60}]")
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return text, or a default where there is no value.
@@ -119,7 +119,7 @@ class SourceFields:
         return values
 
     def _name_of(self, key: str) -> str:
-        return f"{self.place}.{key}" if self.place else key
+        return f"{self.path}.{key}" if self.path else key
 
 
 def as_floats(value: object, name: str) -> Float64Array:

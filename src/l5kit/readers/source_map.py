@@ -158,22 +158,22 @@ class SourceMap:
         _require_unique("an area", [f"{area.kind} {area.area_id}" for area in self.areas])
         _require_unique("a sign", [sign.sign_id for sign in self.signs])
 
-    def require_near(self, place_m: NumericArray) -> None:
+    def require_near(self, position_m: NumericArray) -> None:
         """Refuse elements that are too far from a place, which is that of the AV.
 
         Args:
-            place_m: x, y and z, (3,).
+            position_m: x, y and z, (3,).
 
         Raises:
             InvalidArgumentError: There is one; the message names it and the point.
         """
         lines = self._lines()
         points_m = [line_m for _, _, line_m in lines]
-        if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=place_m).all():
+        if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=position_m).all():
             return
         for name, of_what, line_m in lines:
             require_within(
-                name, f"{of_what} of map {self.name!r}", line_m, FURTHEST_FROM_AV_M, unit="m", around=place_m
+                name, f"{of_what} of map {self.name!r}", line_m, FURTHEST_FROM_AV_M, unit="m", around=position_m
             )
 
     def _lines(self) -> list[tuple[str, str, Float64Array]]:

@@ -164,11 +164,11 @@ class SourceTracks:
             # all numbers at once, as to fold the last axis first takes several times as long
             is_wrong = ~is_right & steps.reshape(*steps.shape, *[1] * (is_right.ndim - steps.ndim))
             if is_wrong.any():
-                place = np.argwhere(is_wrong)[0].tolist()[: steps.ndim]
-                where = f"track {self.ids[place[0]]!r}" + (f", step {place[1]}" if len(place) > 1 else "")
+                index = np.argwhere(is_wrong)[0].tolist()[: steps.ndim]
+                where = f"track {self.ids[index[0]]!r}" + (f", step {index[1]}" if len(index) > 1 else "")
                 wanted = "finite, above 0 and up to" if name == "sizes_m" else "finite and within"
                 raise InvalidArgumentError(
-                    f"{name} of {where} must be {wanted} {limit:g} {unit}, got {values[tuple(place)].tolist()}"
+                    f"{name} of {where} must be {wanted} {limit:g} {unit}, got {values[tuple(index)].tolist()}"
                 )
 
 
@@ -262,9 +262,11 @@ class SourceScene:
                 f"times must be {SHORTEST_STEP_NS} ns apart at least, but step {step} is {steps_ns[step - 1]} ns after "
                 "the one before"
             )
-        found = len(self.ego.yaws_rad), self.tracks.is_valid.shape[1], self.lights.states.shape[1]
-        if set(found) != {len(times_ns)}:
-            raise InvalidArgumentError(f"AV, tracks and lights have {found} steps, but there are {len(times_ns)} times")
+        lengths = len(self.ego.yaws_rad), self.tracks.is_valid.shape[1], self.lights.states.shape[1]
+        if set(lengths) != {len(times_ns)}:
+            raise InvalidArgumentError(
+                f"AV, tracks and lights have {lengths} steps, but there are {len(times_ns)} times"
+            )
         object.__setattr__(self, "remarks", tuple(self.remarks))
         self._require_near()
         self._require_drivable()

@@ -95,7 +95,7 @@ class TableReader:
         source_map, remarks = self._map
         with naming_source(ref.file, ref.record):
             rows = self._rows_of(ref.file)
-            scene, piece = ref.place if ref.place else (0, -1)
+            scene, piece = ref.key if ref.key else (0, -1)
             chosen = self._pieces_of(rows, scene)[piece] if piece >= 0 else np.flatnonzero(rows.scenes == scene)
             return scene_of_rows(
                 ref.name, rows, chosen, columns=self._columns, source_map=source_map, remarks=list(remarks)

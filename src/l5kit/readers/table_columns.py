@@ -162,11 +162,11 @@ def _classes_of(value: object, called: str) -> dict[str, str]:
     return {str(name): _label_of(label, f"{called}: classes.{name}") for name, label in value.items()}
 
 
-def _label_of(value: object, place: str) -> str:
+def _label_of(value: object, where: str) -> str:
     known = [label.removeprefix(_PREFIX) for label in PERCEPTION_LABEL_TO_INDEX if label.startswith(_PREFIX)]
     label = str(value).removeprefix(_PREFIX)
     if label not in known:
-        raise ConfigError(f"{place} is {value!r:.80}{did_you_mean(label, known)}, must be one of {', '.join(known)}")
+        raise ConfigError(f"{where} is {value!r:.80}{did_you_mean(label, known)}, must be one of {', '.join(known)}")
     return f"{_PREFIX}{label}"
 
 
@@ -178,10 +178,10 @@ def _sizes_of(value: object, called: str) -> dict[str, tuple[float, float, float
     sizes_m = {}
     for name, size in value.items():
         label = _label_of(name, f"{called}: sizes")
-        numbers = [each for each in size if type(each) in (int, float)] if isinstance(size, list) else []
-        if len(numbers) != 3 or size != numbers or not all(0 < each <= GREATEST_SIZE_M for each in numbers):
+        given = [each for each in size if type(each) in (int, float)] if isinstance(size, list) else []
+        if len(given) != 3 or size != given or not all(0 < each <= GREATEST_SIZE_M for each in given):
             raise ConfigError(f"{called}: sizes.{name} must be [length, width, height] in metres, got {size!r:.80}")
-        length_m, width_m, height_m = map(float, numbers)
+        length_m, width_m, height_m = map(float, given)
         sizes_m[label] = (length_m, width_m, height_m)
     return sizes_m
 

@@ -41,7 +41,7 @@ class TableRows:
         times_ns: Time of each, int64, (R,).
         tracks: Number of its track among ``track_names``, (R,).
         track_names: Ids of the tracks, sorted.
-        numbers: Columns of numbers that there are, by their meaning, float64, (R,) each; headings in radians.
+        numeric: Columns of numbers that there are, by their meaning, float64, (R,) each; headings in radians.
         classes: Class of each track, as its first row has it; ``other`` where the table tells none.
         scenes: Number of its scene among ``scene_names``, (R,).
         scene_names: Ids of the scenes, sorted; one empty name where the table is one scene.
@@ -50,7 +50,7 @@ class TableRows:
     times_ns: Int64Array
     tracks: Int64Array
     track_names: tuple[str, ...]
-    numbers: dict[str, Float64Array]
+    numeric: dict[str, Float64Array]
     classes: tuple[str, ...]
     scenes: Int64Array
     scene_names: tuple[str, ...]
@@ -74,13 +74,13 @@ def read_rows(path: Path, columns: TableColumns) -> TableRows:
     table = _read_table(path, list(columns.names.values()))
     if not table.num_rows:
         raise ValueError("it has no rows")
-    found = {meaning: table.column(name) for meaning, name in columns.names.items()}
-    texts = {meaning: _codes_of(found[meaning], columns.names[meaning]) for meaning in _TEXTS if meaning in found}
-    numbers: dict[str, Float64Array] = {
-        meaning: _numbers_of(found[meaning], columns.names[meaning]) for meaning in _NUMBERS if meaning in found
+    chosen = {meaning: table.column(name) for meaning, name in columns.names.items()}
+    texts = {meaning: _codes_of(chosen[meaning], columns.names[meaning]) for meaning in _TEXTS if meaning in chosen}
+    numeric: dict[str, Float64Array] = {
+        meaning: _values_of(chosen[meaning], columns.names[meaning]) for meaning in _NUMBERS if meaning in chosen
     }
-    if columns.is_in_degrees and "heading" in numbers:
-        numbers["heading"] = np.radians(numbers["heading"])
+    if columns.is_in_degrees and "heading" in numeric:
+        numeric["heading"] = np.radians(numeric["heading"])
     tracks, track_names = texts["track"]
     classes = (OTHER_CLASS,) * len(track_names)
     if "class" in texts:
@@ -88,8 +88,8 @@ def read_rows(path: Path, columns: TableColumns) -> TableRows:
         firsts = np.unique(tracks, return_index=True)[1]
         classes = tuple(names[number] for number in of_rows[firsts])
     scenes, scene_names = texts.get("scene", (np.zeros(len(tracks), np.int64), ("",)))
-    times_ns = _times_of(found["time"], columns)
-    return TableRows(times_ns, tracks, track_names, numbers, classes, scenes, scene_names)
+    times_ns = _times_of(chosen["time"], columns)
+    return TableRows(times_ns, tracks, track_names, numeric, classes, scenes, scene_names)
 
 
 def _read_table(path: Path, names: list[str]) -> pa.Table:
@@ -157,14 +157,14 @@ def _codes_of(column: pa.ChunkedArray, name: str) -> tuple[Int64Array, tuple[str
         raise TypeError(f"column {name!r} must hold text or whole numbers, got {column.type}")
     encoded = column.combine_chunks()
     encoded = encoded if pa.types.is_dictionary(encoded.type) else encoded.dictionary_encode()
-    found = encoded.dictionary.to_pylist()
-    order = sorted(range(len(found)), key=lambda number: (isinstance(found[number], str), found[number]))
-    place = np.empty(len(found), np.int64)
-    place[order] = np.arange(len(found))
-    return place[encoded.indices.to_numpy().astype(np.int64)], tuple(str(found[number]) for number in order)
+    distinct = encoded.dictionary.to_pylist()
+    order = sorted(range(len(distinct)), key=lambda number: (isinstance(distinct[number], str), distinct[number]))
+    ranks = np.empty(len(distinct), np.int64)
+    ranks[order] = np.arange(len(distinct))
+    return ranks[encoded.indices.to_numpy().astype(np.int64)], tuple(str(distinct[number]) for number in order)
 
 
-def _numbers_of(column: pa.ChunkedArray, name: str) -> Float64Array:
+def _values_of(column: pa.ChunkedArray, name: str) -> Float64Array:
     _require_whole(column, name)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         shown = ""
@@ -193,7 +193,7 @@ def _times_of(column: pa.ChunkedArray, columns: TableColumns) -> Int64Array:
         _require_whole(column, name)
         return np.asarray(pc.cast(column.cast(pa.timestamp("ns")), pa.int64()).to_numpy(), np.int64)
     _require_whole(column, name)
-    times = column.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _numbers_of(column, name)
+    times = column.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _values_of(column, name)
     is_relative = float(times.min()) * columns.ns_per_time < _SINCE_1970_NS
     return as_times_ns(
         f"column {name!r}", times, ns_per_unit=columns.ns_per_time, start_ns=_START_NS if is_relative else 0

@@ -29,7 +29,7 @@ class _Grid:
 
     times_ns: Int64Array
     is_valid: BoolArray
-    numbers: dict[str, Float64Array]
+    numeric: dict[str, Float64Array]
 
 
 def usual_step_s(rows: TableRows) -> float:
@@ -56,17 +56,17 @@ def scene_of_rows(
     Raises:
         ValueError: The AV has no track, or a track is in a step twice.
     """
-    numbers_of_tracks, tracks = np.unique(rows.tracks[chosen], return_inverse=True)
-    ids = [rows.track_names[number] for number in numbers_of_tracks]
-    told = [rows.classes[number] for number in numbers_of_tracks]
-    classes = [name if name in columns.classes else OTHER_CLASS for name in told]
-    values = {meaning: column[chosen] for meaning, column in rows.numbers.items()}
+    track_codes, tracks = np.unique(rows.tracks[chosen], return_inverse=True)
+    ids = [rows.track_names[number] for number in track_codes]
+    given_classes = [rows.classes[number] for number in track_codes]
+    classes = [name if name in columns.classes else OTHER_CLASS for name in given_classes]
+    values = {meaning: column[chosen] for meaning, column in rows.numeric.items()}
     if columns.step_s is None:
         grid = _shared_grid(rows.times_ns[chosen], tracks, ids, values)
     else:
         grid = _even_grid(rows.times_ns[chosen], tracks, ids, values, round(columns.step_s * 1e9))
     av = _row_of_av(ids, classes, grid.is_valid, columns, remarks)
-    if unknown := sorted({*told} - {*columns.classes, OTHER_CLASS}):
+    if unknown := sorted({*given_classes} - {*columns.classes, OTHER_CLASS}):
         more = " and others" if len(unknown) > _MOST_NAMED else ""
         remarks.append(f"Classes that classes: does not list are UNKNOWN: {', '.join(unknown[:_MOST_NAMED])}{more}.")
     steps = steps_seen(grid.is_valid[av], f"the AV, track {ids[av]!r},")
@@ -75,15 +75,15 @@ def scene_of_rows(
     grid = _Grid(
         grid.times_ns[steps],
         grid.is_valid[:, steps],
-        {meaning: column[:, steps] for meaning, column in grid.numbers.items()},
+        {meaning: column[:, steps] for meaning, column in grid.numeric.items()},
     )
-    positions_m = np.stack([grid.numbers["x"], grid.numbers["y"]], axis=-1)
+    positions_m = np.stack([grid.numeric["x"], grid.numeric["y"]], axis=-1)
     velocities_mps = (
-        np.stack([grid.numbers["velocity_x"], grid.numbers["velocity_y"]], axis=-1)
-        if "velocity_x" in grid.numbers
+        np.stack([grid.numeric["velocity_x"], grid.numeric["velocity_y"]], axis=-1)
+        if "velocity_x" in grid.numeric
         else velocities_of(positions_m, grid.is_valid, grid.times_ns)
     )
-    yaws_rad = grid.numbers["heading"] if "heading" in grid.numbers else headings_of(velocities_mps, grid.is_valid)
+    yaws_rad = grid.numeric["heading"] if "heading" in grid.numeric else headings_of(velocities_mps, grid.is_valid)
     sizes_m = _sizes_of(grid, classes, columns)
     seen = grid.is_valid[av]
     if np.mean(seen) < _LEAST_SEEN:
@@ -93,7 +93,7 @@ def scene_of_rows(
         )
     if holes := np.count_nonzero(~seen):
         remarks.append(f"The AV is not seen in {holes} steps; its poses there lie between the ones around.")
-    heights_m = grid.numbers["z"][av] if "z" in grid.numbers else np.zeros(len(seen))
+    heights_m = grid.numeric["z"][av] if "z" in grid.numeric else np.zeros(len(seen))
     poses = filled_poses(np.column_stack([positions_m[av], heights_m, yaws_rad[av]]), seen, grid.times_ns)
     others = np.array([row for row in range(len(ids)) if row != av and grid.is_valid[row].any()], np.int64)
     return SourceScene(
@@ -147,17 +147,17 @@ def _shared_grid(
     times_ns, steps = np.unique(row_times_ns, return_inverse=True)
     shape = len(ids), len(times_ns)
     _require_few(shape)
-    places, counts = np.unique(tracks * len(times_ns) + steps, return_counts=True)
+    cells, counts = np.unique(tracks * len(times_ns) + steps, return_counts=True)
     if (counts > 1).any():
-        track, step = divmod(int(places[counts > 1][0]), len(times_ns))
+        track, step = divmod(int(cells[counts > 1][0]), len(times_ns))
         raise ValueError(f"track {ids[track]!r} has two rows at {times_ns[step]} ns (step {step})")
     is_valid = np.zeros(shape, np.bool_)
     is_valid[tracks, steps] = True
-    numbers = {}
+    numeric = {}
     for meaning, column in values.items():
-        numbers[meaning] = np.zeros(shape)
-        numbers[meaning][tracks, steps] = column
-    return _Grid(times_ns, is_valid, numbers)
+        numeric[meaning] = np.zeros(shape)
+        numeric[meaning][tracks, steps] = column
+    return _Grid(times_ns, is_valid, numeric)
 
 
 def _even_grid(
@@ -167,7 +167,7 @@ def _even_grid(
     times_ns = np.arange(row_times_ns.min(), row_times_ns.max() + step_ns // 100 + 1, step_ns, dtype=np.int64)
     shape = len(ids), len(times_ns)
     _require_few(shape)
-    is_valid, numbers = np.zeros(shape, np.bool_), {meaning: np.zeros(shape) for meaning in values}
+    is_valid, numeric = np.zeros(shape, np.bool_), {meaning: np.zeros(shape) for meaning in values}
     order = np.lexsort((row_times_ns, tracks))
     starts = np.searchsorted(tracks[order], np.arange(len(ids) + 1))
     start_ns, near_ns = times_ns[0], max(step_ns // 100, 1)
@@ -186,8 +186,8 @@ def _even_grid(
         seconds, known_s = (times_ns - start_ns) / 1e9, (known_ns - start_ns) / 1e9
         for meaning, column in values.items():
             known = np.unwrap(column[rows]) if meaning == "heading" else column[rows]
-            numbers[meaning][track] = np.interp(seconds, known_s, known)
-    return _Grid(times_ns, is_valid, numbers)
+            numeric[meaning][track] = np.interp(seconds, known_s, known)
+    return _Grid(times_ns, is_valid, numeric)
 
 
 def _require_few(shape: tuple[int, int]) -> None:
@@ -203,6 +203,6 @@ def _sizes_of(grid: _Grid, classes: list[str], columns: TableColumns) -> Float64
     usual_m = np.array([columns.size_of(columns.label_mapping[kind]) for kind in classes]).reshape(-1, 3)
     sizes_m = np.repeat(usual_m[:, None], grid.is_valid.shape[1], axis=1)
     for axis, meaning in enumerate(("length", "width", "height")):
-        if meaning in grid.numbers:
-            sizes_m[..., axis] = grid.numbers[meaning]
+        if meaning in grid.numeric:
+            sizes_m[..., axis] = grid.numeric[meaning]
     return sizes_m

@@ -15,7 +15,7 @@ import numpy as np
 
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["RecordDamage", "RecordPlace", "list_records", "masked_crc32c", "read_record"]
+__all__ = ["RecordDamage", "RecordSpan", "list_records", "masked_crc32c", "read_record"]
 
 _LENGTH_SIZE, _CRC_SIZE = 8, 4
 _HEAD_SIZE = _LENGTH_SIZE + _CRC_SIZE
@@ -28,7 +28,7 @@ _GZIP_START = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
-class RecordPlace:
+class RecordSpan:
     """Where a record lies in its file.
 
     Attributes:
@@ -62,7 +62,7 @@ class RecordDamage:
     problem: str
 
 
-Listed: TypeAlias = RecordPlace | RecordDamage
+Listed: TypeAlias = RecordSpan | RecordDamage
 
 
 def masked_crc32c(data: bytes) -> int:
@@ -92,22 +92,22 @@ def list_records(path: str | os.PathLike[str]) -> Iterator[Listed]:
         number, start = 0, 0
         search = _Search(_SEARCHED_TIMES * size)
         while start < size:
-            place, problem = _place_at(file, number, start, size)
-            if place is None:
+            record, problem = _record_at(file, number, start, size)
+            if record is None:
                 yield RecordDamage(number, start, problem)
                 start = search.next_start(file, start + 1, size)
             else:
-                yield place
-                start = place.end
+                yield record
+                start = record.end
             number += 1
 
 
-def read_record(path: str | os.PathLike[str], place: RecordPlace) -> bytes:
+def read_record(path: str | os.PathLike[str], record: RecordSpan) -> bytes:
     """Return the content of a record.
 
     Args:
         path: The file.
-        place: Where the record is, from :func:`list_records`.
+        record: Where the record is, from :func:`list_records`.
 
     Raises:
         CorruptedDataError: Length or content do not fit their checksums, or the file ends before; the message names the
@@ -116,15 +116,15 @@ def read_record(path: str | os.PathLike[str], place: RecordPlace) -> bytes:
     """
     with Path(path).open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        found, problem = _place_at(file, place.number, place.start, size)
-        if found is None:
-            raise _damaged(place.start, problem)
-        if found.length != place.length:
-            problem = f"it has {found.length} bytes and had {place.length} before; the file was changed meanwhile"
-            raise _damaged(place.start, problem)
-        content, crc = file.read(found.length), file.read(_CRC_SIZE)
+        current, problem = _record_at(file, record.number, record.start, size)
+        if current is None:
+            raise _damaged(record.start, problem)
+        if current.length != record.length:
+            problem = f"it has {current.length} bytes and had {record.length} before; the file was changed meanwhile"
+            raise _damaged(record.start, problem)
+        content, crc = file.read(current.length), file.read(_CRC_SIZE)
     if masked_crc32c(content) != int.from_bytes(crc, "little"):
-        raise _damaged(place.start, "its content does not fit its checksum")
+        raise _damaged(record.start, "its content does not fit its checksum")
     return content
 
 
@@ -132,7 +132,7 @@ def _damaged(start: int, problem: str) -> CorruptedDataError:
     return CorruptedDataError(f"the record at byte {start} is damaged: {problem}; fetch the file again")
 
 
-def _place_at(file: BinaryIO, number: int, start: int, size: int) -> tuple[RecordPlace | None, str]:
+def _record_at(file: BinaryIO, number: int, start: int, size: int) -> tuple[RecordSpan | None, str]:
     """Return the record that starts at a byte, or None and what is wrong; the file is then behind its head."""
     file.seek(start)
     head = file.read(_HEAD_SIZE)
@@ -145,10 +145,10 @@ def _place_at(file: BinaryIO, number: int, start: int, size: int) -> tuple[Recor
     length = int.from_bytes(head[:_LENGTH_SIZE], "little")
     if masked_crc32c(head[:_LENGTH_SIZE]) != int.from_bytes(head[_LENGTH_SIZE:], "little"):
         return None, f"its length, {length}, does not fit its checksum"
-    place = RecordPlace(number, start, length)
-    if place.end > size:
-        return None, f"the file ends {place.end - size} bytes before the record does"
-    return place, ""
+    record = RecordSpan(number, start, length)
+    if record.end > size:
+        return None, f"the file ends {record.end - size} bytes before the record does"
+    return record, ""
 
 
 @dataclass
@@ -167,36 +167,36 @@ class _Search:
             file.seek(block)
             data = file.read(_SEARCHED_AT_ONCE + _HEAD_SIZE - 1)
             for offset in _possible_heads(data):
-                place, _ = _place_at(file, 0, block + offset, size)
-                if place is None:
+                record, _ = _record_at(file, 0, block + offset, size)
+                if record is None:
                     continue
-                self.bytes_left -= place.length
+                self.bytes_left -= record.length
                 if self.bytes_left < 0:
                     return size
-                if _content_fits(file, place):
-                    return place.start
+                if _content_fits(file, record):
+                    return record.start
         return size
 
 
 def _possible_heads(data: bytes) -> list[int]:
     """Return where a length may start: the upper half of each that is below 4 GB is zero, and its checksum fits."""
     is_zero = np.frombuffer(data, np.uint8) == 0
-    num_places = len(data) - _HEAD_SIZE + 1
-    if num_places <= 0:
+    num_offsets = len(data) - _HEAD_SIZE + 1
+    if num_offsets <= 0:
         return []
-    fits = np.ones(num_places, np.bool_)
+    fits = np.ones(num_offsets, np.bool_)
     for byte in range(_LENGTH_SIZE // 2, _LENGTH_SIZE):
-        fits &= is_zero[byte : byte + num_places]
-    places = np.flatnonzero(fits).tolist()
-    heads = ((place, data[place : place + _HEAD_SIZE]) for place in places)
+        fits &= is_zero[byte : byte + num_offsets]
+    offsets = np.flatnonzero(fits).tolist()
+    heads = ((offset, data[offset : offset + _HEAD_SIZE]) for offset in offsets)
     return [
-        place
-        for place, head in heads
+        offset
+        for offset, head in heads
         if masked_crc32c(head[:_LENGTH_SIZE]) == int.from_bytes(head[_LENGTH_SIZE:], "little")
     ]
 
 
-def _content_fits(file: BinaryIO, place: RecordPlace) -> bool:
-    file.seek(place.start + _HEAD_SIZE)
-    content, crc = file.read(place.length), file.read(_CRC_SIZE)
+def _content_fits(file: BinaryIO, record: RecordSpan) -> bool:
+    file.seek(record.start + _HEAD_SIZE)
+    content, crc = file.read(record.length), file.read(_CRC_SIZE)
     return masked_crc32c(content) == int.from_bytes(crc, "little")

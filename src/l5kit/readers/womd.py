@@ -12,7 +12,7 @@ from l5kit.errors import CorruptedDataError, DatasetNotFoundError
 from l5kit.readers.reader import SceneRef, SourceInfo, naming_source
 from l5kit.readers.source_bounds import as_times_ns
 from l5kit.readers.source_scene import SourceLights, SourceScene
-from l5kit.readers.tfrecord import RecordPlace, list_records, read_record
+from l5kit.readers.tfrecord import RecordSpan, list_records, read_record
 from l5kit.readers.womd_lights import read_lights
 from l5kit.readers.womd_map import read_map
 from l5kit.readers.womd_scenario_pb2 import Scenario
@@ -99,7 +99,7 @@ class WomdReader:
             SourceDataError: The record is damaged, no scenario, or tells what cannot be.
         """
         with naming_source(ref.file, ref.record):
-            return read_scenario(read_record(self.source / ref.file, RecordPlace(*ref.place)))
+            return read_scenario(read_record(self.source / ref.file, RecordSpan(*ref.key)))
 
     def _list_files(self) -> list[str]:
         if not self.source.is_dir():
@@ -136,9 +136,9 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     tracks = read_tracks(scenario)
     steps = tracks.ego_steps()
     times_s = np.array(scenario.timestamps_seconds)
-    mapped = read_map(scenario, name, tracks.first_place_m)
+    mapped = read_map(scenario, name, tracks.first_position_m)
     starts_m = {lane.lane_id: lane.centre_m[0] for lane in mapped.map.lanes}
-    lights = read_lights(scenario, starts_m, tracks.first_place_m)
+    lights = read_lights(scenario, starts_m, tracks.first_position_m)
     return SourceScene(
         name=name,
         timestamps_ns=as_times_ns("timestamps_seconds", times_s, ns_per_unit=1e9, start_ns=_START_NS)[steps],
@@ -172,20 +172,20 @@ def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
         listed = list(list_records(folder / file))
     except OSError:  # of which reading tells, and the other files go on
         listed = []
-    stretches: list[tuple[RecordPlace, int]] = []
-    for has_content, places in groupby(listed, key=lambda place: getattr(place, "length", 1) > 0):
-        found = [each if isinstance(each, RecordPlace) else RecordPlace(each.number, each.start, 0) for each in places]
-        stretches += [(each, each.number) for each in found] if has_content else [(found[0], found[-1].number)]
+    stretches: list[tuple[RecordSpan, int]] = []
+    for has_content, run in groupby(listed, key=lambda record: getattr(record, "length", 1) > 0):
+        records = [each if isinstance(each, RecordSpan) else RecordSpan(each.number, each.start, 0) for each in run]
+        stretches += [(each, each.number) for each in records] if has_content else [(records[0], records[-1].number)]
     split = _split_of(file)
     return [
         SceneRef(
             split=split,
-            name=f"{file}:{place.number:05d}",
+            name=f"{file}:{record.number:05d}",
             file=file,
-            record=f"record {place.number}" if last == place.number else f"records {place.number} to {last}",
-            place=(place.number, place.start, place.length),
+            record=f"record {record.number}" if last == record.number else f"records {record.number} to {last}",
+            key=(record.number, record.start, record.length),
         )
-        for place, last in stretches or [(RecordPlace(0, 0, 0), 0)]
+        for record, last in stretches or [(RecordSpan(0, 0, 0), 0)]
     ]
 
 

@@ -54,12 +54,12 @@ def find_boundaries(lanes: Polylines, lines: Polylines, stretches: Int64Array) -
     Returns:
         Float64, (2, N, 3) for the N points of all lanes; NaN for all points of a side of which nothing is known.
     """
-    found_m = np.full((2, *lanes.points_m.shape), np.nan)
+    boundaries_m = np.full((2, *lanes.points_m.shape), np.nan)
     directions = np.zeros((len(lanes.points_m), 2))
     _find_directions(lanes.points_m, lanes.starts, directions)
-    _find_nearest(lanes.points_m, lanes.starts, directions, lines.points_m, lines.starts, stretches, found_m)
-    _fill_holes(lanes.points_m, lanes.starts, directions, found_m)
-    return found_m
+    _find_nearest(lanes.points_m, lanes.starts, directions, lines.points_m, lines.starts, stretches, boundaries_m)
+    _fill_holes(lanes.points_m, lanes.starts, directions, boundaries_m)
+    return boundaries_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -90,7 +90,7 @@ def _point_beside(points_m: Float64Array, start: int, x_m: float, y_m: float) ->
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _nearest_piece(
-    points_m: Float64Array, pieces: tuple[int, int], near: int, place_m: tuple[float, float]
+    points_m: Float64Array, pieces: tuple[int, int], near: int, position_m: tuple[float, float]
 ) -> tuple[int, float, float]:
     """Return the piece of a line that is nearest to a place, the squared distance, and where on the piece.
 
@@ -103,7 +103,7 @@ def _nearest_piece(
     piece, step, stop = low, 1, high
     while True:
         for number in range(piece, stop + step, step):
-            distance_m2, part = _point_beside(points_m, number, place_m[0], place_m[1])
+            distance_m2, part = _point_beside(points_m, number, position_m[0], position_m[1])
             if distance_m2 < best_m2:
                 best, best_m2, best_part = number, distance_m2, part
         if best == high and high < last:
@@ -124,7 +124,7 @@ def _find_nearest(
     lines_m: Float64Array,
     line_starts: Int64Array,
     stretches: Int64Array,
-    found_m: Float64Array,
+    boundaries_m: Float64Array,
 ) -> None:
     """Write the nearest points of lines beside the points of stretches of lanes, (2, N, 3)."""
     for row in range(len(stretches)):
@@ -147,12 +147,12 @@ def _find_nearest(
             elif is_end and abs(ahead_m) > _END_GAP_M:
                 continue  # the line ends before this point, or starts behind it
             elif leftwards_m > 0 if side == LEFT else leftwards_m < 0:
-                found_m[side, point] = beside_m
+                boundaries_m[side, point] = beside_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _width_between(
-    lanes_m: Float64Array, found_m: Float64Array, known: tuple[int, int], point: int
+    lanes_m: Float64Array, boundaries_m: Float64Array, known: tuple[int, int], point: int
 ) -> tuple[float, float]:
     """Return how far away, and how much higher, a boundary is at a point, from two points where it is known."""
     before, after = known
@@ -160,15 +160,15 @@ def _width_between(
     widths_m = np.zeros(2)
     rises_m = np.zeros(2)
     for row in range(2):
-        place = known[row]
-        widths_m[row] = np.hypot(found_m[place, 0] - lanes_m[place, 0], found_m[place, 1] - lanes_m[place, 1])
-        rises_m[row] = found_m[place, 2] - lanes_m[place, 2]
+        index = known[row]
+        widths_m[row] = np.hypot(boundaries_m[index, 0] - lanes_m[index, 0], boundaries_m[index, 1] - lanes_m[index, 1])
+        rises_m[row] = boundaries_m[index, 2] - lanes_m[index, 2]
     return (1 - part) * widths_m[0] + part * widths_m[1], (1 - part) * rises_m[0] + part * rises_m[1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _fill_holes(
-    lanes_m: Float64Array, lane_starts: Int64Array, directions: Float64Array, found_m: Float64Array
+    lanes_m: Float64Array, lane_starts: Int64Array, directions: Float64Array, boundaries_m: Float64Array
 ) -> None:
     """Write boundary points where there are none (NaN), square to the lane, as far away as those before and behind."""
     for side in range(2):
@@ -177,15 +177,15 @@ def _fill_holes(
             first, end = lane_starts[lane], lane_starts[lane + 1]
             before, after = first - 1, first - 1
             for point in range(first, end):
-                if not np.isnan(found_m[side, point, 0]):
+                if not np.isnan(boundaries_m[side, point, 0]):
                     before = point
                     continue
-                while after < end and (after < point or np.isnan(found_m[side, after, 0])):
+                while after < end and (after < point or np.isnan(boundaries_m[side, after, 0])):
                     after += 1
                 if before < first and after == end:
                     break
                 known = (before if before >= first else after, after if after < end else before)
-                width_m, rise_m = _width_between(lanes_m, found_m[side], known, point)
-                found_m[side, point, 0] = lanes_m[point, 0] - towards * width_m * directions[point, 1]
-                found_m[side, point, 1] = lanes_m[point, 1] + towards * width_m * directions[point, 0]
-                found_m[side, point, 2] = lanes_m[point, 2] + rise_m
+                width_m, rise_m = _width_between(lanes_m, boundaries_m[side], known, point)
+                boundaries_m[side, point, 0] = lanes_m[point, 0] - towards * width_m * directions[point, 1]
+                boundaries_m[side, point, 1] = lanes_m[point, 1] + towards * width_m * directions[point, 0]
+                boundaries_m[side, point, 2] = lanes_m[point, 2] + rise_m

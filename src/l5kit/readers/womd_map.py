@@ -127,13 +127,13 @@ def _read_lines(features: Sequence[MapFeature], around_m: Float64Array) -> _Line
 def _stretches(messages: Iterable[LaneCenter], line_rows: dict[int, int]) -> Int64Array:
     """Return lane, side, first and last point and line of each stretch of which a boundary is told, (S, 5)."""
     stretches = [
-        (row, side, told.lane_start_index, told.lane_end_index, line_rows.get(told.boundary_feature_id, -1))
+        (row, side, boundary.lane_start_index, boundary.lane_end_index, line_rows.get(boundary.boundary_feature_id, -1))
         for row, lane in enumerate(messages)
-        for side, told_of_side in ((LEFT, lane.left_boundaries), (RIGHT, lane.right_boundaries))
-        for told in told_of_side
+        for side, boundaries in ((LEFT, lane.left_boundaries), (RIGHT, lane.right_boundaries))
+        for boundary in boundaries
     ]
-    found = np.array(stretches, np.int64).reshape(-1, 5)
-    return found[found[:, 4] >= 0]
+    table = np.array(stretches, np.int64).reshape(-1, 5)
+    return table[table[:, 4] >= 0]
 
 
 def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, ...]:
@@ -164,8 +164,10 @@ def lines_or_none(boundaries: Polylines) -> list[Float64Array | None]:
 
 def _neighbour(neighbours: Iterable[LaneNeighbor], known: set[str]) -> str | None:
     """Return the lane of the map that is beside for most of the points; None where there is none."""
-    beside = [(told.self_end_index - told.self_start_index, str(told.feature_id)) for told in neighbours]
-    _, lane = max((found for found in beside if found[1] in known), default=(0, None))
+    beside = [
+        (neighbour.self_end_index - neighbour.self_start_index, str(neighbour.feature_id)) for neighbour in neighbours
+    ]
+    _, lane = max((candidate for candidate in beside if candidate[1] in known), default=(0, None))
     return lane
 
 

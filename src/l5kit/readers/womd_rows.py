@@ -79,7 +79,7 @@ def read_rows(parents: Sequence[bytes], schema: RowSchema, *, what: str) -> Mess
         wrong = _fill_rows(data, ends, schema.repeated_number, _column_table(schema), bits)
     if wrong >= 0:
         raise CorruptedDataError(f"{what} {wrong} is no message as protobuf writes it: its bytes are damaged")
-    return MessageRows(_as_numbers(bits, schema), starts)
+    return MessageRows(_as_floats(bits, schema), starts)
 
 
 def _column_table(schema: RowSchema) -> Int64Array:
@@ -90,7 +90,7 @@ def _column_table(schema: RowSchema) -> Int64Array:
     return table
 
 
-def _as_numbers(bits: UInt64Array, schema: RowSchema) -> Float64Array:
+def _as_floats(bits: UInt64Array, schema: RowSchema) -> Float64Array:
     """Return the numbers whose bits were read."""
     values = np.empty(bits.shape)
     for column, (_, wire_type) in enumerate(schema.columns):
@@ -107,13 +107,13 @@ def _as_numbers(bits: UInt64Array, schema: RowSchema) -> Float64Array:
 def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, int]:
     """Return the number that starts at a byte and the position behind it; -1 if it does not end before the end."""
     value = np.uint64(0)
-    for place in range(10):
-        if position + place >= end:
+    for index in range(10):
+        if position + index >= end:
             break
-        byte = data[position + place]
-        value |= np.uint64(byte & 0x7F) << np.uint64(7 * place)
+        byte = data[position + index]
+        value |= np.uint64(byte & 0x7F) << np.uint64(7 * index)
         if byte < 0x80:
-            return value, position + place + 1
+            return value, position + index + 1
     return value, -1
 
 
@@ -121,8 +121,8 @@ def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, 
 def _read_fixed(data: UInt8Array, position: int, num_bytes: int) -> np.uint64:
     value = np.uint64(0)
     first = np.uint64(position)  # no index below 0, which the compiler would look for
-    for place in range(np.uint64(num_bytes)):
-        value |= np.uint64(data[first + place]) << (np.uint64(8) * place)
+    for index in range(np.uint64(num_bytes)):
+        value |= np.uint64(data[first + index]) << (np.uint64(8) * index)
     return value
 
 

@@ -64,7 +64,7 @@ class ScenarioTracks:
         return is_valid
 
     @property
-    def first_place_m(self) -> Float64Array:
+    def first_position_m(self) -> Float64Array:
         """Where the AV is when it is first seen, x, y and z of the middle of its box, (3,).
 
         Raises:
@@ -161,7 +161,7 @@ def _require_possible(tracks: ScenarioTracks) -> None:
         CorruptedDataError: There is one.
     """
     states, centre = tracks.states[..., :_VALID], np.zeros(_VALID)
-    centre[: _Z + 1] = tracks.first_place_m
+    centre[: _Z + 1] = tracks.first_position_m
     if not (np.abs(centre) <= FURTHEST_M).all():
         raise CorruptedDataError(f"the AV must be within {FURTHEST_M:g} m, got {centre[: _Z + 1].tolist()}")
     is_wrong = tracks.is_valid[..., None] & ~(np.abs(states - centre) <= _GREATEST)

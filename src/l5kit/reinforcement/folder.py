@@ -6,7 +6,6 @@ the network, its optimiser and what the training remembers besides, so that noth
 
 import csv
 import io
-import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -17,12 +16,11 @@ from typing import Final
 
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from l5kit import __version__
-from l5kit._files import clear_leftovers_in, replaced_when_complete
+from l5kit._files import clear_leftovers_in, replaced_when_complete, write_json
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import load_config_data, save_config_data
-from l5kit.data.folder_lock import LOCK_FILE, held_alone, require_unused
-from l5kit.data.receipts import RECEIPT_FILE, write_receipt
+from l5kit.data.folder_lock import hold_folder, require_unused
+from l5kit.data.receipts import RECEIPT_FILE, finish_output
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError, InvalidArgumentError
 
@@ -117,9 +115,8 @@ class RunFolder:
             InvalidArgumentError: One does so.
         """
         self._checkpoints.mkdir(parents=True, exist_ok=True)
-        busy = f"folder is {str(self.path)!r}, into which another process is training; wait for it, or name another"
         try:
-            with held_alone(self.path / LOCK_FILE, busy):
+            with hold_folder(self.path, may_make=True):
                 yield
         finally:
             self._remove_if_empty()
@@ -141,8 +138,8 @@ class RunFolder:
 
     def checkpoints(self) -> dict[int, Path]:
         """Return the checkpoints by their steps, the last one last."""
-        found = {int(match[1]): path for path in self._checkpoints.glob("*.zip") if (match := _match(path))}
-        return dict(sorted(found.items()))
+        by_step = {int(match[1]): path for path in self._checkpoints.glob("*.zip") if (match := _match(path))}
+        return dict(sorted(by_step.items()))
 
     def save_checkpoint(self, model: BaseAlgorithm, *, keep: int) -> None:
         """Write a checkpoint, and remove all but the last ones."""
@@ -155,8 +152,8 @@ class RunFolder:
         if not self._evaluations.is_file():
             return []
         rows = csv.DictReader(io.StringIO(self._evaluations.read_text("utf-8")))
-        numbers = [{name: float(text) for name, text in row.items() if text} for row in rows]
-        return [{**row, "step": int(row["step"])} for row in numbers if row["step"] <= until_step]
+        parsed = [{name: float(text) for name, text in row.items() if text} for row in rows]
+        return [{**row, "step": int(row["step"])} for row in parsed if row["step"] <= until_step]
 
     def write_evaluations(self, rows: list[dict[str, float]]) -> None:
         """Write all evaluations."""
@@ -170,10 +167,8 @@ class RunFolder:
 
     def write_result(self, facts: Mapping[str, object]) -> None:
         """Write ``result.json``, and then the receipt: where that is, the training has ended."""
-        with replaced_when_complete(self.path / "result.json", argument="folder") as temporary:
-            temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        finished = (self.config.name, self.driver.name, "result.json")
-        write_receipt(self.path, RECEIPT_FILE, {"command": "train-rl", "l5kit": __version__}, of=finished)
+        write_json(self.path / "result.json", facts)
+        finish_output(self.path, "train-rl", (self.config.name, self.driver.name, "result.json"))
 
 
 def save_model(model: BaseAlgorithm, path: Path) -> None:

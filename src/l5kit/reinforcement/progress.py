@@ -4,10 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-from l5kit.data.progress import NotebookBar, in_notebook, on_terminal
+from l5kit.data.progress import Bar, open_bar
 
 __all__ = ["DriverProgress", "Pace"]
 
@@ -50,31 +47,21 @@ class DriverProgress:
 
     def __init__(self, *, tell: Callable[[str], None], visible: bool = True) -> None:
         self._tell, self._visible = tell, visible
-        self._told_s = time.perf_counter()
-        self._bar: Progress | None = None
-        self._notebook_bar: NotebookBar | None = None
+        self._shown_s = time.perf_counter()
+        self._bar: Bar | None = None
 
     def start(self) -> None:
         """Show the bar."""
-        if self._visible and in_notebook():
-            self._notebook_bar = NotebookBar("Training")
-        elif self._visible and on_terminal():
-            self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[pace]}"),
-                console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._bar.add_task("Training", total=1.0, pace="")
-            self._bar.start()
+        if self._visible:
+            self._bar = open_bar("Training")
 
     def show(self, pace: Pace) -> None:
         """Show how it goes."""
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=pace.share_done, pace=str(pace))
-        elif self._notebook_bar is not None:
-            self._notebook_bar.show(pace.share_done, 1.0, str(pace))
-        elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._told_s >= _LINE_EVERY_S:
+            self._bar.show(pace.share_done, 1.0, str(pace))
+        elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._shown_s >= _LINE_EVERY_S:
             self._tell(str(pace))
-            self._told_s = time.perf_counter()
+            self._shown_s = time.perf_counter()
 
     def tell(self, line: str) -> None:
         """Tell a line."""
@@ -83,8 +70,5 @@ class DriverProgress:
     def stop(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.close()
             self._bar = None
-        if self._notebook_bar is not None:
-            self._notebook_bar.close()
-            self._notebook_bar = None

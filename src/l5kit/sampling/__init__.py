@@ -1,6 +1,5 @@
 """Samplers: from windows of a log to training samples, one by one or in batches."""
 
-from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.agent_sampling import (
     compute_agent_velocity,
     generate_agent_sample,
@@ -9,8 +8,8 @@ from l5kit.sampling.agent_sampling import (
 )
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.sampling.sample_keys import KEYS_BY_DATASET, SampleKey
+from l5kit.sampling.samplers import AgentSampler, VectorSampler
 from l5kit.sampling.slicing import get_future_slice, get_history_slice
-from l5kit.sampling.vector_sampler import VectorSampler
 
 __all__ = [
     "KEYS_BY_DATASET",

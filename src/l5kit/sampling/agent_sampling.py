@@ -1,23 +1,77 @@
 """Sample of the AV or of an agent: past, picture and future."""
 
+import functools
+import inspect
 import operator
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, RecordArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams
-from l5kit.data.records import AGENT_DTYPE
-from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows, rebase_intervals
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import Windows
+from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
+from l5kit.data.windows import CurrentFrames, WindowRows, Windows, WindowSteps, cut_windows, rebase_intervals
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.legacy_call import accept_call_of_1_0
-from l5kit.sampling.poses import relative_poses
-from l5kit.sampling.tracks import TrackStates, as_track_ids, trace_av, trace_tracks
+from l5kit.sampling.samplers import AgentSampler
+from l5kit.sampling.tracks import TrackStates, as_track_ids, relative_poses, trace_av, trace_tracks
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_STEP_TIME_S = 0.1
+_KEYWORDS_OF_1_0 = frozenset({"all_agents", "raster_size", "pixel_size", "ego_center"})
+
+
+def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function with today's arguments of ``generate_agent_sample`` also take those documented for 1.0."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        # the fourth argument tells: a track id or None in 1.0, today the faces, which are None before a track id only
+        is_of_1_0 = len(args) > 3 and _is_track_id(args[3]) and not (len(args) > 4 and _is_track_id(args[4]))
+        if not is_of_1_0 and _KEYWORDS_OF_1_0.isdisjoint(kwargs):
+            return function(*args, **kwargs)
+        bound = inspect.signature(_call_of_1_0).bind(*args, **kwargs)
+        bound.apply_defaults()
+
+        # no faces are drawn, and the origin is at the top, as 1.0 had it
+        new: dict[str, Any] = dict(bound.arguments)
+        new["agents"] = new.pop("all_agents")
+        new["tl_faces"] = np.empty(0, dtype=TL_FACE_DTYPE)
+        size, pixel, center = (np.asarray(new.pop(name)) for name in ("raster_size", "pixel_size", "ego_center"))
+        new["render_context"] = RenderContext(size, pixel, center, False)
+        new["step_time"] = _STEP_TIME_S
+        return function(**new)  # type: ignore[call-arg]
+
+    return wrapper
+
+
+def _is_track_id(value: object) -> bool:
+    return value is None or isinstance(value, (int, np.integer))
+
+
+def _call_of_1_0(
+    state_index: int,
+    frames: object,
+    all_agents: object,
+    selected_track_id: int | None,
+    raster_size: object,
+    pixel_size: object,
+    ego_center: object,
+    history_num_frames: int,
+    history_step_size: int,
+    future_num_frames: int,
+    future_step_size: int,
+    filter_agents_threshold: float,
+    rasterizer: object = None,
+    perturbation: object = None,
+) -> None:
+    """The arguments as they were documented for 1.0; only the signature is used."""
+
 
 _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
 
@@ -94,7 +148,12 @@ def compute_agent_velocity(
         InvalidArgumentError: ``step_time`` is not positive, or a number of frames is negative.
     """
     step_time_s = checked_step_time(step_time)
-    return _history_velocities(history_positions_m, step_time_s), _future_velocities(future_positions_m, step_time_s)
+    past_mps = ((history_positions_m[:-1] - history_positions_m[1:]) / step_time_s).astype(np.float32)
+
+    # the first future step begins at the agent itself, which is at 0
+    steps_m = future_positions_m.copy()
+    steps_m[1:] -= future_positions_m[:-1]
+    return past_mps, (steps_m / step_time_s).astype(np.float32)
 
 
 def checked_step_time(step_time: float) -> float:
@@ -102,16 +161,6 @@ def checked_step_time(step_time: float) -> float:
     if not step_time > _SHORTEST_STEP_TIME_S:
         raise InvalidArgumentError(f"step_time must be a positive number of seconds, got {step_time}")
     return float(step_time)
-
-
-def _history_velocities(positions_m: Float32Array, step_time_s: float) -> Float32Array:
-    return ((positions_m[:-1] - positions_m[1:]) / step_time_s).astype(np.float32)
-
-
-def _future_velocities(positions_m: Float32Array, step_time_s: float) -> Float32Array:
-    steps_m = positions_m.copy()
-    steps_m[1:] -= positions_m[:-1]
-    return (steps_m / step_time_s).astype(np.float32)
 
 
 def get_relative_poses(

@@ -4,7 +4,7 @@ from l5kit._types import Records, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.sampling.agent_sampling import as_count, checked_step_time
-from l5kit.sampling.vector_sampler import VectorSampler
+from l5kit.sampling.samplers import VectorSampler
 from l5kit.vectorization.vectorizer import Vectorizer
 
 

@@ -14,9 +14,8 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.backend_rasterizer import BackendRasterizer, draws_on_device
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
-from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.poses import Trajectories, trajectories_on_device
-from l5kit.sampling.vector_sampler import VectorSampler
+from l5kit.sampling.samplers import AgentSampler, VectorSampler
+from l5kit.sampling.tracks import trajectories_on_device
 from l5kit.vectorization.vector_map import send_map
 from l5kit.vectorization.vectorizer import Vectorizer
 
@@ -91,39 +90,32 @@ class BackendSampler:
         """
         backend = log.backend
         of_pose = {key: np.asarray(column) for key, column in self._sampler.pose_columns(*here).items()}
-        drawing = self._drawing_arrays(here[1])
+
+        # what only drawing needs: pixels from world metres, and the middles of the pictures in the world
+        drawing: dict[str, NumericArray] = {}
+        if self._context is not None:
+            matrices = self._context.raster_from_world_many(here[1].centroids_m, here[1].yaws_rad)
+            middles_px = np.full((len(here[1]), 1, 2), 0.5 * self._context.raster_size_px)
+            centers_m = transform_points(middles_px, np.linalg.inv(matrices))[:, 0]
+            drawing = {"_raster_from_world": matrices, "_centers_m": centers_m}
         sent, targets = send_columns(backend, {**of_pose, **added, **drawing}, here[1])
         columns: dict[str, Any] = {}
         if self._rasterizer is not None:
             columns["image"] = self._rasterizer.rasterize(log, windows, targets, *(sent[key] for key in drawing))
-        found = trajectories_on_device(log, windows, targets, self._sampler.times).mapped(backend.tensor)
-        surroundings = self._surroundings(log, windows, targets, found)
-        columns |= self._sampler.state_columns(found, {key: backend.tensor(sent[key]) for key in of_pose})
+        tracked = trajectories_on_device(log, windows, targets, self._sampler.times).mapped(backend.tensor)
+
+        # what samples do not keep of the past of targets is no part of the lines around them, either
+        surroundings: dict[str, Any] = {}
+        if isinstance(self._sampler, VectorSampler) and self._map is not None:
+            self._sampler.forget_older(tracked)
+            most_rows = log.most_agents * windows.num_history
+            surroundings = self._sampler.vectorizer.vectorize_on_device(
+                self._map, log, windows, targets, tracked.past, most_rows=most_rows
+            )
+            if log.has_large_ids:
+                as_sample_track_ids(surroundings["all_other_agents_track_ids"].cpu().numpy())
+        columns |= self._sampler.state_columns(tracked, {key: backend.tensor(sent[key]) for key in of_pose})
         return columns | surroundings | {key: backend.tensor(sent[key]) for key in added}
-
-    def _drawing_arrays(self, targets: Targets) -> dict[str, NumericArray]:
-        """Return what only drawing needs: pixels from world metres, and the middles of the pictures in the world."""
-        if self._context is None:
-            return {}
-        matrices = self._context.raster_from_world_many(targets.centroids_m, targets.yaws_rad)
-        middles_px = np.full((len(targets), 1, 2), 0.5 * self._context.raster_size_px)
-        centers_m = transform_points(middles_px, np.linalg.inv(matrices))[:, 0]
-        return {"_raster_from_world": matrices, "_centers_m": centers_m}
-
-    def _surroundings(
-        self, log: DeviceLog, windows: WindowArrays, targets: TargetArrays, found: Trajectories
-    ) -> dict[str, Any]:
-        """Return what a vectorizer tells of what is around the targets, and forget what it does not keep of them."""
-        if not isinstance(self._sampler, VectorSampler) or self._map is None:
-            return {}
-        self._sampler.forget_older(found)
-        most_rows, vectorizer = log.most_agents * windows.num_history, self._sampler.vectorizer
-        around: dict[str, Any] = vectorizer.vectorize_on_device(
-            self._map, log, windows, targets, found.past, most_rows=most_rows
-        )
-        if log.has_large_ids:
-            as_sample_track_ids(around["all_other_agents_track_ids"].cpu().numpy())
-        return around
 
 
 def lights_of(sampler: Any) -> LaneLights | None:

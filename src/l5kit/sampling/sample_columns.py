@@ -5,14 +5,14 @@ copies them to the processor.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import BoolArray, Column, DeviceArray, NumericArray, Sample
+from l5kit._types import BoolArray, Column, NumericArray, Sample
 from l5kit.data.display import html_columns
 from l5kit.errors import InvalidArgumentError
 from l5kit.sampling.sample_keys import ALIASES
@@ -119,7 +119,15 @@ def memory_of(out: "Mapping[str, NumericArray] | ColumnMemory | None") -> Column
     if out is None:
         return None
     if not isinstance(out, Mapping):
-        return _asked_once(out)
+        memory, known = out, {}
+
+        # a column gets the same memory when it is requested once more
+        def given_once(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
+            if key not in known:
+                known[key] = memory(key, shape, dtype)
+            return known[key]
+
+        return given_once
     arrays = out
     _refuse_overlaps(arrays)
 
@@ -179,33 +187,18 @@ def _refuse_overlaps(arrays: Mapping[str, NumericArray]) -> None:
             names_by_owner.setdefault(id(owner) if is_known else 0, []).append(key)
     if len(names_by_owner) == len(arrays) and 0 not in names_by_owner:
         return  # memory of its own for each, which takes far less time to see than where it lies
-    for names in names_by_owner.values():
-        if len(names) > 1:
-            _refuse_overlaps_among(names, arrays)
 
-
-def _refuse_overlaps_among(names: Sequence[str], arrays: Mapping[str, NumericArray]) -> None:
+    # arrays of one owner in the order of their memory: each ends before the next one begins
     byte_bounds = np.lib.array_utils.byte_bounds
-    places = sorted((*byte_bounds(arrays[name]), name) for name in names if arrays[name].size)
-    for (first, end, name), (next_first, next_end, key) in itertools.pairwise(places):
-        is_alias = (first, end) == (next_first, next_end) and ALIASES.get(name, name) == ALIASES.get(key, key)
-        if next_first < end and not is_alias:
-            raise InvalidArgumentError(
-                f"out[{name!r}] and out[{key!r}] share memory, so that one would overwrite the other; pass arrays that "
-                "do not overlap"
-            )
-
-
-def _asked_once(memory: ColumnMemory) -> ColumnMemory:
-    """Return what gives the same memory when it is asked for a column again."""
-    arrays: dict[str, NumericArray | None] = {}
-
-    def given(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-        if key not in arrays:
-            arrays[key] = memory(key, shape, dtype)
-        return arrays[key]
-
-    return given
+    for names in names_by_owner.values():
+        bounds = sorted((*byte_bounds(arrays[name]), name) for name in names if arrays[name].size)
+        for (first, end, name), (next_first, next_end, key) in itertools.pairwise(bounds):
+            is_alias = (first, end) == (next_first, next_end) and ALIASES.get(name, name) == ALIASES.get(key, key)
+            if next_first < end and not is_alias:
+                raise InvalidArgumentError(
+                    f"out[{name!r}] and out[{key!r}] share memory, so that one would overwrite the other; pass arrays "
+                    "that do not overlap"
+                )
 
 
 def share_aliased(sample: Sample) -> None:
@@ -222,16 +215,15 @@ def scattered(made: Mapping[str, Column], is_made: BoolArray) -> dict[str, Colum
         made: Columns of the samples that could be made.
         is_made: Which of the batch these are, (B,).
     """
-    columns = {key: _scattered(column, is_made) for key, column in made.items() if key not in ALIASES}
+    columns: dict[str, Column] = {}
+    for key, column in made.items():
+        if key in ALIASES:
+            continue
+        shape = (len(is_made), *column.shape[1:])
+        if isinstance(column, np.ndarray):
+            columns[key] = np.zeros(shape, column.dtype)
+            columns[key][is_made] = column
+        else:  # pictures of a device
+            columns[key] = column.new_zeros(shape)
+            columns[key][np.flatnonzero(is_made)] = column
     return {key: columns[ALIASES.get(key, key)] for key in made}
-
-
-def _scattered(column: Column, is_made: BoolArray) -> Column:
-    shape = (len(is_made), *column.shape[1:])
-    if isinstance(column, np.ndarray):
-        whole = np.zeros(shape, column.dtype)
-        whole[is_made] = column
-        return whole
-    of_device: DeviceArray = column.new_zeros(shape)
-    of_device[np.flatnonzero(is_made)] = column
-    return of_device

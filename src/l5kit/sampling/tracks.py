@@ -1,21 +1,36 @@
-"""Tracks in windows: where an agent, or the AV, is in each of their frames, in the world."""
+"""Tracks in windows: whom samples are about, and where they are in each frame, in the world and as seen by them."""
 
+import math
 import reprlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, DType, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, DType, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
+from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
+from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
 from l5kit.data.log_facts import EGO_EXTENT_M
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import Targets, Windows
-from l5kit.errors import InvalidArgumentError
+from l5kit.data.windows import (
+    NewArray,
+    PoseArrays,
+    RelativePoses,
+    TargetArrays,
+    Targets,
+    WindowArrays,
+    WindowRows,
+    Windows,
+)
+from l5kit.errors import InvalidArgumentError, TrackNotFoundError
+from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 from l5kit.geometry.transform import yaw_of_x_axis
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.kinematic.recovery import AgentBoxes, RecoveryPerturbation
 
 
 class StateArrays(NamedTuple):
@@ -95,7 +110,21 @@ def hold_track_ids(windows: Windows, track_ids: ArrayLike) -> tuple[NumericArray
     if isinstance(track_ids, np.ndarray) and track_ids.dtype == held:
         require_one_each(track_ids.shape, len(windows))
         return track_ids, None
-    ids, bounds = _as_whole_numbers(track_ids), np.iinfo(held)
+    # integers of any type, of Python's where no type holds them all
+    try:
+        ids = np.asarray(track_ids)
+        ids = ids if ids.dtype.kind in "iu" else np.array(track_ids, dtype=object)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"track_ids is {reprlib.repr(track_ids)}; pass an array (B,) of whole numbers"
+        ) from error
+    for track_id in () if ids.dtype.kind in "iu" else ids.flat:
+        if not isinstance(track_id, int | np.integer) or isinstance(track_id, bool):
+            raise InvalidArgumentError(
+                f"track_ids holds {track_id!r} of type {type(track_id).__name__}; tracks are whole numbers: pass "
+                "an array (B,) of integers, best of the type of the agents' field"
+            )
+    bounds = np.iinfo(held)
     require_one_each(ids.shape, len(windows))
     fits = ((ids >= bounds.min) & (ids <= bounds.max)).astype(np.bool_)
     return np.where(fits, ids, 0).astype(held), None if fits.all() else fits
@@ -111,25 +140,6 @@ def require_one_each(shape: tuple[int, ...], num_windows: int) -> None:
         raise InvalidArgumentError(
             f"track_ids has shape {shape}; pass one track for each of the {num_windows} windows, shape {(num_windows,)}"
         )
-
-
-def _as_whole_numbers(track_ids: ArrayLike) -> NumericArray:
-    """Return integers as an array of integers, or of Python's where no type holds them all."""
-    try:
-        ids = np.asarray(track_ids)
-        objects = ids if ids.dtype.kind in "iu" else np.array(track_ids, dtype=object)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"track_ids is {reprlib.repr(track_ids)}; pass an array (B,) of whole numbers"
-        ) from error
-    if objects.dtype.kind not in "iu":
-        for track_id in objects.flat:
-            if not isinstance(track_id, int | np.integer) or isinstance(track_id, bool):
-                raise InvalidArgumentError(
-                    f"track_ids holds {track_id!r} of type {type(track_id).__name__}; tracks are whole numbers: pass "
-                    "an array (B,) of integers, best of the type of the agents' field"
-                )
-    return objects
 
 
 def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackStates) -> None:
@@ -192,26 +202,19 @@ def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_thresh
     """
     num_windows, agents, threshold = len(windows), windows.agents, np.float32(filter_agents_threshold)
     require_one_each(track_ids.shape, num_windows)
-    found_rows, fields = np.empty(num_windows, np.int64), agents.dtype
-    found = Targets(
+    target_rows, fields = np.empty(num_windows, np.int64), agents.dtype
+    result = Targets(
         track_ids=track_ids,
-        rows=found_rows,
+        rows=target_rows,
         centroids_m=np.empty((num_windows, 2)),
         yaws_rad=np.empty(num_windows, fields["yaw"]),
         extents_m=np.empty((num_windows, 3), fields["extent"].base),
     )
-    fields_of_found = found_rows, found.centroids_m, found.yaws_rad, found.extents_m
+    fields_of_targets = target_rows, result.centroids_m, result.yaws_rad, result.extents_m
     for rows, part in agents.parts():
         current = (part.start, part.stop), agents.starts, agents.stops
-        _find_targets(rows, *current, track_ids, threshold, fields_of_found)
-    return found
-
-
-def av_yaws(frames: RecordArray) -> Float64Array:
-    """Return the heading of the AV in frames (N,), to the bit as :func:`l5kit.geometry.rotation33_as_yaw`."""
-    yaws_rad = np.empty(len(frames))
-    _write_yaws(np.ascontiguousarray(frames["ego_rotation"]), yaws_rad)
-    return yaws_rad
+        _find_targets(rows, *current, track_ids, threshold, fields_of_targets)
+    return result
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -233,7 +236,7 @@ def _trace_tracks(
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def write_agent_state(
-    rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, place: tuple[int, int]
+    rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, at: tuple[int, int]
 ) -> None:
     """Write the first row of a track among those of a frame, first and end row, to a place of states, if it is there.
 
@@ -242,11 +245,11 @@ def write_agent_state(
     for row in range(bounds[0], bounds[1]):
         if rows[row].track_id == track_id:
             agent = rows[row]
-            states.is_there[place] = True
-            states.yaws_rad[place] = agent.yaw
+            states.is_there[at] = True
+            states.yaws_rad[at] = agent.yaw
             for axis in range(2):
-                states.positions_m[place[0], place[1], axis] = agent.centroid[axis]
-                states.extents_m[place[0], place[1], axis] = agent.extent[axis]
+                states.positions_m[at[0], at[1], axis] = agent.centroid[axis]
+                states.extents_m[at[0], at[1], axis] = agent.extent[axis]
             break
 
 
@@ -258,10 +261,11 @@ def _find_targets(
     stops: Int64Array,
     track_ids: NumericArray,
     threshold: np.float32,
-    found: tuple[NumericArray, ...],
+    result: tuple[NumericArray, ...],
 ) -> None:
     """Write rows, centroids, headings and extents of the targets of the windows ``part``, whose agents these are."""
-    rows, centroids_m, yaws_rad, extents_m = found
+    rows, centroids_m, yaws_rad, extents_m = result
+    # the first row that passes the filter; -2 tells that there are only others
     for window in range(part[0], part[1]):
         rows[window] = -1
         for row in range(starts[window, 0], stops[window, 0]):
@@ -303,3 +307,371 @@ def _trace_av(
 def _write_yaws(rotations: Float64Array, yaws_rad: Float64Array) -> None:
     for i in range(len(rotations)):
         yaws_rad[i] = yaw_of_x_axis(rotations[i, 0, 0], rotations[i, 1, 0])
+
+
+def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None:
+    """Move the AV in the frames of those windows that have their whole future.
+
+    Raises:
+        InvalidArgumentError: The perturbation returned other numbers of frames.
+    """
+    if perturbation is None or windows.num_future == 0:
+        return
+
+    # one kernel moves the AVs of all windows, and sees the boxes around them
+    if isinstance(perturbation, RecoveryPerturbation):
+        boxes = [
+            AgentBoxes(part, rows, windows.agents.starts[part], windows.agents.stops[part])
+            for rows, part in windows.agents.parts()
+        ]
+        size_m = windows.ego_extent_m[:2]
+        perturbation.move_frames(
+            windows.frames, windows.counts, num_history=windows.num_history, size_m=size_m, agents=boxes
+        )
+        return
+
+    # perturbations of L5Kit 1.5, and those of users, move one window after the other
+    for window in np.flatnonzero(windows.counts[1] == windows.num_future).tolist():
+        history, future = windows.history(window), windows.future(window)
+        moved_history, moved_future = perturbation.perturb(history, future)
+        if len(moved_history) != len(history) or len(moved_future) != len(future):
+            raise InvalidArgumentError(
+                f"perturbation {perturbation!r} returned {len(moved_history)} history and {len(moved_future)} future "
+                f"frames; it must return as many as it gets, {len(history)} and {len(future)}"
+            )
+        history[:], future[:] = moved_history, moved_future
+
+
+def find_av(windows: Windows) -> Targets:
+    """Return the AV as the target of all windows."""
+    # headings to the bit as geometry.rotation33_as_yaw gives them
+    current = windows.current_frames
+    yaws_rad = np.empty(len(current))
+    _write_yaws(np.ascontiguousarray(current["ego_rotation"]), yaws_rad)
+    extents_m = np.empty((len(windows), 3))
+    extents_m[:] = windows.ego_extent_m
+    return Targets(
+        track_ids=None,
+        rows=None,
+        centroids_m=current["ego_translation"][:, :2].astype(np.float64),
+        yaws_rad=yaws_rad,
+        extents_m=extents_m,
+    )
+
+
+def trace_targets(windows: Windows, targets: Targets) -> TrackStates:
+    """Return where the targets are in the frames of their windows, in the world."""
+    states = TrackStates.empty(*windows.frames.shape)
+    if targets.track_ids is None:
+        num_history, extent_m = windows.num_history, windows.ego_extent_m
+        trace_av(windows.frames, windows.counts, states, num_history=num_history, extent_m=extent_m)
+    else:
+        trace_tracks(windows.agents, targets.track_ids, states)
+    return states
+
+
+def track_missing(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
+    """Return the error for a track for which there is a negative ``row``."""
+    if row == -1:
+        return TrackNotFoundError(f"track {track_id} is not among the agents of the current frame")
+    return TrackNotFoundError(
+        f"track {track_id} does not pass the label filter in the current frame: the summed probability of its "
+        f"road user classes is not above filter_agents_threshold = {filter_agents_threshold}"
+    )
+
+
+_FIRST: Final[Any] = np.int64(0)
+"""In place of the literal, for which numba would compile what is called with it once more."""
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds between two steps of the past, and of the future."""
+
+    past_s: float
+    future_s: float
+
+    @classmethod
+    def from_params(cls, params: SamplingParams | VectorSamplingParams) -> "StepTimes":
+        """Return the times between the steps of samples with the given parameters."""
+        return cls(params.step_time_s * params.history_step_size, params.step_time_s * params.future_step_size)
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Past and future of B tracks.
+
+    Attributes:
+        past: Newest frame first, (B, H).
+        future: Nearest frame first, (B, F).
+        past_velocities_mps: Differences of successive past positions over time, (B, H - 1, 2) float32.
+        future_velocities_mps: Of the future, the first one from where the track is now, (B, F, 2) float32.
+        speeds_mps: Lengths of the first past velocities, (B,) float32; 0 where there is none.
+        next_speeds_mps: Lengths of the first future velocities, likewise.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    past: RelativePoses
+    future: RelativePoses
+    past_velocities_mps: Float32Array
+    future_velocities_mps: Float32Array
+    speeds_mps: Float32Array
+    next_speeds_mps: Float32Array
+
+    def __post_init__(self) -> None:
+        (num_tracks, num_past), num_future = self.past.availabilities.shape, self.future.availabilities.shape[1]
+        past, future = (num_tracks, num_past - 1, 2), (num_tracks, num_future, 2)
+        if self.past_velocities_mps.shape != past or self.future_velocities_mps.shape != future:
+            refuse_shapes(self, past_velocities_mps=past, future_velocities_mps=future)
+
+    @classmethod
+    def new(cls, make: NewArray, num_tracks: int, num_history: int, num_future: int) -> "Trajectories":
+        """Return trajectories to be written, in arrays that ``make`` makes."""
+        return cls(
+            RelativePoses.new(make, num_tracks, num_history, availabilities=np.float32),
+            RelativePoses.new(make, num_tracks, num_future, availabilities=np.float32),
+            make((num_tracks, num_history - 1, 2), np.float32),
+            make((num_tracks, num_future, 2), np.float32),
+            make((num_tracks,), np.float32),
+            make((num_tracks,), np.float32),
+        )
+
+    def mapped(self, view: Callable[[Any], Any]) -> "Trajectories":
+        """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
+        return Trajectories(self.past.mapped(view), self.future.mapped(view), *map(view, self.velocities()))
+
+    def velocities(self) -> tuple[Float32Array, ...]:
+        """Return the last four arrays, in the order of :class:`Velocities`."""
+        return self.past_velocities_mps, self.future_velocities_mps, self.speeds_mps, self.next_speeds_mps
+
+
+class Velocities(NamedTuple):
+    """The last four fields of :class:`Trajectories` inside kernels."""
+
+    past_mps: Float32Array
+    future_mps: Float32Array
+    speeds_mps: Float32Array
+    next_speeds_mps: Float32Array
+
+
+def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad: FloatArray) -> RelativePoses:
+    """Return tracks (B,) in all frames of their states (B, N), as seen from a pose each.
+
+    Args:
+        states: Where the tracks are.
+        agent_from_world: The poses, (B, 3, 3); positions are transformed in float64.
+        yaws_rad: Their world headings, (B,); they are subtracted in float32.
+    """
+    poses = RelativePoses.new(np.empty, *states.is_there.shape, availabilities=np.float32)
+    _write_relative_poses(states.as_arrays(), agent_from_world, yaws_rad.astype(np.float32), poses.as_arrays())
+    return poses
+
+
+def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num_history: int) -> Trajectories:
+    """Return past and future of targets, as seen from where they are.
+
+    Args:
+        states: Where they are in ``num_history`` frames, newest first, and behind them in the future ones.
+        targets: From where they are seen.
+        times: Times between the frames.
+        num_history: Frames of the past, the current one included.
+    """
+    num_tracks, num_frames = states.is_there.shape
+    result = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
+    _write_trajectories(
+        states.as_arrays(),
+        num_history,
+        targets.agent_from_world,
+        targets.yaws_rad.astype(np.float32),
+        (np.float32(times.past_s), np.float32(times.future_s)),
+        result.past.as_arrays(),
+        result.future.as_arrays(),
+        result.velocities(),
+    )
+    return result
+
+
+def trajectories_on_device(
+    log: DeviceLog, windows: WindowArrays, targets: TargetArrays, times: StepTimes
+) -> Trajectories:
+    """Return past and future of targets of windows on a device, as seen from where they are.
+
+    Args:
+        log: The log of the windows.
+        windows: The windows.
+        targets: Whom they are about.
+        times: Times between the frames.
+    """
+    backend, (num_windows, num_columns) = log.backend, map(int, windows.starts.shape)
+    num_history, shape = windows.num_history, (num_windows, num_columns)
+    states = StateArrays(
+        backend.empty(shape, np.bool_),
+        backend.empty((*shape, 2), np.float64),
+        backend.empty(shape, np.float32),
+        backend.empty((*shape, 2), np.float32),
+    )
+    result = Trajectories.new(backend.empty, num_windows, num_history, num_columns - num_history)
+    poses = (result.past.as_arrays(), result.future.as_arrays())
+    backend.run(_trace, num_windows * num_columns, log.agents, windows, targets, states, poses)
+
+    # velocities need the positions of two frames: a kernel of its own, after all of these are there
+    steps_s = (np.float32(times.past_s), np.float32(times.future_s))
+    positions_m = (result.past.positions_m, result.future.positions_m)
+    backend.run(_write_velocities, num_windows, positions_m, steps_s, result.velocities())
+    return result
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_relative_poses(
+    state_arrays: tuple[NumericArray, ...],
+    agent_from_world: Float64Array,
+    yaws_rad: Float32Array,
+    pose_arrays: tuple[NumericArray, ...],
+) -> None:
+    """Write all states (B, F), as seen from (B, 3, 3) with headings (B,), to poses (B, F)."""
+    _write_poses(StateArrays(*state_arrays), _FIRST, agent_from_world, yaws_rad, PoseArrays(*pose_arrays))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_poses(
+    states: StateArrays,
+    first_frame: int,
+    agent_from_world: Float64Array,
+    yaws_rad: Float32Array,
+    poses: PoseArrays,
+) -> None:
+    """Write the states (B, F) from ``first_frame`` on, as seen from (B, 3, 3) with headings (B,), to poses (B, N)."""
+    num_tracks, num_frames = poses.availabilities.shape
+    for i in range(num_tracks):
+        for j in range(num_frames):
+            write_pose(states, i, first_frame + j, agent_from_world, yaws_rad, poses, j)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def write_pose(
+    states: StateArrays,
+    i: int,
+    frame: int,
+    agent_from_world: Float64Array,
+    yaws_rad: Float32Array,
+    poses: PoseArrays,
+    j: int,
+) -> None:
+    """Write where track i is in a frame, as seen from its pose, to column j of poses; for use inside kernels.
+
+    Args:
+        states: The tracks in the world, (B, F).
+        i: The track.
+        frame: The frame.
+        agent_from_world: The poses that they are seen from, (B, 3, 3).
+        yaws_rad: Their headings, (B,).
+        poses: What is written, (B, N).
+        j: The column.
+    """
+    # frames without the track hold zeros, whatever stands in its states
+    if not states.is_there[i, frame]:
+        for axis in range(2):
+            poses.positions_m[i, j, axis] = poses.extents_m[i, j, axis] = np.float32(0.0)
+        poses.yaws_rad[i, j, 0] = poses.availabilities[i, j] = np.float32(0.0)
+        return
+    x, y = transform_xy(agent_from_world[i], states.positions_m[i, frame, 0], states.positions_m[i, frame, 1])
+    poses.positions_m[i, j, 0], poses.positions_m[i, j, 1] = x, y
+    for axis in range(2):
+        poses.extents_m[i, j, axis] = states.extents_m[i, frame, axis]
+    poses.yaws_rad[i, j, 0] = angular_distance_float32(states.yaws_rad[i, frame], yaws_rad[i])
+    poses.availabilities[i, j] = np.float32(1.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_trajectories(
+    state_arrays: tuple[NumericArray, ...],
+    num_history: int,
+    agent_from_world: Float64Array,
+    yaws_rad: Float32Array,
+    steps_s: tuple[np.float32, np.float32],
+    past_arrays: tuple[NumericArray, ...],
+    future_arrays: tuple[NumericArray, ...],
+    velocity_arrays: tuple[Float32Array, ...],
+) -> None:
+    """Write the fields of :class:`Trajectories`."""
+    states, velocities = StateArrays(*state_arrays), Velocities(*velocity_arrays)
+    past, future = PoseArrays(*past_arrays), PoseArrays(*future_arrays)
+    _write_poses(states, _FIRST, agent_from_world, yaws_rad, past)
+    _write_poses(states, num_history, agent_from_world, yaws_rad, future)
+    for i in range(len(velocities.speeds_mps)):
+        write_velocities(i, past.positions_m, future.positions_m, steps_s, velocities)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def write_velocities(
+    i: int,
+    past_positions_m: Float32Array,
+    future_positions_m: Float32Array,
+    steps_s: tuple[np.float32, np.float32],
+    velocities: Velocities,
+) -> None:
+    """Write velocities and speed of track i from its positions; for use inside kernels.
+
+    Args:
+        i: The track.
+        past_positions_m: Newest first, (B, H, 2).
+        future_positions_m: Nearest first, (B, F, 2).
+        steps_s: Times between steps of the past and of the future.
+        velocities: What is written.
+    """
+    # of the past, newest first: from each older position to the next newer one
+    past_velocities_mps, future_velocities_mps = velocities.past_mps, velocities.future_mps
+    for j in range(past_velocities_mps.shape[1]):
+        for axis in range(2):
+            step_m = past_positions_m[i, j, axis] - past_positions_m[i, j + 1, axis]
+            past_velocities_mps[i, j, axis] = step_m / steps_s[0]
+
+    # of the future: the first step begins where the track is now, which is 0
+    for j in range(future_velocities_mps.shape[1]):
+        for axis in range(2):
+            before_m = future_positions_m[i, j - 1, axis] if j else np.float32(0.0)
+            future_velocities_mps[i, j, axis] = (future_positions_m[i, j, axis] - before_m) / steps_s[1]
+    velocities.speeds_mps[i] = _speed_of_first(past_velocities_mps, i)
+    velocities.next_speeds_mps[i] = _speed_of_first(future_velocities_mps, i)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _speed_of_first(velocities_mps: Float32Array, i: int) -> Any:
+    """Return the length of the first velocity of track i, 0 where it has none."""
+    if velocities_mps.shape[1] == 0:
+        return np.float32(0.0)
+    x, y = velocities_mps[i, 0, 0], velocities_mps[i, 0, 1]
+    return math.sqrt(x * x + y * y)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _trace(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write where the target of a window is in one of its frames."""
+    agents, of_windows, of_targets, of_states, poses = arguments
+    windows, targets, states = WindowArrays(*of_windows), TargetArrays(*of_targets), StateArrays(*of_states)
+    num_columns = windows.starts.shape[1]
+    window, column = item // num_columns, item % num_columns
+    states.is_there[window, column] = False
+    if targets.has_tracks:
+        bounds = (windows.starts[window, column], windows.stops[window, column])
+        write_agent_state(agents, bounds, targets.track_ids[window], states, (window, column))
+    elif windows.is_there[window, column]:
+        states.is_there[window, column] = True
+        states.yaws_rad[window, column] = windows.av_headings[window, column, 0]
+        for axis in range(2):
+            states.positions_m[window, column, axis] = windows.av_positions_m[window, column, axis]
+            states.extents_m[window, column, axis] = windows.av_size_m[axis]
+
+    # a frame of the past or of the future, as seen from the target
+    is_past = column < windows.num_history
+    part, at = (poses[0], column) if is_past else (poses[1], column - windows.num_history)
+    write_pose(states, window, column, targets.agent_from_world, targets.yaws_rad, PoseArrays(*part), at)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_velocities(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the velocities of one track."""
+    (past_positions_m, future_positions_m), steps_s, velocities = arguments
+    write_velocities(item, past_positions_m, future_positions_m, steps_s, Velocities(*velocities))

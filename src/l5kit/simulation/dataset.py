@@ -9,33 +9,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from l5kit._types import (
-    BoolArray,
     Column,
-    FloatArray,
     Int64Array,
     NumericArray,
     RecordArray,
     Sample,
-    UInt64Array,
 )
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.configs.texts import did_you_mean
-from l5kit.data.frame_rows import expand_ranges
-from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.record_buffer import RecordBuffer
-from l5kit.data.record_bytes import as_bytes, join_records
-from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
+from l5kit.data.record_bytes import join_records
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import SampleBatch, collate, tensors_of
-from l5kit.dataset.sample_places import SamplePlaces
+from l5kit.dataset.sample_indices import SampleIndices
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
-from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 from l5kit.geometry.transform import yaw_as_rotation33
 from l5kit.lanes.routes import FollowedRoutes
 from l5kit.simulation.buffered_scene import BufferedScene
+from l5kit.simulation.engine.agent_control import AgentControl, DrivenTracks
+from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
+from l5kit.simulation.engine.starting import hide_tracks
 from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
 from l5kit.simulation.utils import disable_agents, get_frames_subset, insert_agent
 
@@ -43,8 +40,6 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["SimulationConfig", "SimulationDataset"]
-
-_CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 
 Controlled = tuple[int, int]
 """Scene and track of an agent."""
@@ -115,18 +110,16 @@ class SimulationDataset:
             raise InvalidArgumentError("scene_dataset_batch must hold at least one scene, got none")
         self.sim_cfg = sim_cfg
         self.scene_dataset_batch = {scene: _unperturbed(each) for scene, each in scene_dataset_batch.items()}
-        thresholds = [read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()]
-        self._thresholds = np.array(thresholds, np.float32)
-        self._tracked = _SceneTracks.of([])
+        self._threshold = self._common_threshold()
+        near_m, far_m = (max(0.0, each) for each in (sim_cfg.distance_th_close, sim_cfg.distance_th_far))
+        self._control = AgentControl(sim_cfg.controlled_classes, near_m, far_m)
         self._routes = self._follow_routes()
         subsets = self._cut()
-        self._of_other_classes = self._find_other_classes(subsets)
-        if sim_cfg.disable_new_agents:
-            for place, subset in enumerate(subsets.values()):
-                self._hide_new_agents(place, subset)
         facts = next(iter(subsets.values())).facts
         self._buffer = RecordBuffer([SceneRecords.of_scene_dataset(each) for each in subsets.values()], facts=facts)
         self._scene_ids = np.array(list(subsets), np.int64)
+        self._is_known = False  # tracks are read when somebody first asks who is controlled
+        self._take_up_tracks([], set())
         self._position = {scene: place for place, scene in enumerate(subsets)}
         self._faces: list[BufferedScene] = []
         self.recorded_scene_dataset_batch: dict[int, Any] = {}
@@ -136,6 +129,8 @@ class SimulationDataset:
             self.recorded_scene_dataset_batch[scene] = recorded
             self._faces.append(BufferedScene(self._buffer, place))
             _set_log(dataset, self._faces[-1])
+        if sim_cfg.disable_new_agents:
+            self._hide_new_agents(subsets)
 
     @staticmethod
     def from_dataset_indices(
@@ -252,19 +247,23 @@ class SimulationDataset:
         There are no columns where there are no agents, or their samples are made one by one.
         """
         self._require_frame(state_index)
-        places, rows = self._find_controlled(state_index)
-        track_ids = self._buffer.agents["track_id"][rows]
-        keys = list(zip(self._scene_ids[places].tolist(), track_ids.tolist(), strict=True))
+        agents, chosen = self._find_controlled(state_index)
+        keys = self._keys_of(agents.track_rows[chosen])
         maker = self._maker() if keys else None
-        columns = None if maker is None else self._make_columns(maker, state_index, places, rows)
-        self._tracked = _SceneTracks(places, track_ids)
+        of_chosen = agents.scenes_of_rows[chosen], agents.buffer_rows[chosen]
+        columns = None if maker is None else self._make_columns(maker, state_index, *of_chosen)
+        self._driven.note(agents.track_rows[chosen])
         return keys, columns
 
     @property
     def _agents_tracked(self) -> set[Controlled]:
         """Scene and track of the agents that were controlled last, under the name that 1.5 has."""
-        scenes = self._scene_ids[self._tracked.places]
-        return set(zip(scenes.tolist(), self._tracked.track_ids.tolist(), strict=True))
+        return set(self._keys_of(np.flatnonzero(self._driven.is_driven)))
+
+    def _keys_of(self, tracks: Int64Array) -> list[Controlled]:
+        """Return scene and track id of rows (K,) of the table of tracks."""
+        scenes = self._scene_ids[self._tracks.scenes_of_tracks[tracks]]
+        return list(zip(scenes.tolist(), self._tracks.track_ids[tracks].tolist(), strict=True))
 
     def set_ego(
         self, state_index: int, output_index: int, ego_translations: NumericArray, ego_yaws: NumericArray
@@ -348,22 +347,31 @@ class SimulationDataset:
             )
         return {scene: get_frames_subset(log, start, end) for scene, log in logs.items()}
 
-    def _hide_new_agents(self, place: int, subset: Any) -> None:
-        agents = subset.agents[slice(*subset.frames[AGENT_INTERVAL][0])]
-        positions_m = np.broadcast_to(subset.frames["ego_translation"][0, :2], (len(agents), 2))
-        is_controlled = self._are_controlled(agents, np.full(len(agents), place), positions_m)
-        disable_agents(subset, agents["track_id"][is_controlled])
+    def _common_threshold(self) -> float:
+        """Return what the probability of a label must be above, which is the same in all datasets."""
+        thresholds = {read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()}
+        if len(thresholds) > 1:
+            raise InvalidArgumentError(
+                f"filter_agents_threshold of scene_dataset_batch is {sorted(thresholds)}; simulate scenes of one value "
+                "at a time"
+            )
+        return float(thresholds.pop())
 
-    def _find_other_classes(self, subsets: Mapping[int, Any]) -> "_SceneTracks":
-        """Return the agents whose class is not controlled, where the track tells it."""
-        classes = self.sim_cfg.controlled_classes
-        if classes == "cars":
-            return _SceneTracks.of([])
-        found = []
-        for threshold, subset in zip(self._thresholds.tolist(), subsets.values(), strict=True):
-            tracks = TrackTable.of_scenes([SceneRecords.of_scene_dataset(subset)], threshold=threshold)
-            found.append(tracks.track_ids[~tracks.is_of_classes(classes)])
-        return _SceneTracks.of(found)
+    def _take_up_tracks(self, scenes: Sequence[SceneRecords], tracked: set[Controlled]) -> None:
+        """Read which tracks scenes have, and who of them may be controlled and is."""
+        self._tracks = TrackTable.of_scenes(scenes, threshold=self._threshold)
+        self._driven = DrivenTracks.of(self._tracks.is_of_classes(self.sim_cfg.controlled_classes), self._threshold)
+        self._driven.is_driven[:] = [key in tracked for key in self._keys_of(np.arange(len(self._tracks)))]
+
+    def _hide_new_agents(self, subsets: Mapping[int, ChunkedDataset]) -> None:
+        """Hide all who would not be controlled in the first frames, in the buffer and in what was recorded."""
+        agents, chosen = self._find_controlled(0)
+        is_hidden = np.ones(len(self._tracks), np.bool_)
+        is_hidden[agents.track_rows[chosen]] = False
+        hide_tracks(self._buffer, self._tracks, is_hidden)
+        for place, subset in enumerate(subsets.values()):
+            part = slice(*self._tracks.starts[place : place + 2])
+            disable_agents(subset, self._tracks.track_ids[part][~is_hidden[part]])
 
     def _with_labels_and_velocities(
         self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]
@@ -381,38 +389,25 @@ class SimulationDataset:
                 agent["velocity"] = (agents_infos[key]["centroid"] - last["centroid"]) / self._buffer.facts.step_time_s
         return kept
 
-    def _find_controlled(self, state_index: int) -> tuple[Int64Array, Int64Array]:
-        """Return the places of scenes in the batch, and rows of the buffer, of the agents that are controlled."""
+    def _find_controlled(self, state_index: int) -> tuple[AgentsNow, Int64Array]:
+        """Return the agents of a frame of all scenes, and which of them are controlled."""
         self._put_back()
         frames = self._buffer.frames[self._frame_rows(state_index)]
-        starts, stops = frames[AGENT_INTERVAL].T
-        rows = expand_ranges(starts, stops - starts)
-        places = np.repeat(np.arange(len(frames)), stops - starts)
-        positions_m = frames["ego_translation"][places, :2]
-        agents = as_bytes(self._buffer.agents)[rows].view(self._buffer.agents.dtype)
-        is_kept = self._are_controlled(agents, places, positions_m)
-        return places[is_kept], rows[is_kept]
+        if not self._is_known:
+            logs = [each.dataset for each in self.recorded_scene_dataset_batch.values()]
+            self._take_up_tracks([SceneRecords.of_scene_dataset(log) for log in logs], set())
+            self._is_known = True
+        agents = self._agents_of(frames)
+        if (agents.track_rows < 0).any():  # somebody has put in tracks that the log does not have
+            scenes = [self._buffer.scene(place) for place in range(len(frames))]
+            self._take_up_tracks(scenes, self._agents_tracked)
+            agents = self._agents_of(frames)
+        positions_m = frames["ego_translation"][:, :2]
+        return agents, self._control.choose(agents, positions_m, records=self._buffer.agents, tracks=self._driven)
 
-    def _are_controlled(self, agents: RecordArray, places: Int64Array, ego_positions_m: FloatArray) -> BoolArray:
-        """Return which agents (N,) of scenes of the batch (N,), with the AV at positions (N, 2), are controlled."""
-        near_m, far_m = self.sim_cfg.distance_th_close, self.sim_cfg.distance_th_far
-        distances_m = np.linalg.norm(ego_positions_m - agents["centroid"], axis=-1)
-        is_controlled: BoolArray = distances_m < near_m
-        between = np.flatnonzero(is_controlled != (distances_m < far_m))  # where it matters who is tracked
-        is_controlled[between] ^= self._tracked.hold(places[between], agents["track_id"][between])
-        is_controlled &= self._are_of_classes(agents, places)
-        return is_controlled
-
-    def _are_of_classes(self, agents: RecordArray, places: Int64Array) -> BoolArray:
-        """Return which agents (N,) of scenes of the batch (N,) are of the classes that may be controlled."""
-        probabilities, thresholds = agents["label_probabilities"], self._thresholds[places]
-        if self.sim_cfg.controlled_classes == "cars":
-            is_car: BoolArray = probabilities[:, _CAR] > thresholds
-            return is_car
-        is_of: BoolArray = classify_rows(probabilities, agents["extent"], threshold=0.0) != RoadUserGroup.NONE
-        is_of &= probabilities.max(axis=1, initial=-1.0) > thresholds
-        is_of &= ~self._of_other_classes.hold(places, agents["track_id"])
-        return is_of
+    def _agents_of(self, frames: RecordArray) -> AgentsNow:
+        scenes = np.arange(len(frames))
+        return read_agents(self._buffer.agents, frames, self._tracks, scenes, self._threshold)
 
     def _follow_routes(self) -> FollowedRoutes | None:
         """Return the routes of the scenes as a whole, before they are cut; None where samples tell of none."""
@@ -438,7 +433,7 @@ class SimulationDataset:
     ) -> dict[str, Column]:
         """Return samples of a frame of scenes (B,), those of the AV or of rows of agents (B,)."""
         self._put_back()
-        samples = SamplePlaces(places, np.full(len(places), state_index), rows)
+        samples = SampleIndices(places, np.full(len(places), state_index), rows)
         names, routes = self._scene_ids, self._routes
         return dict(samples_of_buffer(maker, self._buffer, samples, scene_indices=names, routes=routes).arrays)
 
@@ -472,32 +467,6 @@ class SimulationDataset:
     def _require_frame(self, state_index: int) -> None:
         if not 0 <= state_index < len(self):
             raise IndexOutOfRangeError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
-
-
-@dataclass(frozen=True, eq=False)
-class _SceneTracks:
-    """K tracks of scenes of a batch.
-
-    Attributes:
-        places: The scenes, (K,).
-        track_ids: The tracks, uint64 (K,).
-    """
-
-    places: Int64Array
-    track_ids: UInt64Array
-
-    @classmethod
-    def of(cls, track_ids: Sequence[UInt64Array]) -> "_SceneTracks":
-        """Return the tracks of each scene together."""
-        counts = np.array([len(each) for each in track_ids], np.int64)
-        places = np.repeat(np.arange(len(track_ids)), counts)
-        return cls(places, np.concatenate([np.zeros(0, np.uint64), *track_ids]))
-
-    def hold(self, places: Int64Array, track_ids: UInt64Array) -> BoolArray:
-        """Return which tracks (N,) of scenes (N,) are among these, (N,)."""
-        _, numbers = np.unique(np.concatenate([track_ids, self.track_ids]), return_inverse=True)
-        keys = np.concatenate([places, self.places]) * len(numbers) + numbers
-        return np.isin(keys[: len(places)], keys[len(places) :])
 
 
 def _unperturbed(dataset: Any) -> Any:

@@ -127,6 +127,19 @@ class VehicleStates:
     def __len__(self) -> int:
         return len(self.lengths_m)
 
+    @classmethod
+    def of_boxes(cls, boxes: Float64Array, velocities_mps: Float64Array) -> "VehicleStates":
+        """Return vehicles that nobody has driven yet, of which a log tells boxes and velocities.
+
+        Args:
+            boxes: World x, y, yaw, length and width, (N, 5).
+            velocities_mps: World x and y, (N, 2); speeds are below 0 where these point backwards.
+        """
+        positions_m, yaws_rad, lengths_m = boxes[:, :2].copy(), boxes[:, 2].copy(), boxes[:, 3].copy()
+        ahead_mps = velocities_mps[:, 0] * np.cos(yaws_rad) + velocities_mps[:, 1] * np.sin(yaws_rad)
+        speeds_mps = np.copysign(np.sqrt((velocities_mps**2).sum(axis=1)), ahead_mps)
+        return cls(positions_m, yaws_rad, speeds_mps, np.zeros(len(boxes)), np.zeros(len(boxes)), lengths_m)
+
     @property
     def velocities_mps(self) -> Float64Array:
         """World velocities, along the headings, (N, 2)."""

@@ -92,17 +92,17 @@ def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> No
     tree = cKDTree(points)
     low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
     count = int(np.prod(high - low) / 450.0)
-    places = rng.uniform(low, high, (count, 2))
-    apart_m, nearest = tree.query(places)
+    positions_m = rng.uniform(low, high, (count, 2))
+    apart_m, nearest = tree.query(positions_m)
     for i in np.nonzero(apart_m > 17.5)[0]:
         around = np.linspace(0.0, 2 * np.pi, 12, endpoint=False)
         radius_m = rng.uniform(1.5, 3.5) * rng.uniform(0.85, 1.15, 12)
-        outline = places[i] + radius_m[:, None] * np.stack([np.cos(around), np.sin(around)], axis=1)
+        outline = positions_m[i] + radius_m[:, None] * np.stack([np.cos(around), np.sin(around)], axis=1)
         shade = float(rng.uniform(0.8, 1.25))
         canvas.fill(outline, _shaded(_TREE_BGR, shade))
     for i in np.nonzero(apart_m > 34.0)[0]:
         if rng.random() < 0.4 and apart_m[i] < 75.0:
-            _draw_house(canvas, places[i], yaws[nearest[i]], rng)
+            _draw_house(canvas, positions_m[i], yaws[nearest[i]], rng)
 
 
 def _shaded(color_bgr: tuple[int, int, int], factor: float) -> tuple[int, int, int]:
@@ -110,14 +110,14 @@ def _shaded(color_bgr: tuple[int, int, int], factor: float) -> tuple[int, int, i
     return blue, green, red
 
 
-def _draw_house(canvas: Canvas, place_m: Float64Array, yaw_rad: float, rng: np.random.Generator) -> None:
+def _draw_house(canvas: Canvas, center_m: Float64Array, yaw_rad: float, rng: np.random.Generator) -> None:
     length_m, width_m = rng.uniform(9.0, 24.0), rng.uniform(8.0, 14.0)
     along, across = np.array([np.cos(yaw_rad), np.sin(yaw_rad)]), np.array([-np.sin(yaw_rad), np.cos(yaw_rad)])
     color = _ROOFS_BGR[int(rng.integers(len(_ROOFS_BGR)))]
     for side, factor in ((1, 1.15), (-1, 0.85)):
         edge = side * across * width_m / 2
         half = along * length_m / 2
-        canvas.fill(place_m + np.stack([-half, half, half + edge, edge - half]), _shaded(color, factor))
+        canvas.fill(center_m + np.stack([-half, half, half + edge, edge - half]), _shaded(color, factor))
 
 
 def _intersection(plan: TownPlan, node: int, extra_m: float) -> Float64Array:
@@ -165,7 +165,7 @@ def _draw_markings(canvas: Canvas, road: Road) -> None:
 
 
 def _draw_crosswalk(canvas: Canvas, corners_m: Float64Array) -> None:
-    """Draw the bars of a crosswalk, which lie along the way of the vehicles; OpenCV widens them by half a pixel."""
+    """Draw the bars of a crosswalk, which lie along the path of the vehicles; OpenCV widens them by half a pixel."""
     length_m = float(line_lengths(corners_m[:2])[-1])
     for start_m in np.arange(0.5, length_m - 0.5, 1.8):
         low, high = start_m / length_m, (start_m + 0.5) / length_m

@@ -56,7 +56,7 @@ def _is_made(folder: Path) -> bool:
 
 
 _CITY = OutputKind(
-    "a made city",
+    "a synthetic city",
     _is_made,
     rf"meta\.json|{re.escape(_RECIPE_FILE)}|semantic_map/semantic_map\.pb|aerial_map/aerial_map\.png"
     rf"|(?:scenes|truth)/(?:{'|'.join(_SPLITS)})\.zarr/{LOG_FILES}",
@@ -65,11 +65,11 @@ _CITY = OutputKind(
 
 @dataclass(frozen=True)
 class CityFolder:
-    """Where the files of a made city are.
+    """Where the files of a synthetic city are.
 
     Args:
         path: the folder.
-        scenes: the datasets by name: ``sample`` and, if asked for, ``train`` and ``validate``.
+        scenes: the datasets by name: ``sample`` and, if requested, ``train`` and ``validate``.
         semantic_map: the map.
         aerial_map: the aerial picture.
         meta: the file with the matrices ``world_to_ecef`` and ``ecef_to_aerial``.
@@ -103,7 +103,7 @@ def make_city(
 ) -> CityFolder:
     """Make a town, let an AV drive through it, and write everything as a dataset folder.
 
-    The folder holds ``scenes/sample.zarr`` (and ``train.zarr``, ``validate.zarr`` if asked for),
+    The folder holds ``scenes/sample.zarr`` (and ``train.zarr``, ``validate.zarr`` if requested),
     ``semantic_map/semantic_map.pb``, ``aerial_map/aerial_map.png``, ``meta.json``, and ``city.json`` with the
     arguments. It appears under its name only once it is complete. The same arguments give the same bytes, and a scene
     does not depend on how many there are.
@@ -122,7 +122,7 @@ def make_city(
         num_frames: frames per scene, 10 a second.
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
         noise: whether others are perceived with errors; the AV's pose and the lights stay true.
-        overwrite: whether a made city that is there is replaced; a folder with anything else in it is not.
+        overwrite: whether a synthetic city that is there is replaced; a folder with anything else in it is not.
         reuse: whether a city that is there is taken as it is if it was made with the same arguments. Several processes
             may do this at the same time: all of them get the city of the first that is done.
         progress: called with (finished scenes, all scenes) after each scene.
@@ -167,8 +167,8 @@ def make_city(
 
 def _recipe_of(params: CityParams) -> JsonObject:
     """Return what ``city.json`` holds."""
-    numbers = json.dumps(asdict(params), default=lambda number: number.item())  # numbers of NumPy
-    return {"generation": _GENERATION, "arguments": json.loads(numbers)}
+    arguments = json.dumps(asdict(params), default=lambda number: number.item())  # scalars of NumPy
+    return {"generation": _GENERATION, "arguments": json.loads(arguments)}
 
 
 def _recipe_in(target: Path) -> JsonObject | None:
@@ -196,14 +196,14 @@ def _folder(path: Path, splits: list[str], *, has_truth: bool) -> CityFolder:
 
 
 def _require_free(target: Path, overwrite: bool, recipe: JsonObject | None) -> None:
-    """Refuse a place that may not be written to; the recipe is that of a city which might have been taken."""
+    """Refuse a path that may not be written to; the recipe is that of a city which might have been taken."""
     if target.exists() and not target.is_dir():
         raise InvalidArgumentError(f"path must be a folder to write, got the file {target}; choose another path")
     if not target.exists() or not any(target.iterdir()):
         return
-    found = None if recipe is None else _recipe_in(target)
-    if not overwrite and found is not None and recipe is not None:
-        before, now = (each.get("arguments", {}) for each in (found, recipe))
+    present = None if recipe is None else _recipe_in(target)
+    if not overwrite and present is not None and recipe is not None:
+        before, now = (each.get("arguments", {}) for each in (present, recipe))
         different = [
             f"{name} {before.get(name)} in place of {now[name]}" for name in now if before.get(name) != now[name]
         ]
@@ -229,7 +229,7 @@ def _write_city(part: Path, params: CityParams, progress: Progress | None, worke
         for name, count in zip(_SPLITS, sizes, strict=True):
             if count:
                 _write_scenes(folder.scenes[name], folder.truth.get(name), itertools.islice(scenes, count))
-        next(scenes, None)  # has the last one told of
+        next(scenes, None)  # reports the last one
 
 
 def _write_surroundings(part: Path, town: Town, params: CityParams) -> None:
@@ -275,22 +275,22 @@ def perceive_scene(scene: SceneRecords, params: CityParams, *, split: int, scene
 
 @dataclass(frozen=True)
 class _MadeScenes:
-    """The scenes of a city, by their numbers through all splits, each with the true one where it has noise."""
+    """The scenes of a city, by their indices through all splits, each with the true one where it has noise."""
 
     params: CityParams
     town: Town
 
-    def __call__(self, numbers: Int64Array) -> list[tuple[SceneRecords, SceneRecords | None]]:
-        return [self._make(number) for number in numbers.tolist()]
+    def __call__(self, indices: Int64Array) -> list[tuple[SceneRecords, SceneRecords | None]]:
+        return [self._make(index) for index in indices.tolist()]
 
-    def _make(self, number: int) -> tuple[SceneRecords, SceneRecords | None]:
+    def _make(self, index: int) -> tuple[SceneRecords, SceneRecords | None]:
         ends = np.cumsum(_split_sizes(self.params))
-        split = int(np.searchsorted(ends, number, side="right"))
-        index = number - (int(ends[split - 1]) if split else 0)
-        scene = make_scene(self.town, self.params, split=split, scene_index=index)
+        split = int(np.searchsorted(ends, index, side="right"))
+        scene_index = index - (int(ends[split - 1]) if split else 0)
+        scene = make_scene(self.town, self.params, split=split, scene_index=scene_index)
         if not self.params.noise:
             return scene, None
-        return perceive_scene(scene, self.params, split=split, scene_index=index), scene
+        return perceive_scene(scene, self.params, split=split, scene_index=scene_index), scene
 
     def __reduce__(self) -> tuple[Callable[[CityParams], "_MadeScenes"], tuple[CityParams]]:
         """Leave the town out, which another process builds faster than it would get it."""

@@ -1,4 +1,4 @@
-"""Conflicts of ways across an intersection: which get into each other's way, and for how long."""
+"""Conflicts of paths across an intersection: which get into each other's way, and for how long."""
 
 import numpy as np
 from numba import njit

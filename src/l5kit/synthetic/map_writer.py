@@ -39,8 +39,8 @@ def _at_height(points_m: Float64Array, z_m: float) -> Float64Array:
 def _add_lights(builder: MapBuilder, network: RoadNetwork, ground_z_m: float) -> None:
     for head, position_m in enumerate(network.heads.position_m):
         faces = [face_id(head, color) for color in FACE_COLORS]
-        place = _at_height(position_m[None], ground_z_m + _HEAD_HEIGHT_M)
-        builder.add_traffic_light(light_id(head), place, faces=faces)
+        light_position = _at_height(position_m[None], ground_z_m + _HEAD_HEIGHT_M)
+        builder.add_traffic_light(light_id(head), light_position, faces=faces)
         arrow = "left_arrow_" if network.heads.is_left[head] else ""
         for face, color in zip(faces, FACE_COLORS, strict=True):
             builder.add_traffic_light_face(face, kind=f"signal_{arrow}{color}_face")

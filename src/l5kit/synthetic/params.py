@@ -1,4 +1,4 @@
-"""Parameters of a made city and their limits."""
+"""Parameters of a synthetic city and their limits."""
 
 from dataclasses import dataclass, fields
 
@@ -31,7 +31,7 @@ _INTEGERS = ("seed", "num_scenes", "num_train_scenes", "num_validate_scenes", "n
 
 @dataclass(frozen=True)
 class CityParams:
-    """What a made city holds; every value is checked when the object is made.
+    """What a synthetic city holds; every value is checked when the object is made.
 
     Args:
         seed: decides everything random; the same parameters and seed give the same files.

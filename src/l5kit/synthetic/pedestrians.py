@@ -19,7 +19,7 @@ _NEAR_M = 5.0
 
 
 MAX_CROSSINGS = 6
-"""Crossings on the way of one pedestrian, one unused entry included."""
+"""Crossings on the path of one pedestrian, one unused entry included."""
 
 PEDESTRIAN_DTYPE = np.dtype(
     [
@@ -41,15 +41,15 @@ PEDESTRIAN_DTYPE = np.dtype(
 )
 """State of a pedestrian.
 
-active: 1 while there; uid: number in the scene, shared with the vehicles; path_length_m: length of the way;
-crossing_s_m: where on the way each crossing starts and ends; crossing_crosswalk: its crosswalk, -1 behind the last;
+active: 1 while there; uid: number in the scene, shared with the vehicles; path_length_m: length of the path;
+crossing_s_m: where on the path each crossing starts and ends; crossing_crosswalk: its crosswalk, -1 behind the last;
 crossing_forward: 1 when walking from the crosswalk's first end; next_crossing: number of the crossing ahead or under
 way; phase: WALKING, WAITING or CROSSING; s_m: distance walked; pace_mps: wanted speed; box: x, y, yaw, length, width.
 """
 
 
 class Pedestrians(NamedTuple):
-    """State of W pedestrians (PEDESTRIAN_DTYPE) and their ways, points 0.5 m apart, (W, K, 2).
+    """State of W pedestrians (PEDESTRIAN_DTYPE) and their paths, points 0.5 m apart, (W, K, 2).
 
     The kernels change the state in place.
     """
@@ -59,8 +59,8 @@ class Pedestrians(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def place_pedestrian(walk: Pedestrians, i: int, s_m: float, box: Float64Array) -> None:
-    """Write the pose at a distance along a pedestrian's way, and the size, into a box (5,)."""
+def write_pedestrian_box(walk: Pedestrians, i: int, s_m: float, box: Float64Array) -> None:
+    """Write the pose at a distance along a pedestrian's path, and the size, into a box (5,)."""
     point = min(int(s_m / PATH_SPACING_M), int(walk.state.path_length_m[i] / PATH_SPACING_M) - 1)
     fraction = s_m / PATH_SPACING_M - point
     dx = walk.path_m[i, point + 1, 0] - walk.path_m[i, point, 0]
@@ -104,7 +104,7 @@ def mark_walkers(walk: Pedestrians, along_m: Float64Array) -> None:
 def walk_one_step(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, time_s: float) -> None:
     """Move a pedestrian for one step of 0.1 s; nobody walks into anybody or onto a crosswalk that is not free.
 
-    At the end of the way a pedestrian stays, as somebody who vanished there would vanish in front of the AV.
+    At the end of the path a pedestrian stays, as somebody who vanished there would vanish in front of the AV.
     """
     _update_phase(net, walk, veh, i, time_s)
     stop_m = walk.state.path_length_m[i] - 1.0
@@ -118,7 +118,7 @@ def walk_one_step(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, tim
         speed = 0.0
     walk.state.s_m[i] += 0.1 * speed
     walk.state.speed_mps[i] = speed
-    place_pedestrian(walk, i, walk.state.s_m[i], walk.state.box[i])
+    write_pedestrian_box(walk, i, walk.state.s_m[i], walk.state.box[i])
 
 
 @njit(nogil=True, cache=True)
@@ -152,9 +152,9 @@ def _signal_allows(net: RoadNetwork, walk: Pedestrians, i: int, time_s: float) -
 
 @njit(nogil=True, cache=True)
 def _is_blocked(walk: Pedestrians, veh: Records, i: int, ahead_m: float) -> bool:
-    """Tell whether the place so far ahead on a pedestrian's way is too close to somebody else's."""
+    """Tell whether the position so far ahead on a pedestrian's path is too close to somebody else's."""
     box = np.empty(5)
-    place_pedestrian(walk, i, walk.state.s_m[i] + ahead_m, box)
+    write_pedestrian_box(walk, i, walk.state.s_m[i] + ahead_m, box)
     for j in range(walk.state.active.shape[0]):
         if j == i or walk.state.active[j] == 0 or abs(walk.state.box[j, 0] - box[0]) > _PERSONAL_SPACE_M:
             continue

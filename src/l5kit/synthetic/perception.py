@@ -17,7 +17,7 @@ class DetectableObjects:
 
     Args:
         exists: whether the object is there, (T, E).
-        xy_m: places, (T, E, 2); anything where the object is not there.
+        xy_m: positions, (T, E, 2); anything where the object is not there.
         hides: whether things behind the object are hidden, (E,).
         dropout_rate: chance a frame that the detector loses the object for a while, (E,).
     """

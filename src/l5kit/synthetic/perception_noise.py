@@ -1,10 +1,10 @@
 """Perception noise: what a tracker makes of the true boxes of a made scene, as it was measured in a recorded one.
 
-Errors of places, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
+Errors of positions, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
 are calm in most frames, and stirred in some, in which nearly all of the errors come. Velocities are what a tracker
-makes of the noisy places, what is hidden behind a car is not seen, tracks are lost and found again under another
-number, and some are not told apart from clutter. docs/perception_noise.md says how the numbers were measured, and
-what is left out.
+makes of the noisy positions, what is hidden behind a car is not seen, tracks are lost and picked up again under another
+id, and some cannot be told from clutter. docs/results/perception_noise.md says how all of it was measured, and what is
+left out.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ CALM = 0.12
 """Fresh errors of calm frames as a share of what would be usual."""
 
 VELOCITY_TIME_S = 0.4
-"""Time with which velocities follow the places."""
+"""Time with which velocities follow the positions."""
 
 STILL_SHARE = 0.42
 """Share of parked cars whose velocity is exactly 0; clutter always has that."""
@@ -135,8 +135,8 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
 )
 """Noise of each class: with it benchmarks/perception_noise.py finds in made scenes what it finds in a recorded one.
 
-It is the scene of the published dataset on which docs/perception_noise.md reports. Cyclists, of whom it has too few,
-have the places and sizes of pedestrians and the headings of cars.
+It is the scene of the published dataset on which docs/results/perception_noise.md reports. Cyclists, of whom it has too
+few, have the positions and sizes of pedestrians and the headings of cars.
 """
 
 
@@ -168,7 +168,7 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     )
     pieces = _lose(detect(objects, arrays.ego_positions_m[:, :2], rng), noise, rng)
     boxes = _blur(rows, arrays.ego_positions_m[frame, :2], grid, noise, rng)
-    velocities = _follow(rows, boxes.places_m, grid, label, rng)
+    velocities = _follow(rows, boxes.positions_m, grid, label, rng)
     # a few objects are taken for clutter with a part of the probability, and clutter for cars, in all their frames
     unsure = rng.random(len(label)) < UNSURE_SHARE
     certainty = np.where(unsure, rng.uniform(0.55, 0.95, len(label)), 1.0)[track, None]
@@ -180,7 +180,7 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     seen = Observations(
         frame_indices=frame[kept],
         track_ids=_number(ids, pieces, frame, track)[kept],
-        positions_m=boxes.places_m[kept],
+        positions_m=boxes.positions_m[kept],
         headings_rad=boxes.headings_rad[kept],
         velocities_mps=velocities[kept],
         sizes_m=boxes.sizes_m[kept],
@@ -226,17 +226,17 @@ class _TrackNoise:
 
 def _noise_of(label: Int64Array) -> _TrackNoise:
     """Return the noise of tracks of some classes, (K,)."""
-    found = [NOISE.get(PERCEPTION_LABELS[each], NOISE["PERCEPTION_LABEL_CAR"]) for each in label.tolist()]
+    noises = [NOISE.get(PERCEPTION_LABELS[each], NOISE["PERCEPTION_LABEL_CAR"]) for each in label.tolist()]
     names = ("standing", "moving", "times_s", "dropout_rate", "loss_rates", "begins_unknown", "turns_unknown")
-    columns = {name: np.array([getattr(each, name) for each in found]) for name in names}
+    columns = {name: np.array([getattr(each, name) for each in noises]) for name in names}
     return _TrackNoise(**columns, anchoring=np.where(label == _CAR, ANCHORING, 0.0))
 
 
 @dataclass(frozen=True)
 class _Boxes:
-    """Noisy boxes of N rows: places (N, 2), headings (N,), sizes (N, 3)."""
+    """Noisy boxes of N rows: positions (N, 2), headings (N,), sizes (N, 3)."""
 
-    places_m: Float64Array
+    positions_m: Float64Array
     headings_rad: Float64Array
     sizes_m: Float64Array
 
@@ -258,7 +258,7 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
     independent = np.sqrt(np.maximum(deviations[:, :2] ** 2 - anchored, 0.0))
     moved_m = independent * errors[:, :2] + pushed * (sizes_m[:, :2] - rows.extents_m[:, :2])
     return _Boxes(
-        places_m=rows.centroids_m + np.einsum("nij,ni->nj", axes, moved_m),
+        positions_m=rows.centroids_m + np.einsum("nij,ni->nj", axes, moved_m),
         headings_rad=yaw + deviations[:, 2] * errors[:, 2],
         sizes_m=sizes_m,
     )
@@ -298,20 +298,20 @@ def _processes(stirred: _Stirred, times_s: Float64Array, rng: np.random.Generato
 
 
 def _follow(
-    rows: AgentRows, places_m: Float64Array, grid: _Grid, label: Int64Array, rng: np.random.Generator
+    rows: AgentRows, positions_m: Float64Array, grid: _Grid, label: Int64Array, rng: np.random.Generator
 ) -> Float64Array:
-    """Return the velocities that a tracker makes of places, from the true one on, (N, 2)."""
-    spread_m, true_mps = grid.spread(places_m), grid.spread(rows.velocities_mps.astype(np.float64))
-    is_there = grid.spread(np.ones(len(places_m), bool))
+    """Return the velocities that a tracker makes of positions, from the true one on, (N, 2)."""
+    spread_m, true_mps = grid.spread(positions_m), grid.spread(rows.velocities_mps.astype(np.float64))
+    is_there = grid.spread(np.ones(len(positions_m), bool))
     velocities = true_mps.copy()
     share = 1.0 - np.exp(-FRAME_PERIOD_S / VELOCITY_TIME_S)
     for frame in range(1, grid.shape[0]):
         goes_on = is_there[frame] & is_there[frame - 1]
         steps_mps = (spread_m[frame] - spread_m[frame - 1]) / FRAME_PERIOD_S
-        followed = velocities[frame - 1] + share * (steps_mps - velocities[frame - 1])
-        velocities[frame] = np.where(goes_on[:, None], followed, velocities[frame])
-    stands = (true_mps == 0).all(axis=(0, 2))
-    is_still = stands & ((label == _UNKNOWN) | ((label == _CAR) & (rng.random(len(label)) < STILL_SHARE)))
+        smoothed = velocities[frame - 1] + share * (steps_mps - velocities[frame - 1])
+        velocities[frame] = np.where(goes_on[:, None], smoothed, velocities[frame])
+    is_stationary = (true_mps == 0).all(axis=(0, 2))
+    is_still = is_stationary & ((label == _UNKNOWN) | ((label == _CAR) & (rng.random(len(label)) < STILL_SHARE)))
     velocities[:, is_still] = 0.0
     return grid.gather(velocities)
 

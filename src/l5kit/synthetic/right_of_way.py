@@ -117,7 +117,7 @@ def _crosswalks_are_free(net: RoadNetwork, connector: int, claims: Int64Array, w
 
 @njit(nogil=True, cache=True)
 def _yields_to_nobody(net: RoadNetwork, veh: Records, i: int, connector: int, head_state: Int64Array) -> bool:
-    """Tell whether no vehicle with priority would come to a shared place before this one has left it."""
+    """Tell whether no vehicle with priority would come to a shared point before this one has left it."""
     node, local = net.lanes.node[connector], net.lanes.local_index[connector]
     for j in range(veh.active.shape[0]):
         other = veh.connector[j]

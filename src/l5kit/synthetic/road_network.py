@@ -84,7 +84,7 @@ the arm's through traffic or -1."""
 HEAD_DTYPE = np.dtype(
     [("timing_s", "f8", 4), ("position_m", "f8", 2), ("node", "i8"), ("arm", "i8"), ("is_left", "i8")], align=True
 )
-"""A signal head: cycle, start of green, end of green and offset; its place; its approach; 1 when for left turns."""
+"""A signal head: cycle, start of green, end of green and offset; its position; its approach; 1 when for left turns."""
 
 
 class RoadNetwork(NamedTuple):
@@ -330,15 +330,15 @@ def _connector_points(near_m: Float64Array, far_m: Float64Array) -> Float64Array
 
 def _number_crosswalks(plan: TownPlan) -> Int64Array:
     """Number the arms that have a crosswalk, (N, 4)."""
-    numbers = np.full(plan.arm_road.shape, -1)
+    indices = np.full(plan.arm_road.shape, -1)
     count = 0
     for node, control in enumerate(plan.controls):
         for arm in plan.arms_of(node):
             on_arterial = plan.roads[plan.arm_road[node, arm]].is_arterial
             if control in ("signal", "all_way") or (control == "yield" and not on_arterial):
-                numbers[node, arm] = count
+                indices[node, arm] = count
                 count += 1
-    return numbers
+    return indices
 
 
 def crosswalk_line(plan: TownPlan, node: int, arm: int, distance_m: float) -> Float64Array:

@@ -13,11 +13,11 @@ from l5kit.geometry.transform import yaws_as_rotations33
 from l5kit.synthetic.names import FACE_COLORS, face_id, light_id
 from l5kit.synthetic.params import FRAME_PERIOD_NS
 from l5kit.synthetic.road_network import CAR_LANE, RoadNetwork, build_road_network
-from l5kit.synthetic.street_objects import StreetObjects, parked_cars, place_street_objects
+from l5kit.synthetic.street_objects import StreetObjects, lay_out_street_objects, parked_cars
 from l5kit.synthetic.town_plan import TownPlan, plan_town
 from l5kit.synthetic.traffic import Demand, TrafficLog, empty_log, simulate_traffic, start_av
 from l5kit.synthetic.vehicles import AV_SLOT, BIKE, empty_vehicles
-from l5kit.synthetic.walkways import Way, choose_pedestrians, make_ways
+from l5kit.synthetic.walkways import WalkingPath, choose_pedestrians, make_walking_paths
 
 GROUND_Z_M = 271.0
 """World z of the ground, as high as the real AV drives."""
@@ -26,7 +26,7 @@ _SPARE_SLOTS = 4
 _WARMUP_STEPS = (30, 120)
 _SHORTEST_WARMUP_SHARE = 0.6
 _NUM_CARS, _NUM_BIKES = 44, 10
-_WAYS_PER_ROAD = 14
+_PATHS_PER_ROAD = 14
 _ARTERIAL_WEIGHT, _EARLY_WEIGHT = 1.0, 8.0
 _PEDESTRIAN_SHARE, _PARKED_SHARE = 0.5, 0.3
 _SIGNAL_RANGE_M = 70.0
@@ -45,7 +45,7 @@ class Town:
 
     plan: TownPlan
     network: RoadNetwork
-    ways: list[Way]
+    walking_paths: list[WalkingPath]
     objects: StreetObjects
 
 
@@ -94,20 +94,20 @@ def build_town(town_size_m: float, *, seed: int) -> Town:
     rng = np.random.default_rng([seed, 0])
     plan = plan_town(town_size_m, rng)
     network = build_road_network(plan, rng)
-    ways = make_ways(plan, network, count=_WAYS_PER_ROAD * len(plan.roads), rng=rng)
-    return Town(plan, network, ways, place_street_objects(plan, rng))
+    walking_paths = make_walking_paths(plan, network, count=_PATHS_PER_ROAD * len(plan.roads), rng=rng)
+    return Town(plan, network, walking_paths, lay_out_street_objects(plan, rng))
 
 
 def simulate_scene(
     town: Town, *, num_frames: int, traffic_density: float = 1.0, rng: np.random.Generator
 ) -> Simulation:
-    """Let the AV drive through the town from a random place, in traffic, for a number of frames."""
+    """Let the AV drive through the town from a random position, in traffic, for a number of frames."""
     network = town.network
     demand = Demand(round(_NUM_CARS * traffic_density), round(_NUM_BIKES * traffic_density))
     vehicles = empty_vehicles(demand.num_cars + demand.num_bikes + _SPARE_SLOTS)
     start_av(network, vehicles, _random_start(network, rng), rng)
     walkers = choose_pedestrians(
-        town.ways,
+        town.walking_paths,
         around_m=vehicles.box[AV_SLOT, :2],
         share=min(_PEDESTRIAN_SHARE * traffic_density, 1.0),
         first_uid=1,
@@ -201,9 +201,9 @@ def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) 
     )
 
 
-def _near_route(places_m: Float64Array, route_m: Float64Array) -> Int64Array:
-    """Return which places come into range anywhere on a route."""
-    apart_m = np.hypot(*(places_m[:, None] - route_m[None, ::10]).transpose(2, 0, 1))
+def _near_route(positions_m: Float64Array, route_m: Float64Array) -> Int64Array:
+    """Return which positions come into range anywhere on a route."""
+    apart_m = np.hypot(*(positions_m[:, None] - route_m[None, ::10]).transpose(2, 0, 1))
     return np.nonzero(apart_m.min(axis=1, initial=np.inf) < _MAX_RANGE_M + 15.0)[0]
 
 

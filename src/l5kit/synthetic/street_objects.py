@@ -32,12 +32,12 @@ class StreetObjects:
     clutter_height_m: Float64Array
 
 
-def place_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetObjects:
+def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetObjects:
     """Lay out parking bays along most roads, and clutter behind the sidewalks."""
     bays = [_road_bays(road, side) for road in plan.roads if rng.random() < _ROADS_WITH_PARKING for side in (-1, 1)]
     clutter = np.concatenate([_road_clutter(road, side, rng) for road in plan.roads for side in (-1, 1)])
     clutter = clutter[_is_off_the_streets(plan, clutter)]
-    clutter = clutter[_first_of_each_place(clutter)]
+    clutter = clutter[_without_overlaps(clutter)]
     return StreetObjects(np.concatenate(bays or [np.zeros((0, 3))]), clutter, rng.uniform(0.5, 2.5, len(clutter)))
 
 
@@ -69,8 +69,8 @@ def _road_clutter(road: Road, side: int, rng: np.random.Generator) -> Float64Arr
     size[:, 0] *= np.where(rng.random(count) < 0.15, 2.5, 1.0)
     depth_m = depth_m + np.hypot(size[:, 0], size[:, 1]) / 2
     normal = np.stack([-np.sin(yaw), np.cos(yaw)], axis=1)
-    place_m = road.centre_m[index] + side * depth_m[:, None] * normal
-    return np.concatenate([place_m, (yaw + rng.normal(0, 0.3, count))[:, None], size], axis=1)
+    positions_m = road.centre_m[index] + side * depth_m[:, None] * normal
+    return np.concatenate([positions_m, (yaw + rng.normal(0, 0.3, count))[:, None], size], axis=1)
 
 
 def _edge_m(road: Road) -> float:
@@ -91,7 +91,7 @@ def _is_off_the_streets(plan: TownPlan, boxes: Float64Array) -> Float64Array:
     return np.asarray(free & (distance_m > plan.setback_m[node] + 5.0 + radius_m))
 
 
-def _first_of_each_place(boxes: Float64Array) -> list[int]:
+def _without_overlaps(boxes: Float64Array) -> list[int]:
     """Return the boxes that keep clear of all kept earlier ones."""
     radius_m = np.hypot(boxes[:, 3], boxes[:, 4]) / 2
     pairs = cKDTree(boxes[:, :2]).query_pairs(2 * float(radius_m.max(initial=0.0)) + 0.1, output_type="ndarray")

@@ -60,7 +60,7 @@ def make_towns(
         made = make_city(
             path / name, **asdict(of_town), overwrite=overwrite, reuse=True, progress=tell, workers=workers
         )
-        tell(num_scenes, num_scenes)  # a town that is kept has told of no scene
+        tell(num_scenes, num_scenes)  # a town that is kept has reported no scene
         towns.append(made)
     return towns
 

@@ -23,8 +23,8 @@ from l5kit.synthetic.vehicles import (
     limit_accel,
     neighbour_s,
     pick_connector,
-    place,
     through_weight,
+    update_box,
     wanted_accel,
 )
 
@@ -173,7 +173,7 @@ def _drive(
         if veh.active[i] == 1:
             veh.accel_mps2[i] = accel[i]
             advance(net, veh, i, rng)
-            place(net, veh, i)
+            update_box(net, veh, i)
 
 
 @njit(nogil=True, cache=True)
@@ -313,14 +313,14 @@ def _free_slot(veh: Records) -> int:
 
 @njit(nogil=True, cache=True)
 def _can_put(net: RoadNetwork, veh: Records, kind: int, lane: int, s_m: float) -> bool:
-    """Tell whether a lane is one for a kind of vehicle and has room for a new one at a place."""
+    """Tell whether a lane is one for a kind of vehicle and has room for a new one at a position."""
     right_kind = net.lanes.kind[lane] == (CAR_LANE if kind == CAR else BIKE_LANE)
     return bool(right_kind and _has_room(net, veh, lane, s_m, (14.0, 1.6)))
 
 
 @njit(nogil=True, cache=True)
 def _has_room(net: RoadNetwork, veh: Records, lane: int, s_m: float, room: tuple[float, float]) -> bool:
-    """Tell whether nobody is near a place in a lane, which also keeps clear of the lane's ends.
+    """Tell whether nobody is near a position in a lane, which also keeps clear of the lane's ends.
 
     ``room`` is a distance in metres and a time in seconds for which the others drive on.
     """
@@ -362,7 +362,7 @@ def _put(
     for j in range(veh.active.shape[0]):
         if j != slot and veh.active[j] == 1 and veh.lane[j] == lane and 0.0 < veh.s_m[j] - s_m < 45.0:
             veh.speed_mps[slot] = min(veh.speed_mps[slot], veh.speed_mps[j])
-    place(net, veh, slot)
+    update_box(net, veh, slot)
 
 
 @njit(nogil=True, cache=True)

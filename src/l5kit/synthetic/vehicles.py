@@ -110,7 +110,7 @@ def change_offset(veh: Records, i: int) -> tuple[float, float]:
 
 
 @njit(nogil=True, cache=True)
-def place(net: RoadNetwork, veh: Records, i: int) -> None:
+def update_box(net: RoadNetwork, veh: Records, i: int) -> None:
     """Update the pose in a vehicle's box from its lane, position and lateral offset."""
     point, fraction = find_point(net, veh.lane[i], veh.s_m[i])
     yaw = net.points.yaw_rad[point] + fraction * (net.points.yaw_rad[point + 1] - net.points.yaw_rad[point])
@@ -126,9 +126,9 @@ def place(net: RoadNetwork, veh: Records, i: int) -> None:
 
 @njit(nogil=True, cache=True)
 def distance_ahead(net: RoadNetwork, lane: int, s_m: float, connector: int, other_lane: int, other_s_m: float) -> float:
-    """Return how far a place lies ahead along the way (lane, connector, lane behind it); far away when not on it.
+    """Return how far a position lies ahead along the path (lane, connector, lane behind it); far away when not on it.
 
-    A place on another connector out of the same lane counts as long as the two have not parted.
+    A position on another connector out of the same lane counts as long as the two have not parted.
     """
     if other_lane == lane:
         return other_s_m - s_m if other_s_m > s_m else _FAR_M
@@ -287,7 +287,7 @@ def pick_connector(net: RoadNetwork, lane: int, through_weight: float, rng: np.r
 
 @njit(nogil=True, cache=True)
 def advance(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) -> None:
-    """Move a vehicle along its way by its speed for one step of 0.1 s, with the acceleration already in its state."""
+    """Move a vehicle along its path by its speed for one step of 0.1 s, with the acceleration already in its state."""
     before = veh.speed_mps[i]
     after = max(0.0, before + 0.1 * veh.accel_mps2[i])
     step_m = 0.05 * (before + after) * np.cos(np.arctan(change_offset(veh, i)[1]))

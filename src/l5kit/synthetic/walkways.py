@@ -1,4 +1,4 @@
-"""Sidewalks of a town and the ways that pedestrians take on them."""
+"""Sidewalks of a town and the paths that pedestrians take on them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,8 +14,8 @@ PARKING_WIDTH_M = 2.5
 SIDEWALK_WIDTH_M = 3.0
 _KERB_MARGIN_M = 1.2
 _CROSSWALK_MIDDLE_M = 2.5
-_WAY_LENGTH_M = 100.0
-_WAY_POINTS = int(_WAY_LENGTH_M / PATH_SPACING_M) + 1
+_PATH_LENGTH_M = 100.0
+_PATH_POINTS = int(_PATH_LENGTH_M / PATH_SPACING_M) + 1
 _MIN_START_M = 14.0
 _SIDES = (-1, 1)
 _REACH_M = 240.0
@@ -26,7 +26,7 @@ _Corner = tuple[int, int, int]
 
 
 class _Crossing(NamedTuple):
-    """A crosswalk on a way: the kerbs it leads from and to, its number, and whether it is walked from its start."""
+    """A crosswalk on a path: the kerbs it leads from and to, its number, and whether it is walked from its start."""
 
     here_m: Float64Array
     there_m: Float64Array
@@ -35,8 +35,8 @@ class _Crossing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way of a pedestrian.
+class WalkingPath:
+    """A path of a pedestrian.
 
     Args:
         path_m: points 0.5 m apart, (n, 2).
@@ -56,15 +56,15 @@ def sidewalk_lines(plan: TownPlan) -> list[Float64Array]:
     return lines
 
 
-def make_ways(plan: TownPlan, net: RoadNetwork, *, count: int, rng: np.random.Generator) -> list[Way]:
-    """Draw ways that start on a sidewalk and go on at random, around corners and over crosswalks."""
+def make_walking_paths(plan: TownPlan, net: RoadNetwork, *, count: int, rng: np.random.Generator) -> list[WalkingPath]:
+    """Draw paths that start on a sidewalk and go on at random, around corners and over crosswalks."""
     sidewalks = sidewalk_lines(plan)
-    ways: list[Way] = []
-    while len(ways) < count:
-        way = _random_way(plan, net, sidewalks, rng)
-        if way is not None:
-            ways.append(way)
-    return ways
+    paths: list[WalkingPath] = []
+    while len(paths) < count:
+        path = _random_path(plan, net, sidewalks, rng)
+        if path is not None:
+            paths.append(path)
+    return paths
 
 
 def _corner_point(plan: TownPlan, corner: _Corner) -> Float64Array:
@@ -96,9 +96,9 @@ def _sidewalk_from(plan: TownPlan, sidewalks: list[Float64Array], corner: _Corne
     return line[::-1], (*road.start, -side)
 
 
-def _random_way(
+def _random_path(
     plan: TownPlan, net: RoadNetwork, sidewalks: list[Float64Array], rng: np.random.Generator
-) -> Way | None:
+) -> WalkingPath | None:
     arms = np.argwhere(plan.arm_road >= 0)
     node, arm = arms[rng.integers(len(arms))]
     line, corner = _sidewalk_from(plan, sidewalks, (int(node), int(arm), int(rng.choice(_SIDES))))
@@ -106,7 +106,7 @@ def _random_way(
     pieces = [line[max(first, 4) : -5]]
     crossed: list[_Crossing] = []
     may_cross, may_leave = True, False
-    while sum(line_lengths(piece)[-1] for piece in pieces if len(piece) > 1) < 1.3 * _WAY_LENGTH_M:
+    while sum(line_lengths(piece)[-1] for piece in pieces if len(piece) > 1) < 1.3 * _PATH_LENGTH_M:
         here = _corner_point(plan, corner)
         crosswalk = int(net.arm_crosswalk[corner[0], corner[1]])
         around = _next_corner(plan, corner)
@@ -125,7 +125,7 @@ def _random_way(
             corner, may_cross, may_leave = around, True, True
         else:
             return None
-    return _finish_way(np.concatenate(pieces), crossed, rng.uniform(0.35, 0.9))
+    return _finish_path(np.concatenate(pieces), crossed, rng.uniform(0.35, 0.9))
 
 
 def _resample(line_m: Float64Array) -> Float64Array:
@@ -134,13 +134,13 @@ def _resample(line_m: Float64Array) -> Float64Array:
     return np.stack([np.interp(wanted, s, line_m[:, axis]) for axis in (0, 1)], axis=1)
 
 
-def _finish_way(corners_m: Float64Array, crossed: list[_Crossing], offset_m: float) -> Way:
+def _finish_path(corners_m: Float64Array, crossed: list[_Crossing], offset_m: float) -> WalkingPath:
     """Round the corners, keep to the right, and find the crossings on the finished path."""
     path = _resample(corners_m)
     window = np.ones(5) / 5
     padded = np.concatenate([path[:1], path[:1], path, path[-1:], path[-1:]])
     smooth = np.stack([np.convolve(padded[:, axis], window, mode="valid") for axis in (0, 1)], axis=1)
-    path = _resample(offset_line(smooth, -offset_m))[:_WAY_POINTS]
+    path = _resample(offset_line(smooth, -offset_m))[:_PATH_POINTS]
     crossings: list[tuple[float, float, int, bool]] = []
     after = 0
     for here, there, crosswalk, forward in crossed:
@@ -153,12 +153,12 @@ def _finish_way(corners_m: Float64Array, crossed: list[_Crossing], offset_m: flo
             break
         crossings.append((first * PATH_SPACING_M, last * PATH_SPACING_M, crosswalk, forward))
         after = last
-    return Way(path, tuple(crossings))
+    return WalkingPath(path, tuple(crossings))
 
 
-def _first_pass(path_m: Float64Array, after: int, place_m: Float64Array) -> int | None:
-    """Return the point at which a path first comes closest to a place after some point, None if it stays away."""
-    apart_m = np.hypot(*(path_m[after:] - place_m).T)
+def _first_pass(path_m: Float64Array, after: int, point_m: Float64Array) -> int | None:
+    """Return the point at which a path first comes closest to another one after some point, None if it stays away."""
+    apart_m = np.hypot(*(path_m[after:] - point_m).T)
     near = np.nonzero(apart_m < _PASS_M)[0]
     if not len(near):
         return None
@@ -168,18 +168,18 @@ def _first_pass(path_m: Float64Array, after: int, place_m: Float64Array) -> int 
 
 
 def choose_pedestrians(
-    ways: list[Way], *, around_m: Float64Array, share: float, first_uid: int, rng: np.random.Generator
+    paths: list[WalkingPath], *, around_m: Float64Array, share: float, first_uid: int, rng: np.random.Generator
 ) -> Pedestrians:
-    """Put pedestrians at the beginning of a share of the ways near a place, no two on the same spot."""
-    starts = np.array([way.path_m[0] for way in ways])
+    """Put pedestrians at the beginning of a share of the paths near a point, no two on the same spot."""
+    starts = np.array([path.path_m[0] for path in paths])
     near = np.nonzero(np.hypot(*(starts - around_m).T) < _REACH_M)[0]
     chosen = near[rng.random(len(near)) < share]
     chosen = chosen[_far_from_earlier(starts[chosen], 1.2)]
     state = np.zeros(len(chosen), PEDESTRIAN_DTYPE).view(np.recarray)
-    path_m = np.zeros((len(chosen), _WAY_POINTS, 2))
-    for i, way in enumerate(ways[index] for index in chosen):
-        path_m[i, : len(way.path_m)] = way.path_m
-        _fill_state(state[i : i + 1], way)
+    path_m = np.zeros((len(chosen), _PATH_POINTS, 2))
+    for i, path in enumerate(paths[index] for index in chosen):
+        path_m[i, : len(path.path_m)] = path.path_m
+        _fill_state(state[i : i + 1], path)
     state.uid = first_uid + np.arange(len(chosen))
     state.pace_mps = rng.uniform(1.0, 1.6, len(chosen))
     state.speed_mps = state.pace_mps
@@ -188,20 +188,20 @@ def choose_pedestrians(
     return Pedestrians(state, path_m)
 
 
-def _far_from_earlier(places_m: Float64Array, distance_m: float) -> list[int]:
+def _far_from_earlier(points_m: Float64Array, distance_m: float) -> list[int]:
     kept: list[int] = []
-    for i, place_m in enumerate(places_m):
-        if not kept or np.hypot(*(places_m[kept] - place_m).T).min() > distance_m:
+    for i, point_m in enumerate(points_m):
+        if not kept or np.hypot(*(points_m[kept] - point_m).T).min() > distance_m:
             kept.append(i)
     return kept
 
 
-def _fill_state(state: Records, way: Way) -> None:
+def _fill_state(state: Records, path: WalkingPath) -> None:
     state.active = 1
-    state.path_length_m = (len(way.path_m) - 1) * PATH_SPACING_M
+    state.path_length_m = (len(path.path_m) - 1) * PATH_SPACING_M
     state.crossing_crosswalk = -1
-    for k, (start_m, end_m, crosswalk, forward) in enumerate(way.crossings):
+    for k, (start_m, end_m, crosswalk, forward) in enumerate(path.crossings):
         state.crossing_s_m[0, k] = start_m, end_m
         state.crossing_crosswalk[0, k] = crosswalk
         state.crossing_forward[0, k] = forward
-    state.box[0, :2] = way.path_m[0]
+    state.box[0, :2] = path.path_m[0]

@@ -12,7 +12,7 @@ from l5kit.configs.training import LoaderParams
 from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, IndexedSamples
 from l5kit.dataset.loading import BatchMakers, new_loader
 from l5kit.dataset.loading import loader as make_loader
-from l5kit.dataset.rank_sampler import process_place
+from l5kit.dataset.rank_sampler import process_rank
 from l5kit.dataset.reseeding import BatchOrder
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.scene_choice import SceneChoice
@@ -142,7 +142,7 @@ class StepBatches:
 
     def _new_loader(self, first_batch: int) -> BatchLoader:
         """Return the loader of this process, whose place among others is known only when the training has started."""
-        rank, world_size = process_place(None, None)
+        rank, world_size = process_rank(None, None)
         sampler = self._choice.sampler_of(
             self._dataset,
             shuffle=self._loader.shuffle,
@@ -186,13 +186,13 @@ class EvaluationBatches:
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         """Return the batches of one evaluation."""
-        place = process_place(None, None)
-        if self._kept is not None and self._kept[0] == place:
+        rank_and_size = process_rank(None, None)
+        if self._kept is not None and self._kept[0] == rank_and_size:
             batches = self._kept[1]
         else:
-            batches = self._new_loader(num_processes=place[1])
+            batches = self._new_loader(num_processes=rank_and_size[1])
         if self._device is not None:
-            self._kept = place, batches
+            self._kept = rank_and_size, batches
         batches.set_epoch(0)
         return iter(batches)
 

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from l5kit.data.progress import TELL_EVERY_S, NotebookBar, in_notebook, on_terminal
+from l5kit.data.progress import TELL_EVERY_S, Bar, open_bar
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import LearningRateMonitor, pl
 from l5kit.training.setup import TrainingSetup
@@ -48,32 +46,23 @@ class TrainingProgress(pl.Callback):
         self._module = setup.module
         self._tell = tell
         self._visible = visible
-        self._bar: Progress | None = None
-        self._notebook_bar: NotebookBar | None = None
+        self._bar: Bar | None = None
+        self._pace = "loss -"
         self._losses: list[torch.Tensor] = []
         self._num_batches = 0
         self._taken_s = 0.0
         self._mark_s = 0.0
         self._waited_s = 0.0
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._is_lost = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Start the clock and the bar."""
         self._restart_clock()
-        self._told_s = self._mark_s
+        self._reported_s = self._mark_s
         self._waited_s = self._batches.waited_s
-        if self._visible and trainer.is_global_zero and in_notebook():
-            self._notebook_bar = NotebookBar("Training")
-        elif self._visible and trainer.is_global_zero and on_terminal():
-            columns = ("{task.description}", "loss {task.fields[loss]}", "{task.fields[speed]}")
-            texts = [TextColumn(column) for column in columns]
-            self._bar = Progress(
-                texts[0], BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), *texts[1:],
-                console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._bar.add_task("Training", total=trainer.max_steps, completed=trainer.global_step, loss="-", speed="-")
-            self._bar.start()
+        if self._visible and trainer.is_global_zero:
+            self._bar = open_bar("Training", has_counts=True)
 
     def on_train_batch_end(
         self,
@@ -91,12 +80,10 @@ class TrainingProgress(pl.Callback):
         self._losses.append(outputs["loss"].detach() * self._module.batches_per_step)  # Lightning has divided it
         if not self._module.ends_step(batch_idx):
             return
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=trainer.global_step)
-        if self._notebook_bar is not None:
-            self._notebook_bar.show(trainer.global_step, trainer.max_steps)
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
             self._report(trainer, pl_module)
+        if self._bar is not None:
+            self._bar.show(trainer.global_step, trainer.max_steps, self._pace)
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Stop the clock."""
@@ -127,19 +114,14 @@ class TrainingProgress(pl.Callback):
         pl_module.log_dict({"samples_per_s": samples_per_s, "loader_share": share})
         loss = self._mean_loss()
         self._warn_if_lost(trainer, loss)
-        self._show(trainer, f"{loss:.4f}", f"{samples_per_s:,.0f} samples/s, loader {share:.0%}")
+        self._pace = f"loss {loss:.4f}, {samples_per_s:,.0f} samples/s, loader {share:.0%}"
+        # where there is no bar, a line once a minute says the same
+        is_due = self._mark_s - self._reported_s >= TELL_EVERY_S
+        if is_due and self._visible and self._bar is None and trainer.is_global_zero:
+            self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: {self._pace}")
+            self._reported_s = self._mark_s
         self._losses, self._num_batches, self._taken_s = [], 0, 0.0
         self._waited_s = self._batches.waited_s
-
-    def _show(self, trainer: pl.Trainer, loss: str, speed: str) -> None:
-        """Show loss and speed in the bar, or tell them in a line once a minute where there is none."""
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], loss=loss, speed=speed)
-            return
-        is_due = self._mark_s - self._told_s >= TELL_EVERY_S
-        if is_due and self._visible and self._notebook_bar is None and trainer.is_global_zero:
-            self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: loss {loss}, {speed}")
-            self._told_s = self._mark_s
 
     def _mean_loss(self) -> float:
         return float(torch.stack(self._losses).mean())
@@ -163,8 +145,5 @@ class TrainingProgress(pl.Callback):
 
     def _stop_bar(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.close()
             self._bar = None
-        if self._notebook_bar is not None:
-            self._notebook_bar.close()
-            self._notebook_bar = None

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from l5kit._files import replaced_when_complete
-from l5kit.planning.checkpoint_files import CheckpointError, read_plain_objects, write_plain_objects
+from l5kit.planning.checkpoint_files import read_plain_objects, write_plain_objects
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.lightning_parts import CheckpointIO
 
 __all__ = [

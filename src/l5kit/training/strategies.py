@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from l5kit.errors import ConfigError
-from l5kit.planning.checkpoint_files import CheckpointError
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.lightning_parts import ModelParallelStrategy, Strategy
 from l5kit.training.setup import TrainingSetup
 from l5kit.training.state_file import LightningState, StateFiles

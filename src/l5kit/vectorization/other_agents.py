@@ -9,12 +9,11 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
-from l5kit.data.array_shapes import require_shapes
+from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
-from l5kit.data.relative_poses import NewArray, PoseArrays, RelativePoses
 from l5kit.data.set_order import set_table_size, sort_as_set
-from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
+from l5kit.data.windows import NewArray, PoseArrays, RelativePoses, TargetArrays, Targets, WindowArrays, Windows
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 
 _FIRST: Final[Any] = np.int64(0)
@@ -37,7 +36,7 @@ class ChoiceMemory(NamedTuple):
         ids: Track of each candidate, uint64 (R,).
         first_met: Where among ``met`` each came first, signed integers (R,).
         nearest_met: Where each was nearest, signed integers (R,).
-        places: Where each stands in ``table``, signed integers (R,).
+        table_slots: Where each stands in ``table``, signed integers (R,).
         order: The chosen candidates, signed integers (M,).
         set_tables: As :func:`l5kit.data.set_order.sort_as_set` takes them for M ids.
         slots: Rows of a sample by track, a hash table of :func:`slot_table_size` of M.
@@ -52,7 +51,7 @@ class ChoiceMemory(NamedTuple):
     ids: UInt64Array
     first_met: NumericArray
     nearest_met: NumericArray
-    places: NumericArray
+    table_slots: NumericArray
     order: NumericArray
     set_tables: NumericArray
     slots: NumericArray
@@ -123,8 +122,11 @@ class OtherAgents:
 
     def __post_init__(self) -> None:
         shape = self.past.availabilities.shape[:2]
-        require_shapes(self, types=shape, track_ids=shape)
-        require_shapes(self.future, availabilities=(*shape, *self.future.availabilities.shape[2:]))
+        if self.types.shape != shape or self.track_ids.shape != shape:
+            refuse_shapes(self, types=shape, track_ids=shape)
+        of_future = self.future.availabilities.shape
+        if of_future[:2] != shape:
+            refuse_shapes(self.future, availabilities=(*shape, *of_future[2:]))
 
     def mapped(self, view: Callable[[Any], Any]) -> "OtherAgents":
         """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
@@ -153,7 +155,7 @@ class MetAgents(NamedTuple):
 
 
 def write_other_agents(
-    windows: Windows, targets: Targets, choice: AgentChoice, found: OtherAgents, *, num_kept: int
+    windows: Windows, targets: Targets, choice: AgentChoice, written: OtherAgents, *, num_kept: int
 ) -> None:
     """Choose agents around the targets and write where they are.
 
@@ -165,11 +167,11 @@ def write_other_agents(
         windows: B windows.
         targets: Whom they are about.
         choice: Which agents.
-        found: Where to write; no agents yet.
+        written: Where to write; no agents yet.
         num_kept: History frames that are written.
     """
     seen = tuple(targets.arrays)
-    poses = (found.past.as_arrays(), found.future.as_arrays())
+    poses = (written.past.as_arrays(), written.future.as_arrays())
     for rows, part in windows.agents.parts():
         _write_windows(
             rows,
@@ -180,7 +182,7 @@ def write_other_agents(
             seen,
             (float(choice.max_distance_m), np.float32(choice.threshold), choice.is_by_distance),
             poses,
-            (found.types, found.track_ids),
+            (written.types, written.track_ids),
         )
 
 
@@ -189,7 +191,7 @@ def write_on_device(
     windows: WindowArrays,
     targets: TargetArrays,
     choice: AgentChoice,
-    found: OtherAgents,
+    written: OtherAgents,
     *,
     num_kept: int,
     sizes: ChoiceSizes,
@@ -202,7 +204,7 @@ def write_on_device(
         windows: B windows.
         targets: Whom they are about.
         choice: Which agents.
-        found: Where to write; no agents yet.
+        written: Where to write; no agents yet.
         num_kept: History frames that are written.
         sizes: Memory of a window. Rows of its history beyond are not looked at.
         part: First and end window.
@@ -232,7 +234,7 @@ def write_on_device(
         rows,
         sizes,
         memory,
-        (found.types, found.track_ids),
+        (written.types, written.track_ids),
     )
     backend.run(
         _write_frames,
@@ -243,9 +245,9 @@ def write_on_device(
         targets,
         sizes,
         memory,
-        found.track_ids,
-        found.past.as_arrays(),
-        found.future.as_arrays(),
+        written.track_ids,
+        written.past.as_arrays(),
+        written.future.as_arrays(),
     )
 
 
@@ -270,7 +272,11 @@ def _write_windows(
     seen = TargetArrays(*target_arrays)
     past, future = PoseArrays(*pose_arrays[0]), PoseArrays(*pose_arrays[1])
     types, track_ids = chosen
-    most_rows = _most_rows(starts[part[0] : part[1], :num_history], stops[part[0] : part[1], :num_history])
+
+    # memory for the window with most rows serves all of them
+    most_rows = 0
+    for window in range(part[0], part[1]):
+        most_rows = max(most_rows, np.sum(stops[window, :num_history] - starts[window, :num_history]))
     sizes = sizes_of_choice(most_rows, num_history, types.shape[1])
     integers, ids, distances_m = (
         np.empty((1, sizes.integers), np.int64),
@@ -281,6 +287,7 @@ def _write_windows(
     memory.table[:] = -1
     met = MetAgents(memory.met_rows, memory.met_ids, memory.met_distances_m)
     for window in range(part[0], part[1]):
+        # who comes near in any frame of the past, and which of them are chosen
         target, end = (seen.has_tracks, seen.track_ids[window]), 0
         for frame in range(num_history):
             memory.met_starts[frame] = end
@@ -288,6 +295,8 @@ def _write_windows(
             end = meet_agents(rows, frame_rows, seen.centroids_m[window], choice[:2], target, end, met)
             memory.met_stops[frame] = end
         choose_agents(rows, choice[2], memory, types[window], track_ids[window])
+
+        # where these are in all frames, near or not
         pose = seen.agent_from_world[window], seen.yaws_rad[window]
         for frame in range(num_kept):
             frame_rows = starts[window, frame], stops[window, frame]
@@ -295,15 +304,6 @@ def _write_windows(
         for frame in range(num_history, starts.shape[1]):
             frame_rows = starts[window, frame], stops[window, frame]
             write_frame(rows, frame_rows, memory.slots, track_ids[window], pose, future, (window, frame - num_history))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _most_rows(starts: Int64Array, stops: Int64Array) -> int:
-    """Return the rows of the window (B, H) that has most."""
-    most = 0
-    for window in range(len(starts)):
-        most = max(most, np.sum(stops[window] - starts[window]))
-    return most
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -315,21 +315,21 @@ def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) ->
     order = first_met + 3 * num_rows
     first_set_table = order + num_agents
     first_slot = first_set_table + set_tables
-    first_place = first_slot + slots
+    first_table_slot = first_slot + slots
     return ChoiceMemory(
         integers[window, :num_rows],
         ids[window, :num_rows],
         distances_m[window, :num_rows],
         integers[window, num_rows : num_rows + num_frames],
         integers[window, num_rows + num_frames : first_met],
-        integers[window, first_place : first_place + table],
+        integers[window, first_table_slot : first_table_slot + table],
         ids[window, num_rows : 2 * num_rows],
         integers[window, first_met : first_met + num_rows],
         integers[window, first_met + num_rows : first_met + 2 * num_rows],
         integers[window, first_met + 2 * num_rows : order],
         integers[window, order:first_set_table],
         integers[window, first_set_table:first_slot],
-        integers[window, first_slot:first_place],
+        integers[window, first_slot:first_table_slot],
     )
 
 
@@ -337,7 +337,7 @@ def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) ->
 def sizes_of_choice(num_rows: int, num_frames: int, num_agents: int) -> ChoiceSizes:
     """Return the sizes for windows with so many rows in so many history frames, of which so many are chosen."""
     table, set_tables = hash_table_size(num_rows), 2 * set_table_size(num_agents)
-    slots = slot_table_size(num_agents)
+    slots = hash_table_size(4 * num_agents)  # so empty that most of those who are not chosen are told at once
     integers = 4 * num_rows + 2 * num_frames + num_agents + table + set_tables + slots
     return ChoiceSizes(num_rows, num_frames, num_agents, table, set_tables, slots, integers)
 
@@ -351,20 +351,14 @@ def hash_table_size(num_ids: int) -> int:
     return size
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def slot_table_size(max_agents: int) -> int:
-    """Return the size of the hash table of the chosen agents: so empty that most of the others are told at once."""
-    return hash_table_size(4 * max_agents)
-
-
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _place_of(track_id: np.uint64, table: NumericArray, ids: NumericArray) -> np.int64:
+def _slot_in_table(track_id: np.uint64, table: NumericArray, ids: NumericArray) -> np.int64:
     """Return where a track stands in a hash table of rows of ``ids``, or where it would come."""
     mask = np.uint64(len(table) - 1)
-    place = (track_id * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
-    while table[place] >= 0 and np.uint64(ids[table[place]]) != track_id:
-        place = (place + np.uint64(1)) & mask
-    return np.int64(place)
+    at = (track_id * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
+    while table[at] >= 0 and np.uint64(ids[table[at]]) != track_id:
+        at = (at + np.uint64(1)) & mask
+    return np.int64(at)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -400,35 +394,14 @@ def choose_agents(
     rows: RecordArray, is_by_distance: bool, memory: ChoiceMemory, types: Int64Array, track_ids: Int64Array
 ) -> None:
     """Choose among those that were met in one window, and write their labels and tracks (M,) and ``slots``."""
-    num_candidates, num_current = _find_candidates(memory)
-    num_chosen = _append_nearest(0, num_current, 0, memory)
-    num_chosen = _append_nearest(num_current, num_candidates, num_chosen, memory)
-    chosen = memory.order[:num_chosen]
-    if not is_by_distance:
-        sort_as_set(memory.ids, chosen, memory.set_tables)
-    memory.slots[:] = -1
-    for slot in range(num_chosen):
-        candidate = chosen[slot]
-        memory.slots[_place_of(memory.ids[candidate], memory.slots, track_ids)] = slot
-        track_ids[slot] = memory.ids[candidate]
-        types[slot] = most_likely(rows[memory.met_rows[memory.first_met[candidate]]].label_probabilities)
-    for candidate in range(num_candidates):
-        memory.table[memory.places[candidate]] = -1
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_candidates(memory: ChoiceMemory) -> tuple[int, int]:
-    """Number the tracks that were met in one window; return their number, and how many are in the first frame.
-
-    Those of the first frame are nearest in this frame, whatever comes later.
-    """
+    # tracks by their first row; those of the first frame are nearest in this frame, whatever comes later
     num_candidates = num_current = 0
     for frame in range(len(memory.met_starts)):
         for met in range(memory.met_starts[frame], memory.met_stops[frame]):
-            place = _place_of(memory.met_ids[met], memory.table, memory.ids)
-            candidate = memory.table[place]
+            at = _slot_in_table(memory.met_ids[met], memory.table, memory.ids)
+            candidate = memory.table[at]
             if candidate < 0:
-                memory.table[place], memory.places[num_candidates] = num_candidates, place
+                memory.table[at], memory.table_slots[num_candidates] = num_candidates, at
                 memory.ids[num_candidates] = memory.met_ids[met]
                 memory.first_met[num_candidates] = memory.nearest_met[num_candidates] = met
                 num_candidates += 1
@@ -438,7 +411,25 @@ def _find_candidates(memory: ChoiceMemory) -> tuple[int, int]:
                     memory.nearest_met[candidate] = met
         if frame == 0:
             num_current = num_candidates
-    return num_candidates, num_current
+
+    # those of the current frame come before those of the past
+    num_chosen = _append_nearest(0, num_current, 0, memory)
+    num_chosen = _append_nearest(num_current, num_candidates, num_chosen, memory)
+    chosen = memory.order[:num_chosen]
+    if not is_by_distance:
+        sort_as_set(memory.ids, chosen, memory.set_tables)
+
+    # their slots by track, labels as of their first row
+    memory.slots[:] = -1
+    for slot in range(num_chosen):
+        candidate = chosen[slot]
+        memory.slots[_slot_in_table(memory.ids[candidate], memory.slots, track_ids)] = slot
+        track_ids[slot] = memory.ids[candidate]
+        types[slot] = most_likely(rows[memory.met_rows[memory.first_met[candidate]]].label_probabilities)
+
+    # the table is empty again for the next window
+    for candidate in range(num_candidates):
+        memory.table[memory.table_slots[candidate]] = -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -449,6 +440,7 @@ def _append_nearest(first: int, end: int, num_chosen: int, memory: ChoiceMemory)
     """
     order, begin = memory.order, num_chosen
     for candidate in range(first, end):
+        # insertion sort; where there is no room the farthest leaves, if it is farther
         i = num_chosen
         if num_chosen == len(order):
             if i == begin or not _comes_before(candidate, order[i - 1], memory):
@@ -491,16 +483,16 @@ def write_frame(
     track_ids: Int64Array,
     pose: tuple[Float64Array, np.float32],
     tracks: PoseArrays,
-    place: tuple[int, int],
+    at: tuple[int, int],
 ) -> None:
     """Write the chosen agents among the rows of one frame; of several rows of a track the first counts.
 
-    ``slots`` is the hash table of the chosen ``track_ids`` (M,), ``place`` the window and frame that are written.
+    ``slots`` is the hash table of the chosen ``track_ids`` (M,), ``at`` the window and frame that are written.
     """
-    window, frame = place
+    window, frame = at
     for row in range(frame_rows[0], frame_rows[1]):
         agent = rows[row]
-        slot = slots[_place_of(agent.track_id, slots, track_ids)]
+        slot = slots[_slot_in_table(agent.track_id, slots, track_ids)]
         if slot < 0 or tracks.availabilities[window, slot, frame]:
             continue
         x, y = transform_xy(pose[0], agent.centroid[0], agent.centroid[1])
@@ -517,12 +509,15 @@ def _meet_agents(item: int, arguments: Any) -> None:
     (first_window, max_distance_m, threshold), rows, of_windows, of_targets, of_sizes, memory = arguments
     windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)
     starts, stops = windows.starts, windows.stops
-    place, frame = item // sizes.frames, item % sizes.frames
-    window = first_window + place
-    of_window = _memory_of(place, memory, sizes)
+    at, frame = item // sizes.frames, item % sizes.frames
+    window = first_window + at
+    of_window = _memory_of(at, memory, sizes)
     for slot in range(frame, len(of_window.table), sizes.frames):
         of_window.table[slot] = -1
-    first = min(_count_rows(starts[window, :frame], stops[window, :frame]), sizes.rows)
+    num_before = 0
+    for earlier in range(frame):
+        num_before += stops[window, earlier] - starts[window, earlier]
+    first = min(num_before, sizes.rows)
     start = starts[window, frame]
     stop = min(stops[window, frame], start + sizes.rows - first)
     end = meet_agents(
@@ -535,15 +530,6 @@ def _meet_agents(item: int, arguments: Any) -> None:
         MetAgents(of_window.met_rows, of_window.met_ids, of_window.met_distances_m),
     )
     of_window.met_starts[frame], of_window.met_stops[frame] = first, end
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _count_rows(starts: Int64Array, stops: Int64Array) -> int:
-    """Return how many rows some frames have."""
-    num_rows = 0
-    for frame in range(len(starts)):
-        num_rows += stops[frame] - starts[frame]
-    return num_rows
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -562,9 +548,9 @@ def _write_frames(item: int, arguments: Any) -> None:
     (first_window, num_kept, num_frames), rows, of_windows, of_targets = arguments[:4]
     of_sizes, memory, track_ids, past, future = arguments[4:]
     windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)
-    place, frame = item // num_frames, item % num_frames
-    window = first_window + place
-    slots, pose = _memory_of(place, memory, sizes).slots, (targets.agent_from_world[window], targets.yaws_rad[window])
+    at, frame = item // num_frames, item % num_frames
+    window = first_window + at
+    slots, pose = _memory_of(at, memory, sizes).slots, (targets.agent_from_world[window], targets.yaws_rad[window])
     if frame < num_kept:
         frame_rows = windows.starts[window, frame], windows.stops[window, frame]
         write_frame(rows, frame_rows, slots, track_ids[window], pose, PoseArrays(*past), (window, frame))

@@ -14,7 +14,7 @@ from l5kit.data.map.lane_lights import LaneLights, LightArrays
 from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.relative_pose import transform_xy, wrap_angle
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along, piece_at
-from l5kit.lanes.path_places import find_place, line_at
+from l5kit.lanes.path_positions import find_on_path, line_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW, rank_of_line
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import RoutedWindows, RoutePlace, WindowRoutes, find_on_route
@@ -35,10 +35,10 @@ def agents_by_route(columns: Mapping[str, NumericArray]) -> dict[str, NumericArr
     Args:
         columns: Those of B samples with M other agents, (B, M, ...), and others, which are left out.
     """
-    places, has_place = columns["all_other_agents_route_places"], columns["all_other_agents_route_availability"]
-    along_m, is_ahead, is_inside = places[..., 0], places[..., 0] >= 0, places[..., 5] > 0
-    group = np.select([~has_place, is_ahead & is_inside, is_ahead], [3, 0, 1], 2)
-    nearness_m = np.where(group == 3, 0.0, np.abs(np.where(group == 1, places[..., 1], along_m)))
+    positions, has_position = columns["all_other_agents_route_places"], columns["all_other_agents_route_availability"]
+    along_m, is_ahead, is_inside = positions[..., 0], positions[..., 0] >= 0, positions[..., 5] > 0
+    group = np.select([~has_position, is_ahead & is_inside, is_ahead], [3, 0, 1], 2)
+    nearness_m = np.where(group == 3, 0.0, np.abs(np.where(group == 1, positions[..., 1], along_m)))
     order = np.lexsort((nearness_m, group), axis=-1)
     return {
         key: column[np.arange(len(order))[:, None], order]
@@ -188,7 +188,27 @@ class RouteColumns:
         """
         ahead_m = np.array(self.params.points_m)
         num_agents, num_lanes = track_ids.shape[1], lane_rows.shape[1]
-        found = _no_columns(len(windows), num_agents=num_agents, num_points=len(ahead_m), num_lanes=num_lanes)
+        size, num_points = len(windows), len(ahead_m)
+
+        # without a route all is zero, but for rows of lanes
+        result = _Columns(
+            route_polyline=np.zeros((size, num_points, 3), np.float32),
+            route_availability=np.zeros((size, num_points), np.bool_),
+            route_limits=np.zeros((size, num_points), np.float32),
+            route_bend_speeds=np.zeros((size, num_points), np.float32),
+            route_lights=np.zeros((size, num_points), np.int64),
+            route_in_junction=np.zeros((size, num_points), np.bool_),
+            route_widths=np.zeros((size, num_points, 2), np.float32),
+            route_lanes=np.full((size, num_points), -1, np.int64),
+            route_gaps=np.zeros((size, 2), np.float32),
+            goal_position=np.zeros((size, 2), np.float32),
+            goal_availability=np.zeros(size, np.bool_),
+            agent_route_place=np.zeros((size, 6), np.float32),
+            agent_route_availability=np.zeros(size, np.bool_),
+            all_other_agents_route_places=np.zeros((size, num_agents, 6), np.float32),
+            all_other_agents_route_availability=np.zeros((size, num_agents), np.bool_),
+            lane_on_route=np.zeros((size, num_lanes), np.bool_),
+        )
         if isinstance(windows, RoutedWindows) and targets.track_ids is None:
             active, lights = self.lights.find_active(windows.tl_faces), self.lights
             seen = _seen(windows, targets)
@@ -207,8 +227,16 @@ class RouteColumns:
                     ahead_m=ahead_m,
                     goal_m=float(self.params.goal_distance_m),
                 )
-                _write_routes(given, found)
-        return {**found._asdict(), "lane_rows": lane_rows, **self._graph_columns(lane_rows)}
+                _write_routes(given, result)
+
+        # limits and order of the lanes around, whether there is a route or not
+        of_lanes = _GraphColumns(
+            lane_limits=np.zeros(lane_rows.shape, np.float32),
+            lane_successors=np.zeros((*lane_rows.shape, num_lanes), np.bool_),
+            lane_neighbours=np.full((*lane_rows.shape, 2), -1, np.int64),
+        )
+        _write_graph(lane_rows, self._graph, of_lanes)
+        return {**result._asdict(), "lane_rows": lane_rows, **of_lanes._asdict()}
 
     @property
     def _graph(self) -> _LaneGraph:
@@ -222,38 +250,6 @@ class RouteColumns:
             self.route_map.has_light,
         )
 
-    def _graph_columns(self, lane_rows: Int64Array) -> dict[str, NumericArray]:
-        """Return limits and order of the lanes around, (B, L), (B, L, L) and (B, L, 2)."""
-        columns = _GraphColumns(
-            lane_limits=np.zeros(lane_rows.shape, np.float32),
-            lane_successors=np.zeros((*lane_rows.shape, lane_rows.shape[1]), np.bool_),
-            lane_neighbours=np.full((*lane_rows.shape, 2), -1, np.int64),
-        )
-        _write_graph(lane_rows, self._graph, columns)
-        return columns._asdict()
-
-
-def _no_columns(size: int, *, num_agents: int, num_points: int, num_lanes: int) -> _Columns:
-    """Return the columns of B samples without a route."""
-    return _Columns(
-        route_polyline=np.zeros((size, num_points, 3), np.float32),
-        route_availability=np.zeros((size, num_points), np.bool_),
-        route_limits=np.zeros((size, num_points), np.float32),
-        route_bend_speeds=np.zeros((size, num_points), np.float32),
-        route_lights=np.zeros((size, num_points), np.int64),
-        route_in_junction=np.zeros((size, num_points), np.bool_),
-        route_widths=np.zeros((size, num_points, 2), np.float32),
-        route_lanes=np.full((size, num_points), -1, np.int64),
-        route_gaps=np.zeros((size, 2), np.float32),
-        goal_position=np.zeros((size, 2), np.float32),
-        goal_availability=np.zeros(size, np.bool_),
-        agent_route_place=np.zeros((size, 6), np.float32),
-        agent_route_availability=np.zeros(size, np.bool_),
-        all_other_agents_route_places=np.zeros((size, num_agents, 6), np.float32),
-        all_other_agents_route_availability=np.zeros((size, num_agents), np.bool_),
-        lane_on_route=np.zeros((size, num_lanes), np.bool_),
-    )
-
 
 def _seen(windows: Windows, targets: Targets) -> _Seen:
     frames = windows.frames
@@ -263,8 +259,8 @@ def _seen(windows: Windows, targets: Targets) -> _Seen:
         has_past = windows.counts[0] > 1
         steps_s = (frames["timestamp"][:, 0] - frames["timestamp"][:, 1]) * 1e-9
         has_past &= steps_s > 0
-        ways_m = frames["ego_translation"][has_past, 0, :2] - frames["ego_translation"][has_past, 1, :2]
-        velocities_mps[has_past] = ways_m / steps_s[has_past, None]
+        steps_m = frames["ego_translation"][has_past, 0, :2] - frames["ego_translation"][has_past, 1, :2]
+        velocities_mps[has_past] = steps_m / steps_s[has_past, None]
     agents = windows.agents
     return _Seen(
         targets.centroids_m,
@@ -284,10 +280,12 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
     controlled = LightArrays(lights.ranks, lights.lane_starts, lights.lane_rows)
     for window in range(given.windows[0], given.windows[1]):
         pose = np.array([seen.centroids_m[window, 0], seen.centroids_m[window, 1], seen.yaws_rad[window]])
-        is_on_route, place = find_on_route(given.routes, window, pose)
+        is_on_route, position = find_on_route(given.routes, window, pose)
         if not is_on_route:
             continue
-        target = _Target(window, given.routes.rows[window], place.arc_m)
+
+        # points and gaps with the lights of this window, which are put into one table for all and taken out again
+        target = _Target(window, given.routes.rows[window], position.arc_m)
         shown = lights.faces[lights.face_starts[window] : lights.face_starts[window + 1]]
         set_states(shown, controlled, given.states, True)
         _write_points(given, target, columns)
@@ -295,18 +293,27 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
         set_states(shown, controlled, given.states, False)
 
         # where the route ends before the goal, its end is the goal
-        goal_arc_m = min(place.arc_m + given.goal_m, arrays.lengths_m[target.route])
+        goal_arc_m = min(position.arc_m + given.goal_m, arrays.lengths_m[target.route])
         points_m = arrays.points_m[arrays.starts[target.route] : arrays.starts[target.route + 1]]
         goal_x, goal_y, _, _ = line_at(points_m, goal_arc_m)
         goal_x, goal_y = transform_xy(seen.agent_from_world[window], goal_x, goal_y)
         columns.goal_position[window, 0], columns.goal_position[window, 1] = goal_x, goal_y
         columns.goal_availability[window] = columns.agent_route_availability[window] = True
 
+        # the AV itself along its route, and the others
         x_mps, y_mps = seen.velocities_mps[window, 0], seen.velocities_mps[window, 1]
         av = _RoadUser(x_mps, y_mps, seen.extents_m[window, 0], seen.extents_m[window, 1])
-        columns.agent_route_place[window] = _along_route(given, target, place, av)
+        columns.agent_route_place[window] = _along_route(given, target, position, av)
         _write_agents(given, target, columns)
-        _mark_lanes(given, target, columns.lane_on_route[window])
+
+        # the lanes around that are part of the route ahead
+        lane_rows, stop = given.lane_rows[window], arrays.piece_starts[target.route + 1]
+        for piece in range(arrays.piece_starts[target.route], stop):
+            begin_m = arrays.piece_arcs_m[piece]
+            end_m = arrays.piece_arcs_m[piece + 1] if piece + 1 < stop else np.inf
+            if begin_m <= target.arc_m + given.ahead_m[-1] and end_m > target.arc_m:
+                for slot in range(len(lane_rows)):
+                    columns.lane_on_route[window, slot] |= lane_rows[slot] == arrays.piece_lanes[piece]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -320,6 +327,8 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
         here_m = target.arc_m + given.ahead_m[point]
         if here_m > routes.lengths_m[route]:
             break
+
+        # of several lines between two points the light that is furthest back in the list of colours
         before, piece, light = piece, piece_at(routes, route, piece, here_m), NO_LIGHT
         for passed in range(before + 1, piece + 1):
             for side in range(2):
@@ -333,6 +342,8 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
         turn_rad = wrap_angle(math.atan2(along_y, along_x) - given.seen.yaws_rad[window])
         columns.route_polyline[window, point, 2] = turn_rad
         columns.route_availability[window, point] = True
+
+        # what holds for the lane there, and for the nearest point of the route
         lane, row = routes.piece_lanes[piece], first + index_along(here_m + 0.5 * PATH_STEP_M, len(points_m) - 1)
         columns.route_limits[window, point] = given.graph.limits_mps[lane]
         columns.route_bend_speeds[window, point] = routes.bend_speeds_mps[row]
@@ -360,22 +371,22 @@ def _write_gaps(given: _Given, target: _Target, gaps_m: Float32Array) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _along_route(
-    given: _Given, target: _Target, place: RoutePlace, user: _RoadUser
+    given: _Given, target: _Target, position: RoutePlace, user: _RoadUser
 ) -> tuple[float, float, float, float, float, float]:
     """Return the six numbers of a road user along the route of a target."""
     routes, route = given.routes.arrays, target.route
     first, stop = routes.starts[route], routes.starts[route + 1]
-    _, _, along_x, along_y = line_at(routes.points_m[first:stop], place.arc_m)
-    row = first + index_along(place.arc_m + 0.5 * PATH_STEP_M, stop - first - 1)
-    half_m = 0.5 * (abs(math.cos(place.turn_rad)) * user.width_m + abs(math.sin(place.turn_rad)) * user.length_m)
+    _, _, along_x, along_y = line_at(routes.points_m[first:stop], position.arc_m)
+    row = first + index_along(position.arc_m + 0.5 * PATH_STEP_M, stop - first - 1)
+    half_m = 0.5 * (abs(math.cos(position.turn_rad)) * user.width_m + abs(math.sin(position.turn_rad)) * user.length_m)
     left_m, right_m = routes.widths_m[row, 0], routes.widths_m[row, 1]
-    is_inside = place.left_m - half_m < left_m and place.left_m + half_m > -right_m
+    is_inside = position.left_m - half_m < left_m and position.left_m + half_m > -right_m
     return (
-        place.arc_m - target.arc_m,
-        place.left_m,
+        position.arc_m - target.arc_m,
+        position.left_m,
         user.x_mps * along_x + user.y_mps * along_y,
         user.y_mps * along_x - user.x_mps * along_y,
-        place.turn_rad,
+        position.turn_rad,
         1.0 if is_inside else 0.0,
     )
 
@@ -391,32 +402,20 @@ def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
     for row in range(given.seen.agent_starts[window], given.seen.agent_stops[window]):
         agent = given.agents[row]
         for slot in range(len(track_ids)):
+            # agents in a slot that are in the current frame
             if track_ids[slot] != np.int64(agent.track_id) or not is_there[slot]:
                 continue
             if columns.all_other_agents_route_availability[window, slot]:
                 break  # of several rows of a track the first counts
             yaw = float(agent.yaw)
-            found_m, offset_m, _ = find_place(points_m, first, stop, (agent.centroid[0], agent.centroid[1], yaw))
-            _, _, along_x, along_y = line_at(points_m, found_m)
-            place = RoutePlace(found_m, offset_m, wrap_angle(yaw - math.atan2(along_y, along_x)))
+            arc_m, offset_m, _ = find_on_path(points_m, first, stop, (agent.centroid[0], agent.centroid[1], yaw))
+            _, _, along_x, along_y = line_at(points_m, arc_m)
+            position = RoutePlace(arc_m, offset_m, wrap_angle(yaw - math.atan2(along_y, along_x)))
             x_mps, y_mps = float(agent.velocity[0]), float(agent.velocity[1])
             user = _RoadUser(x_mps, y_mps, float(agent.extent[0]), float(agent.extent[1]))
-            columns.all_other_agents_route_places[window, slot] = _along_route(given, target, place, user)
+            columns.all_other_agents_route_places[window, slot] = _along_route(given, target, position, user)
             columns.all_other_agents_route_availability[window, slot] = True
             break
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _mark_lanes(given: _Given, target: _Target, is_on_route: BoolArray) -> None:
-    """Mark the lanes (L,) that are part of the route ahead."""
-    routes, lane_rows, arc_m = given.routes.arrays, given.lane_rows[target.window], target.arc_m
-    stop = routes.piece_starts[target.route + 1]
-    for piece in range(routes.piece_starts[target.route], stop):
-        begin_m = routes.piece_arcs_m[piece]
-        end_m = routes.piece_arcs_m[piece + 1] if piece + 1 < stop else np.inf
-        if begin_m <= arc_m + given.ahead_m[-1] and end_m > arc_m:
-            for slot in range(len(lane_rows)):
-                is_on_route[slot] |= lane_rows[slot] == routes.piece_lanes[piece]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

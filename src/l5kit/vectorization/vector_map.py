@@ -13,9 +13,7 @@ from l5kit.data.device_log import DeviceLog
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
 from l5kit.data.map.lane_lights import LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
-from l5kit.data.relative_poses import NewArray
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import TargetArrays, Targets, WindowArrays
+from l5kit.data.windows import NewArray, TargetArrays, Targets, WindowArrays, WindowRows
 from l5kit.device.backend import Backend
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
@@ -97,7 +95,7 @@ class VectorMap:
         active = self.lights.find_active(tl_faces)
         if lane_rows is None:
             lane_rows = np.empty((len(targets), self.params.max_num_lanes), np.int64)
-        found = self.polylines(np.zeros, len(targets))
+        written = self.polylines(np.zeros, len(targets))
         _write_lanes_of_windows(
             near,
             targets.centroids_m,
@@ -106,7 +104,7 @@ class VectorMap:
             (self.midlines_m, self.boundaries_m, self.has_light),
             active,
             tuple(self.lights.arrays),
-            tuple(found),
+            tuple(written),
             lane_rows,
         )
         _write_crosswalks_of_windows(
@@ -114,9 +112,9 @@ class VectorMap:
             len(self.midlines_m),
             targets.agent_from_world,
             (self.crosswalks_m, self.crosswalk_starts),
-            (found.crosswalks, found.crosswalks_availabilities),
+            (written.crosswalks, written.crosswalks_availabilities),
         )
-        return found._asdict()
+        return written._asdict()
 
     def polylines(self, zeros: NewArray, num_windows: int) -> "MapPolylines":
         """Return polylines of so many windows to be written, in arrays that ``zeros`` makes."""
@@ -209,7 +207,7 @@ def write_map_on_device(
     log: DeviceLog,
     windows: WindowArrays,
     targets: TargetArrays,
-    found: MapPolylines,
+    written: MapPolylines,
     *,
     part: tuple[int, int],
 ) -> None:
@@ -220,7 +218,7 @@ def write_map_on_device(
         log: The log that the windows are of.
         windows: B windows.
         targets: Whom they are about.
-        found: Where to write; zeros yet.
+        written: Where to write; zeros yet.
         part: First and end window.
     """
     backend, first, num_windows = log.backend, part[0], part[1] - part[0]
@@ -256,7 +254,7 @@ def write_map_on_device(
         sent.lanes,
         sent.lights,
         (log.faces, windows.face_bounds),
-        found,
+        written,
     )
     backend.run(
         _write_crosswalks,
@@ -265,7 +263,7 @@ def write_map_on_device(
         chosen,
         targets.agent_from_world,
         (sent.crosswalks_m, sent.crosswalk_starts),
-        (found.crosswalks, found.crosswalks_availabilities),
+        (written.crosswalks, written.crosswalks_availabilities),
     )
 
 
@@ -287,17 +285,26 @@ def _write_lanes_of_windows(
     :class:`LaneLights`, and those of :class:`MapPolylines`.
     """
     rows, row_starts = near
-    lanes, polylines_found = _Lanes(*lane_arrays), MapPolylines(*polylines)
+    lanes, written_lines = _Lanes(*lane_arrays), MapPolylines(*polylines)
     lights = LightArrays(*light_arrays)
     faces, face_starts = active
     states = np.zeros(len(lanes.midlines_m), np.int64)
     nearest = np.empty(lane_rows.shape[1], np.int64)
     distances_m = np.empty(len(nearest), np.float64)
     for window in range(len(centroids_m)):
-        found = rows[row_starts[window] : row_starts[window + 1]]
-        num_lanes = _find_nearest(found, lanes.midlines_m, centroids_m[window], nearest, distances_m)
+        written = rows[row_starts[window] : row_starts[window + 1]]
+
+        # the nearest lanes, closest first; those at the same distance keep their order. Behind lanes come crosswalks
+        num_lanes = 0
+        for row in written:
+            if row >= len(lanes.midlines_m) or len(nearest) == 0:
+                break
+            distance_m = distance_of(row, lanes.midlines_m, centroids_m[window])
+            num_lanes = keep_nearest(row, distance_m, num_lanes, nearest, distances_m)
         lane_rows[window, :num_lanes] = nearest[:num_lanes]
         lane_rows[window, num_lanes:] = -1
+
+        # their lines with the states of their lights, which are put into one table for all windows and taken out again
         window_faces = faces[face_starts[window] : face_starts[window + 1]]
         set_states(window_faces, lights, states, is_on=True)
         for i in range(num_lanes):
@@ -310,26 +317,10 @@ def _write_lanes_of_windows(
                     line,
                     agent_from_world[window],
                     (radius_m, np.float32(state)),
-                    polylines_found,
+                    written_lines,
                     (window, i),
                 )
         set_states(window_faces, lights, states, is_on=False)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_nearest(
-    rows: Int64Array, midlines_m: Float64Array, centroid_m: Float64Array, nearest: Int64Array, distances_m: Float64Array
-) -> int:
-    """Write the lanes among ``rows`` whose midlines come closest to a point, closest first; return their number.
-
-    Those at the same distance keep their order.
-    """
-    num_nearest = 0
-    for row in rows:
-        if row >= len(midlines_m) or len(nearest) == 0:
-            break
-        num_nearest = keep_nearest(row, distance_of(row, midlines_m, centroid_m), num_nearest, nearest, distances_m)
-    return num_nearest
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -378,26 +369,26 @@ def _write_lane(
     line: int,
     agent_from_world: Float64Array,
     radius_and_state: tuple[np.float32, np.float32],
-    found: MapPolylines,
-    place: tuple[int, int],
+    written: MapPolylines,
+    at: tuple[int, int],
 ) -> None:
     """Write the left (0) or right (1) boundary or the midline (2) of a lane to a place, window and slot."""
-    window, slot = place
+    window, slot = at
     if line < 2:
         write_line(
             lanes.boundaries_m[lane, line],
             agent_from_world,
             (radius_and_state[0], np.float32(0)),
-            found.lanes[window, 2 * slot + line],
-            found.lanes_availabilities[window, 2 * slot + line],
+            written.lanes[window, 2 * slot + line],
+            written.lanes_availabilities[window, 2 * slot + line],
         )
     else:
         write_line(
             lanes.midlines_m[lane],
             agent_from_world,
             radius_and_state,
-            found.lanes_mid[window, slot],
-            found.lanes_mid_availabilities[window, slot],
+            written.lanes_mid[window, slot],
+            written.lanes_mid_availabilities[window, slot],
         )
 
 
@@ -464,15 +455,15 @@ def _measure(item: int, arguments: Any) -> None:
     """Write how far one of the rows of a target's cell is away, 0 for a crosswalk that is near."""
     (first_window, most_in_cell), centroids_m, of_grid, midlines_m, near_m = arguments
     grid = GridArrays(*of_grid)
-    place, in_cell = item // most_in_cell, item % most_in_cell
-    centroid_m = centroids_m[first_window + place]
+    at, in_cell = item // most_in_cell, item % most_in_cell
+    centroid_m = centroids_m[first_window + at]
     first, end = _slots_near(centroid_m, grid)
     distance_m = _FAR
     if first + in_cell < end:
         row = grid.cell_rows[first + in_cell]
         if is_near(centroid_m[0], centroid_m[1], grid.bounds_m, row, grid.radius_m):
             distance_m = distance_of(row, midlines_m, centroid_m) if row < len(midlines_m) else 0.0
-    near_m[place, in_cell] = distance_m
+    near_m[at, in_cell] = distance_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -507,27 +498,27 @@ def _choose(item: int, arguments: Any) -> None:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_lanes(item: int, arguments: Any) -> None:
     """Write the left or right boundary or the midline of one of the lanes of a window."""
-    (first_window, num_lanes, radius_m), chosen, agent_from_world, of_lanes, lights, faces, found = arguments
+    (first_window, num_lanes, radius_m), chosen, agent_from_world, of_lanes, lights, faces, written = arguments
     lanes = _Lanes(*of_lanes)
-    line, slot, place = item % _LINES, item // _LINES % num_lanes, item // _LINES // num_lanes
-    window, lane = first_window + place, chosen[place, slot]
+    line, slot, at = item % _LINES, item // _LINES % num_lanes, item // _LINES // num_lanes
+    window, lane = first_window + at, chosen[at, slot]
     if lane < 0:
         return
     state: Any = np.int64(0)
     if line == _LINES - 1:
         state = rank_of_lane(lane, faces[1][window], faces[0], lights) if lanes.has_light[lane] else NO_LIGHT
     pose, radius_and_state = agent_from_world[window], (radius_m, np.float32(state))
-    _write_lane(lanes, lane, line, pose, radius_and_state, MapPolylines(*found), (window, slot))
+    _write_lane(lanes, lane, line, pose, radius_and_state, MapPolylines(*written), (window, slot))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_crosswalks(item: int, arguments: Any) -> None:
     """Write one of the crosswalks of a window."""
-    (first_window, num_lanes, num_crosswalks), chosen, agent_from_world, crosswalks, found = arguments
+    (first_window, num_lanes, num_crosswalks), chosen, agent_from_world, crosswalks, written = arguments
     vertices_m, starts = crosswalks
-    polygons_m, availabilities = found
-    place, slot = item // num_crosswalks, item % num_crosswalks
-    window, crosswalk = first_window + place, chosen[place, num_lanes + slot]
+    polygons_m, availabilities = written
+    at, slot = item // num_crosswalks, item % num_crosswalks
+    window, crosswalk = first_window + at, chosen[at, num_lanes + slot]
     if crosswalk < 0:
         return
     write_polygon(

@@ -14,10 +14,17 @@ from l5kit.configs.parameters import VectorizerParams
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.map.api import MapAPI
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
-from l5kit.data.relative_poses import NewArray, RelativePoses
 from l5kit.data.track_ids import as_sample_track_ids
-from l5kit.data.window_rows import WindowRows
-from l5kit.data.windows import SeenTargets, TargetArrays, Targets, WindowArrays, Windows
+from l5kit.data.windows import (
+    NewArray,
+    RelativePoses,
+    SeenTargets,
+    TargetArrays,
+    Targets,
+    WindowArrays,
+    WindowRows,
+    Windows,
+)
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.lanes.route_map import RouteMap, build_route_map
 from l5kit.vectorization.other_agents import (
@@ -125,7 +132,7 @@ class Vectorizer:
     @property
     def vectorizes_windows(self) -> bool:
         """Whether :meth:`vectorize_windows` gives what :meth:`vectorize` gives: no subclass overrides the latter."""
-        return not overrides(self, "vectorize", base=Vectorizer)
+        return getattr(self.vectorize, "__func__", None) is Vectorizer.vectorize
 
     def vectorize(
         self,
@@ -221,12 +228,16 @@ class Vectorizer:
         """
         self.require_frames(windows.num_history, windows.num_future)
         _require_as_many(len(windows), len(targets), past)
+
+        # other agents, and the trajectories of all
         choice, num_kept = self.agent_choice, self._num_kept(windows.num_history)
         agents = self._no_agents(np.zeros, len(windows), choice.max_agents)
         write_other_agents(windows, targets, choice, agents, num_kept=num_kept)
         lane_rows = np.empty((len(windows), self._lane_params.max_num_lanes), np.int64)
         columns: dict[str, NumericArray] = _agent_columns(past, agents, np)
         columns["all_other_agents_track_ids"] = as_sample_track_ids(agents.track_ids)
+
+        # the map, and where its lanes and the agents are along the route
         columns |= self._map.columns(targets, windows.tl_faces, lane_rows)
         if self._route_params is not None and self.route_map is not None:
             maker = RouteColumns(self._route_params, self.route_map, self._map.lights)
@@ -289,6 +300,8 @@ class Vectorizer:
         sizes = sizes_of_choice(max(most_rows, 1), windows.num_history, choice.max_agents)
         agents = self._no_agents(backend.zeros, num_windows, choice.max_agents)
         polylines = self._map.polylines(backend.zeros, num_windows)
+
+        # scratch memory bounds how many windows are made at once
         num_at_once = max(_MOST_BYTES // (sizes.num_bytes + self._map.bytes_per_window), 1)
         for first in range(0, num_windows, num_at_once):
             part = first, min(first + num_at_once, num_windows)

@@ -11,7 +11,7 @@ from l5kit.visualization.text import draw_text, text_size_px
 __all__ = ["draw_box_labels", "draw_box_outlines"]
 
 _SHIFT = 4
-"""Binary places of a pixel that OpenCV draws with."""
+"""Fractional bits of a pixel that OpenCV draws with."""
 _FAR_OUTSIDE_PX = 1e6
 _INK: tuple[int, int, int] = (255, 255, 255)
 _INK_OUTLINE: tuple[int, int, int] = (20, 20, 20)
@@ -67,13 +67,13 @@ def draw_box_labels(
     height, width = canvas.shape[:2]
     middles = corners.mean(axis=1)
     shown = np.flatnonzero(np.all((middles >= 0) & (middles < (width, height)), axis=1)).tolist()
-    places = np.zeros((len(shown), 2))
-    for place, box in zip(places, shown, strict=True):
+    anchors_px = np.zeros((len(shown), 2))
+    for anchor_px, box in zip(anchors_px, shown, strict=True):
         text_width, text_height = text_size_px(texts[box], size_px=size_px)
         over_box = (middles[box, 0] - text_width / 2, corners[box, :, 1].min() - text_height - 2)
-        place[:] = np.clip(over_box, 1, np.maximum((width - text_width - 1, height - text_height - 1), 1))
+        anchor_px[:] = np.clip(over_box, 1, np.maximum((width - text_width - 1, height - text_height - 1), 1))
     kept = [texts[box] for box in shown]
-    return draw_text(canvas, kept, np.rint(places), rgb_color=_INK, size_px=size_px, outline_rgb=_INK_OUTLINE)
+    return draw_text(canvas, kept, np.rint(anchors_px), rgb_color=_INK, size_px=size_px, outline_rgb=_INK_OUTLINE)
 
 
 def _checked_corners(corners_px: NumericArray) -> NumericArray:

@@ -82,8 +82,8 @@ class Dot:
 
     def add_to(self, root: ElementTree.Element) -> None:
         """Add it to an SVG."""
-        place = {"cx": f"{self.x:.1f}", "cy": f"{self.y:.1f}", "r": f"{self.radius:g}"}
-        ElementTree.SubElement(root, "circle", {**place, "fill": self.color})
+        attributes = {"cx": f"{self.x:.1f}", "cy": f"{self.y:.1f}", "r": f"{self.radius:g}"}
+        ElementTree.SubElement(root, "circle", {**attributes, "fill": self.color})
 
     def paint(self, image: UInt8Array) -> None:
         """Draw it into a picture."""
@@ -111,9 +111,9 @@ class Word:
 
     def add_to(self, root: ElementTree.Element) -> None:
         """Add it to an SVG."""
-        place = {"x": f"{self.x:.1f}", "y": f"{self.y:.1f}", "font-size": str(self.size)}
+        attributes = {"x": f"{self.x:.1f}", "y": f"{self.y:.1f}", "font-size": str(self.size)}
         look = {"fill": self.color, "text-anchor": self.anchor, "dominant-baseline": "central"}
-        ElementTree.SubElement(root, "text", {**place, **look}).text = self.text
+        ElementTree.SubElement(root, "text", {**attributes, **look}).text = self.text
 
 
 Shape: TypeAlias = Area | Line | Dot | Word
@@ -185,7 +185,7 @@ class Drawing:
 
 
 def _fixed(value: float) -> int:
-    """Return a place as OpenCV takes it."""
+    """Return a coordinate as OpenCV takes it."""
     return round(_SCALE * value * 2**_SHIFT)
 
 

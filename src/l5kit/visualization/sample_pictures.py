@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.geometry.transform import transform_points
-from l5kit.rasterization.pictures import one_picture
+from l5kit.rasterization.rasterizer import one_picture
 from l5kit.visualization.text import draw_text
 from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 

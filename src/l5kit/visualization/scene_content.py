@@ -11,7 +11,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_arrays import SceneArrays, require_rows
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.inclusion import InclusionRule
+from l5kit.dataset.masked_agents import InclusionRule
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import RowVerdict, ValidAgents, find_valid_agents
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
@@ -21,7 +21,7 @@ from l5kit.visualization.controlled_lanes import ControlledLanes
 __all__ = ["MASK_RULE", "LaneLightRows", "MaskVerdicts", "SceneContent", "read_scene_content"]
 
 MASK_RULE = InclusionRule(MaskThresholds(0.5), AGENT_MIN_FRAME_HISTORY, AGENT_MIN_FRAME_FUTURE, has_custom_mask=False)
-"""Which agents are told to be in the agents mask: those that ``AgentDataset`` takes with the usual configuration."""
+"""Which agents are shown as in the agents mask: those that ``AgentDataset`` takes with the usual configuration."""
 
 
 @dataclass(frozen=True)

@@ -115,5 +115,5 @@ def _config(files: DatasetFiles, map_kind: str, dataset: ChunkedDataset) -> Json
 
 def _whereabouts(sample: Sample) -> str:
     track_id = int(sample["track_id"])
-    place = f"scene {int(sample['scene_index'])}, frame {int(sample['frame_index'])}"
-    return place if track_id < 0 else f"{place}, track {track_id}"
+    text = f"scene {int(sample['scene_index'])}, frame {int(sample['frame_index'])}"
+    return text if track_id < 0 else f"{text}, track {track_id}"

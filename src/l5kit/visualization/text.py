@@ -53,13 +53,13 @@ def draw_text(
     Raises:
         InvalidArgumentError: Another number of positions than of texts, or a picture of another form.
     """
-    places = np.asarray(positions_px, dtype=np.float64).reshape(-1, 2)
-    if len(places) != len(texts):
-        raise InvalidArgumentError(f"positions_px has {len(places)} rows for {len(texts)} texts; give one per text")
+    points_px = np.asarray(positions_px, dtype=np.float64).reshape(-1, 2)
+    if len(points_px) != len(texts):
+        raise InvalidArgumentError(f"positions_px has {len(points_px)} rows for {len(texts)} texts; give one per text")
     picture = Image.fromarray(as_rgb(image))
     pen = ImageDraw.Draw(picture)
     font = ImageFont.load_default(size_px)
-    for text, (column, row) in zip(texts, places.tolist(), strict=True):
+    for text, (column, row) in zip(texts, points_px.tolist(), strict=True):
         pen.text(
             (column, row),
             _printable(text),

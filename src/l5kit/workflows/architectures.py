@@ -1,4 +1,4 @@
-"""Architectures of networks, told from the names and shapes of their weights."""
+"""Architectures of networks, read from the names and shapes of their weights."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _BUFFERS = (
 )
 _BACKBONE = "model."
 _MOTION_HEAD = "motion_head.layers.layers.2.weight"
-"""Last layer of networks on rasters that are told how the agent moves."""
+"""Last layer of networks on rasters that are given how the agent moves."""
 
 _NUM_MAP_CHANNELS = 3
 _NUM_VALUES = 3
@@ -64,7 +64,7 @@ class Architecture:
         workflows: Workflows that train such a network; empty for a class that no workflow has.
         settings: What a configuration must say for them, by key; ``num_channels`` is that of the rasters.
         readings: Other settings that have the same shapes.
-        not_told: Keys that matter and that the weights say nothing of.
+        not_in_weights: Keys that matter and that no shape of a weight tells.
         is_residual: Whether they predict what is added to a kinematic baseline.
     """
 
@@ -72,7 +72,7 @@ class Architecture:
     workflows: tuple[str, ...]
     settings: JsonObject
     readings: tuple[JsonObject, ...] = ()
-    not_told: tuple[str, ...] = ()
+    not_in_weights: tuple[str, ...] = ()
     is_residual: bool = False
 
 
@@ -89,17 +89,17 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
         model_class: Module and name of the class, where a file tells it; it decides between several readings.
     """
     stripped, is_residual = _without_prefixes(shapes)
-    found = (
+    architecture = (
         _of_tokens(stripped)
         or _of_queries(stripped)
         or _of_routes(stripped)
         or _of_vectors(stripped)
         or _of_rasters(stripped, (model_class or "").rpartition(".")[2])
     )
-    if found is None or not is_residual:
-        return found
-    not_told = (*found.not_told, "model_params.kinematic_residual")
-    return dataclasses.replace(found, not_told=not_told, is_residual=True)
+    if architecture is None or not is_residual:
+        return architecture
+    not_in_weights = (*architecture.not_in_weights, "model_params.kinematic_residual")
+    return dataclasses.replace(architecture, not_in_weights=not_in_weights, is_residual=True)
 
 
 def _without_prefixes(shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], bool]:
@@ -126,8 +126,8 @@ def _of_tokens(shapes: Shapes) -> Architecture | None:
         "model_params.num_token_layers": len(layers),
     }
     own = ("token_num_steps", "num_token_heads", "num_map_pieces", "agents_radius_m", "future_num_frames")
-    not_told = tuple(f"model_params.{key}" for key in (*own, "kinematic_residual", *_OF_VECTOR_INPUTS))
-    return Architecture(_TOKENS, ("motion_tokens",), settings, not_told=not_told)
+    not_in_weights = tuple(f"model_params.{key}" for key in (*own, "kinematic_residual", *_OF_VECTOR_INPUTS))
+    return Architecture(_TOKENS, ("motion_tokens",), settings, not_in_weights=not_in_weights)
 
 
 def _of_queries(shapes: Shapes) -> Architecture | None:
@@ -147,8 +147,8 @@ def _of_queries(shapes: Shapes) -> Architecture | None:
         settings = {**settings, "model_params.motion_features": True}
     own = ("num_query_heads", "kinematic_residual", "residual_unit_m")
     inputs = tuple(key for key in _OF_VECTOR_INPUTS if key not in ("use_agent_labels", "agents_in_own_frame"))
-    not_told = tuple(f"model_params.{key}" for key in (*own, *inputs))
-    return Architecture(_QUERIES, ("query_centric",), settings, not_told=not_told)
+    not_in_weights = tuple(f"model_params.{key}" for key in (*own, *inputs))
+    return Architecture(_QUERIES, ("query_centric",), settings, not_in_weights=not_in_weights)
 
 
 def _of_routes(shapes: Shapes) -> Architecture | None:
@@ -168,8 +168,8 @@ def _of_routes(shapes: Shapes) -> Architecture | None:
     own = ("route", "agents_along_route", "past_dropout", "history_num_frames_ego", "history_num_frames_agents")
     lanes = "data_generation_params.lane_params.max_points_per_lane"
     disabled = ("disable_map", "disable_other_agents")
-    not_told = (*(f"model_params.{key}" for key in (*own, *disabled)), lanes)
-    return Architecture(_ROUTES, ("route_planner",), settings, not_told=not_told)
+    not_in_weights = (*(f"model_params.{key}" for key in (*own, *disabled)), lanes)
+    return Architecture(_ROUTES, ("route_planner",), settings, not_in_weights=not_in_weights)
 
 
 def _of_vectors(shapes: Shapes) -> Architecture | None:
@@ -179,9 +179,9 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
         return None
     last = "global_head.agent_prediction_model.layers.2.weight"
     inputs = tuple(f"model_params.{key}" for key in _OF_VECTOR_INPUTS)
-    told: JsonObject = {"model_params.motion_features": True} if "motion_embedding.norm.weight" in shapes else {}
+    known: JsonObject = {"model_params.motion_features": True} if "motion_embedding.norm.weight" in shapes else {}
     if "route_embedding.norm.weight" in shapes:
-        told = {**told, "model_params.route": True}
+        known = {**known, "model_params.route": True}
     trajectories = shapes.get("global_head.transformer.agents_embedding", ())
     if len(trajectories) == 2 and len(shapes.get(last, ())) == 2:
         graph = "global_head.transformer.transformer_global_graph."
@@ -191,20 +191,20 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
             "model_params.dim_local": local[0],
             "model_params.dim_global": shapes[f"{graph}encoder_projection_layer.weight"][0],
             "model_params.dim_feedforward": shapes[f"{graph}encoder.layers.0.linear1.weight"][0],
-            **told,
+            **known,
         }
-        not_told = (*inputs, "model_params.yaw_residual", "data_generation_params.other_agents_num")
-        return Architecture(_SAFEPATHNET, ("safepathnet",), settings, not_told=not_told)
+        not_in_weights = (*inputs, "model_params.yaw_residual", "data_generation_params.other_agents_num")
+        return Architecture(_SAFEPATHNET, ("safepathnet",), settings, not_in_weights=not_in_weights)
     if "global_head.encoder.in_proj_weight" not in shapes:
         return None
     if local[0] != _DIM_FEATURES:
-        told = {**told, "model_params.dim_features": local[0]}
+        known = {**known, "model_params.dim_features": local[0]}
     if scale[0] == 1:
         residuals = ("model_params.velocity_residual", "model_params.kinematic_residual")
-        not_told = (*inputs, "model_params.future_num_frames", *residuals)
-        return Architecture(_UNROLL, ("urban_driver",), told, not_told=not_told)
-    settings = {"model_params.future_num_frames": scale[0], **told}
-    return Architecture(_VECTOR, ("vector_planner",), settings, not_told=inputs)
+        not_in_weights = (*inputs, "model_params.future_num_frames", *residuals)
+        return Architecture(_UNROLL, ("urban_driver",), known, not_in_weights=not_in_weights)
+    settings = {"model_params.future_num_frames": scale[0], **known}
+    return Architecture(_VECTOR, ("vector_planner",), settings, not_in_weights=inputs)
 
 
 def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:

@@ -84,13 +84,13 @@ def convert_checkpoint(
             "with stable_baselines3.PPO.load, or name a file of weights"
         )
     kept = read_checkpoint(file, allow_pickle=allow_pickle)
-    config = _given_or_found(file, cfg, allow_pickle=allow_pickle)
+    config = _given_or_stored(file, cfg, allow_pickle=allow_pickle)
     weights, model_class = kept.state_dict, kept.model_class
     if config:
         network = load_network(file, TrainingConfig.from_cfg({**WITHOUT_TRAINING, **config}), allow_pickle=allow_pickle)
         weights, model_class = network.state_dict(), class_path_of(network)
-    found = architecture_of({name: tuple(value.shape) for name, value in weights.items()}, model_class)
-    model_class = model_class or (found.model_class if found else _UNKNOWN_CLASS)
+    architecture = architecture_of({name: tuple(value.shape) for name, value in weights.items()}, model_class)
+    model_class = model_class or (architecture.model_class if architecture else _UNKNOWN_CLASS)
     facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": digest_of(file), "l5kit": __version__}}
     with replaced_when_complete(written, argument="target") as temporary:
         save_weights(temporary, weights, model_class=model_class, config=config, facts=facts)
@@ -119,7 +119,7 @@ def require_target(target: Path, *, suffixes: Sequence[str], overwrite: bool) ->
         raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
 
 
-def _given_or_found(file: Path, cfg: Config | None, *, allow_pickle: bool) -> JsonObject:
+def _given_or_stored(file: Path, cfg: Config | None, *, allow_pickle: bool) -> JsonObject:
     """Return the configuration that was given, or that in the file or beside it; an empty one if there is none."""
     if cfg is not None:
         return dict(cfg)

@@ -16,16 +16,8 @@ from l5kit.configs.overrides import load_training_config, shipped_config_names
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import Checkpoint, CheckpointError, WeightMismatch, read_checkpoint
-from l5kit.planning.checkpoint_files import (
-    NESTED_KEYS,
-    PickleRefusedError,
-    check_archive,
-    is_archive,
-    is_safetensors,
-    is_torchscript,
-    one_line,
-)
-from l5kit.planning.checkpoint_outline import outline_of
+from l5kit.planning.checkpoint_files import PickleRefusedError, is_safetensors
+from l5kit.planning.torch_files import NESTED_KEYS, check_archive, is_archive, is_torchscript, one_line, outline_of
 from l5kit.planning.weights_file import POLICY_PARTS, weights_of
 from l5kit.workflows.architectures import Architecture, architecture_of, is_buffer
 from l5kit.workflows.trained_network import WITHOUT_TRAINING
@@ -83,7 +75,7 @@ class CheckpointDescription:
 
     def as_dict(self) -> JsonObject:
         """Return all but the values of the weights, as JSON holds it."""
-        found = self.architecture
+        architecture = self.architecture
         return {
             "file": str(self.file),
             "kind": self.kind,
@@ -94,14 +86,14 @@ class CheckpointDescription:
             "num_parameters": self.num_parameters,
             "num_buffer_values": self.num_buffer_values,
             "dtypes": self.dtypes,
-            "architecture": found
+            "architecture": architecture
             and {
-                "model_class": found.model_class,
-                "workflows": list(found.workflows),
-                "settings": dict(found.settings),
-                "other_readings": [dict(reading) for reading in found.readings],
-                "not_told": list(found.not_told),
-                "is_residual": found.is_residual,
+                "model_class": architecture.model_class,
+                "workflows": list(architecture.workflows),
+                "settings": dict(architecture.settings),
+                "other_readings": [dict(reading) for reading in architecture.readings],
+                "not_told": list(architecture.not_in_weights),
+                "is_residual": architecture.is_residual,
             },
             "fits": list(self.fits),
             "workflow": self.config.get("workflow"),
@@ -196,19 +188,19 @@ def _described(kept: Checkpoint, kind: str, *, needs_pickle: bool = False) -> Ch
     shapes = {name: tuple(value.shape) for name, value in kept.state_dict.items()}
     model_params = kept.config.get("model_params")
     is_own = isinstance(model_params, Mapping) and model_params.get("model") is not None
-    found = None if is_own else architecture_of(shapes, kept.model_class)
+    architecture = None if is_own else architecture_of(shapes, kept.model_class)
     description = CheckpointDescription(
-        kept.path, kind, needs_pickle, kept.state_dict, kept.model_class, kept.config, kept.facts, found
+        kept.path, kind, needs_pickle, kept.state_dict, kept.model_class, kept.config, kept.facts, architecture
     )
     return dataclasses.replace(description, fits=_fitting(description))
 
 
 def _fitting(description: CheckpointDescription) -> tuple[str, ...]:
     """Return the shipped configurations that weights fit."""
-    found = description.architecture
-    if found is None:
+    architecture = description.architecture
+    if architecture is None:
         return ()
-    names = (name for name in shipped_config_names() if name in found.workflows)
+    names = (name for name in shipped_config_names() if name in architecture.workflows)
     return tuple(name for name in names if not mismatch_with_config(description, load_training_config(name)))
 
 

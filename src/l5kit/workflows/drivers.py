@@ -63,7 +63,7 @@ class DriverCheckpoint:
     Planners (``raster_planner``, ``vector_planner``, ``urban_driver``, ``safepathnet``, ``query_centric``,
     ``route_planner``) drive the AV; ``simnet``, ``agent_motion`` and ``agent_motion_multimodal`` drive agents, the
     latter two with headings along their paths.
-    ``motion_tokens`` drives either: the AV by its likeliest way, agents by tokens that are sampled for all together.
+    ``motion_tokens`` drives either: the AV by its likeliest path, agents by tokens that are sampled for all together.
 
     Attributes:
         checkpoint: A file of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, the folder of a
@@ -194,13 +194,13 @@ def network_driver(
     )
 
 
-def _device_of(asked: str) -> str:
-    """Return the device that is asked for, and for ``auto`` CUDA where it is there."""
+def _device_of(requested: str) -> str:
+    """Return the device that is requested, and for ``auto`` CUDA where it is there."""
     has_cuda = torch.cuda.is_available()
-    if asked.startswith("cuda") and not has_cuda:
-        raise InvalidArgumentError(f"device is {asked!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
-    if asked != "auto":
-        return asked
+    if requested.startswith("cuda") and not has_cuda:
+        raise InvalidArgumentError(f"device is {requested!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
+    if requested != "auto":
+        return requested
     return "cuda" if has_cuda else "cpu"
 
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from l5kit._types import JsonObject, NumericArray
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
-from l5kit.planning.checkpoint_files import CheckpointError
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.planning.weights_file import EXPORT_FORMAT
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, draw_uniforms
 
@@ -211,8 +211,8 @@ class ExportedNetwork(nn.Module):
 
 def checksum_of_model(model: "ModelProto") -> str:
     """Return the SHA-256 of the metadata, steps and weights of a model, in hex digits."""
-    told = sorted((each.key, each.value) for each in model.metadata_props if each.key != CHECKSUM_KEY)
-    sha256 = hashlib.sha256(json.dumps(told).encode())
+    entries = sorted((each.key, each.value) for each in model.metadata_props if each.key != CHECKSUM_KEY)
+    sha256 = hashlib.sha256(json.dumps(entries).encode())
     for part in (*model.graph.node, *model.graph.input, *model.graph.output):
         sha256.update(part.SerializeToString(deterministic=True))
     for weight in model.graph.initializer:
@@ -223,16 +223,16 @@ def checksum_of_model(model: "ModelProto") -> str:
 
 def _array_of(value: torch.Tensor, wanted: ExportedArray, sizes: dict[str, tuple[int, str]]) -> NumericArray:
     """Return an input as an array; sizes by name, with the input that had them first, are looked up and kept."""
-    found = tuple(value.shape)
-    fits = len(found) == len(wanted.shape)
-    for size, name in zip(found, wanted.shape, strict=False):
+    actual = tuple(value.shape)
+    fits = len(actual) == len(wanted.shape)
+    for size, name in zip(actual, wanted.shape, strict=False):
         first, _ = sizes.setdefault(name, (size, wanted.name)) if isinstance(name, str) else (name, "")
         fits = fits and size == first
     if not fits:
         known = ", ".join(f"{name} = {size} as in {first!r}" for name, (size, first) in sizes.items())
         shape = ", ".join(map(str, wanted.shape))
         raise InvalidArgumentError(
-            f"{wanted.name!r} has shape {found}; it must be ({shape}){f' with {known}' if known else ''}"
+            f"{wanted.name!r} has shape {actual}; it must be ({shape}){f' with {known}' if known else ''}"
         )
     array = value.numpy(force=True)
     dtype = np.dtype(wanted.dtype)

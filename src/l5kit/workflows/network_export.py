@@ -134,7 +134,7 @@ def export_network(
 
     whole = batches.of(_TRACED)
     with torch.no_grad():
-        network(dict(whole))  # what is wrong with network or samples is told as ever
+        network(dict(whole))  # what is wrong with network or samples is reported as ever
         taken = inputs_that_count(network, whole)
         has_free_agents = _has_free_agents(network, taken)
     program = trace(network, taken, has_free_agents=has_free_agents)
@@ -238,8 +238,8 @@ def _draws_of(network: nn.Module) -> TokenDraws | None:
 
 def _licence_of(weights: Path) -> str:
     """Return the licence on the card beside weights."""
-    place = weights.parent / CARD_FILE
-    card = parse_json(read_text(place, called="card"), called=f"card {place}") if place.is_file() else None
+    card_file = weights.parent / CARD_FILE
+    card = parse_json(read_text(card_file, called="card"), called=f"card {card_file}") if card_file.is_file() else None
     is_theirs = isinstance(card, dict) and card.get("weights") == weights.name
     return str(card.get("licence", _UNSTATED)) if is_theirs and isinstance(card, dict) else _UNSTATED
 
@@ -260,7 +260,7 @@ def _inputs_of(values: Mapping[str, torch.Tensor], *, has_free_agents: bool) -> 
 
 
 def _outputs_of(values: Mapping[str, torch.Tensor], program: torch.export.ExportedProgram) -> tuple[ExportedArray, ...]:
-    """Return what outputs are; sizes that follow from the number of agents are told as sums with it."""
+    """Return what outputs are; sizes that follow from the number of agents are given as sums with it."""
     (end,) = (node for node in program.graph.nodes if node.op == "output")
     described = []
     for (name, value), node in zip(values.items(), end.args[0], strict=True):
@@ -289,7 +289,7 @@ def _write(file: Path, content: "ModelProto | torch.export.ExportedProgram", fac
 
 @torch.no_grad()
 def _compare(network: nn.Module, run: _Run, batches: Iterator[tuple[str, dict[str, torch.Tensor]]]) -> JsonObject:
-    """Compare a file with its network, and return what was found.
+    """Compare a file with its network, and return how far they differ.
 
     Raises:
         NetworkExportError: It gives other values; the message names the output and the size of the batch.
@@ -298,13 +298,13 @@ def _compare(network: nn.Module, run: _Run, batches: Iterator[tuple[str, dict[st
     for name, batch in batches:
         wanted = network(dict(batch))
         try:
-            found = run(batch)
+            outputs = run(batch)
         except Exception as error:  # of the runtime, which has kinds of its own
             raise NetworkExportError(
                 f"{type(network).__name__} does not export: for {name} it fails: {error}"
             ) from error
         for key, value in wanted.items():
-            difference = _difference(found[key], value)
+            difference = _difference(outputs[key], value)
             if difference > _TOLERANCE:
                 moved = _moved(network, batch, wanted)[key]
                 by_rounding = max(by_rounding, moved)
@@ -318,14 +318,14 @@ def _compare(network: nn.Module, run: _Run, batches: Iterator[tuple[str, dict[st
     return {"batches": sizes, "largest_difference": largest, "of_torch_by_rounding": by_rounding}
 
 
-def _difference(found: torch.Tensor, wanted: torch.Tensor) -> float:
+def _difference(actual: torch.Tensor, wanted: torch.Tensor) -> float:
     """Return the largest difference, of values above 1 as a share of them; infinite where one is no number alone."""
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+    if actual.shape != wanted.shape or actual.dtype != wanted.dtype:
         return np.inf
-    if torch.equal(found, wanted):
+    if torch.equal(actual, wanted):
         return 0.0
-    away = ((found - wanted).abs() / wanted.abs().clamp(min=1.0)).nan_to_num(nan=np.inf)
-    away = torch.where((found == wanted) | (found.isnan() & wanted.isnan()), 0.0, away)
+    away = ((actual - wanted).abs() / wanted.abs().clamp(min=1.0)).nan_to_num(nan=np.inf)
+    away = torch.where((actual == wanted) | (actual.isnan() & wanted.isnan()), 0.0, away)
     return float(away.max())
 
 

@@ -116,11 +116,11 @@ def onnx_of(
             table = torch.export.default_decompositions()
             table[torch.ops.aten.cummin.default] = _cummin
             program = program.run_decompositions(table)
-        found = torch.onnx.export(
+        exported = torch.onnx.export(
             program, dynamo=True, verbose=False, opset_version=OPSET, input_names=keys, output_names=names
         )
-        assert found is not None
-        model: ModelProto = found.model_proto
+        assert exported is not None
+        model: ModelProto = exported.model_proto
     # steps and weights tell in which lines of which files they were made
     for node in model.graph.node:
         del node.metadata_props[:]
@@ -141,8 +141,8 @@ def _cummin(values: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]
     """Return the least values so far, and where they are, in steps that ONNX knows: each is one over a row of those."""
     rows = values.movedim(dim, -1).unsqueeze(-2)
     is_later = torch.ones(rows.shape[-1], rows.shape[-1], dtype=torch.bool, device=values.device).triu(1)
-    least, places = torch.where(is_later, torch.inf, rows).min(dim=-1)
-    return least.movedim(-1, dim), places.movedim(-1, dim)
+    least, indices = torch.where(is_later, torch.inf, rows).min(dim=-1)
+    return least.movedim(-1, dim), indices.movedim(-1, dim)
 
 
 @contextlib.contextmanager
@@ -169,11 +169,11 @@ def _reason_of(error: BaseException) -> str:
 
 def _layer_of(error: BaseException, network: nn.Module, program: torch.export.ExportedProgram | None) -> str:
     """Return the innermost layer that an error came from, by the node that it names or the frames that it left."""
-    found = re.search(r"translating node %(\w+)", str(error))
-    if found and program is not None:
-        stacks = [node.meta.get("nn_module_stack") or {} for node in program.graph.nodes if node.name == found[1]]
+    match = re.search(r"translating node %(\w+)", str(error))
+    if match and program is not None:
+        stacks = [node.meta.get("nn_module_stack") or {} for node in program.graph.nodes if node.name == match[1]]
         inner = [str(path).removeprefix("network.") for stack in stacks for path, _ in stack.values() if path]
-        return f"{found[1]}, a step of {inner[-1] or type(network).__name__}" if inner else found[1]
+        return f"{match[1]}, a step of {inner[-1] or type(network).__name__}" if inner else match[1]
     names = {id(module): name or type(network).__name__ for name, module in network.named_modules()}
     layers = [
         f"{names[id(frame.f_locals['self'])]} (line {line} of {frame.f_code.co_filename.rsplit('/', 1)[-1]})"

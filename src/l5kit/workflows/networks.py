@@ -24,8 +24,7 @@ from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
-from l5kit.rasterization.rasterizer import Rasterizer
-from l5kit.rasterization.window_rasterizer import WindowRasterizer
+from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer
 from l5kit.workflows.own_parts import make_criterion
 
 __all__ = [
@@ -66,7 +65,7 @@ class NetworkRecipe(ABC):
             samples: What it is trained on or predicts; None where there are none, which networks on vectors allow.
 
         Raises:
-            FileNotFoundError: ImageNet weights are asked for that are not there.
+            FileNotFoundError: ImageNet weights are requested that are not there.
         """
 
     def from_scratch(self) -> Self:
@@ -128,7 +127,7 @@ class RasterRecipe(NetworkRecipe):
 
     @property
     def motion_step_time_s(self) -> float | None:
-        """Seconds of a past step, for networks that are told how the agent moves."""
+        """Seconds of a past step, for networks that are given how the agent moves."""
         return self.params.past_step_time_s if self.backbone.motion_features else None
 
     @abstractmethod

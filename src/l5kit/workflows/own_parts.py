@@ -32,7 +32,7 @@ def _require_errors_of_values(criterion: nn.Module, named: ClassPath) -> None:
     try:
         with torch.no_grad():
             errors = criterion(values, values.flip(0))
-    except (Exception, SystemExit) as error:  # whatever a class of a user raises, the key that named it is told
+    except (Exception, SystemExit) as error:  # whatever a class of a user raises, the key that named it is reported
         raise ConfigError(
             f"{named.key}: {named.class_path} fails for two tensors (2, 3): {describe_error(error)}"
         ) from error

@@ -24,11 +24,11 @@ from l5kit.vectorization.vectorizer_builder import build_vectorizer
 __all__ = [
     "SampleSource",
     "agent_rasters",
+    "context_rasters",
     "data_managers_of",
     "ego_agent_vectors",
     "ego_rasters",
     "ego_vectors",
-    "place_rasters",
     "rasters_of_test_agents",
     "spread_indices",
     "with_files_of",
@@ -42,7 +42,7 @@ _PLACE_RASTER: Final[Config] = {
     "set_origin_to_bottom": True,
     "image_dtype": "uint8",
 }
-"""How the place of a sample without a raster is drawn: 112 m by 90 m."""
+"""How the surroundings of a sample without a raster are drawn: 112 m by 90 m."""
 
 _FILE_KEYS: Final = {"semantic_map_key": "semantic_map", "dataset_meta_key": "meta", "satellite_map_key": "aerial"}
 """Keys of ``raster_params``, and what they name in :class:`~l5kit.data.dataset_files.DatasetFiles`."""
@@ -117,8 +117,8 @@ def rasters_of_test_agents(
         return AgentDataset(mapping, opened, rasterizer, agents_mask=agents_mask, strict_mask=True)
 
 
-def place_rasters(mapping: Config, log: ChunkedDataset, data_manager: LocalDataManager) -> EgoDataset:
-    """Return pictures of the places of vector samples: the semantic map with all agents and their past.
+def context_rasters(mapping: Config, log: ChunkedDataset, data_manager: LocalDataManager) -> EgoDataset:
+    """Return pictures of where vector samples are: the semantic map with all agents and their past.
 
     Args:
         mapping: The configuration of the vector samples.

@@ -149,10 +149,10 @@ def _kept_tags(log: ChunkedDataset, num_scenes: int, map_api: MapAPI | None, map
             RuntimeWarning,
             stacklevel=4,
         )
-        found = _find_tags(log, num_scenes, map_api)
+        has_tag = _find_tags(log, num_scenes, map_api)
         if not problem:
-            _write(file, found)
-    return found
+            _write(file, has_tag)
+    return has_tag
 
 
 def _find_tags(log: ChunkedDataset, num_scenes: int, map_api: MapAPI | None) -> BoolArray:
@@ -168,12 +168,12 @@ def _read(file: Path, shape: tuple[int, int]) -> BoolArray | None:
         return None
 
 
-def _write(file: Path, found: BoolArray) -> None:
-    """Keep what was found; the lock of the file must be held. Where there is no space nothing is kept."""
+def _write(file: Path, has_tag: BoolArray) -> None:
+    """Keep which scenes have which tags; the lock of the file must be held. Where there is no space nothing is kept."""
     try:
         with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
-            opened.write(npy_header("|b1", found.shape))
-            opened.write(np.ascontiguousarray(found).data)
+            opened.write(npy_header("|b1", has_tag.shape))
+            opened.write(np.ascontiguousarray(has_tag).data)
     except OSError as error:
         warnings.warn(f"what happens in scenes cannot be kept in {file}: {error}", RuntimeWarning, stacklevel=5)
 

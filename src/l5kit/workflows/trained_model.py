@@ -74,9 +74,9 @@ class TrainedModel(nn.Module):
         """Return what the network predicts, as arrays.
 
         Planners and ``simnet`` give ``positions`` (B, T, 2) in metres and ``yaws`` (B, T, 1) in radians as seen from
-        the target of each sample; ``agent_motion`` and ``agent_motion_multimodal`` ``positions`` of the likeliest way,
+        the target of each sample; ``agent_motion`` and ``agent_motion_multimodal`` ``positions`` of the likeliest path,
         ``positions_all`` (B, M, T, 2) and ``mode_logits`` (B, M), whose softmax are probabilities; ``safepathnet``
-        ``agent_positions`` (B, A, T, 2), ``agent_yaws`` (B, A, T, 1) and those of all ways.
+        ``agent_positions`` (B, A, T, 2), ``agent_yaws`` (B, A, T, 1) and those of all paths.
 
         Args:
             samples: A sample, whose prediction has no batch axis; a batch, a list of samples, or a dataset, all of
@@ -134,12 +134,12 @@ class TrainedModel(nn.Module):
             log = ChunkedDataset(find_dataset_files(log).dataset).open()
         if data_folder is None and log.path and Path(log.path).exists():
             files = find_dataset_files(log.path)
-            found = {
+            paths = {
                 "semantic_map_key": files.semantic_map,
                 "dataset_meta_key": files.meta,
                 "satellite_map_key": files.aerial,
             }
-            keys = {key: os.path.abspath(path) for key, path in found.items() if path is not None}
+            keys = {key: os.path.abspath(path) for key, path in paths.items() if path is not None}
             mapping, data_folder = {**mapping, "raster_params": {**mapping["raster_params"], **keys}}, ""
         loader = self.config.params.val_loader or self.config.params.train_loader
         return self.config.workflow.make_samples(SampleSource(mapping, log, loader, LocalDataManager(data_folder)))

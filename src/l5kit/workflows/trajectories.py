@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_ways
+from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_displacements
 
 __all__ = [
     "Batch",
@@ -106,7 +106,7 @@ def baseline_positions(
     past_m, past_yaws_rad = trajectories.past_m.float(), trajectories.past_yaws_rad.float()
     return {
         baseline: past_m[:, :1]
-        + baseline_ways(
+        + baseline_displacements(
             baseline,
             past_m,
             past_yaws_rad,

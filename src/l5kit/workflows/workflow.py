@@ -160,7 +160,7 @@ class TrainingConfig:
                 keys += [(f"{section}.{key}", value) for key, value in values.items()]
         return html_table(f"{type(self).__name__} of {self.params.workflow}", ("key", "value"), keys)
 
-    def with_found_folders(self, data_manager: LocalDataManager) -> Self:
+    def with_resolved_folders(self, data_manager: LocalDataManager) -> Self:
         """Return the same configuration with the folders that the patterns of its loaders find now.
 
         Files of a training then name them, and one that goes on is refused where others have come or some are gone.

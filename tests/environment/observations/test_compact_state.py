@@ -23,7 +23,6 @@ from l5kit.lanes.red_lights import RED, YELLOW, LaneColors, LightRows, lights_of
 from support.driving import ROAD_LANES, find_places, make_road_map
 
 LAYOUT = CompactLayout()
-AV = -1
 RIGHT, STRAIGHT, TURN = (ROAD_LANES.index(name) for name in ("right", "straight", "turn"))
 NO_COLORS = (np.zeros(1, np.int64), np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -73,7 +72,7 @@ def seen_lights(colors, paths):
     return LightRows(frames, np.zeros(len(frames), np.int64), lights), paths._replace(line_lanes=of_lines)
 
 
-def observe(box, *, motion=(0.0, 0.0, 0.0), users=(), own=AV, av=None, colors=NO_COLORS, **others):
+def observe(box, *, motion=(0.0, 0.0, 0.0), users=(), colors=NO_COLORS, **others):
     """The parts of what one vehicle sees."""
     layout, lane_points = others.get("layout", LAYOUT), others.get("lane_points", LanePoints.of_map(None))
     paths, route = others.get("paths"), others.get("route", 0)
@@ -81,14 +80,13 @@ def observe(box, *, motion=(0.0, 0.0, 0.0), users=(), own=AV, av=None, colors=NO
     if paths is None:
         paths, route = no_paths(), -1
     places = find_places(paths.arrays, np.array([route]), boxes)
-    av_box, av_velocity = av or ((0, 0, 0, 4, 2), (0, 0))
     out = np.full((1, layout.size), np.nan, np.float32)
     lights, lit_paths = seen_lights(colors, paths.arrays)
     write_compact_states(
         layout,
         lane_points,
-        (boxes, np.array([motion], float), np.zeros(1, np.int64), np.array([own])),
-        seen=(rows_of(users), (np.array([av_box], float), np.array([av_velocity], float)), lights),
+        (boxes, np.array([motion], float), np.zeros(1, np.int64)),
+        seen=(rows_of(users), lights),
         routes=(lit_paths, np.array([route]), places),
         out=out,
     )
@@ -197,15 +195,11 @@ def test_road_users_come_nearest_first_in_the_frame_of_the_vehicle():
     assert not parts["agents"][2:].any()
 
 
-def test_an_agent_sees_the_av_and_not_itself():
-    users = [(0, 0, 0, 4, 2, 10, 0, 0), (20, 0, 0, 4, 2, 0, 0, 2)]
-    agents = observe((0, 0, 0, 4, 2), users=users, own=0, av=((8, 0, 0, 5, 2), (2, 0)))["agents"]
-    assert agents[:3, 0].tolist() == pytest.approx([8 / 50, 20 / 50, 0])
-    assert named(agents[0], AGENT_COLUMNS)["is_vehicle"] == 1
-    assert named(agents[0], AGENT_COLUMNS)["velocity_x"] == pytest.approx(0.1)
-    assert named(agents[1], AGENT_COLUMNS)["is_other"] == 1
-    of_av = observe((8, 0, 0, 5, 2), users=users, av=((8, 0, 0, 5, 2), (2, 0)))["agents"]
-    assert of_av[:3, 0].tolist() == pytest.approx([-8 / 50, 12 / 50, 0])
+def test_who_is_nobody_is_not_seen():
+    users = [(0, 0, 0, 4, 2, 10, 0, -1), (20, 0, 0, 4, 2, 0, 0, 2)]
+    agents = observe((0, 0, 0, 4, 2), users=users)["agents"]
+    assert agents[:2, 0].tolist() == pytest.approx([20 / 50, 0])
+    assert named(agents[0], AGENT_COLUMNS)["is_other"] == 1
 
 
 def test_of_many_road_users_the_nearest_are_seen_and_ties_go_by_row():
@@ -214,10 +208,6 @@ def test_of_many_road_users_the_nearest_are_seen_and_ties_go_by_row():
     layout = replace(LAYOUT, num_agents=3)
     seen = observe((0, 0, 0, 4, 2), users=[*ring, *square], layout=layout)["agents"]
     np.testing.assert_allclose(50 * seen[:, :2], [(10, 0), (0, 10), (-10, 0)], atol=1e-5)
-    with_av = observe(
-        (0, 0, 0, 4, 2), users=[(50, 50, 0, 4, 2, 0, 0, 0), *square], own=0, av=((0, -10, 0, 4, 2), (0, 0))
-    )
-    np.testing.assert_allclose(50 * with_av["agents"][3:5, :2], [(0, -10), (0, -10)], atol=1e-5)
 
 
 def test_lanes_are_points_in_the_middle_of_them(lane_points):
@@ -270,7 +260,7 @@ class World:
             self.boxes(rng, num_rows),
             rng.normal(0, 8, (num_rows, 2)),
         )
-        self.egos = (self.boxes(rng, num_slots), rng.normal(0, 8, (num_slots, 2)))
+        egos = self.boxes(rng, num_slots)
         lights = np.concatenate([[0], np.cumsum(rng.integers(0, 5, 10))])
         self.colors = (
             rng.integers(0, 10, num_slots),
@@ -279,13 +269,8 @@ class World:
             rng.integers(YELLOW, RED + 1, lights[-1]),
         )
         slots = rng.integers(0, num_slots, size)
-        own_rows = np.where(
-            counts[slots] > 0, starts[slots] + rng.integers(0, 99, size) % np.maximum(counts[slots], 1), AV
-        )
-        own_rows[: size // 2] = AV
-        boxes = np.where((own_rows >= 0)[:, None], self.rows[2][own_rows], self.egos[0][slots])
         motions = rng.normal(0, 1, (size, 3)) * [10, 3, 0.3]
-        self.vehicles = (boxes, motions, slots, own_rows)
+        self.vehicles = (egos[slots], motions, slots)
         self.paths, self.routes = paths.arrays, rng.integers(-1, 2, size)
         self.lane_points = None
 
@@ -307,7 +292,7 @@ class World:
             layout,
             lane_points,
             vehicles,
-            seen=(self.rows, self.egos, lights),
+            seen=(self.rows, lights),
             routes=(paths, routes, places),
             out=out,
         )
@@ -325,7 +310,6 @@ class World:
             return np.column_stack([boxes[:, :2] @ turned + shift_m, boxes[:, 2] + turn_rad, rest])
 
         other.rows = (*self.rows[:2], move(self.rows[2]), self.rows[3] @ turned)
-        other.egos = (move(self.egos[0]), self.egos[1] @ turned)
         other.vehicles = (move(self.vehicles[0]), *self.vehicles[1:])
         other.paths = self.paths._replace(points_m=self.paths.points_m @ turned + shift_m)
         return other
@@ -343,14 +327,11 @@ def scaled_pose(delta_m, direction, heading, reach_m):
 
 
 def agents_of_twin(world, vehicle, layout):
-    boxes, motions, slots, own_rows = world.vehicles
+    boxes, motions, slots = world.vehicles
     starts, groups, users, velocities = world.rows
-    slot, own = slots[vehicle], own_rows[vehicle]
-    chosen = [row for row in range(starts[slot], starts[slot + 1]) if groups[row] >= 0 and row != own]
+    slot = slots[vehicle]
+    chosen = [row for row in range(starts[slot], starts[slot + 1]) if groups[row] >= 0]
     seen, kinds, speeds = users[chosen], groups[chosen], velocities[chosen]
-    if own >= 0:
-        seen, kinds = np.append(seen, world.egos[0][[slot]], axis=0), np.append(kinds, 0)
-        speeds = np.append(speeds, world.egos[1][[slot]], axis=0)
     far_m = np.linalg.norm(seen[:, :2] - boxes[vehicle, :2], axis=1)
     order = [i for i in np.argsort(far_m, kind="stable") if far_m[i] <= layout.reach_m][: layout.num_agents]
     heading = np.array([np.cos(boxes[vehicle, 2]), np.sin(boxes[vehicle, 2])])
@@ -449,11 +430,10 @@ def test_no_vehicles_and_no_map(world):
 def test_all_values_are_finite_and_within_the_bound(paths, lane_points, box, motion):
     users = [(50, 0, 0, 1e9, -1e9, 1e12, -1e12, 0), (np.nan, np.nan, np.nan, 4, 2, 0, 0, 1)]
     for route in (-1, 0, 1):
-        for own in (AV, 0):
-            parts = observe(box, motion=motion, users=users, own=own, paths=paths, route=route, lane_points=lane_points)
-            whole = np.concatenate([part.ravel() for part in parts.values()])
-            assert np.isfinite(whole).all()
-            assert np.abs(whole).max() <= BOUND
+        parts = observe(box, motion=motion, users=users, paths=paths, route=route, lane_points=lane_points)
+        whole = np.concatenate([part.ravel() for part in parts.values()])
+        assert np.isfinite(whole).all()
+        assert np.abs(whole).max() <= BOUND
 
 
 def test_parts_are_views_of_all_columns():
@@ -493,7 +473,7 @@ def test_layouts_that_cannot_be(values, message):
 
 def test_arrays_that_do_not_fit(world, lane_points):
     arguments = {
-        "seen": (world.rows, world.egos, seen_lights(world.colors, world.paths)[0]),
+        "seen": (world.rows, seen_lights(world.colors, world.paths)[0]),
         "routes": (world.paths, world.routes, np.zeros((30, 3))),
     }
     shape = (30, LAYOUT.size)

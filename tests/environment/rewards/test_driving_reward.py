@@ -23,7 +23,7 @@ from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.route_progress import find_progress, find_routes
 from l5kit.evaluation.driving.time_to_collision import find_times_to_collision
 from l5kit.lanes.lane_paths import TrackPoses, make_lane_paths
-from l5kit.lanes.path_places import find_place, line_at
+from l5kit.lanes.path_positions import find_on_path, line_at
 from l5kit.lanes.red_lights import RED, YELLOW, LightRows, SceneLights
 from l5kit.simulation.lanes.lane_following import SceneRows
 from support.driving import make_road_map, road_users_at
@@ -423,7 +423,7 @@ def places_along(paths, states):
             first = max(int(places[scene, frame - 1, 0] / 2) - 5, 0)
             stop = min(first + 25, len(points_m))
         pose = (*states.positions_m[scene, frame].tolist(), float(states.yaws_rad[scene, frame]))
-        arc_m, offset_m, _ = find_place(points_m, min(first, stop - 2), stop, pose)
+        arc_m, offset_m, _ = find_on_path(points_m, min(first, stop - 2), stop, pose)
         _, _, along_x, along_y = line_at(points_m, arc_m)
         turn = pose[2] - np.arctan2(along_y, along_x)
         places[scene, frame] = arc_m, offset_m, (turn + np.pi) % (2 * np.pi) - np.pi

@@ -7,7 +7,7 @@ import pytest
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.path_positions import follow_routes
 from support.driving import find_places
 
 
@@ -114,7 +114,7 @@ def test_no_vehicles():
     [
         pytest.param(np.zeros((2, 2)), np.zeros((2, 3)), r"poses \(2, 3 or more\)", id="no headings"),
         pytest.param(np.zeros((2, 3)), np.zeros((1, 3)), r"places \(2, 3\)", id="too few places"),
-        pytest.param(np.zeros((2, 3)), np.zeros((2, 3), np.float32), "places must be float64", id="float32"),
+        pytest.param(np.zeros((2, 3)), np.zeros((2, 3), np.float32), "positions must be float64", id="float32"),
         pytest.param(np.zeros((2, 3)), np.zeros((2, 6))[:, ::2], "in one piece", id="a strided view"),
     ],
 )

@@ -14,8 +14,7 @@ from shapely import MultiPolygon, Point, Polygon, affinity, box, union_all
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.evaluation.driving import EgoStates, RoadUsers, detail_scenes, ego_states_of_poses
 from l5kit.evaluation.driving.time_to_collision import meeting_time
-from l5kit.geometry.box_gap import box_gap, overlap_time
-from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.geometry.box_overlap import box_gap, boxes_overlap, overlap_time
 from l5kit.lanes.driving_map import REACH_M
 from support.driving import BODY, make_road_map, stacked
 

@@ -65,7 +65,7 @@ def test_the_grid_of_lanes_is_built_once_and_finds_lanes_only(road_map):
 
 def test_places_on_lanes(road_map):
     points_m = np.array([[30.0, 1.0], [-5, 0], [100 + 20 * np.sin(1.0), 20 - 20 * np.cos(1.0)], [30, 0]])
-    found_m = road_map.places_on_lanes_m(points_m, np.array([RIGHT, RIGHT, TURN, -1]))
+    found_m = road_map.arcs_on_lanes_m(points_m, np.array([RIGHT, RIGHT, TURN, -1]))
     assert_allclose(found_m, [30, 0, 20, np.nan], atol=ROUNDED_M)
 
 
@@ -166,7 +166,7 @@ def test_what_a_map_refuses(road_map, changes, message):
 
 def test_lanes_of_another_map_are_refused(road_map):
     with pytest.raises(InvalidArgumentError, match=r"rows below 6, .* up to 9"):
-        road_map.places_on_lanes_m(np.zeros((1, 2)), np.array([9]))
+        road_map.arcs_on_lanes_m(np.zeros((1, 2)), np.array([9]))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Simulation of scenes: batches, ends, faults, and the same drive as under the interface of 1.5."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -251,61 +249,3 @@ def test_a_model_that_gives_no_numbers_is_a_fault_of_its_agent(scenes, column):
     (fault,) = SceneSimulation(batch, agents=seat).run().faults.values()
     assert (fault.frame_index, fault.track_id is None) == (0, False)
     assert "Broken is not finite" in fault.message
-
-
-def test_drivers_of_agents_see_what_is_told_before_the_step(scenes):
-    seen = []
-
-    class Noting(ConstantVelocity):
-        def drive(self, state):
-            seen.append(state)
-            return super().drive(state)
-
-    seat = AgentSeat(Noting(), control=AgentControl.of_traffic())
-    simulation = SceneSimulation(SceneBatch.of_scenes(scenes), agents=seat)
-    for _ in range(12):
-        told = simulation.agent_state()
-        simulation.step()
-        np.testing.assert_array_equal(told.actor_tracks, seen[-1].actor_tracks)
-        np.testing.assert_array_equal(told.actor_states.speeds_mps, seen[-1].actor_states.speeds_mps)
-        np.testing.assert_array_equal(told.frame_indices, seen[-1].frame_indices)
-    assert len(told) > 5
-    assert len(SceneSimulation(SceneBatch.of_scenes(scenes)).agent_state()) == 0
-
-
-def test_removed_tracks_are_in_no_later_frame(scenes):
-    batch = SceneBatch.of_scenes(scenes[:2])
-    seat = AgentSeat(ConstantVelocity(), control=AgentControl.of_traffic())
-    simulation = SceneSimulation(batch, agents=seat, strict=True)
-    for _ in range(10):
-        simulation.step()
-    state = simulation.agent_state()
-    first, last = int(state.actor_tracks[0]), int(state.actor_tracks[-1])
-    assert batch.tracks.scenes_of_tracks[[first, last]].tolist() == [0, 1]
-    num_rows = len(state.agents)
-    simulation.remove_tracks(np.array([first, last]))
-    left = simulation.agent_state()
-    assert len(left.agents) == num_rows - 2
-    np.testing.assert_array_equal(left.actor_tracks, state.actor_tracks[1:-1])
-    driven = simulation.run()
-    for number, track in enumerate((first, last)):
-        records = driven.records(number)
-        intervals = records.frames["agent_index_interval"]
-        has_track = [
-            (records.agents["track_id"][start:stop] == batch.tracks.track_ids[track]).any() for start, stop in intervals
-        ]
-        assert any(has_track[:10])
-        assert not any(has_track[10:])
-
-
-def test_avs_start_as_they_are_told_to(scenes):
-    batch = SceneBatch.of_scenes(scenes)
-    usual = SceneSimulation(batch, ego=EgoSeat(Standing(), PlannedPoses())).state().ego
-    faster = replace(usual, speeds_mps=usual.speeds_mps + 3.0)
-    simulation = SceneSimulation(batch, ego=EgoSeat(ConstantVelocity()), ego_states=faster)
-    simulation.step()
-    np.testing.assert_array_equal(faster.speeds_mps, usual.speeds_mps + 3.0)  # what was given stays
-    slower = SceneSimulation(batch, ego=EgoSeat(ConstantVelocity()))
-    slower.step()
-    ways_m = [np.linalg.norm(each.state().ego.positions_m - usual.positions_m, axis=1) for each in (simulation, slower)]
-    np.testing.assert_allclose(ways_m[0] - ways_m[1], 0.3, atol=0.1)  # 3 m/s for a tenth of a second

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.path_places import FADE_M
+from l5kit.lanes.path_positions import FADE_M
 from l5kit.lanes.red_lights import RED, YELLOW
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import ARC, NUM_COLUMNS, SPEED, drive_on, place_vehicles

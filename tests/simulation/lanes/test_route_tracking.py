@@ -7,7 +7,7 @@ import pytest
 
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS, comfort_filters
 from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.route_places import follow_routes
+from l5kit.lanes.path_positions import follow_routes
 from l5kit.simulation.lanes.route_tracking import begin_gently, track_routes
 from l5kit.simulation.vehicle_models import InvertibleBicycle, VehicleStates
 

@@ -11,8 +11,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from l5kit.dataset import collate, loader
-from l5kit.dataset.allocators import default_allocator
-from l5kit.dataset.sample_batch import SampleBatch
+from l5kit.dataset.sample_batch import SampleBatch, default_allocator
 from l5kit.errors import SampleError
 
 PICTURE_SHAPE = (3, 500, 400)

@@ -1,6 +1,7 @@
 """Bars of long work in notebooks."""
 
 import types
+from functools import partial
 
 import pytest
 
@@ -9,7 +10,6 @@ pytest.importorskip("IPython")
 import IPython
 import IPython.display
 
-from l5kit.closedloop.progress import show_scenes
 from l5kit.data import progress
 from l5kit.data.progress import in_notebook, show_progress
 
@@ -30,7 +30,7 @@ def shown(monkeypatch):
     return values
 
 
-@pytest.mark.parametrize("show", [show_progress, show_scenes])
+@pytest.mark.parametrize("show", [show_progress, partial(show_progress, rate_of="scenes")])
 def test_a_bar_moves_and_vanishes(shown, show):
     with show("<Reading>", visible=True) as step:
         step(3, 12)

@@ -60,8 +60,8 @@ class RowFaults:
     def of(cls, rows: Int64Array, check: RowCheck) -> "RowFaults":
         """Return those of some rows (N,) that fail a check of them."""
         severity, name, message, bad = check
-        places = np.flatnonzero(bad)
-        return cls(severity, name, message, rows[places[:MAX_PER_CHECK]], len(places))
+        failing = np.flatnonzero(bad)
+        return cls(severity, name, message, rows[failing[:MAX_PER_CHECK]], len(failing))
 
     def after(self, other: "RowFaults") -> "RowFaults":
         """Return the rows of another and of this one, of the same check."""
@@ -156,19 +156,19 @@ class CheckBlocks:
     interval_fields: tuple[str, ...]
     check: BlockCheck
 
-    def __call__(self, numbers: Int64Array, owners: IntervalIndex) -> list[CheckedBlock]:
+    def __call__(self, indices: Int64Array, owners: IntervalIndex) -> list[CheckedBlock]:
         """Return what was found in the blocks of these numbers, whose rows ``owners`` own."""
-        return [self._check(self.source.read(number), owners) for number in numbers.tolist()]
+        return [self._check(self.source.read(index), owners) for index in indices.tolist()]
 
     def _check(self, block: ReadBlock, owners: IntervalIndex) -> CheckedBlock:
-        rows, place = block.rows, ReadBlock(block.start, block.rows[:0], block.problem)
+        rows, without_rows = block.rows, ReadBlock(block.start, block.rows[:0], block.problem)
         present = [field for field in self.interval_fields if field in (rows.dtype.names or ())]
         intervals = tuple(rows[field].astype(np.int64) for field in present)
         if len(rows) == 0:
-            return CheckedBlock(place, 0, intervals=intervals)
+            return CheckedBlock(without_rows, 0, intervals=intervals)
         with np.errstate(all="ignore"):
-            found = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, owners)
-        return CheckedBlock(place, len(rows), found.faults, found.steps, found.ends, found.tracks, intervals)
+            result = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, owners)
+        return CheckedBlock(without_rows, len(rows), result.faults, result.steps, result.ends, result.tracks, intervals)
 
 
 def check_scenes(rows: Int64Array, scenes: RecordArray, owners: IntervalIndex) -> Found:  # noqa: ARG001 - none own them

@@ -92,8 +92,8 @@ class _DigestsOfFiles:
     store: Store
     keys: tuple[str, ...]
 
-    def __call__(self, numbers: Int64Array) -> list[str]:
-        return [self._digest(self.keys[number]) for number in numbers.tolist()]
+    def __call__(self, indices: Int64Array) -> list[str]:
+        return [self._digest(self.keys[index]) for index in indices.tolist()]
 
     def _digest(self, key: str) -> str:
         content = sync(self.store.get(key, default_buffer_prototype()))

@@ -117,7 +117,7 @@ class _Validation:
         self._scene_index = IntervalIndex.from_blocks([])
         self._frame_index = IntervalIndex.from_blocks([])
         self._previous_frame: tuple[int, RecordArray] | None = None  # row and record
-        self._told: dict[str, BoolArray] = {}  # for the array whose rows they name: intervals that are findings
+        self._reported: dict[str, BoolArray] = {}  # for the array whose rows they name: intervals that are findings
         self._previous_tracks = np.empty((0, 3), dtype=np.uint64)  # frame, track id, row
 
     def run(self) -> None:
@@ -211,10 +211,10 @@ class _Validation:
         title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
         checks = list(_interval_checks(index, title, None if target is None else target.length))
         self._report(key, index.parents, checks, values=index.bounds)
-        told = np.zeros(len(getattr(self._dataset, ARRAYS[key][0])), np.bool_)
+        reported = np.zeros(len(getattr(self._dataset, ARRAYS[key][0])), np.bool_)
         for _, _, _, bad in checks:
-            told[index.parents[bad]] = True
-        self._told[target_key] = told
+            reported[index.parents[bad]] = True
+        self._reported[target_key] = reported
         if target is not None:
             self._check_unused_rows(key, index, target)
 
@@ -241,7 +241,7 @@ class _Validation:
         for key, target_key, run in runs:
             if run is None or run.faults is None or target_key not in self._sources:
                 continue
-            wrong = ~run.is_sound & (run.faults != IntervalFault.UNREADABLE) & ~self._told[target_key]
+            wrong = ~run.is_sound & (run.faults != IntervalFault.UNREADABLE) & ~self._reported[target_key]
             self._findings.add_where(wrong, partial(self._fault, key, run))
 
     def _fault(self, key: str, run: IntervalRun, row: int) -> Finding:
@@ -256,9 +256,9 @@ class _Validation:
 
     def _report_rows(self, key: str, faults: Iterable[RowFaults]) -> None:
         """Add a finding for each row of an array that fails a check."""
-        for found in faults:
-            make = partial(self._finding, key, (found.severity, found.check, found.message))
-            self._findings.add_rows(found.rows, found.count, make)
+        for fault in faults:
+            make = partial(self._finding, key, (fault.severity, fault.check, fault.message))
+            self._findings.add_rows(fault.rows, fault.count, make)
 
     def _finding_with_value(
         self, key: str, check: tuple[Severity, str, str], rows: Int64Array, values: Int64Array, position: int
@@ -303,9 +303,9 @@ def _interval_checks(index: IntervalIndex, title: str, length: int | None) -> It
     yield "error", "interval", f"the interval of {title} does not start where the one before ends", gap
 
 
-def _owners_of(source: BlockSource, owners: IntervalIndex, numbers: Int64Array) -> IntervalIndex:
+def _owners_of(source: BlockSource, owners: IntervalIndex, indices: Int64Array) -> IntervalIndex:
     """Return what owns the rows of some blocks."""
-    return owners.part(int(numbers.min()) * source.block_length, (int(numbers.max()) + 1) * source.block_length)
+    return owners.part(int(indices.min()) * source.block_length, (int(indices.max()) + 1) * source.block_length)
 
 
 def _owner(index: IntervalIndex, row: int) -> int | None:

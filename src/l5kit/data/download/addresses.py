@@ -109,9 +109,9 @@ def _lasting_query(query: str) -> str:
 
 
 def _expected(facts: str, name: str) -> Expected:
-    found: dict[str, str] = dict(fact.partition("=")[::2] for fact in facts.split("&")) if facts else {}
-    size, sha256 = found.pop("size", None), found.pop("sha256", None)
-    if found or (size is not None and not size.isdecimal()) or (sha256 is not None and not _DIGEST.fullmatch(sha256)):
+    given: dict[str, str] = dict(fact.partition("=")[::2] for fact in facts.split("&")) if facts else {}
+    size, sha256 = given.pop("size", None), given.pop("sha256", None)
+    if given or (size is not None and not size.isdecimal()) or (sha256 is not None and not _DIGEST.fullmatch(sha256)):
         raise InvalidArgumentError(
             f"{name}#{facts[:80]}: behind the # may stand sha256=HEX with 64 digits and size=BYTES, joined by &"
         )

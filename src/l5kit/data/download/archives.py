@@ -142,7 +142,7 @@ class _Unpacking:
     entries_left: int
     names: EntryNames
 
-    def place(self, name: str, *, is_folder: bool, size: int) -> Path | None:
+    def target_of(self, name: str, *, is_folder: bool, size: int) -> Path | None:
         """Return where an entry goes, with the folders around it; None for what is left out."""
         self.entries_left -= 1
         if self.entries_left < 0:
@@ -152,9 +152,9 @@ class _Unpacking:
         if relative is None:
             return None
         self.bytes_left -= size
-        place = self.folder / relative
-        (place if is_folder else place.parent).mkdir(parents=True, exist_ok=True)
-        return place
+        target = self.folder / relative
+        (target if is_folder else target.parent).mkdir(parents=True, exist_ok=True)
+        return target
 
     def require_room(self, size: int) -> None:
         """Refuse more bytes than an archive may hold, or than the disk has room for."""
@@ -170,15 +170,15 @@ class _Unpacking:
         return DownloadError(f"{self.called}: the entry {name!r:.120} is {kind}; nothing of the archive is used")
 
 
-def _write(place: Path, content: "_Bytes", size: int) -> None:
+def _write(target: Path, content: "_Bytes", size: int) -> None:
     """Write a file of which the archive tells the size."""
     left = size
-    with place.open("xb") as file:
+    with target.open("xb") as file:
         while left and (block := content.read(min(_BLOCK_BYTES, left))):
             file.write(block)
             left -= len(block)
         if left or content.read(1):
-            raise EOFError(f"{place.name} does not have the {size} bytes that the archive tells")
+            raise EOFError(f"{target.name} does not have the {size} bytes that the archive tells")
 
 
 def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress) -> None:
@@ -192,10 +192,10 @@ def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress) -> Non
             if info.flag_bits & _ENCRYPTED:
                 raise unpacking.refused(info.filename, "encrypted")
             is_folder = info.filename.endswith("/")  # is_dir() fails for an empty name
-            place = unpacking.place(info.orig_filename, is_folder=is_folder, size=info.file_size)
-            if place is not None and not is_folder:
+            target = unpacking.target_of(info.orig_filename, is_folder=is_folder, size=info.file_size)
+            if target is not None and not is_folder:
                 with opened.open(info) as content:
-                    _write(place, content, info.file_size)
+                    _write(target, content, info.file_size)
             done += info.compress_size
             progress(min(done, total), total)
 
@@ -207,10 +207,10 @@ def _unpack_tar(archive: Path, unpacking: _Unpacking, progress: Progress, *, is_
         with tarfile.open(fileobj=stream, mode="r:") as opened:
             while (member := opened.next()) is not None:
                 vars(opened)["members"] = []  # it would keep all of them
-                place = _place_of_member(member, unpacking)
+                target = _target_of_member(member, unpacking)
                 content = opened.extractfile(member)
-                if place is not None and content is not None:
-                    _write(place, content, member.size)
+                if target is not None and content is not None:
+                    _write(target, content, member.size)
                 progress(min(file.tell(), total), total)
         stream.require_end()
 
@@ -223,16 +223,16 @@ def _unpacked(file: IO[bytes]) -> "_Bytes":
     return unpack_file(file)
 
 
-def _place_of_member(member: tarfile.TarInfo, unpacking: _Unpacking) -> Path | None:
+def _target_of_member(member: tarfile.TarInfo, unpacking: _Unpacking) -> Path | None:
     """Return where a member of a tar file goes; what is no plain file or folder is refused."""
     if member.issym() or member.islnk():
         raise unpacking.refused(member.name, "a link")
     if not (member.isreg() or member.isdir()) or member.issparse():
         raise unpacking.refused(member.name, "a device, or a file with holes")
-    place = unpacking.place(member.name, is_folder=member.isdir(), size=member.size)
+    target = unpacking.target_of(member.name, is_folder=member.isdir(), size=member.size)
     if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later: a second opinion
         tarfile.data_filter(member, str(unpacking.folder))
-    return place
+    return target
 
 
 class _ForwardStream(io.RawIOBase):
@@ -242,7 +242,7 @@ class _ForwardStream(io.RawIOBase):
         self._content = content
         self._unpacking = unpacking
         self._most_bytes = unpacking.bytes_left
-        self._place = 0
+        self._position = 0
         self._last = b""
 
     def readable(self) -> bool:
@@ -254,22 +254,22 @@ class _ForwardStream(io.RawIOBase):
         if not 0 <= size <= _MAX_READ_BYTES:
             raise tarfile.ReadError(f"a header of {size} bytes")
         self._last = self._content.read(size)
-        self._place += len(self._last)
-        if self._place > self._most_bytes:
+        self._position += len(self._last)
+        if self._position > self._most_bytes:
             self._unpacking.require_room(self._most_bytes + 1)
         return self._last
 
     def tell(self) -> int:
         """Return how many bytes have been read."""
-        return self._place
+        return self._position
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         """Skip bytes, but never go back."""
-        if whence or offset < self._place:
+        if whence or offset < self._position:
             raise tarfile.ReadError("the archive names a place that lies before the current one")
-        while self._place < offset and self.read(min(offset - self._place, _BLOCK_BYTES)):
+        while self._position < offset and self.read(min(offset - self._position, _BLOCK_BYTES)):
             pass
-        return self._place
+        return self._position
 
     def require_end(self) -> None:
         """Refuse an archive that did not end with the empty block that ends a tar file; read what pads it."""

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from l5kit._files import clear_leftovers, put_in_place, scratch_beside
+from l5kit._files import clear_leftovers, publish, scratch_beside
 from l5kit.data.download.addresses import Address, parse_address
 from l5kit.data.download.archives import UnpackLimits, archive_kind, unpack
 from l5kit.data.download.fetching import NoRoomError, Retries, fetch_file, has_digest, require_digest
-from l5kit.data.download.finished import recall_places, remember_places
+from l5kit.data.download.finished import recall_paths, remember_paths
 from l5kit.data.download.http_source import HttpSource
 from l5kit.data.download.manifest_check import ManifestCheck
 from l5kit.data.download.published_layout import FoundParts, PlacedPart, is_known_file, plan_layout
@@ -54,7 +54,7 @@ class DownloadedDataset:
     @property
     def datasets(self) -> tuple[Path, ...]:
         """The logs among them, new or not."""
-        parts = (PlacedPart(self.folder / place, place) for place in sorted({*self.placed, *self.present}))
+        parts = (PlacedPart(self.folder / path, path) for path in sorted({*self.placed, *self.present}))
         return tuple(part.source for part in parts if part.is_dataset)
 
 
@@ -183,9 +183,9 @@ class _Download:
         """Download what is at an address, and give it its place."""
         tree = None if address.is_web else list_patiently(address, self.retries)
         version = (address.expected.sha256 or "") if tree is None else tree.identity
-        known = None if self.overwrite else recall_places(address, self.out, version)
+        known = None if self.overwrite else recall_paths(address, self.out, version)
         if known is not None:
-            self._check([PlacedPart(self.out / place, place) for place in known])
+            self._check([PlacedPart(self.out / path, path) for path in known])
             self.present += known
             return
         own = self._own_folder(address, tree)
@@ -194,8 +194,8 @@ class _Download:
         else:
             folders = self._take_tree(address, tree, own)
         parts = plan_layout(folders, called=address.name)
-        self._place(parts)
-        remember_places(address, self.out, version, parts)
+        self._move_in(parts)
+        remember_paths(address, self.out, version, parts)
         shutil.rmtree(own)
 
     def _own_folder(self, address: Address, tree: ListedTree | None) -> Path:
@@ -257,21 +257,21 @@ class _Download:
                 unpacked.append(self._unpack(archive, own / f"unpacked-{number}", archive.name))
         return [FoundParts(files, address.file_name, without=frozenset(archives)), *unpacked]
 
-    def _place(self, parts: list[PlacedPart]) -> None:
+    def _move_in(self, parts: list[PlacedPart]) -> None:
         """Check parts, and move them to their places; none of them if one is not right or may not go there."""
         for part in parts:
-            clear_leftovers(self.out / part.place)
-        same = [part for part in parts if os.path.lexists(self.out / part.place) and self._is_there(part)]
+            clear_leftovers(self.out / part.path)
+        same = [part for part in parts if os.path.lexists(self.out / part.path) and self._is_there(part)]
         self._check(parts)
         others = [part for part in parts if part not in same]
         for part in others:
-            target = self.out / part.place
+            target = self.out / part.path
             target.parent.mkdir(parents=True, exist_ok=True)
             with scratch_beside(target) as scratch:
                 source = _on_disk_of(scratch, part.source)
-                put_in_place(source, target, scratch=scratch, may_replace=self.overwrite)
-        self.placed += [part.place for part in others]
-        self.present += [part.place for part in same]
+                publish(source, target, scratch=scratch, may_replace=self.overwrite)
+        self.placed += [part.path for part in others]
+        self.present += [part.path for part in same]
 
     def _check(self, parts: list[PlacedPart]) -> None:
         if self.check is not None:
@@ -280,11 +280,11 @@ class _Download:
 
     def _is_there(self, part: PlacedPart) -> bool:
         """Return whether a part is in its place already; something else there is an error, if it may not go."""
-        if _are_same(part.source, self.out / part.place):
+        if _are_same(part.source, self.out / part.path):
             return True
         if not self.overwrite:
             raise FileExistsError(
-                f"{self.out / part.place} is there and differs from what came; --overwrite replaces it, and another "
+                f"{self.out / part.path} is there and differs from what came; --overwrite replaces it, and another "
                 "folder takes both; what came is kept for that"
             )
         self._require_no_others(part)
@@ -292,12 +292,12 @@ class _Download:
 
     def _require_no_others(self, part: PlacedPart) -> None:
         """Refuse to replace a folder that has files which did not come, but for stored masks."""
-        place = self.out / part.place
+        target = self.out / part.path
         came = set(files_in(part.source))
-        others = (path for path in DATASET.foreign_in(place) if path not in came)  # none where it is a file
+        others = (path for path in DATASET.foreign_in(target) if path not in came)  # none where it is a file
         if (other := next(others, None)) is not None:
             raise FileExistsError(
-                f"{place} holds {other!r}, which did not come, so it is not replaced; move that away, or name another "
+                f"{target} holds {other!r}, which did not come, so it is not replaced; move that away, or name another "
                 "folder; what came is kept for that"
             )
 
@@ -333,8 +333,8 @@ def _require_known(file: Path, called: str) -> None:
         return
     with file.open("rb") as opened:
         head = opened.read(512).lstrip().lower()
-    found = "a web page, on which one may have to log in" if head.startswith((b"<!doctype", b"<html")) else "neither"
-    raise DownloadError(f"{called} must be an archive (tar, zip) or a file of a dataset, and is {found}")
+    kind = "a web page, on which one may have to log in" if head.startswith((b"<!doctype", b"<html")) else "neither"
+    raise DownloadError(f"{called} must be an archive (tar, zip) or a file of a dataset, and is {kind}")
 
 
 def _on_disk_of(scratch: Path, source: Path) -> Path:

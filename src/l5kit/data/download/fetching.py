@@ -81,12 +81,12 @@ class Retries:
         Raises:
             DownloadError: It was the last try, or the other side asks for more than the longest wait.
         """
-        asked_s = getattr(error, "wait_s", None) or 0.0
+        requested_s = getattr(error, "wait_s", None) or 0.0
         if num_failed >= self.max_tries:
             raise DownloadError(f"{error}; given up after {num_failed} tries") from error
-        if asked_s > self.longest_wait_s:
-            raise DownloadError(f"{error}, and asks to wait {asked_s:.0f} s; go on then") from error
-        self.sleep(max(asked_s, min(self.first_wait_s * 2 ** (num_failed - 1), self.longest_wait_s)))
+        if requested_s > self.longest_wait_s:
+            raise DownloadError(f"{error}, and asks to wait {requested_s:.0f} s; go on then") from error
+        self.sleep(max(requested_s, min(self.first_wait_s * 2 ** (num_failed - 1), self.longest_wait_s)))
 
 
 def fetch_file(
@@ -170,7 +170,7 @@ class _FileFetch:
                 seen = self._append(block, seen)
         self._require_whole()
 
-    def _begin(self, reply: Reply, asked: int) -> None:
+    def _begin(self, reply: Reply, wanted: int) -> None:
         """Compare what a reply says of the file with what is known, and make room for it."""
         size = self.expected.size
         if size is not None and reply.size is not None and reply.size != size:
@@ -178,8 +178,8 @@ class _FileFetch:
                 f"{self.source.name} has {reply.size:,} bytes, and must have {size:,}: it is another file, or the size "
                 "that was given is wrong"
             )
-        if reply.start not in (0, asked):
-            raise WrongReplyError(f"{self.source.name}: asked for bytes from {asked}, got those from {reply.start}")
+        if reply.start not in (0, wanted):
+            raise WrongReplyError(f"{self.source.name}: asked for bytes from {wanted}, got those from {reply.start}")
         if reply.start == 0:
             self.part.start(size if reply.size is None else reply.size, reply.validator)
         elif self.part.size is None:

@@ -11,12 +11,12 @@ from l5kit.data.download.addresses import Address
 from l5kit.data.download.published_layout import PlacedPart
 from l5kit.data.user_cache import cache_folder
 
-__all__ = ["recall_places", "remember_places"]
+__all__ = ["recall_paths", "remember_paths"]
 
 _MASKS = "agents_mask"
 
 
-def recall_places(address: Address, folder: Path, version: str) -> list[PurePosixPath] | None:
+def recall_paths(address: Address, folder: Path, version: str) -> list[PurePosixPath] | None:
     """Return the places to which an address was downloaded before, if all is there and not written to; else None.
 
     Args:
@@ -28,16 +28,16 @@ def recall_places(address: Address, folder: Path, version: str) -> list[PurePosi
         facts = json.loads(_file_of(address, folder).read_text("utf-8"))
         if facts["version"] != version or not facts["places"]:
             return None
-        places = {PurePosixPath(place): state for place, state in facts["places"].items()}
-        if all(_state_of(folder / place) == state for place, state in places.items()):
-            return list(places)
+        states = {PurePosixPath(path): state for path, state in facts["places"].items()}
+        if all(_state_of(folder / path) == state for path, state in states.items()):
+            return list(states)
     return None
 
 
-def remember_places(address: Address, folder: Path, version: str, parts: list[PlacedPart]) -> None:
+def remember_paths(address: Address, folder: Path, version: str, parts: list[PlacedPart]) -> None:
     """Write down where the parts of an address are; nothing happens where the cache folder cannot be written to."""
-    places = {str(part.place): _state_of(folder / part.place) for part in parts}
-    facts = {"address": address.name, "folder": os.path.realpath(folder), "version": version, "places": places}
+    states = {str(part.path): _state_of(folder / part.path) for part in parts}
+    facts = {"address": address.name, "folder": os.path.realpath(folder), "version": version, "places": states}
     with suppress(OSError), placed_when_complete(_file_of(address, folder)) as file:
         file.write_text(json.dumps(facts, indent=2), "utf-8")
 
@@ -47,8 +47,8 @@ def _file_of(address: Address, folder: Path) -> Path:
     return cache_folder() / "downloads" / f"{key}.json"
 
 
-def _state_of(place: Path) -> list[int]:
+def _state_of(root: Path) -> list[int]:
     """Return number, bytes and newest time (ns) of the files at a place, without agents masks stored since."""
-    files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
-    stats = [path.stat() for path in files if path == place or path.relative_to(place).parts[0] != _MASKS]
+    files = [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
+    stats = [path.stat() for path in files if path == root or path.relative_to(root).parts[0] != _MASKS]
     return [len(stats), sum(stat.st_size for stat in stats), max((stat.st_mtime_ns for stat in stats), default=0)]

@@ -101,16 +101,16 @@ class HttpSource:
 
     def _part(self, headers: Message, start: int, length: int | None) -> tuple[int, int | None, int]:
         """Return the first byte of a part, the size of the file, and the length of the part."""
-        told = headers.get("Content-Range") or ""
-        found = _CONTENT_RANGE.fullmatch(told.strip())
-        if found is None:
-            raise WrongReplyError(f"{self.name}: the server sends a part, but not which ({told!r:.80})")
-        first, last = int(found[1]), int(found[2])
-        size = None if found[3] == "*" else int(found[3])
+        content_range = headers.get("Content-Range") or ""
+        match = _CONTENT_RANGE.fullmatch(content_range.strip())
+        if match is None:
+            raise WrongReplyError(f"{self.name}: the server sends a part, but not which ({content_range!r:.80})")
+        first, last = int(match[1]), int(match[2])
+        size = None if match[3] == "*" else int(match[3])
         if first != start or last < first or (size is not None and last >= size):
-            raise WrongReplyError(f"{self.name}: asked for bytes from {start} on, the server sends {told!r}")
+            raise WrongReplyError(f"{self.name}: asked for bytes from {start} on, the server sends {content_range!r}")
         if length is not None and length != last - first + 1:
-            raise WrongReplyError(f"{self.name}: the server says that {told!r} are {length} bytes")
+            raise WrongReplyError(f"{self.name}: the server says that {content_range!r} are {length} bytes")
         return first, size, last - first + 1
 
     def _blocks(self, response: http.client.HTTPResponse, length: int | None) -> Iterator[bytes]:
@@ -138,7 +138,7 @@ class HttpSource:
         try:
             return body.read1(wanted)
         except (OSError, http.client.HTTPException) as error:
-            raise InterruptedReplyError(f"{self.name}: the connection broke ({_told(error)})") from error
+            raise InterruptedReplyError(f"{self.name}: the connection broke ({_text_of(error)})") from error
 
     def _refused(self, error: urllib.error.HTTPError) -> DownloadError:
         """Return what becomes of a status that is no success."""
@@ -156,7 +156,7 @@ class HttpSource:
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, DownloadError):
             return reason
-        problem = f"{self.name}: no connection ({_told(reason)})"
+        problem = f"{self.name}: no connection ({_text_of(reason)})"
         if isinstance(reason, ssl.SSLCertVerificationError):
             return DownloadError(f"{problem}; the server cannot prove who it is")
         return InterruptedReplyError(problem)
@@ -212,5 +212,5 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.strip().isdecimal() else None
 
 
-def _told(error: object) -> str:
+def _text_of(error: object) -> str:
     return str(error) or type(error).__name__

@@ -41,19 +41,19 @@ class ManifestCheck:
         """
         if self._is_of_zarr and not part.is_dataset:
             return
-        base = self._base if self._base is not None else part.place
-        if self._is_of_zarr and base != part.place:
+        base = self._base if self._base is not None else part.path
+        if self._is_of_zarr and base != part.path:
             raise DownloadError(
-                f"the manifest is of one zarr, and {base} and {part.place} came; download them one after the other, or "
+                f"the manifest is of one zarr, and {base} and {part.path} came; download them one after the other, or "
                 "give a manifest of the whole data folder"
             )
         self._base = base
-        found = _digests_of(part, base)
-        different = sorted(str(path) for path, file in found.items() if self._is_other(path, file))
+        digests = _digests_of(part, base)
+        different = sorted(str(path) for path, file in digests.items() if self._is_other(path, file))
         if different:
-            raise DownloadError(f"{part.place} is not what the manifest says: {_named(different)} differ")
-        self._checked.update(found)
-        files = without_masks(found.values())
+            raise DownloadError(f"{part.path} is not what the manifest says: {_named(different)} differ")
+        self._checked.update(digests)
+        files = without_masks(digests.values())
         self.extra += [str(base / file.path) for file in files if PurePosixPath(file.path) not in self._wanted]
 
     def _is_other(self, path: PurePosixPath, file: FileDigest) -> bool:
@@ -69,26 +69,26 @@ class ManifestCheck:
         left = {
             path: self._folder / (self._base or PurePosixPath()) / path for path in set(self._wanted) - self._checked
         }
-        missing = sorted(str(path) for path, place in left.items() if not place.is_file())
+        missing = sorted(str(path) for path, file in left.items() if not file.is_file())
         if missing:
             raise DownloadError(f"{self._folder} lacks files of the manifest: {_named(missing)}; download them too")
-        different = sorted(str(path) for path, place in left.items() if self._is_other(path, _digest_at(place, path)))
+        different = sorted(str(path) for path, file in left.items() if self._is_other(path, _digest_at(file, path)))
         if different:
             raise DownloadError(f"{self._folder} is not what the manifest says: {_named(different)} differ")
 
 
 def _digests_of(part: PlacedPart, base: PurePosixPath) -> dict[PurePosixPath, FileDigest]:
     """Return the files of a part by their paths in the manifest."""
-    start = PurePosixPath() if base == part.place else part.place
-    if part.source.is_file() and not (part.is_dataset and base == part.place):
-        return {part.place: _digest_at(part.source, part.place)}
+    start = PurePosixPath() if base == part.path else part.path
+    if part.source.is_file() and not (part.is_dataset and base == part.path):
+        return {part.path: _digest_at(part.source, part.path)}
     files = Manifest.of(part.source).files
     paths = [start / file.path for file in files]
     return {path: FileDigest(str(path), file.size, file.sha256) for path, file in zip(paths, files, strict=True)}
 
 
-def _digest_at(place: Path, path: PurePosixPath) -> FileDigest:
-    return FileDigest(str(path), place.stat().st_size, file_digest(place))
+def _digest_at(file: Path, path: PurePosixPath) -> FileDigest:
+    return FileDigest(str(path), file.stat().st_size, file_digest(file))
 
 
 def _named(paths: list[str]) -> str:

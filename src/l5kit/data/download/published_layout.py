@@ -38,21 +38,21 @@ class PlacedPart:
 
     Attributes:
         source: Where it is now.
-        place: Where it belongs, relative to the data folder.
+        path: Where it belongs, relative to the data folder.
     """
 
     source: Path
-    place: PurePosixPath
+    path: PurePosixPath
 
     @property
     def is_dataset(self) -> bool:
         """Whether it is a log."""
-        return self.place.name.endswith((_ZARR, _ZIPPED)) and self.place.parts[0] == _SCENES
+        return self.path.name.endswith((_ZARR, _ZIPPED)) and self.path.parts[0] == _SCENES
 
     @property
     def is_known(self) -> bool:
         """Whether the layout has a place for it."""
-        return self.place.parts[0] != _OTHER
+        return self.path.parts[0] != _OTHER
 
 
 def is_known_file(name: str) -> bool:
@@ -75,26 +75,26 @@ class FoundParts:
     without: frozenset[Path] = frozenset()
 
 
-def plan_layout(found: Sequence[FoundParts], *, called: str) -> list[PlacedPart]:
+def plan_layout(folders: Sequence[FoundParts], *, called: str) -> list[PlacedPart]:
     """Return the parts in some folders and where each belongs; nothing is moved.
 
     Args:
-        found: The folders.
+        folders: The folders.
         called: Where they are from, for messages.
 
     Raises:
         DownloadError: There is no part of a dataset, or there are two different ones of one name.
     """
     planned: dict[PurePosixPath, PlacedPart] = {}
-    for parts in found:
+    for parts in folders:
         for source in _parts_of(parts.folder):
             if source in parts.without:
                 continue
-            part = PlacedPart(source, _place_of(source, parts.folder, parts.title))
-            same = planned.setdefault(part.place, part)
+            part = PlacedPart(source, _path_in_layout(source, parts.folder, parts.title))
+            same = planned.setdefault(part.path, part)
             if same is not part and not _are_equal_files(same.source, source):
                 raise DownloadError(
-                    f"{called} has two of {part.place}, under {same.source.parent.name!r} and "
+                    f"{called} has two of {part.path}, under {same.source.parent.name!r} and "
                     f"{source.parent.name!r}; unpack it yourself, and give the folder with the one that you want"
                 )
     if not any(part.is_known for part in planned.values()):
@@ -118,22 +118,22 @@ def _parts_of(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def _place_of(source: Path, folder: Path, title: str) -> PurePosixPath:
+def _path_in_layout(source: Path, folder: Path, title: str) -> PurePosixPath:
     relative = source.relative_to(folder)
     if source.is_dir() or source.name.endswith(_ZIPPED):
         name = source.name if source != folder else title
-        return _place_in_scenes(source, folder, name if name.endswith((_ZARR, _ZIPPED)) else f"{name}{_ZARR}")
+        return _path_in_scenes(source, folder, name if name.endswith((_ZARR, _ZIPPED)) else f"{name}{_ZARR}")
     if source.name in _FIXED:
         return _FIXED[source.name]
     if source.name in _TEST_SET_FILES:
-        return _place_in_scenes(source, folder, source.name)
+        return _path_in_scenes(source, folder, source.name)
     for number, part in enumerate(relative.parts[:-1]):
         if part in _FOLDERS:
             return PurePosixPath(*relative.parts[number:])
     return PurePosixPath(_OTHER, title, *relative.parts)
 
 
-def _place_in_scenes(source: Path, folder: Path, name: str) -> PurePosixPath:
+def _path_in_scenes(source: Path, folder: Path, name: str) -> PurePosixPath:
     """Return the place of a log, or of a file of a test set, which stays in the folder of its own that it has."""
     parents = source.relative_to(folder).parts[:-1]
     if _SCENES in parents:

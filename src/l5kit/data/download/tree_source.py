@@ -58,14 +58,14 @@ class TreeFile:
         first = start if validator == self.version else 0
         yield Reply(first, self.size, self.version, self._blocks(first))
 
-    def _blocks(self, place: int) -> Iterator[bytes]:
-        while place < self.size:
-            end = min(place + _BLOCK_BYTES, self.size)
-            block: bytes = _asked(self.file_system.cat_file, self.path, start=place, end=end, called=self.name)
+    def _blocks(self, start: int) -> Iterator[bytes]:
+        while start < self.size:
+            end = min(start + _BLOCK_BYTES, self.size)
+            block: bytes = _request(self.file_system.cat_file, self.path, start=start, end=end, called=self.name)
             if not block:
                 return
             yield block
-            place += len(block)
+            start += len(block)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def list_tree(address: Address) -> ListedTree:
     """
     file_system, root = _file_system_of(address)
     file_system.invalidate_cache()
-    infos: dict[str, JsonObject] = _asked(partial(find_files, file_system), root, called=address.name)
+    infos: dict[str, JsonObject] = _request(partial(find_files, file_system), root, called=address.name)
     is_file = list(infos) == [root] or list(infos) == [root.rstrip("/")]
     files = []
     for path, info in sorted(infos.items()):
@@ -121,7 +121,7 @@ def _file_system_of(address: Address) -> tuple[Any, str]:
     return file_system, str(root)
 
 
-def _asked(ask: Any, path: str, *, called: str, **options: object) -> Any:
+def _request(ask: Any, path: str, *, called: str, **options: object) -> Any:
     """Return what a file system answers; libraries behind fsspec have errors of their own, which are one here.
 
     Raises:

@@ -55,7 +55,7 @@ class ArrowColumns:
     Args:
         dtype: Record type.
         columns: The columns.
-        numbers: Names of the columns of numbers before them.
+        index_names: Names of the columns of numbers before them.
         metadata: What is told of the table.
     """
 
@@ -64,22 +64,22 @@ class ArrowColumns:
         dtype: DType,
         columns: Sequence[AnyColumn],
         *,
-        numbers: Sequence[str] = (),
+        index_names: Sequence[str] = (),
         metadata: JsonObject | None = None,
     ) -> None:
         import pyarrow as pa
 
         self._columns = list(columns)
-        fields = [pa.field(name, pa.int64(), metadata={"long_name": _NUMBER_MEANINGS[name]}) for name in numbers]
+        fields = [pa.field(name, pa.int64(), metadata={"long_name": _NUMBER_MEANINGS[name]}) for name in index_names]
         fields += [pa.field(column.name, _type_of(dtype, column), metadata=_metadata_of(column)) for column in columns]
-        self._numbers = tuple(numbers)
+        self._index_names = tuple(index_names)
         self.schema = pa.schema(fields, metadata={"l5kit": json.dumps(metadata)} if metadata else None)
 
-    def batch_of(self, rows: RecordArray, numbers: Mapping[str, Int64Array] | None = None) -> "pa.RecordBatch":
+    def batch_of(self, rows: RecordArray, indices: Mapping[str, Int64Array] | None = None) -> "pa.RecordBatch":
         """Return the batch of some rows, with the columns of numbers that there are to be."""
         import pyarrow as pa
 
-        before = [pa.array((numbers or {})[name]) for name in self._numbers]
+        before = [pa.array((indices or {})[name]) for name in self._index_names]
         values = [_array_of(column, rows) for column in self._columns]
         return pa.RecordBatch.from_arrays([*before, *values], schema=self.schema)
 

@@ -66,9 +66,9 @@ def to_arrow(
     """
     require_pyarrow("to_arrow")
 
-    def make_builder(dtype: DType, numbers: tuple[str, ...]) -> _ArrowTable:
+    def make_builder(dtype: DType, index_names: tuple[str, ...]) -> _ArrowTable:
         chosen = choose_columns(dtype, columns, nested=nested, label_names=label_names)
-        return _ArrowTable(ArrowColumns(dtype, chosen, numbers=numbers))
+        return _ArrowTable(ArrowColumns(dtype, chosen, index_names=index_names))
 
     return tables_of(data, scenes, columns, make_builder)
 
@@ -115,7 +115,7 @@ class _ArrowTable:
 
     def append(self, part: TablePart) -> None:
         if len(part.rows):
-            self._batches.append(self._columns.batch_of(part.rows, part.numbers))
+            self._batches.append(self._columns.batch_of(part.rows, part.indices))
 
     def end(self) -> "pa.Table":
         import pyarrow as pa

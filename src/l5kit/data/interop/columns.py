@@ -14,7 +14,7 @@ from zarr.storage import LocalStore, MemoryStore
 
 from l5kit import __version__
 from l5kit._types import DType, Int64Array, JsonObject, Records
-from l5kit.data.interop.export_places import placed_export
+from l5kit.data.interop.export_folder import placed_export
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
 from l5kit.data.interop.source_digest import source_digest
 from l5kit.data.job_folder import require_shared
@@ -93,11 +93,11 @@ def export_columns(
     if not isinstance(dataset, ChunkedDataset):
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
     with placed_export(out, overwrite=overwrite) as complete:
-        told_digest = source_digest(dataset, digest)
+        digest_of_source = source_digest(dataset, digest)
         if isinstance(workers, KeptWorkers):
             rows = {key: len(_records_of(dataset, key)) for key in ARRAYS}
-            workers.job.require_same("export", {"sharded": sharded, "digest": told_digest, "rows": rows})
-        attributes = _attributes_of(dataset, told_digest)
+            workers.job.require_same("export", {"sharded": sharded, "digest": digest_of_source, "rows": rows})
+        attributes = _attributes_of(dataset, digest_of_source)
         root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=attributes)
         _copy_others(getattr(dataset, "root", None), root, complete)
         _write_arrays(root, complete, dataset, sharded, progress, workers)
@@ -163,9 +163,9 @@ class _WriteShards:
         """Return the job that writes into another folder."""
         return replace(self, folder=folder)
 
-    def __call__(self, numbers: Int64Array) -> int:
+    def __call__(self, indices: Int64Array) -> int:
         require_shared(self.folder)
-        return sum(self._write(*self.shards[number]) for number in numbers.tolist())
+        return sum(self._write(*self.shards[index]) for index in indices.tolist())
 
     def _write(self, key: str, start: int) -> int:
         records = _records_of(self.dataset, key)
@@ -176,16 +176,16 @@ class _WriteShards:
             files: dict[str, Buffer] = {}
             group = zarr.create_group(MemoryStore(files), path=key, zarr_format=3)
             _create_field(group, name, records, self.sharded)[start:end] = as_plain(rows, name)
-            for place, content in files.items():
-                if not place.endswith(_METADATA):
+            for path, content in files.items():
+                if not path.endswith(_METADATA):
                     written = content.to_bytes()
-                    self._write_file(place, written if self.sharded else _without_time(written))
+                    self._write_file(path, written if self.sharded else _without_time(written))
         return len(rows) * len(rows.dtype.names or ())
 
-    def _write_file(self, place: str, content: bytes) -> None:
+    def _write_file(self, relative: str, content: bytes) -> None:
         """Write a file, whose folders are made below the one that is there: once given up, it must not come again."""
         path = self.folder
-        *folders, name = place.split("/")
+        *folders, name = relative.split("/")
         for each in folders:
             path = path / each
             path.mkdir(exist_ok=True)

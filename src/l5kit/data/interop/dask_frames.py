@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from l5kit._types import DType, NumericArray, Records
+from l5kit._types import Records
 from l5kit.data.interop.chunk_bounds import PartsOfRecords
-from l5kit.data.interop.fields import column_names
-from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
+from l5kit.data.interop.pandas_frames import to_pandas
+from l5kit.data.interop.table_columns import choose_columns
+from l5kit.errors import MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,8 @@ def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *,
             f"Dask dataframes need Dask and pandas: {install_command('xarray', 'pandas')} 'dask[dataframe]'"
         ) from error
     parts = PartsOfRecords(records, chunks_at_once=chunks_at_once)
-    read = _ReadPart(parts, _chosen_columns(parts.dtype, columns))
+    chosen = choose_columns(parts.dtype, columns, nested=False, label_names=False)
+    read = _ReadPart(parts, [column.name for column in chosen])
     starts = parts.starts
     divisions = (*starts, max(len(parts) - 1, starts[-1]))
     bounds = list(zip(starts, parts.lengths, strict=True))
@@ -48,33 +50,10 @@ def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *,
     return from_map(read, bounds, meta=read((0, 0)), divisions=divisions, label="l5kit")
 
 
-def _chosen_columns(dtype: DType, wanted: Sequence[str] | None) -> dict[str, tuple[str, int]]:
-    """Return field and number within the field of each column, by its name."""
-    places = {
-        name: (field, number) for field in dtype.names or () for number, name in enumerate(column_names(dtype, field))
-    }
-    if wanted is None:
-        return places
-    if isinstance(wanted, str):
-        raise InvalidArgumentError(f"columns must be a list of names, got the single {wanted!r}; put it into a list")
-    chosen: dict[str, tuple[str, int]] = {}
-    for name in wanted:
-        if name in (dtype.names or ()):
-            chosen |= {column: places[column] for column in column_names(dtype, name)}
-        elif name in places:
-            chosen[name] = places[name]
-        else:
-            raise InvalidArgumentError(
-                f"columns has {name!r}; these records have the fields {list(dtype.names or ())}, and of one such as "
-                f"{next(reversed(places))!r} also the column alone"
-            )
-    return chosen
-
-
 class _ReadPart:
     """Reads a part of the rows as a table."""
 
-    def __init__(self, parts: PartsOfRecords, columns: dict[str, tuple[str, int]]) -> None:
+    def __init__(self, parts: PartsOfRecords, columns: list[str]) -> None:
         self._parts = parts
         self._columns = columns
 
@@ -82,17 +61,6 @@ class _ReadPart:
         import pandas as pd
 
         start, length = bounds
-        rows = self._parts[start : start + length]
-        index = pd.RangeIndex(start, start + length, name="row")
-        columns: dict[str, pd.Series[Any]] = {}
-        for name, place in self._columns.items():
-            values = _column(rows, *place)
-            kind = "str" if values.dtype.kind == "U" else values.dtype  # texts of all versions of pandas
-            columns[name] = pd.Series(values, index=index, dtype=kind)
-        return pd.DataFrame(columns, index=index, copy=False)
-
-
-def _column(rows: NumericArray, field: str, number: int) -> NumericArray:
-    """Return one number, or the text, of each row, (N,), side by side in memory."""
-    values: NumericArray = rows[field].reshape(len(rows), -1)[:, number] if len(rows) else rows[field].reshape(0)
-    return values.copy()
+        frame = to_pandas(self._parts[start : start + length], columns=self._columns)
+        frame.index = pd.RangeIndex(start, start + length, name="row")
+        return frame

@@ -108,5 +108,5 @@ def column_names(dtype: DType, field: str) -> list[str]:
     """
     shape = dtype[field].shape
     axes = axis_names(field, shape)
-    places = [AXES.get(axis, tuple(map(str, range(size)))) for axis, size in zip(axes, shape, strict=True)]
-    return ["_".join([field, *parts]) for parts in product(*places)]
+    labels = [AXES.get(axis, tuple(map(str, range(size)))) for axis, size in zip(axes, shape, strict=True)]
+    return ["_".join([field, *parts]) for parts in product(*labels)]

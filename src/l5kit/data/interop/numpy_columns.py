@@ -1,4 +1,7 @@
-"""Columns of a table as NumPy arrays, of which pandas and polars make theirs."""
+"""Columns of a table as NumPy arrays, of which pandas and polars make theirs.
+
+They are not made of Arrow tables: those need pyarrow, and frames that may be written to would copy each column twice.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,9 +40,9 @@ def make_numpy_columns(
 ) -> BuilderMaker[Frame]:
     """Return what makes a builder of frames, by ``frame_of``; for the other arguments see ``choose_columns``."""
 
-    def make_builder(dtype: DType, numbers: tuple[str, ...]) -> _FrameBuilder[Frame]:
+    def make_builder(dtype: DType, index_names: tuple[str, ...]) -> _FrameBuilder[Frame]:
         chosen = choose_columns(dtype, columns, nested=nested, label_names=label_names)
-        return _FrameBuilder(dtype, chosen, numbers, frame_of)
+        return _FrameBuilder(dtype, chosen, index_names, frame_of)
 
     return make_builder
 
@@ -51,12 +54,12 @@ class _FrameBuilder(Generic[Frame]):
         self,
         dtype: DType,
         columns: list[AnyColumn],
-        numbers: tuple[str, ...],
+        index_names: tuple[str, ...],
         frame_of: Callable[[NumpyColumns], Frame],
     ) -> None:
-        self._dtype, self._columns, self._numbers = dtype, columns, numbers
+        self._dtype, self._columns, self._index_names = dtype, columns, index_names
         self._frame_of = frame_of
-        self._parts: dict[str, list[NumericArray]] = {name: [] for name in (*numbers, *(c.name for c in columns))}
+        self._parts: dict[str, list[NumericArray]] = {name: [] for name in (*index_names, *(c.name for c in columns))}
         self._num_parts = 0
 
     def append(self, part: TablePart) -> None:
@@ -65,15 +68,15 @@ class _FrameBuilder(Generic[Frame]):
 
     def _add(self, part: TablePart) -> None:
         self._num_parts += 1
-        for name in self._numbers:
-            self._parts[name].append(part.numbers[name])
+        for name in self._index_names:
+            self._parts[name].append(part.indices[name])
         for column in self._columns:
             values = column.codes(part.rows) if isinstance(column, NameColumn) else column.values(part.rows)
             self._parts[column.name].append(values)
 
     def end(self) -> Frame:
         if self._num_parts == 0:
-            self._add(TablePart(np.empty(0, self._dtype), dict.fromkeys(self._numbers, np.empty(0, np.int64))))
+            self._add(TablePart(np.empty(0, self._dtype), dict.fromkeys(self._index_names, np.empty(0, np.int64))))
         names = {column.name: column.names for column in self._columns if isinstance(column, NameColumn)}
         joined: NumpyColumns = {}
         for name in list(self._parts):

@@ -43,9 +43,9 @@ def _files_of(key: str) -> str:
 
 
 def _row_of(field: "pa.Field") -> str:
-    told = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
+    metadata = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
     kind = str(field.type).replace("fixed_size_list<item: ", "list<")
     if kind.startswith("dictionary"):
         kind = "string"
-    cells = [told.get(name, "") for name in ("units", "frame_of_reference", "long_name")]
+    cells = [metadata.get(name, "") for name in ("units", "frame_of_reference", "long_name")]
     return " | ".join(["| `" + field.name + "`", f"`{kind}`", *cells]) + " |"

@@ -13,7 +13,7 @@ from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data import layout
 from l5kit.data.interop.arrow_columns import ArrowColumns, require_pyarrow
-from l5kit.data.interop.export_places import placed_export, require_place
+from l5kit.data.interop.export_folder import placed_export, require_export_target
 from l5kit.data.interop.parquet_card import card_of_tables
 from l5kit.data.interop.source_digest import source_digest
 from l5kit.data.interop.table_columns import choose_columns
@@ -84,44 +84,45 @@ def export_parquet(
         MissingDependencyError: pyarrow is not installed.
     """
     require_pyarrow("an export to Parquet")
-    numbers = _scenes_to_write(dataset, scenes)
+    scene_indices = _scenes_to_write(dataset, scenes)
     if scenes_per_file < 1:
         raise InvalidArgumentError(f"scenes_per_file must be 1 or more, got {scenes_per_file!r}")
-    require_place(out, overwrite=overwrite)
-    told_digest = source_digest(dataset, digest)
+    require_export_target(out, overwrite=overwrite)
+    digest_of_source = source_digest(dataset, digest)
     if isinstance(workers, KeptWorkers):
         workers.job.require_same(
-            "export", {"nested": nested, "label_names": label_names, "files": scenes_per_file, "digest": told_digest}
+            "export",
+            {"nested": nested, "label_names": label_names, "files": scenes_per_file, "digest": digest_of_source},
         )
     tables = {
         key: ArrowColumns(
             np.dtype(dtype),
             choose_columns(np.dtype(dtype), nested=nested, label_names=label_names),
-            numbers=NUMBER_COLUMNS[key],
-            metadata=_metadata_of(dataset, key, told_digest),
+            index_names=NUMBER_COLUMNS[key],
+            metadata=_metadata_of(dataset, key, digest_of_source),
         )
         for key, (_, dtype, _) in layout.ARRAYS.items()
     }
     with placed_export(out, overwrite=overwrite) as folder:
         for key in tables:
             (folder if key == SCENE_ARRAY_KEY else folder / key).mkdir(parents=True, exist_ok=True)
-        job = _WriteScenes(with_scenes_in_memory(dataset), numbers, folder, tables, scenes_per_file)
-        with map_scenes(job, numbers, workers, block_size=scenes_per_file, progress=progress) as written:
+        job = _WriteScenes(with_scenes_in_memory(dataset), scene_indices, folder, tables, scenes_per_file)
+        with map_scenes(job, scene_indices, workers, block_size=scenes_per_file, progress=progress) as written:
             _write_scenes(tables[SCENE_ARRAY_KEY], [part for parts in written for part in parts], folder)
         (folder / "README.md").write_text(card_of_tables({key: table.schema for key, table in tables.items()}), "utf-8")
 
 
 def _scenes_to_write(dataset: ChunkedDataset, scenes: SceneSelection) -> Int64Array:
-    numbers = selected_scenes(scenes, len(dataset))
-    if len(numbers) == 0:
+    indices = selected_scenes(scenes, len(dataset))
+    if len(indices) == 0:
         raise InvalidArgumentError(
             f"there are no scenes to write (scenes is {scenes!r}, {dataset.path or 'the log in memory'!r} has "
             f"{len(dataset)}); open() a dataset first"
         )
-    found, counts = np.unique(numbers, return_counts=True)
-    if len(found) < len(numbers):
-        raise InvalidArgumentError(f"scenes names scene {found[counts > 1][0]} more than once")
-    return numbers
+    unique, counts = np.unique(indices, return_counts=True)
+    if len(unique) < len(indices):
+        raise InvalidArgumentError(f"scenes names scene {unique[counts > 1][0]} more than once")
+    return indices
 
 
 @dataclass(frozen=True)
@@ -142,14 +143,14 @@ class _WriteScenes:
 
     def __call__(self, scenes: Int64Array) -> list[TablePart]:
         require_shared(self.folder)
-        of_scenes, not_numbers = self._write(scenes, frozenset())
-        if not_numbers:  # DuckDB takes a column with statistics for one without NaN, and skips rows
-            of_scenes, _ = self._write(scenes, frozenset(not_numbers))
+        of_scenes, with_nan = self._write(scenes, frozenset())
+        if with_nan:  # DuckDB takes a column with statistics for one without NaN, and skips rows
+            of_scenes, _ = self._write(scenes, frozenset(with_nan))
         return of_scenes
 
     def _write(self, scenes: Int64Array, without: frozenset[str]) -> tuple[list[TablePart], set[str]]:
         """Write files without statistics of some columns; return the scenes, and the columns that hold NaN."""
-        not_numbers: set[str] = set()
+        with_nan: set[str] = set()
         number = int(np.flatnonzero(self.scenes == scenes[0])[0]) // self.scenes_per_file
         of_scenes = []
         with ExitStack() as stack:
@@ -165,24 +166,24 @@ class _WriteScenes:
                 of_scenes.append(parts[SCENE_ARRAY_KEY])
                 for key, writer in writers.items():
                     if len(parts[key].rows):
-                        batch = self.tables[key].batch_of(parts[key].rows, parts[key].numbers)
-                        not_numbers.update(_columns_with_nan(batch))
+                        batch = self.tables[key].batch_of(parts[key].rows, parts[key].indices)
+                        with_nan.update(_columns_with_nan(batch))
                         writer.write_batch(batch, row_group_size=len(parts[key].rows))
-        return of_scenes, not_numbers
+        return of_scenes, with_nan
 
 
 def _columns_with_nan(batch: "pa.RecordBatch") -> list[str]:
     """Return the names of columns of single numbers of which one is NaN."""
     import pyarrow as pa
 
-    numbers = [field.name for field in batch.schema if pa.types.is_floating(field.type)]
-    return [name for name in numbers if np.isnan(batch.column(name).to_numpy(zero_copy_only=False)).any()]
+    floating = [field.name for field in batch.schema if pa.types.is_floating(field.type)]
+    return [name for name in floating if np.isnan(batch.column(name).to_numpy(zero_copy_only=False)).any()]
 
 
 def _write_scenes(columns: ArrowColumns, parts: list[TablePart], folder: Path) -> None:
     import pyarrow as pa
 
-    table = pa.Table.from_batches([columns.batch_of(part.rows, part.numbers) for part in parts], columns.schema)
+    table = pa.Table.from_batches([columns.batch_of(part.rows, part.indices) for part in parts], columns.schema)
     with _open_writer(folder / "scenes.parquet", columns.schema) as writer:
         writer.write_table(table)
 
@@ -196,8 +197,8 @@ def _open_writer(path: Path, schema: "pa.Schema", without: frozenset[str] = froz
     import pyarrow.parquet as pq
 
     repeating = [field.name for field in schema if not (_is_nested(field.type) or pa.types.is_floating(field.type))]
-    told: bool | list[str] = [field.name for field in schema if field.name not in without] if without else True
-    return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeating, write_statistics=told)
+    described: bool | list[str] = [field.name for field in schema if field.name not in without] if without else True
+    return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeating, write_statistics=described)
 
 
 def _is_nested(arrow: "pa.DataType") -> bool:

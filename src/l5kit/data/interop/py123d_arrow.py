@@ -39,8 +39,8 @@ def write_arrow(
     """
     import pyarrow as pa
 
-    told = {b"metadata": pack(metadata)} | ({} if own is None else {b"l5kit": pack(own)})
-    table = pa.table(dict(columns)).replace_schema_metadata(told)
+    schema_metadata = {b"metadata": pack(metadata)} | ({} if own is None else {b"l5kit": pack(own)})
+    table = pa.table(dict(columns)).replace_schema_metadata(schema_metadata)
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from l5kit._types import Int64Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.interop.arrow_columns import require_pyarrow
-from l5kit.data.interop.export_places import placed_export, require_place
+from l5kit.data.interop.export_folder import placed_export, require_export_target
 from l5kit.data.interop.py123d_arrow import DATASET
 from l5kit.data.interop.py123d_logs import LightsOfLanes, log_name_of, write_scene
 from l5kit.data.interop.py123d_map import LOCATION, read_areas, write_map
@@ -68,10 +68,10 @@ def export_py123d(
     require_pyarrow("an export to py123d")
     if not _SPLIT.fullmatch(split):
         raise InvalidArgumentError(f"split must be a name of letters and digits such as 'train', got {split!r}")
-    numbers = selected_scenes(scenes, len(dataset))
-    if len(numbers) == 0 or len(set(numbers.tolist())) < len(numbers):
+    scene_indices = selected_scenes(scenes, len(dataset))
+    if len(scene_indices) == 0 or len(set(scene_indices.tolist())) < len(scene_indices):
         raise InvalidArgumentError(f"scenes must name scenes to write, each once, got {scenes!r} of {len(dataset)}")
-    require_place(out, overwrite=overwrite)
+    require_export_target(out, overwrite=overwrite)
     semantic_map = open_map(files) if files is not None else None
     lights = LightsOfLanes.of(semantic_map.arrays.lights) if semantic_map is not None else None
     with placed_export(out, overwrite=overwrite) as folder:
@@ -86,7 +86,7 @@ def export_py123d(
         if isinstance(workers, KeptWorkers):
             workers.job.require_same("export", {"split": split, "map": _digest_of_map(files)})
         job = _WriteScenes(with_scenes_in_memory(dataset), logs, logs.name, lights)
-        with map_scenes(job, numbers, workers, progress=progress) as written:
+        with map_scenes(job, scene_indices, workers, progress=progress) as written:
             for _ in written:
                 pass
 

@@ -65,13 +65,13 @@ def read_areas(file: Path) -> list[Area]:
     if not file.is_file():
         return []
     try:
-        found = [
+        areas = [
             Area(str(area["kind"]), np.array(area["outline_m"], np.float64).reshape(-1, 3))
             for area in json.loads(file.read_text("utf-8"))["areas"]
         ]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptedDataError(f"{file} is damaged ({error!r}); import the dataset again") from error
-    return [area for area in found if len(area.outline_m) > 2]
+    return [area for area in areas if len(area.outline_m) > 2]
 
 
 def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:

@@ -54,12 +54,12 @@ class TablePart:
 
     Attributes:
         rows: Records, (N,).
-        numbers: ``scene_index``, counted in the dataset, and ``frame_index``, counted in the scene, of each row, (N,);
+        indices: ``scene_index``, counted in the dataset, and ``frame_index``, counted in the scene, of each row, (N,);
             none for the rows of an array.
     """
 
     rows: RecordArray
-    numbers: dict[str, Int64Array] = field(default_factory=dict)
+    indices: dict[str, Int64Array] = field(default_factory=dict)
 
 
 class TableBuilder(Protocol[Table]):
@@ -114,9 +114,9 @@ def _tables_of_scenes(
     if dataset.path and len(dataset) == 0 and not hasattr(dataset, "root"):
         raise InvalidArgumentError(f"data is {dataset!r}, which is not open; call open() on it first")
     builders = {key: make_builder(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
-    numbers = selected_scenes(scenes, len(dataset)).tolist()
-    dataset = with_scenes_in_memory(dataset) if len(numbers) > 1 else dataset
-    for scene in numbers:
+    indices = selected_scenes(scenes, len(dataset)).tolist()
+    dataset = with_scenes_in_memory(dataset) if len(indices) > 1 else dataset
+    for scene in indices:
         for key, part in parts_of_scene(dataset, scene).items():
             builders[key].append(part)
     return {key: builder.end() for key, builder in builders.items()}
@@ -177,9 +177,9 @@ def require_records(records: object) -> None:
     """
     is_array = isinstance(records, RecordSequence) or (isinstance(records, np.ndarray) and records.ndim == 1)
     if not is_array or not getattr(records, "dtype", np.dtype(float)).names:
-        found = f"{records.dtype} of shape {records.shape}" if isinstance(records, np.ndarray) else repr(records)
+        got = f"{records.dtype} of shape {records.shape}" if isinstance(records, np.ndarray) else repr(records)
         raise InvalidArgumentError(
-            f"data must be records along one axis such as dataset.agents, or a dataset, got {found}"
+            f"data must be records along one axis such as dataset.agents, or a dataset, got {got}"
         )
 
 
@@ -224,9 +224,9 @@ def _children(rows: RecordArray, intervals: Int64Array, scene_index: int) -> Tab
         return _numbered(rows, scene_index, np.empty(0, dtype=np.int64))
     counts = intervals[:, 1] - intervals[:, 0]
     frame_indices = np.repeat(np.arange(len(intervals)), counts)
-    places = expand_ranges(intervals[:, 0], counts)
-    is_all = len(places) == len(rows) and bool((places == np.arange(len(rows))).all())
-    return _numbered(rows if is_all else rows[places], scene_index, frame_indices)
+    kept_rows = expand_ranges(intervals[:, 0], counts)
+    is_all = len(kept_rows) == len(rows) and bool((kept_rows == np.arange(len(rows))).all())
+    return _numbered(rows if is_all else rows[kept_rows], scene_index, frame_indices)
 
 
 def _numbered(rows: RecordArray, scene_index: int, frame_indices: Int64Array) -> TablePart:

@@ -737,12 +737,12 @@ class MapAPI:
                 negative, or no such lane is within reach of one of the places.
             RouteNotFoundError: No way leads from the one to the other.
         """
-        places = _as_point(start_m, name="start_m"), _as_point(goal_m, name="goal_m")
+        points_m = _as_point(start_m, name="start_m"), _as_point(goal_m, name="goal_m")
         if not reach_m >= 0:
             raise InvalidArgumentError(f"reach_m must be at least 0 metres, got {reach_m}")
         if heading_rad is not None and not math.isfinite(heading_rad):
             raise InvalidArgumentError(f"heading_rad must be finite, or None for any heading, got {heading_rad}")
-        return self._router.find(*places, heading_rad=heading_rad, reach_m=reach_m)
+        return self._router.find(*points_m, heading_rad=heading_rad, reach_m=reach_m)
 
 
 def _inverse_matrix(world_to_ecef: NumericArray) -> Float64Array:

@@ -117,30 +117,30 @@ def _find_touched_cells(
 
 
 def _sort_into_cells(
-    numbers: Int64Array, low: Int64Array, counts: Int64Array, num_cells: tuple[int, int]
+    indices: Int64Array, low: Int64Array, counts: Int64Array, num_cells: tuple[int, int]
 ) -> tuple[Int64Array, Int64Array]:
     """Return where the bounds of each cell start, and the bounds of all cells.
 
     Args:
-        numbers: Those of the bounds, (N,).
+        indices: Those of the bounds, (N,).
         low: The lowest cells that they come near, (N, 2).
         counts: How many cells they come near along both axes, (N, 2).
         num_cells: Of the grid.
     """
     num_x, num_y = counts.T
-    columns = np.repeat(np.arange(len(numbers)), num_x)  # the bounds, once for each column of cells that they touch
+    columns = np.repeat(np.arange(len(indices)), num_x)  # the bounds, once for each column of cells that they touch
     first_cells = _count_up(low[:, 0], num_x) * num_cells[1] + low[columns, 1]
     cells = _count_up(first_cells, num_y[columns])
     order = np.argsort(cells.astype(np.uint16), kind="stable")  # two bytes, for which NumPy's sort is a radix sort
     starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=num_cells[0] * num_cells[1]))])
-    return starts, numbers[np.repeat(columns, num_y[columns])[order]]
+    return starts, indices[np.repeat(columns, num_y[columns])[order]]
 
 
 def _count_up(firsts: Int64Array, counts: Int64Array) -> Int64Array:
     """Return the numbers from each of (N,) on, as many as counts (N,) say, one after the other."""
     ends = np.cumsum(counts)
-    numbers: Int64Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - ends + counts, counts)
-    return numbers
+    counted: Int64Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - ends + counts, counts)
+    return counted
 
 
 def _cells_of(positions_m: Float64Array, origin_m: Float64Array, cell_m: Float64Array) -> Int64Array:

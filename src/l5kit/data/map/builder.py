@@ -307,8 +307,8 @@ class MapBuilder:
         Raises:
             InvalidArgumentError: The id is empty or used, or ``xyz`` has another shape or is not finite.
         """
-        (place,) = self._geodetic_lines("xyz", [np.atleast_2d(xyz)], minimum=1, maximum=1)
-        (location,) = place.as_messages()
+        (line,) = self._geodetic_lines("xyz", [np.atleast_2d(xyz)], minimum=1, maximum=1)
+        (location,) = line.as_messages()
         node = {"location": location, "road_segments": _as_ids(segments), "junction": _optional_id(junction)}
         self._add(node_id, node=node)
 

@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.map_arrays import MapArrays
-from l5kit.geometry.line import place_on_line, point_on_line, project_on_line
+from l5kit.geometry.polygon import arc_on_line, point_on_line, project_on_line
 
 LARGEST_TURN_RAD = math.pi / 4
 """A vehicle that is turned by more than this against a lane is not on it."""
@@ -51,9 +51,9 @@ class CentreLines(ReadOnlyArrays):
         """The length of each line, a read-only view, (L,)."""
         return self.arc_lengths_m[:, -1]
 
-    def place_of(self, lane: int, point_m: Float64Array) -> tuple[float, float]:
+    def project_point(self, lane: int, point_m: Float64Array) -> tuple[float, float]:
         """Return the length of a line up to the place nearest to a point (2,), and its heading there."""
-        arc_m, heading_rad = place_on_line(self.points_m[lane], self.arc_lengths_m[lane], point_m)
+        arc_m, heading_rad = arc_on_line(self.points_m[lane], self.arc_lengths_m[lane], point_m)
         return float(arc_m), float(heading_rad)
 
     def point_at(self, lane: int, arc_m: float) -> Float64Array:
@@ -80,10 +80,10 @@ class CentreLines(ReadOnlyArrays):
             last_m = self.point_at(lanes[stop - 1], spans_m[stop - 1, 1])
             for piece in range(first, stop - 1):
                 begin_m = spans_m[piece, 0]
-                left_m = max(self.place_of(lanes[piece], last_m)[0] - begin_m, 0.0)
+                left_m = max(self.project_point(lanes[piece], last_m)[0] - begin_m, 0.0)
                 spans_m[piece, 1] = begin_m + max(left_m / (stop - piece) - 0.5 * CHANGE_M, 0.0)
                 leaves_m = self.point_at(lanes[piece], spans_m[piece, 1])
-                spans_m[piece + 1, 0] = self.place_of(lanes[piece + 1], leaves_m)[0]
+                spans_m[piece + 1, 0] = self.project_point(lanes[piece + 1], leaves_m)[0]
             spans_m[stop - 1, 1] = max(spans_m[stop - 1])
         return spans_m
 
@@ -94,7 +94,7 @@ def project_on_lanes(
     lanes: Int64Array,
     centre_lines_m: Float64Array,
     arc_lengths_m: Float64Array,
-    places_m: Float64Array,
+    arcs_m: Float64Array,
 ) -> None:
     """Write the length of centre lines up to the places nearest to points that have a lane.
 
@@ -103,11 +103,11 @@ def project_on_lanes(
         lanes: The lane of each point, -1 for none, (B,).
         centre_lines_m: (L, P, 2).
         arc_lengths_m: (L, P).
-        places_m: What is written, (B,).
+        arcs_m: What is written, (B,).
     """
     for point in range(len(points_m)):
         lane = lanes[point]
         if lane >= 0:
             edge, part = project_on_line(centre_lines_m[lane], points_m[point])
             before_m, after_m = arc_lengths_m[lane, edge], arc_lengths_m[lane, edge + 1]
-            places_m[point] = before_m + part * (after_m - before_m)
+            arcs_m[point] = before_m + part * (after_m - before_m)

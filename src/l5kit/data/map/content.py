@@ -274,17 +274,17 @@ def _controls(
     control_ids: list[str], rows: Int64Array, ids_to_el: dict[str, int], control_kinds: Int64Array
 ) -> LaneControls:
     """Return the controls of lanes, given by the id and the row of the lane in each reference; -1 for no such row."""
-    numbers: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     pairs = zip(control_ids, rows.tolist(), strict=True)
-    controls = [numbers.setdefault(control, len(numbers)) for control, row in pairs if row >= 0]
+    controls = [index_of.setdefault(control, len(index_of)) for control, row in pairs if row >= 0]
     num_rows = int(rows.max(initial=0)) + 1
-    found = np.unique(np.array(controls, dtype=np.int64) * num_rows + rows[rows >= 0])
-    elements = [ids_to_el.get(control, -1) for control in numbers]
+    keys = np.unique(np.array(controls, dtype=np.int64) * num_rows + rows[rows >= 0])
+    elements = [ids_to_el.get(control, -1) for control in index_of]
     return LaneControls(
-        ids=MapIds.of_texts(list(numbers)),
+        ids=MapIds.of_texts(list(index_of)),
         kinds=np.append(control_kinds, 0)[elements] if elements else np.empty(0, np.int64),
-        lane_starts=np.searchsorted(found // num_rows, np.arange(len(numbers) + 1)),
-        lane_rows=found % num_rows,
+        lane_starts=np.searchsorted(keys // num_rows, np.arange(len(index_of) + 1)),
+        lane_rows=keys % num_rows,
     )
 
 

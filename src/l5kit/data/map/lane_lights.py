@@ -11,7 +11,7 @@ from l5kit._types import Float32Array, Int32Array, Int64Array, RecordArray, UInt
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.texts import code_points
-from l5kit.data.window_rows import WindowRows, read_only_field
+from l5kit.data.windows import WindowRows, read_only_field
 
 LIGHT_COLORS: Final = ("GREEN", "YELLOW", "RED")
 """Colours of faces; of several active faces of a lane the colour furthest back counts."""
@@ -79,11 +79,11 @@ class LaneLights(ReadOnlyArrays):
         Returns:
             Shape (N,).
         """
-        numbers = np.empty(len(tl_faces), np.int32)
+        indices = np.empty(len(tl_faces), np.int32)
         if len(tl_faces):
             ids, statuses = read_only_field(tl_faces, "face_id"), read_only_field(tl_faces, "traffic_light_face_status")
-            _number_faces(code_points(ids), statuses, self.face_ids, numbers)
-        return numbers
+            _number_faces(code_points(ids), statuses, self.face_ids, indices)
+        return indices
 
     def find_active(self, tl_faces: WindowRows) -> tuple[Int64Array, Int64Array]:
         """Return the faces that are active in the newest frame of windows.
@@ -134,10 +134,10 @@ def _find_active(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _number_faces(ids: UInt32Array, statuses: Float32Array, face_ids: UInt32Array, numbers: Int32Array) -> None:
+def _number_faces(ids: UInt32Array, statuses: Float32Array, face_ids: UInt32Array, indices: Int32Array) -> None:
     """Write where each id is in ascending ids, or -1, also for those that are not active."""
-    for row in range(len(numbers)):
-        numbers[row] = _find_face(ids, row, face_ids) if statuses[row, _ACTIVE] > 0 else -1
+    for row in range(len(indices)):
+        indices[row] = _find_face(ids, row, face_ids) if statuses[row, _ACTIVE] > 0 else -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -186,8 +186,8 @@ def rank_of_lane(lane: int, face_bounds: Int64Array, faces: Int32Array, lights: 
         face = faces[row]
         if face < 0 or ranks[face] <= rank:
             continue
-        for place in range(lane_starts[face], lane_starts[face + 1]):
-            if lane_rows[place] == lane:
+        for index in range(lane_starts[face], lane_starts[face + 1]):
+            if lane_rows[index] == lane:
                 rank = ranks[face]
                 break
     return int(rank)

@@ -138,10 +138,10 @@ class _Names:
     def row_of(self, row: int, reference: GlobalId) -> int:
         """Return the row of what the lane in a row names."""
         text = self.text_of(row, reference)
-        found = self.row_of_id.setdefault(text, len(self.texts))
-        if found == len(self.texts):
+        named_row = self.row_of_id.setdefault(text, len(self.texts))
+        if named_row == len(self.texts):
             self.texts.append(text)
-        return found
+        return named_row
 
 
 class _Parents:
@@ -203,7 +203,7 @@ def first_lanes_outside(lane: int, neighbours: list[list[int]], is_in_junction: 
         neighbours: What follows each lane, or what each lane follows.
         is_in_junction: Which lanes are part of a junction.
     """
-    found, seen, open_lanes = set(), {lane}, [lane]
+    outside, seen, open_lanes = set(), {lane}, [lane]
     while open_lanes:
         for neighbour in neighbours[open_lanes.pop()]:
             if neighbour in seen or neighbour >= len(neighbours):
@@ -212,8 +212,8 @@ def first_lanes_outside(lane: int, neighbours: list[list[int]], is_in_junction: 
             if is_in_junction[neighbour]:
                 open_lanes.append(neighbour)
             else:
-                found.add(neighbour)
-    return found
+                outside.add(neighbour)
+    return outside
 
 
 def _joined(lists: list[list[int]]) -> tuple[Int64Array, Int64Array]:

@@ -69,7 +69,7 @@ class _Entry(NamedTuple):
     """Where a route may begin: what it takes to come onto a lane, where on it that is, and the lanes up to it."""
 
     cost_m: float
-    place_m: float
+    arc_m: float
     lanes: list[int]
 
 
@@ -108,7 +108,7 @@ class LaneRouter:
             lanes = np.flatnonzero((beside >= 0) & (beside < num_lanes))
             others = beside[lanes]
             # lanes beside each other may begin at different places: what is driven until the other one begins counts
-            onward_m = self._places_of_starts(others, on=lanes) - self._places_of_starts(lanes, on=others)
+            onward_m = self._arcs_of_starts(others, on=lanes) - self._arcs_of_starts(lanes, on=others)
             sources.append(lanes)
             targets.append(others)
             costs.append(LANE_CHANGE_COST_M + onward_m)
@@ -124,12 +124,12 @@ class LaneRouter:
         reached: Int64Array = to_lane[order].astype(np.int64, copy=False)
         return costs_m, reached, starts
 
-    def _places_of_starts(self, lanes: Int64Array, *, on: Int64Array) -> Float64Array:
+    def _arcs_of_starts(self, lanes: Int64Array, *, on: Int64Array) -> Float64Array:
         """Return where on lanes the starts of others lie, metres, (n,)."""
-        places_m = np.empty(len(lanes))
+        arcs_m = np.empty(len(lanes))
         points_m = np.ascontiguousarray(self._lines.points_m[lanes, 0])
-        project_on_lanes(points_m, on, self._lines.points_m, self._lines.arc_lengths_m, places_m)
-        return places_m
+        project_on_lanes(points_m, on, self._lines.points_m, self._lines.arc_lengths_m, arcs_m)
+        return arcs_m
 
     def find(
         self, start_m: Float64Array, goal_m: Float64Array, *, heading_rad: float | None, reach_m: float
@@ -148,37 +148,37 @@ class LaneRouter:
         """
         starts = self._lanes_at("start", start_m, heading_rad=heading_rad, reach_m=reach_m)
         ends = self._lanes_at("goal", goal_m, reach_m=reach_m)
-        goals = {lane: self._lines.place_of(lane, goal_m)[0] for lane in ends}
+        goals = {lane: self._lines.project_point(lane, goal_m)[0] for lane in ends}
         entries = self._enter(starts, start_m)
 
         # the goal may lie ahead on a lane where one is already; else the graph has the way to the start of its lane
-        found = [
-            (entry.cost_m + goals[lane] - entry.place_m, entry.lanes)
+        routes = [
+            (entry.cost_m + goals[lane] - entry.arc_m, entry.lanes)
             for lane, entry in entries.items()
-            if goals.get(lane, -1.0) >= entry.place_m
+            if goals.get(lane, -1.0) >= entry.arc_m
         ]
         first_edges: dict[int, tuple[float, list[int]]] = {}
         for lane, entry in entries.items():
-            cost_m = entry.cost_m + self._lines.lengths_m[lane] - entry.place_m
+            cost_m = entry.cost_m + self._lines.lengths_m[lane] - entry.arc_m
             for ahead in self.network.ahead_of(lane).tolist():
                 if ahead < self.arrays.num_lanes and cost_m < first_edges.get(ahead, (np.inf,))[0]:
                     first_edges[ahead] = cost_m, entry.lanes
         costs_m, lanes_before = self._search(first_edges)
-        for lane, place_m in goals.items():
+        for lane, arc_m in goals.items():
             if np.isfinite(costs_m[lane]):
                 after = [lane]
                 while lanes_before[after[0]] >= 0:
                     after.insert(0, int(lanes_before[after[0]]))
-                found.append((float(costs_m[lane]) + place_m, first_edges[after[0]][1] + after))
-        if not found:
+                routes.append((float(costs_m[lane]) + arc_m, first_edges[after[0]][1] + after))
+        if not routes:
             ids = self.arrays.lane_ids
             raise RouteNotFoundError(
                 f"no way along lanes leads from {_text(start_m)}, lane {ids[starts[0]]!r}, to {_text(goal_m)}, lane "
                 f"{ids[ends[0]]!r}: {int(np.isfinite(costs_m).sum())} of the {self.arrays.num_lanes} lanes of the map "
                 "are reached over their starts; choose a goal on one of them, or a start with another heading"
             )
-        _, lanes = min(found, key=lambda way: way[0])
-        return self._route_of(np.array(lanes, np.int64), start_m=entries[lanes[0]].place_m, end_m=goals[lanes[-1]])
+        _, lanes = min(routes, key=lambda route: route[0])
+        return self._route_of(np.array(lanes, np.int64), start_m=entries[lanes[0]].arc_m, end_m=goals[lanes[-1]])
 
     def _lanes_at(
         self, name: str, point_m: Float64Array, *, heading_rad: float | None = None, reach_m: float
@@ -191,7 +191,7 @@ class LaneRouter:
         near = self.locator.within(point_m, reach_m)
         rows = near
         if heading_rad is not None:
-            headings_rad = np.array([self._lines.place_of(lane, point_m)[1] for lane in near.tolist()])
+            headings_rad = np.array([self._lines.project_point(lane, point_m)[1] for lane in near.tolist()])
             rows = near[np.abs(angular_distance(headings_rad, heading_rad)) <= LARGEST_TURN_RAD]
         if not len(rows):
             ids, (nearest, far_m) = self.arrays.lane_ids, self.locator.nearest(point_m)
@@ -208,16 +208,16 @@ class LaneRouter:
 
     def _enter(self, starts: list[int], start_m: Float64Array) -> dict[int, _Entry]:
         """Return the lanes at the start, and those that are reached from there by lane changes alone."""
-        entries = {lane: _Entry(0.0, self._lines.place_of(lane, start_m)[0], [lane]) for lane in starts}
+        entries = {lane: _Entry(0.0, self._lines.project_point(lane, start_m)[0], [lane]) for lane in starts}
         open_lanes = list(starts)
         for lane in open_lanes:  # which grows: the lanes with fewest changes come first
             before = entries[lane]
             for other in (int(self.network.left_rows[lane]), int(self.network.right_rows[lane])):
                 if not 0 <= other < self.arrays.num_lanes or other in entries:
                     continue
-                onward_m = self._lines.place_of(lane, self._lines.points_m[other, 0])[0] - before.place_m
+                onward_m = self._lines.project_point(lane, self._lines.points_m[other, 0])[0] - before.arc_m
                 cost_m = before.cost_m + LANE_CHANGE_COST_M + max(onward_m, 0.0)
-                entries[other] = _Entry(cost_m, self._lines.place_of(other, start_m)[0], [*before.lanes, other])
+                entries[other] = _Entry(cost_m, self._lines.project_point(other, start_m)[0], [*before.lanes, other])
                 open_lanes.append(other)
         return entries
 
@@ -239,8 +239,8 @@ class LaneRouter:
             np.append(starts, len(targets) + len(first_edges)).astype(np.int32),
         )  # the search of SciPy 1.13 takes indices of 32 bits only
         matrix = csr_array(content, shape=(num_lanes + 1, num_lanes + 1))
-        found_m, before = dijkstra(matrix, indices=num_lanes, return_predecessors=True)
-        return found_m[:num_lanes], np.where(before == num_lanes, -1, before)[:num_lanes].astype(np.int64)
+        distances_m, before = dijkstra(matrix, indices=num_lanes, return_predecessors=True)
+        return distances_m[:num_lanes], np.where(before == num_lanes, -1, before)[:num_lanes].astype(np.int64)
 
     def _route_of(self, lanes: Int64Array, *, start_m: float, end_m: float) -> LaneRoute:
         """Return the route along lanes, with its line."""
@@ -252,8 +252,8 @@ class LaneRouter:
             arcs_m, points_m = self._lines.arc_lengths_m[lane], self._lines.points_m[lane]
             first_m = min(begin_m + CHANGE_M, stop_m) if is_after_change else begin_m
             inside_m = arcs_m[(arcs_m > first_m) & (arcs_m < stop_m)]
-            places_m = np.concatenate([[first_m], inside_m, [stop_m]])
-            parts.append(np.stack([np.interp(places_m, arcs_m, points_m[:, axis]) for axis in range(2)], axis=1))
+            knots_m = np.concatenate([[first_m], inside_m, [stop_m]])
+            parts.append(np.stack([np.interp(knots_m, arcs_m, points_m[:, axis]) for axis in range(2)], axis=1))
         ids = tuple(self.arrays.lane_ids[lane] for lane in lanes.tolist())
         return LaneRoute(ids, lanes, is_change, start_m, end_m, _without_joints(np.concatenate(parts)))
 

@@ -83,29 +83,29 @@ class _Fields:
 
     Attributes:
         owners: What each belongs to, ascending, (N,).
-        numbers: (N,).
+        field_ids: (N,).
         wire_types: (N,).
         starts: First byte of their content, (N,).
         ends: End of their content, (N,).
     """
 
     owners: Int64Array
-    numbers: Int64Array
+    field_ids: Int64Array
     wire_types: Int64Array
     starts: Int64Array
     ends: Int64Array
 
     def __post_init__(self) -> None:
         shape = self.owners.shape
-        require_shapes(self, owners=shape[:1], numbers=shape, wire_types=shape, starts=shape, ends=shape)
+        require_shapes(self, owners=shape[:1], field_ids=shape, wire_types=shape, starts=shape, ends=shape)
 
     @classmethod
     def of_messages(
-        cls, data: UInt8Array, starts: Int64Array, ends: Int64Array, owners: Int64Array, numbers: Sequence[int]
+        cls, data: UInt8Array, starts: Int64Array, ends: Int64Array, owners: Int64Array, field_ids: Sequence[int]
     ) -> "_Fields":
         """Return the fields of some numbers of messages at bytes (M,) to bytes (M,), whose owners (M,) ascend."""
-        is_wanted = np.zeros(max(numbers) + 1, np.bool_)
-        is_wanted[list(numbers)] = True
+        is_wanted = np.zeros(max(field_ids) + 1, np.bool_)
+        is_wanted[list(field_ids)] = True
         table = np.empty((5, _USUAL_FIELDS * len(starts)), np.int64)
         num_fields = _split_messages(data, starts, ends, is_wanted, table)
         if num_fields > table.shape[1]:
@@ -122,12 +122,12 @@ class _Fields:
         rows = np.flatnonzero(mask)
         if len(rows) == len(mask):
             return self
-        columns = (self.owners, self.numbers, self.wire_types, self.starts, self.ends)
+        columns = (self.owners, self.field_ids, self.wire_types, self.starts, self.ends)
         return _Fields(*(column[rows] for column in columns))
 
     def of_type(self, wire_type: int, first_number: int, last_number: int | None = None) -> "_Fields":
         """Return those of a wire type with a number, or with one up to another, which is included."""
-        in_range = (self.numbers >= first_number) & (self.numbers <= (last_number or first_number))
+        in_range = (self.field_ids >= first_number) & (self.field_ids <= (last_number or first_number))
         return self._where((self.wire_types == wire_type) & in_range)
 
     def lists(self, first_number: int) -> "_Fields":
@@ -136,12 +136,12 @@ class _Fields:
         Raises:
             _UnusualFormError: A list is not packed, comes in several pieces, or after one with a higher number.
         """
-        is_list = (self.numbers >= first_number) & (self.numbers < first_number + 3)
-        found = self._where(is_list & ((self.wire_types == _BYTES) | (self.wire_types == _VARINT)))
-        places = found.owners * 3 + found.numbers
-        if (found.wire_types != _BYTES).any() or (places[1:] <= places[:-1]).any():
+        is_list = (self.field_ids >= first_number) & (self.field_ids < first_number + 3)
+        packed = self._where(is_list & ((self.wire_types == _BYTES) | (self.wire_types == _VARINT)))
+        keys = packed.owners * 3 + packed.field_ids
+        if (packed.wire_types != _BYTES).any() or (keys[1:] <= keys[:-1]).any():
             raise _UnusualFormError
-        return found
+        return packed
 
     def only(self) -> "_Fields":
         """Return these fields, of which an owner may have one.
@@ -153,9 +153,9 @@ class _Fields:
             raise _UnusualFormError
         return self
 
-    def split(self, data: UInt8Array, *numbers: int) -> "_Fields":
+    def split(self, data: UInt8Array, *field_ids: int) -> "_Fields":
         """Return the fields of some numbers of the messages that these fields hold, with the same owners."""
-        return _Fields.of_messages(data, self.starts, self.ends, self.owners, numbers)
+        return _Fields.of_messages(data, self.starts, self.ends, self.owners, field_ids)
 
 
 def scan_fragment(data: UInt8Array) -> MapScan | None:
@@ -174,7 +174,7 @@ def scan_fragment(data: UInt8Array) -> MapScan | None:
         scan.id_runs[ids.owners] = _text_runs(data, ids)
         content = parts.of_type(_BYTES, 2).only().split(data, *_ELEMENT_KINDS)
         content = content.of_type(_BYTES, _ELEMENT_KINDS[0], _ELEMENT_KINDS[-1]).only()
-        scan.kinds[content.owners] = content.numbers
+        scan.kinds[content.owners] = content.field_ids
         lanes = content.of_type(_BYTES, KIND_LANE).split(data, 2, 3, 4, 8)
         controls = content.of_type(_BYTES, KIND_TRAFFIC_CONTROL).split(data, 2, 3, 4, 5, *_CONTROL_KINDS)
         _scan_lanes(data, lanes, scan)
@@ -198,23 +198,23 @@ def _scan_lanes(data: UInt8Array, lanes: _Fields, scan: MapScan) -> None:
     _scan_frames(data, lanes.of_type(_BYTES, 2).only(), scan)
     for side, number in enumerate((3, 4)):
         axes = lanes.of_type(_BYTES, number).only().split(data, 1, 2, 3).lists(1)
-        scan.line_runs[axes.owners, side, axes.numbers - 1] = axes.runs
+        scan.line_runs[axes.owners, side, axes.field_ids - 1] = axes.runs
 
 
 def _scan_controls(data: UInt8Array, controls: _Fields, scan: MapScan) -> None:
     """Write frames, points and kinds of traffic controls, given by the fields of ``TrafficControlElement``."""
     _scan_frames(data, controls.of_type(_BYTES, 2).only(), scan)
     axes = controls.lists(3)
-    scan.line_runs[axes.owners, 0, axes.numbers - 3] = axes.runs
+    scan.line_runs[axes.owners, 0, axes.field_ids - 3] = axes.runs
     kinds = controls.of_type(_BYTES, _CONTROL_KINDS[0], _CONTROL_KINDS[-1])
-    scan.control_kinds[kinds.owners] = kinds.numbers
+    scan.control_kinds[kinds.owners] = kinds.field_ids
 
 
 def _scan_frames(data: UInt8Array, frames: _Fields, scan: MapScan) -> None:
     """Write origin and bearing of messages ``GeoFrame``."""
     parts = frames.split(data, 1, 2)
     coordinates = parts.of_type(_BYTES, 1).only().split(data, 1, 2).of_type(_FIXED32, 1, 2)
-    scan.origins_e7[coordinates.owners, coordinates.numbers - 1] = _int32(data, coordinates)
+    scan.origins_e7[coordinates.owners, coordinates.field_ids - 1] = _int32(data, coordinates)
     bearings = parts.of_type(_FIXED32, 2)
     # the bits of a float that is neither +0 nor -0
     scan.has_bearing[bearings.owners] = _int32(data, bearings) & 0x7FFFFFFF != 0

@@ -10,23 +10,30 @@ import hashlib
 import os
 import pickle
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
-from l5kit._types import DType, Int64Array, NumericArray, PickledState
+from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
 from l5kit.data.record_sequence import RecordSequence, require_within
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.consolidated import drop_consolidated
-from l5kit.data.stores.joined_chunks import JoinedChunks
 from l5kit.data.stores.local_chunk import decode_local_chunk
-from l5kit.data.stores.remote_chunks import decode_file, fetch_files, is_decoded_here, is_remote, reading_ahead
+from l5kit.data.stores.remote_chunks import (
+    NUM_READ_AHEAD,
+    decode_file,
+    fetch_files,
+    is_decoded_here,
+    is_remote,
+    reading_ahead,
+)
 from l5kit.data.stores.store import (
     ZarrArray,
-    chunk_numbers,
+    chunk_indices,
     describe_file,
     is_folder,
     is_process_memory,
@@ -41,6 +48,44 @@ from l5kit.errors import (
     UnpicklableStoreError,
     UnreachableDataError,
 )
+
+
+class JoinedChunks:
+    """The decoded chunks of an array, side by side; the memory of a chunk is taken when it is decoded.
+
+    Args:
+        length: Rows of the array.
+        dtype: Type of its records.
+        chunk_length: Rows of a chunk.
+
+    Attributes:
+        rows: All rows, read-only; those of chunks that were never asked for mean nothing.
+    """
+
+    def __init__(self, length: int, dtype: DType, chunk_length: int) -> None:
+        self._chunk_length = chunk_length
+        self._writable_rows = np.empty(length, dtype=dtype)
+        self._is_decoded = np.zeros(-(-length // chunk_length), np.bool_)
+        self.is_complete = False
+        self.rows = self._writable_rows.view()
+        self.rows.setflags(write=False)
+
+    def has(self, index: int) -> bool:
+        """Return whether a chunk is decoded."""
+        return bool(self._is_decoded[index])
+
+    def chunk(self, index: int, read: Callable[[int], NumericArray]) -> NumericArray:
+        """Return the rows of a chunk, read if they are not there yet; two threads may both read it, to the same end."""
+        start = index * self._chunk_length
+        if not self._is_decoded[index]:
+            decoded = read(index)
+            target = self._writable_rows[start : start + len(decoded)]
+            # as bytes, since NumPy copies records field by field, several times as slowly
+            target.view(np.uint8)[:] = np.ascontiguousarray(decoded).view(np.uint8)
+            self._is_decoded[index] = True
+            if self._is_decoded.all():  # of two threads that decode the last chunks, one sees all of them
+                self.is_complete = True
+        return self.rows[start : start + self._chunk_length]
 
 
 class ChunkedArray(RecordSequence):
@@ -67,6 +112,8 @@ class ChunkedArray(RecordSequence):
         self._length = int(array.shape[0])
         self._chunk_length = int(array.chunks[0])
         self._process = os.getpid()
+        # remote chunks are fetched by l5kit, several at once; zarr-python reads the others
+        self.is_decoded_here = is_decoded_here(self._array)
         self._joined = (
             JoinedChunks(self._length, self.dtype, self._chunk_length) if _fits(array, self.dtype, cache) else None
         )
@@ -183,7 +230,7 @@ class ChunkedArray(RecordSequence):
 
     def _reader_of(self, indices: Sequence[int]) -> Callable[[int], NumericArray]:
         """Return what reads chunks that are asked for in this order: those of a remote array, several at once."""
-        if len(indices) < 2 or not is_decoded_here(self._array):
+        if len(indices) < 2 or not self.is_decoded_here:
             return self._read_chunk
         index, chunk = self._last
         return reading_ahead(self.unread_of(indices), self._fetch_chunks, {} if chunk is None else {index: chunk})
@@ -241,7 +288,7 @@ class ChunkedArray(RecordSequence):
         return chunk
 
     def _read_chunk(self, index: int) -> NumericArray:
-        if is_decoded_here(self._array):
+        if self.is_decoded_here:
             return self._fetch_chunks([index])[0]
         start = index * self._chunk_length
         stop = min(start + self._chunk_length, self._length)
@@ -276,8 +323,8 @@ class ChunkedArray(RecordSequence):
             Exception: Whatever the store raises where files cannot be listed.
         """
         array = self.zarr_array
-        numbers = chunk_numbers(array.store, array.store_path.path, range(self.num_chunks))
-        return [number for number in numbers if number < self.num_chunks]
+        indices = chunk_indices(array.store, array.store_path.path, range(self.num_chunks))
+        return [index for index in indices if index < self.num_chunks]
 
     def chunk_file(self, index: int) -> str:
         """Return the path of a chunk's file, for messages."""
@@ -458,3 +505,37 @@ def _are_tuples(values: object) -> bool:
 def _fits(array: ZarrArray, dtype: DType, cache: ChunkCache) -> bool:
     """Return whether all rows of an array that nobody changes have room in the cache, which is then set apart."""
     return bool(array.read_only) and cache.reserve(int(array.shape[0]) * dtype.itemsize)
+
+
+class RowRanges(NamedTuple):
+    """Ranges of rows of an array, within it: first row and end row of each, of any shape."""
+
+    array: Records
+    starts: Int64Array
+    stops: Int64Array
+
+
+def read_ahead(wanted: Sequence[RowRanges]) -> None:
+    """Read the chunks of ranges of rows of several arrays, so that they are kept when the rows are asked for.
+
+    Nothing happens for arrays that are not remote, for chunks that are kept, and where there would be no room.
+
+    Args:
+        wanted: The ranges of each array.
+
+    Raises:
+        CorruptedDataError: A chunk cannot be decoded.
+        UnreachableDataError: The service refuses, or does not answer.
+    """
+    chunks: list[tuple[ChunkedArray, int]] = []
+    for array, starts, stops in wanted:
+        if isinstance(array, ChunkedArray) and array.is_decoded_here:
+            unread = array.unread_of(array.chunks_of(np.ravel(starts), np.ravel(stops)))
+            num_bytes = len(unread) * array.chunks[0] * array.dtype.itemsize
+            if 2 * num_bytes <= array.bytes_to_keep or array.is_kept_whole:
+                chunks += [(array, index) for index in unread]
+    for start in range(0, len(chunks) if len(chunks) > 1 else 0, NUM_READ_AHEAD):
+        together = chunks[start : start + NUM_READ_AHEAD]
+        contents = fetch_files([(array.zarr_array, index) for array, index in together])
+        for (array, index), content in zip(together, contents, strict=True):
+            array.keep(index, content)

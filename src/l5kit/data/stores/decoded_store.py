@@ -168,9 +168,9 @@ def map_or_build(
     source: DecodedSource, folder: str | os.PathLike[str] | None = None, *, show_bar: bool = False
 ) -> dict[str, MappedArray]:
     """Return the decoded arrays of a dataset, mapped into memory; see :func:`build_store` for how they are built."""
-    found = map_store(source, folder)
-    if found is not None:
-        return found[1]
+    mapped = map_store(source, folder)
+    if mapped is not None:
+        return mapped[1]
     with show_progress(f"Decoding {os.path.basename(source.location)}", visible=show_bar) as progress:
         store, _ = build_store(source, folder, progress=progress)
     return {key: _map_array(store, source, key) for key in source.arrays}
@@ -192,45 +192,45 @@ def build_store(
         CorruptedDataError: A chunk of the dataset is damaged or missing, or changed meanwhile.
         OSError: The folder cannot be written to, or its disk is full.
     """
-    place = _folder_of(source, folder)
-    found = map_store(source, folder)
-    if found is not None:
-        return found[0], False
-    with hold_lock(lock_of(place.parent)) as problem:
+    target = _folder_of(source, folder)
+    mapped = map_store(source, folder)
+    if mapped is not None:
+        return mapped[0], False
+    with hold_lock(lock_of(target.parent)) as problem:
         if problem:
-            raise OSError(_cannot(source, place, f"the folder cannot be written to: {problem}"))
-        found = map_store(source, folder)
-        if found is not None:
-            return found[0], False
+            raise OSError(_cannot(source, target, f"the folder cannot be written to: {problem}"))
+        mapped = map_store(source, folder)
+        if mapped is not None:
+            return mapped[0], False
         try:
-            return _build(source, place, progress), True
+            return _build(source, target, progress), True
         except CorruptedDataError:
             raise
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
-            raise OSError(_cannot(source, place, reason)) from error
+            raise OSError(_cannot(source, target, reason)) from error
 
 
-def lock_of(place: Path) -> Path:
+def lock_of(folder: Path) -> Path:
     """Return the file whose lock is held by whoever changes the decoded files of a dataset."""
-    return place.with_name(f"{place.name}.lock")
+    return folder.with_name(f"{folder.name}.lock")
 
 
-def clear(place: Path, *, keep: Container[str] = ()) -> int:
+def clear(root: Path, *, keep: Container[str] = ()) -> int:
     """Remove decoded files of a dataset, and what killed builders left; its lock must be held.
 
     Files that a process has mapped stay until it ends: on Linux and macOS without their name, on Windows in their
     folder, which the next call removes.
 
     Args:
-        place: Folder for the decoded files of the dataset, in all its states.
+        root: Folder for the decoded files of the dataset, in all its states.
         keep: Digests of the states that stay, as in the names of their folders.
 
     Returns:
         Bytes of the complete stores that were removed.
     """
     num_bytes = 0
-    for folder in list(place.iterdir()) if place.is_dir() else []:
+    for folder in list(root.iterdir()) if root.is_dir() else []:
         if folder.name in keep or not _OWN.fullmatch(folder.name):
             continue
         store = read_store(folder)
@@ -240,7 +240,7 @@ def clear(place: Path, *, keep: Container[str] = ()) -> int:
             continue
         num_bytes += 0 if store is None else store.num_bytes
     with suppress(OSError):
-        place.rmdir()
+        root.rmdir()
     return num_bytes
 
 
@@ -255,10 +255,10 @@ def _folder_of(source: DecodedSource, folder: str | os.PathLike[str] | None) -> 
     return store_folder(source.location, folder) / source.digest[:32]
 
 
-def _cannot(source: DecodedSource, place: Path, reason: str) -> str:
+def _cannot(source: DecodedSource, target: Path, reason: str) -> str:
     return (
         f"the decoded files of {source.location!r} ({source.num_bytes / 1e6:,.0f} MB) cannot be kept in "
-        f"{place.parent} ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space, or name one "
+        f"{target.parent} ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space, or name one "
         "(cache_folder=, or --folder of l5kit cache)"
     )
 
@@ -268,21 +268,21 @@ def _map_array(store: DecodedStore, source: DecodedSource, key: str) -> MappedAr
     return MappedArray(file, dtype=array.dtype, length=len(array), name=array.name, signature=source.signatures[key])
 
 
-def _build(source: DecodedSource, place: Path, progress: Progress | None) -> DecodedStore:
+def _build(source: DecodedSource, target: Path, progress: Progress | None) -> DecodedStore:
     """Build a store under a temporary name and rename it; the lock must be held."""
-    clear(place.parent)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    _require_space(source, place.parent)
-    with placed_when_complete(place, is_synced=True) as unfinished:
+    clear(target.parent)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _require_space(source, target.parent)
+    with placed_when_complete(target, is_synced=True) as unfinished:
         unfinished.mkdir()
         started = time.perf_counter()
         _write_arrays(source, unfinished, progress)
         if source.has_changed():
             raise CorruptedDataError(f"the dataset {source.location!r} changed while it was decoded; open it again")
         _write_manifest(source, unfinished, build_seconds=time.perf_counter() - started)
-    store = read_store(place)
+    store = read_store(target)
     if store is None:
-        raise OSError(f"the manifest in {place} cannot be read back")
+        raise OSError(f"the manifest in {target} cannot be read back")
     return store
 
 

@@ -64,9 +64,9 @@ def list_stores(cache_folder: str | os.PathLike[str] | None = None) -> list[List
     Args:
         cache_folder: The folder; None for that of the user, or ``L5KIT_CACHE_DIR``.
     """
-    found = [store for place in _places(cache_folder) for store in _stores_in(place)]
-    found.sort(key=lambda store: store.last_used, reverse=True)
-    return [ListedStore(store, _state_of(store)) for store in found]
+    stores = [store for folder in _dataset_folders(cache_folder) for store in _stores_in(folder)]
+    stores.sort(key=lambda store: store.last_used, reverse=True)
+    return [ListedStore(store, _state_of(store)) for store in stores]
 
 
 def remove_store(path: StoreLocation, *, cache_folder: str | os.PathLike[str] | None = None) -> list[DecodedStore]:
@@ -83,17 +83,17 @@ def remove_store(path: StoreLocation, *, cache_folder: str | os.PathLike[str] | 
         OSError: They are being built just now, or cannot be removed.
     """
     text = path_of(path)
-    place = store_folder(text if is_url(text) else os.path.realpath(text), cache_folder)
-    stores = _stores_in(place)
+    folder = store_folder(text if is_url(text) else os.path.realpath(text), cache_folder)
+    stores = _stores_in(folder)
     if not stores:
         raise DatasetNotFoundError(
-            f"there are no decoded files of {text!r} in {place.parent}; l5kit cache --list shows all that there are"
+            f"there are no decoded files of {text!r} in {folder.parent}; l5kit cache --list shows all that there are"
         )
-    with hold_lock(lock_of(place), wait=False) as problem:
+    with hold_lock(lock_of(folder), wait=False) as problem:
         if problem:
             raise OSError(f"the decoded files of {text!r} cannot be removed now: {problem}")
-        clear(place)
-    left = _stores_in(place)
+        clear(folder)
+    left = _stores_in(folder)
     if left:
         raise OSError(f"the decoded files in {left[0].folder} are in use and cannot be removed; end who reads them")
     return stores
@@ -108,13 +108,13 @@ def prune_stores(cache_folder: str | os.PathLike[str] | None = None) -> list[Lis
         cache_folder: The folder; None for that of the user, or ``L5KIT_CACHE_DIR``.
     """
     removed: list[ListedStore] = []
-    for place in _places(cache_folder):
-        with hold_lock(lock_of(place), wait=False) as problem:
+    for folder in _dataset_folders(cache_folder):
+        with hold_lock(lock_of(folder), wait=False) as problem:
             if problem:
                 continue
-            listed = [ListedStore(store, _state_of(store)) for store in _stores_in(place)]
+            listed = [ListedStore(store, _state_of(store)) for store in _stores_in(folder)]
             useful = {item.store.folder.name for item in listed if item.state in ("current", "unknown")}
-            clear(place, keep=useful)
+            clear(folder, keep=useful)
             removed += [item for item in listed if not item.store.folder.exists()]
     return removed
 
@@ -126,13 +126,13 @@ def _source_at(path: StoreLocation) -> DecodedSource:
     return DecodedSource.of(dataset.root, chunked)
 
 
-def _places(cache_folder: str | os.PathLike[str] | None) -> list[Path]:
+def _dataset_folders(cache_folder: str | os.PathLike[str] | None) -> list[Path]:
     folder = stores_folder(cache_folder)
     return sorted(entry for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
 
 
-def _stores_in(place: Path) -> list[DecodedStore]:
-    folders = [entry for entry in place.iterdir() if not entry.name.startswith(".")] if place.is_dir() else []
+def _stores_in(folder: Path) -> list[DecodedStore]:
+    folders = [entry for entry in folder.iterdir() if not entry.name.startswith(".")] if folder.is_dir() else []
     return [store for store in map(read_store, sorted(folders)) if store is not None]
 
 

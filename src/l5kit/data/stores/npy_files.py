@@ -80,20 +80,12 @@ class NpyPieces:
         num_bytes = length * self._dtype.itemsize
         offsets = (self._first_byte + starts * self._dtype.itemsize).tolist()
         content = b"".join([os.pread(self._descriptor, num_bytes, offset) for offset in offsets])
-        return self._numbers_of(content, len(starts) * length).reshape(len(starts), length)
-
-    def read_one(self, start: int, length: int) -> NumericArray:
-        """Return one piece of the array, (length,); see :meth:`read`."""
-        size = self._dtype.itemsize
-        return self._numbers_of(os.pread(self._descriptor, length * size, self._first_byte + start * size), length)
-
-    def _numbers_of(self, content: bytes, length: int) -> NumericArray:
-        if len(content) != length * self._dtype.itemsize:
+        if len(content) != len(starts) * num_bytes:
             raise CorruptedDataError(
                 f"{self._file} has fewer than the {self._length} rows that it had when it was opened; remove it and "
                 "open the dataset again, which makes it anew"
             )
-        return np.frombuffer(content, self._dtype)
+        return np.frombuffer(content, self._dtype).reshape(len(starts), length)
 
 
 def release_pages(array: NumericArray) -> None:

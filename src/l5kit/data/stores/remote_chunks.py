@@ -28,11 +28,11 @@ def is_decoded_here(array: ZarrArray) -> bool:
     return is_remote(array.store) and hasattr(getattr(array, "metadata", None), "compressor")
 
 
-def fetch_files(places: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
+def fetch_files(chunks: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
     """Return the content of the files of chunks; None for each that is missing. They are asked for at the same time.
 
     Args:
-        places: For each chunk, its array and number.
+        chunks: For each chunk, its array and number.
 
     Raises:
         UnreachableDataError: The service refuses, or does not answer.
@@ -41,8 +41,8 @@ def fetch_files(places: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
 
     async def fetch() -> list[bytes | None]:
         prototype = default_buffer_prototype()
-        paths = [f"{array.store_path.path}/{index}".lstrip("/") for array, index in places]
-        stores = [array.store for array, _ in places]
+        paths = [f"{array.store_path.path}/{index}".lstrip("/") for array, index in chunks]
+        stores = [array.store for array, _ in chunks]
         questions = [store.get(path, prototype) for store, path in zip(stores, paths, strict=True)]
         contents = await asyncio.gather(*questions)
         return [None if content is None else content.to_bytes() for content in contents]

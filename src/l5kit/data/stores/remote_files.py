@@ -8,14 +8,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-import fsspec.core
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 from l5kit._types import PickledState
+from l5kit.data.stores.file_listing import open_file_system
 from l5kit.data.stores.remote_failures import is_passing, is_refusal, unreachable
 from l5kit.data.stores.remote_reading import RemoteReading
-from l5kit.errors import CorruptedDataError, InvalidArgumentError, MissingDependencyError, UnreachableDataError
+from l5kit.errors import CorruptedDataError, UnreachableDataError
 
 _T = TypeVar("_T")
 _HTTP = frozenset({"http", "https"})
@@ -53,15 +53,7 @@ class RemoteFiles:
         if url.startswith(_S3):
             options.setdefault("max_concurrency", 1)  # with more, s3fs asks for the size of a file before it reads it
             options["config_kwargs"] = _s3_config(reading) | dict(options.get("config_kwargs", {}))
-        try:
-            fs, path = fsspec.core.url_to_fs(url, **options)
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"{url!r} needs a library that is not installed ({error}); "
-                "the extra 'remote' has those for S3, GCS and HTTP"
-            ) from error
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+        fs, path = open_file_system(url, **options)
         return cls(fs if fs.async_impl else AsyncFileSystemWrapper(fs, asynchronous=True), reading), path
 
     def _start(self) -> None:
@@ -207,7 +199,7 @@ class RemoteFiles:
             return {}
         below = path.rstrip("/") + "/"
         is_folder = {str(entry["name"]).rstrip("/"): entry.get("type") == "directory" for entry in listed}
-        return {place[len(below) :]: is_folder[place] for place in sorted(is_folder) if place.startswith(below)}
+        return {name[len(below) :]: is_folder[name] for name in sorted(is_folder) if name.startswith(below)}
 
     def __getstate__(self) -> dict[str, object]:
         return {"fs": self._fs, "reading": self.reading}
@@ -222,8 +214,8 @@ def version_of(info: Mapping[str, object]) -> tuple[str, ...]:
     Args:
         info: What the service tells of the file.
     """
-    found = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
-    return (str(info.get("size")), *found) if found else ()
+    fields = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
+    return (str(info.get("size")), *fields) if fields else ()
 
 
 def _s3_config(reading: RemoteReading) -> dict[str, object]:

@@ -54,22 +54,22 @@ class RemoteStore(FsspecStore):
         """Return a store on the same folder that is for reading only, or not."""
         return type(self)(self.files, self.path, read_only=read_only)
 
-    def place_of(self, key: str) -> str:
+    def path_of_key(self, key: str) -> str:
         """Return the path of one of the files, on the service."""
         return f"{self.path}/{key}" if key else self.path
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Return the content of a file, or part of it; None if there is none."""
-        place = self.place_of(key)
+        path = self.path_of_key(key)
         if key.rsplit("/", 1)[-1] in _OPTIONAL_NAMES:
-            content = await self.files.read_metadata(place)
+            content = await self.files.read_metadata(path)
         else:
-            content = await self.files.read(place, *bounds_of(byte_range))
+            content = await self.files.read(path, *bounds_of(byte_range))
         return None if content is None else prototype.buffer.from_bytes(content)
 
     async def exists(self, key: str) -> bool:
         """Return whether there is a file."""
-        return await self.files.exists(self.place_of(key))
+        return await self.files.exists(self.path_of_key(key))
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other)

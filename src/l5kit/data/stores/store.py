@@ -202,7 +202,7 @@ def describe_file(store: Store, key: str) -> str:
     if isinstance(store, LocalStore):
         return str(store.root / key)
     if isinstance(store, RemoteStore):
-        return store.files.url_of(store.place_of(key))
+        return store.files.url_of(store.path_of_key(key))
     if isinstance(store, RemoteZipStore):
         return f"{store.url}/{key}"
     if isinstance(store, (ZipStore, FsspecStore)):
@@ -258,7 +258,7 @@ def _require_replaceable(folder: Path) -> None:
     )
 
 
-def chunk_numbers(store: Store, key: str, candidates: Sequence[int]) -> list[int]:
+def chunk_indices(store: Store, key: str, candidates: Sequence[int]) -> list[int]:
     """Return the numbers of the chunks of an array of one axis of which there are files, ascending.
 
     Args:
@@ -267,7 +267,7 @@ def chunk_numbers(store: Store, key: str, candidates: Sequence[int]) -> list[int
         candidates: Chunks that are asked for one by one on a web server, which may list nothing.
     """
     if isinstance(store, RemoteStore) and store.files.is_http:
-        return [number for number, there in zip(candidates, _are_there(store, key, candidates), strict=True) if there]
+        return [index for index, there in zip(candidates, _are_there(store, key, candidates), strict=True) if there]
 
     async def list_names() -> list[str]:
         return [name async for name in store.list_dir(key)]
@@ -288,9 +288,9 @@ def group_inside_zip(store: Store) -> str | None:
     return min(folders, key=len, default=None)
 
 
-def _are_there(store: RemoteStore, key: str, numbers: Sequence[int]) -> list[bool]:
+def _are_there(store: RemoteStore, key: str, indices: Sequence[int]) -> list[bool]:
     async def ask() -> list[bool]:
-        return await asyncio.gather(*(store.exists(f"{key}/{number}") for number in numbers))
+        return await asyncio.gather(*(store.exists(f"{key}/{index}") for index in indices))
 
     return sync(ask())
 

@@ -58,23 +58,23 @@ def _remote_signature(store: RemoteStore, keys: tuple[str, ...]) -> list[tuple[o
 
 
 async def _list_all(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    infos: dict[str, dict[str, Any]] = {}
     for key in keys:
-        found |= await store.files.find(store.place_of(key))
-    return found
+        infos |= await store.files.find(store.path_of_key(key))
+    return infos
 
 
 async def _ask_each(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Ask for every chunk of arrays, since web servers tell no versions in what they list, if they list at all."""
     names = [name for key in keys for name in await _names_of(store, key)]
-    places = [store.place_of(name) for name in names]
-    infos = await asyncio.gather(*(store.files.info(place) for place in places))
+    paths = [store.path_of_key(name) for name in names]
+    infos = await asyncio.gather(*(store.files.info(path) for path in paths))
     return {name: info for name, info in zip(names, infos, strict=True) if info is not None}
 
 
 async def _names_of(store: RemoteStore, key: str) -> list[str]:
     """Return the names of the files that an array should have, by its metadata; none if there is no such array."""
-    content = await store.files.read_metadata(store.place_of(f"{key}/.zarray"))
+    content = await store.files.read_metadata(store.path_of_key(f"{key}/.zarray"))
     if content is None:
         return []
     metadata = json.loads(content)

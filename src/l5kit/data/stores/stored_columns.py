@@ -56,7 +56,7 @@ def layout_attribute() -> JsonObject:
     return {"name": LAYOUT_NAME, "version": LAYOUT_VERSION}
 
 
-def require_columns(root: zarr.Group, place: str) -> None:
+def require_columns(root: zarr.Group, location: str) -> None:
     """Refuse a group of zarr 3 that is no dataset, or one of a later layout.
 
     Raises:
@@ -65,14 +65,14 @@ def require_columns(root: zarr.Group, place: str) -> None:
     mark: Any = root.attrs.get(LAYOUT_KEY)
     if not isinstance(mark, Mapping) or mark.get("name") != LAYOUT_NAME:
         raise DatasetFormatError(
-            f"{place} is a group of zarr 3, but no dataset: those are of zarr 2, or `l5kit export --layout columns` "
+            f"{location} is a group of zarr 3, but no dataset: those are of zarr 2, or `l5kit export --layout columns` "
             f"has written them, with the attribute {LAYOUT_KEY!r}"
         )
     version = mark.get("version")
     if version != LAYOUT_VERSION:
         raise DatasetFormatError(
-            f"{place} has version {version!r} of the columns layout; this l5kit knows {LAYOUT_VERSION}: update it, or "
-            "export the dataset anew"
+            f"{location} has version {version!r} of the columns layout; this l5kit knows {LAYOUT_VERSION}: update it, "
+            "or export the dataset anew"
         )
 
 

@@ -93,17 +93,17 @@ class ZipEnd:
         Raises:
             CorruptedDataError: This is not the end of a zip file.
         """
-        place = tail.rfind(_END_MARK)
-        if place < 0 or len(tail) - place < struct.calcsize(_END_FORMAT):
+        position = tail.rfind(_END_MARK)
+        if position < 0 or len(tail) - position < struct.calcsize(_END_FORMAT):
             raise _no_zip(url)
-        _, _, _, _, _, num_bytes, start, _ = struct.unpack_from(_END_FORMAT, tail, place)
+        _, _, _, _, _, num_bytes, start, _ = struct.unpack_from(_END_FORMAT, tail, position)
         records = 0
-        locator = place - struct.calcsize(_LOCATOR64_FORMAT)
+        locator = position - struct.calcsize(_LOCATOR64_FORMAT)
         end64 = locator - struct.calcsize(_END64_FORMAT)
         if end64 >= 0 and tail[locator : locator + 4] == _LOCATOR64_MARK and tail[end64 : end64 + 4] == _END64_MARK:
             *_, num_bytes, start = struct.unpack_from(_END64_FORMAT, tail, end64)
-            records = place - end64
-        return cls(start, num_bytes, start + num_bytes + records + len(tail) - place)
+            records = position - end64
+        return cls(start, num_bytes, start + num_bytes + records + len(tail) - position)
 
 
 def read_members(end: ZipEnd, tail: bytes, *, url: str) -> dict[str, ZipMember]:
@@ -145,7 +145,7 @@ class _TailFile(io.RawIOBase):
     """A file of which only the end is there."""
 
     def __init__(self, tail: bytes, size: int) -> None:
-        self._tail, self._start, self._size, self._place = tail, size - len(tail), size, 0
+        self._tail, self._start, self._size, self._position = tail, size - len(tail), size, 0
 
     def seekable(self) -> bool:
         return True
@@ -154,18 +154,18 @@ class _TailFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._place
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._place = offset + (0, self._place, self._size)[whence]
-        return self._place
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
 
     def read(self, size: int = -1) -> bytes:
-        low = self._place - self._start
+        low = self._position - self._start
         if low < 0:
             raise ValueError("the zip file refers to bytes before its directory")
         content = self._tail[low : None if size < 0 else low + size]
-        self._place += len(content)
+        self._position += len(content)
         return content
 
 

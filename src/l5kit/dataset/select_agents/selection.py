@@ -8,7 +8,7 @@ import numpy as np
 from l5kit._types import Int64Array, UInt32Array
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.select_agents.stored_mask import require_place_for_mask, write_mask
+from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 
@@ -43,7 +43,7 @@ def select_agents(
         ReadOnlyDatasetError: The folder cannot be written to.
     """
     thresholds = MaskThresholds(th_agent_prob, th_yaw_degree, th_extent_ratio, th_distance_av)
-    require_place_for_mask(zarr_dataset, thresholds.probability)
+    require_no_mask(zarr_dataset, thresholds.probability)
     print(f"computing the agents mask of {zarr_dataset.path} ...")  # noqa: T201 - 1.x prints this report
     mask, report = compute_agents_mask(zarr_dataset, thresholds, progress=progress, workers=workers)
     folder = write_mask(zarr_dataset, thresholds, mask)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numcodecs
 import zarr
-from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
@@ -40,11 +39,26 @@ def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tup
     Returns:
         The mask, or None; and the reason why a mask that is stored cannot be used, or an empty text.
     """
+    root = getattr(dataset, "root", None)
+    if root is None:
+        return None, ""
+    group = f"{root.path}/{MASK_GROUP}".lstrip("/")
+
+    async def list_masks() -> list[str]:
+        return [name async for name in root.store.list_dir(group)]
+
+    # the spelling of this package comes first
+    names = [name for name in sync(list_masks()) if _as_number(name) == thresholds.probability]
     problem = ""
-    for name in _names_for(dataset, thresholds.probability):
-        mask, problem = _read_fitting(dataset, name, thresholds)
-        if mask is not None:
-            return mask, ""
+    for name in sorted(names, key=lambda name: (name != str(thresholds.probability), name)):
+        try:
+            array = root[f"{MASK_GROUP}/{name}"]
+            problem = _problem_of(array, num_agents=len(dataset.agents), thresholds=thresholds)
+            if not problem:
+                return _read_blocks(with_checked_lengths(array)), ""
+        except Exception as error:  # whatever damaged files make zarr and its codecs raise
+            problem = f"cannot be read ({type(error).__name__}: {error})"
+        problem = f"the stored agents mask {name!r} {problem}"
     return None, problem
 
 
@@ -67,7 +81,7 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
         InvalidArgumentError: The dataset is no folder.
     """
     folder = mask_folder(dataset, thresholds.probability)
-    require_place_for_mask(dataset, thresholds.probability)
+    require_no_mask(dataset, thresholds.probability)
     clear_leftovers(folder.parent)
     drop_consolidated(LocalStore(dataset.path))
     with placed_when_complete(folder, may_replace=False, scratch_by=folder.parent) as complete:
@@ -87,7 +101,7 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
     return folder
 
 
-def require_place_for_mask(dataset: ChunkedDataset, probability: float) -> None:
+def require_no_mask(dataset: ChunkedDataset, probability: float) -> None:
     """Refuse a dataset that is no folder, cannot be written to or has a mask for this probability.
 
     Raises:
@@ -115,20 +129,6 @@ def require_place_for_mask(dataset: ChunkedDataset, probability: float) -> None:
         )
 
 
-def _names_for(dataset: ChunkedDataset, probability: float) -> list[str]:
-    """Return the names of the masks for a probability that a dataset holds, its own spelling first."""
-    root = getattr(dataset, "root", None)
-    if root is None:
-        return []
-    stored = sync(_list_folder(root.store, f"{root.path}/{MASK_GROUP}".lstrip("/")))
-    names = [name for name in stored if _as_number(name) == probability]
-    return sorted(names, key=lambda name: (name != str(probability), name))
-
-
-async def _list_folder(store: Store, folder: str) -> list[str]:
-    return [name async for name in store.list_dir(folder)]
-
-
 def _as_number(name: str) -> float | None:
     try:
         return float(name)
@@ -136,38 +136,26 @@ def _as_number(name: str) -> float | None:
         return None
 
 
-def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds) -> tuple[NumericArray | None, str]:
-    """Return a stored mask; or None, and why it cannot be used."""
-    try:
-        array = dataset.root[f"{MASK_GROUP}/{name}"]
-        problem = _problem_of(array, num_agents=len(dataset.agents), thresholds=thresholds)
-        mask = None if problem else _read_blocks(with_checked_lengths(array))
-    except Exception as error:  # whatever damaged files make zarr and its codecs raise
-        mask, problem = None, f"cannot be read ({type(error).__name__}: {error})"
-    return mask, problem and f"the stored agents mask {name!r} {problem}"
-
-
 def _read_blocks(array: Any) -> NumericArray:
-    """Return a whole array, in a file without a name where it is large."""
+    """Return a whole array, in a file without a name where it is large.
+
+    Chunks are decoded by this thread one after the other, since the threads of zarr keep memory for good.
+    """
     whole = scratch_array(array.shape, array.dtype)
-    num_chunks = max(1, _ROWS_AT_ONCE // array.chunks[0])
-    for first in range(0, -(-len(whole) // array.chunks[0]), num_chunks):
-        _read_block(array, whole, range(first, first + num_chunks))
+    length = array.chunks[0]
+    num_chunks = max(1, _ROWS_AT_ONCE // length)
+    for first in range(0, -(-len(whole) // length), num_chunks):
+        for index in range(first, first + num_chunks):
+            rows = whole[index * length : (index + 1) * length]
+            decoded = decode_local_chunk(array, index) if len(rows) else None
+            # a chunk that only zarr can read, or none: zarr reads all that is left of the block
+            if decoded is None:
+                rest = slice(index * length, (first + num_chunks) * length)
+                whole[rest] = array[rest]
+                break
+            rows[:] = decoded[: len(rows)]
         release_pages(whole)
     return whole
-
-
-def _read_block(array: Any, whole: NumericArray, chunks: range) -> None:
-    """Read successive chunks into their places: by this thread, since those of zarr keep memory for good."""
-    length = array.chunks[0]
-    for index in chunks:
-        rows = whole[index * length : (index + 1) * length]
-        decoded = decode_local_chunk(array, index) if len(rows) else None
-        if decoded is None:
-            rest = slice(index * length, chunks.stop * length)
-            whole[rest] = array[rest]
-            return
-        rows[:] = decoded[: len(rows)]
 
 
 def _problem_of(array: object, *, num_agents: int, thresholds: MaskThresholds) -> str:

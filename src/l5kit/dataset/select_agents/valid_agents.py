@@ -25,7 +25,7 @@ from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.user_cache import scratch_array
-from l5kit.data.window_rows import read_only_field
+from l5kit.data.windows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
@@ -194,9 +194,9 @@ def compute_readable_mask(
     scenes = check_scenes(dataset) if index is None else index.scenes
     is_sound = scenes.is_sound if index is None else index.is_scene_sound()
     unsound = np.flatnonzero(~is_sound).tolist()
-    numbers = np.flatnonzero(is_sound[: unsound[0] if strict and unsound else None])
-    for found in map_scenes(_MaskOfScenes(dataset, thresholds), numbers, workers, progress=progress):
-        for scene, valid in found.items():
+    sound = np.flatnonzero(is_sound[: unsound[0] if strict and unsound else None])
+    for made in map_scenes(_MaskOfScenes(dataset, thresholds), sound, workers, progress=progress):
+        for scene, valid in made.items():
             if isinstance(valid, _MaskOfScene):
                 mask[slice(*valid.rows)] = valid.counts
                 report.update(valid.report)
@@ -295,6 +295,7 @@ def _track_slots(track_ids: NumericArray) -> tuple[Int64Array, int]:
     """Return a small number for each row's track, the same for the same track, and an upper bound of them."""
     if len(track_ids) == 0:
         return np.zeros(0, dtype=np.int64), 0
+    # ids that lie close together are numbers already; only others are sorted
     lowest = track_ids.min()
     num_ids = int(track_ids.max()) - int(lowest) + 1
     if num_ids <= _DENSE_IDS_PER_ROW * len(track_ids):
@@ -338,11 +339,13 @@ def _mark_rows_kernel(
             if not kept_probability(probabilities[row]) > th_probability:
                 verdicts[row], newest[slot, 0] = RowVerdict.LABEL, -1
                 continue
+            # rows that are rejected end the segment of their track
             dx = ego_translations_m[frame, 0] - centroids_m[row, 0]
             dy = ego_translations_m[frame, 1] - centroids_m[row, 1]
             if not np.sqrt(dx * dx + dy * dy) < th_distance_m:
                 verdicts[row], newest[slot, 0] = RowVerdict.AV_DISTANCE, -1
                 continue
+            # a row goes on with the segment of its track if it was in the frame before, and has not jumped
             past = newest[slot, 0]
             if past >= 0:
                 if frame != newest[slot, 1] + 1:
@@ -357,6 +360,8 @@ def _mark_rows_kernel(
                     previous[row] = past
                     counts[row, 0] = counts[past, 0] + 1
             newest[slot, 0], newest[slot, 1] = row, frame
+
+    # backwards, each row hands the frames that follow it to the row before
     for row in range(len(slots) - 1, -1, -1):
         if previous[row] >= 0:
             counts[previous[row], 1] = counts[row, 1] + 1

@@ -27,7 +27,7 @@ from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measur
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
-from l5kit.rasterization.pictures import one_picture
+from l5kit.rasterization.rasterizer import one_picture
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.unroll import UnrollInputOutput

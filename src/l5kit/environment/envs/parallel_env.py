@@ -12,24 +12,25 @@ from gymnasium.utils import seeding
 from numpy.typing import ArrayLike
 from pettingzoo import ParallelEnv
 
-from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, UInt8Array
+from l5kit._types import Float32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, RouteActions, model_actions
-from l5kit.environment.actors.actor_episode import ActorEpisode, ActorRules
-from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_vehicles, num_of_control
+from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
+from l5kit.environment.actors.actor_episode import ActorEpisode
+from l5kit.environment.actors.actor_roads import ActorRoads
+from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_actors, num_of_control
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
-from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
-from l5kit.environment.observations.lane_points import LanePoints
+from l5kit.environment.episodes import EpisodeParts
+from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
+from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
-from l5kit.rasterization.pictures import one_picture
+from l5kit.rasterization.rasterizer import one_picture
 from l5kit.simulation.dataset import SimulationConfig
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.engine.scene_batch import SceneBatch
 
 __all__ = ["EGO", "L5ParallelEnv", "parallel_env"]
 
@@ -55,8 +56,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
     An observation is a compact state, float32 (D,), as
     :class:`~l5kit.environment.observations.compact_layout.CompactLayout` says, with the lanes of the vehicle in the log
-    as its route. With only the AV acting, and others replayed, episodes are those of
-    ``L5Env(observation="compact")`` with the same actions, reward and seed.
+    as its route. With only the AV acting, episodes are those of ``L5Env(observation="compact")`` with the same actions,
+    reward and seed.
 
     Args:
         env_config_path: YAML file, as for ``L5Env``, like the next ones.
@@ -66,7 +67,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         controls: Who acts beside the AV: ``vehicles``, ``ego`` for nobody, or a number: so many of those that are
             within 100 m at the start, the nearest first.
         max_vehicles: How many vehicles act in an episode at most, with ``controls="vehicles"``.
-        actions: What is done: ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a ``ModelActions``.
+        actions: What is done: ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route`` or a ``ModelActions``.
         reward: What steps are worth to each actor: ``displacement`` from its own log, ``driving``, or a reward of one's
             own, whose slots are actors; None for what the configuration says.
         others: Who drives vehicles that follow lanes and do not act: ``log`` or ``idm``; None for the configuration.
@@ -124,7 +125,6 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
                 f"it must be one of {', '.join(MODEL_ACTIONS)}"
             )
         self._num_vehicles = num_of_control(controls, max_vehicles)
-        self._only_at_start = controls != "vehicles"
         self._resets_all = resets_all
         self.render_mode = render_mode
         options = EnvironmentOptions(
@@ -140,17 +140,27 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         )
         kind = model_actions(actions) if isinstance(actions, str) else actions
         frames = self._parts.params.frames_per_action
-        if isinstance(kind, RouteActions) or frames > 1:
+        if frames > 1:
             raise UnsupportedValueError(
-                f"actions is {actions!r} and gym_params.frames_per_action {frames}, but several actors act by controls "
-                "of each frame; pass actions='curvature' and frames_per_action 1, or use L5Env or L5VectorEnv"
+                f"gym_params.frames_per_action is {frames}, but several actors act in each frame, as others come "
+                "between; set frames_per_action to 1, or use L5Env or L5VectorEnv"
             )
-        self._rules = _rules_of(self._parts, kind, self._parts.layout if layout is None else layout)
-        worth = self._rules.reward
+        self._kind, self._only_at_start = kind, controls != "vehicles"
+        drives = IntelligentDriver() if self._parts.options.others == "idm" else None
+        assert self._parts.bank is not None
+        roads = ActorRoads(self._parts.bank, self._num_vehicles, drives=drives)
+        self._view = CompactView(roads, self._parts.layout if layout is None else layout)
+        of_all = (self._parts.ego_size_m, self._parts.step_time_s)
+        self._episode = ActorEpisode(EpisodeParts(self._view, kind, self._parts.reward(), None, roads, *of_all), roads)
+        worth = self._episode.parts.reward
         has_sums = not isinstance(worth, DisplacementReward)
         self._infos = StepInfos(worth, self._num_vehicles + 1, has_sums=has_sums)
+        self._log: LogSlots | None = None
+        if render_mode is not None:
+            self._log = LogSlots(self._parts.dataset, 1, self._choice.longest)
+            self._log.drive_agents()
         self.possible_agents: list[str] = [EGO, *(f"vehicle_{place}" for place in range(self._num_vehicles))]
-        seen = spaces.Box(-BOUND, BOUND, (self._rules.layout.size,), np.float32)
+        seen: spaces.Space[Any] = self._view.space
         self.observation_spaces = {name: deepcopy(seen) for name in self.possible_agents}
         self.action_spaces = {name: deepcopy(kind.space) for name in self.possible_agents}
         self.agents: list[str] = []
@@ -192,15 +202,15 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         wanted = read_options({name: asked[name] for name in _OPTIONS if name in asked})
         self.agents, self.episode = [], None  # until the next episode stands
         start = self._choice.draw(self.np_random, wanted)
-        self.episode, self.scene_index = self._begin(start), start.scene
+        self._begin(start)
+        self.episode, self.scene_index = self._episode, start.scene
         self._infos.begin(np.arange(len(self.possible_agents)))
         actors = self.episode.acting
         self.agents = self._names_of(actors)
         seen, told = self._seen_by(actors), actors
         if self._resets_all:
             told = np.arange(len(self.possible_agents))
-            size = self._rules.layout.size
-            seen = {name: seen.get(name, np.zeros(size, np.float32)) for name in self.possible_agents}
+            seen = {name: seen.get(name, np.zeros_like(seen[EGO])) for name in self.possible_agents}
         return seen, self._told_of(told, self._infos.of_start(told))
 
     def step(self, actions: Mapping[str, ArrayLike]) -> Steps:
@@ -224,7 +234,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         if not self.agents:
             raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
         episode = self.episode
-        done = episode.step(self._controls(actions))
+        done = episode.step(self._checked(actions))
         is_over = done.is_failed | done.is_at_end
         names, arrived = self._names_of(done.actors), self._names_of(done.arrived)
         seen = self._seen_by(np.concatenate([done.actors, done.arrived]))
@@ -234,7 +244,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         told = self._infos.of_step(done.actors, done.worth, np.zeros(len(names), np.bool_))
         infos = self._told_of(done.actors, told | self._infos.sums_of(done.actors))
         infos |= self._told_of(done.arrived, self._infos.of_start(done.arrived))
-        episode.take_out(done.actors[done.is_failed])
+        self._note_frame()
+        episode.roads.take_out(done.actors[done.is_failed])
         is_left = self._names_of(done.actors[~is_over])
         self.agents = [name for name in self.possible_agents if name in {*is_left, *arrived}]
         return seen, rewards, terminated, truncated, infos
@@ -247,9 +258,9 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """
         if self.render_mode is None:
             return None
-        if self.episode is None:
+        if self.episode is None or self._log is None:
             raise EpisodeEndedError("there is nothing to be seen yet; call reset() before render()")
-        samples = self.episode.simulation.state(_ONE_SCENE).samples(self._parts.dataset)
+        samples = self._log.look(_ONE_SCENE, _ONE_SCENE + self.episode.roads.episode_frame)
         image = np.asarray(one_picture(samples["image"]))[0].transpose(1, 2, 0)
         picture: UInt8Array = self._parts.rasterizer.to_rgb(image)
         return picture
@@ -258,38 +269,42 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """Let go of the episode; may be called again."""
         self.agents, self.episode = [], None
 
-    def _begin(self, start: EpisodeStart) -> ActorEpisode:
-        """Return an episode."""
-        parts, rules = self._parts, self._rules
-        bank_row = int(rules.bank.prepare(np.array([start.scene]))[0])
-        batch = SceneBatch(
-            scene_indices=np.array([start.scene]),
-            recorded=[SceneRecords.read(parts.log, start.scene)],
-            starts=np.array([start.first_frame + FIRST_FRAME]),
-            stops=np.array([start.first_frame + start.num_frames]),
-            facts=parts.log.facts,
-            road=parts.road,
-            threshold=rules.bank.threshold,
+    def _begin(self, start: EpisodeStart) -> None:
+        """Begin an episode."""
+        bank, end = self._episode.roads.bank, start.first_frame + start.num_frames
+        actors = choose_actors(
+            bank,
+            int(bank.prepare(np.array([start.scene]))[0]),
+            range(start.first_frame + FIRST_FRAME, end),
+            most=self._num_vehicles,
+            only_at_start=self._only_at_start,
         )
-        vehicles = choose_vehicles(
-            rules.bank, bank_row, batch, most=self._num_vehicles, only_at_start=self._only_at_start
-        )
-        return ActorEpisode(rules, bank_row, batch, vehicles)
+        self._episode.begin_at(start, actors)
+        if self._log is not None:
+            self._log.start(0, start.scene, start.first_frame, start.num_frames)
 
-    def _controls(self, actions: Mapping[str, ArrayLike]) -> Float64Array:
-        """Return the controls of all who act, (K, A)."""
+    def _note_frame(self) -> None:
+        """Write where everybody is into the frames of which pictures are made."""
+        if self._log is not None:
+            box, roads = self._episode.avs.arrays.boxes[:1], self._episode.roads
+            frames = _ONE_SCENE + roads.episode_frame
+            self._log.set_ego(_ONE_SCENE, frames, box[:, :2], box[:, 2])
+            self._log.set_others(_ONE_SCENE, frames, roads.traffic.driven_rows(_ONE_SCENE))
+
+    def _checked(self, actions: Mapping[str, ArrayLike]) -> NumericArray:
+        """Return the actions of all who act, (K, ...)."""
         missing = [name for name in self.agents if name not in actions]
         if missing:
             raise InvalidArgumentError(f"actions has none for {missing[0]}, who acts; pass one for each of env.agents")
         for name in actions:  # libraries go on with those who are gone
             self._known(name)
-        kind, values = self._rules.actions, []
+        values = []
         for name in self.agents:
             try:
-                values.append(kind.checked(actions[name], None))
+                values.append(self._kind.checked(actions[name], None))
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(f"{name}: {error}") from None
-        return np.concatenate([kind.controls(each) for each in values])
+        return np.concatenate(values)
 
     def _names_of(self, actors: Int64Array) -> list[str]:
         return [self.possible_agents[actor] for actor in actors.tolist()]
@@ -300,13 +315,14 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         return agent
 
     def _seen_by(self, actors: Int64Array) -> dict[str, Float32Array]:
-        assert self.episode is not None
-        return dict(zip(self._names_of(actors), self.episode.observe(actors), strict=True))
+        """Return what actors (K,) see, float32 (D,) each."""
+        self._episode.look(actors)
+        return dict(zip(self._names_of(actors), self._view.memory[actors], strict=True))
 
     def _told_of(self, actors: Int64Array, told: Mapping[str, NumericArray]) -> dict[str, dict[str, Any]]:
         """Return the infos (K,) of actors (K,) as numbers of each, and their tracks."""
-        assert self.episode is not None
-        tracks = dict(enumerate(self.episode.vehicles.track_ids.tolist(), start=1))
+        now = self._episode.roads.actors
+        tracks = {} if now is None else dict(enumerate(now.track_ids.tolist(), start=1))
         return {
             name: {"track_id": tracks.get(actor, -1)}
             | of_one({key: value[place : place + 1] for key, value in told.items()})
@@ -317,11 +333,3 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:
     """Return an :class:`L5ParallelEnv` with these arguments, as PettingZoo's tools call it."""
     return L5ParallelEnv(**kwargs)
-
-
-def _rules_of(parts: EnvironmentParts, actions: ModelActions, layout: CompactLayout) -> ActorRules:
-    """Return what all episodes of an environment have in common."""
-    assert parts.bank is not None
-    lane_points = LanePoints.of_map(None if parts.road is None else parts.road.driving)
-    others = IntelligentDriver() if parts.options.others == "idm" else None
-    return ActorRules(parts.bank, actions, parts.reward(), layout, lane_points, others)

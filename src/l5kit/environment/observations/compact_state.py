@@ -24,9 +24,8 @@ from l5kit.environment.observations.compact_layout import (
 )
 from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points, insert_nearest
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.highest_speeds import speed_in_bend
-from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at
-from l5kit.lanes.path_places import find_place, line_at
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at, speed_in_bend
+from l5kit.lanes.path_positions import find_on_path, line_at
 from l5kit.lanes.red_lights import (
     LINE_SLACK_M,
     RED,
@@ -36,7 +35,7 @@ from l5kit.lanes.red_lights import (
     rank_of_lane,
     rank_of_line,
 )
-from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
+from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = [
     "CompactLayout",
@@ -50,8 +49,8 @@ __all__ = [
     "write_state",
 ]
 
-SeenRows = tuple[SceneRows, EgoRows, LightRows]
-"""Road users, AVs and lights of B slots."""
+SeenRows = tuple[SceneRows, LightRows]
+"""Road users and lights of B slots."""
 
 
 class Sizes(NamedTuple):
@@ -116,14 +115,12 @@ class VehicleRows(NamedTuple):
     Attributes:
         boxes: World x, y, yaw, length and width, float64 (K, 5).
         motions: Speed, acceleration and steering, m/s, m/s2 and rad, float64 (K, 3).
-        slots: The slot of each, int64 (K,).
-        own_rows: Its own row of the road users, which it does not see, -1 for the AV of its slot, int64 (K,).
+        slots: The slot of each, whose road users are all that it sees, int64 (K,).
     """
 
     boxes: Float64Array
     motions: Float64Array
     slots: Int64Array
-    own_rows: Int64Array
 
 
 class RouteRows(NamedTuple):
@@ -132,7 +129,7 @@ class RouteRows(NamedTuple):
     Attributes:
         paths: All paths, whose lines have lights of their scenes.
         routes: The path of each, -1 for none, int64 (K,).
-        places: Where each is on it, as :func:`l5kit.lanes.route_places.follow_routes` writes it, float64 (K, 3).
+        places: Where each is on it, as :func:`l5kit.lanes.path_positions.follow_routes` writes it, float64 (K, 3).
     """
 
     paths: PathArrays
@@ -177,8 +174,8 @@ def write_compact_states(
     Args:
         layout: What is written, and where.
         lane_points: The lanes; none without a map, where there are no lights either.
-        vehicles: Who sees; all but AVs see the AV of their slot, too.
-        seen: Road users (see ``SceneRows``), AVs (``EgoRows``) and lights (``LightRows``) of the slots.
+        vehicles: Who sees.
+        seen: Road users (see ``SceneRows``) and lights (``LightRows``) of the slots.
         routes: The routes of the vehicles.
         out: Takes the observations, float32 (K, ``layout.size``).
 
@@ -186,11 +183,11 @@ def write_compact_states(
         InvalidArgumentError: The shapes do not fit, or ``out`` is no float32 array that lies in one piece.
     """
     _check(layout, vehicles, seen, routes, out)
-    boxes, motions, slots, own_rows = vehicles
-    rows, egos, (frames, scenes, lights) = seen
+    boxes, motions, slots = vehicles
+    rows, (frames, scenes, lights) = seen
     paths, of_vehicles, places = routes
     backend, size = open_backend("cpu"), len(boxes)
-    seen_by = as_kernel_tuple((slots, (boxes, motions, own_rows), rows, egos, paths, (of_vehicles, places)))
+    seen_by = as_kernel_tuple((slots, (boxes, motions), rows, paths, (of_vehicles, places)))
     of_lights = as_kernel_tuple((frames[slots], scenes[slots], lights))
     of_layout, room = (sizes_of(layout), lane_points), LookRoom.make(backend, size, layout)
     backend.run(write_state, size, np.arange(size), *seen_by, of_lights, of_layout, room, out)
@@ -204,20 +201,17 @@ def sizes_of(layout: CompactLayout) -> Sizes:
 
 def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes: RouteRows, out: Float32Array) -> None:
     """Refuse arrays whose shapes do not fit together."""
-    boxes, motions, slots, own_rows = vehicles
-    (starts, groups, users, velocities_mps), (av_boxes, av_velocities_mps), lights = seen
+    boxes, motions, slots = vehicles
+    (starts, groups, users, velocities_mps), lights = seen
     _, of_vehicles, places = routes
     size, num_slots = len(boxes), len(starts) - 1
     found = {
         "boxes": (boxes.shape, (size, 5)),
         "motions": (motions.shape, (size, 3)),
         "slots": (slots.shape, (size,)),
-        "own_rows": (own_rows.shape, (size,)),
         "groups": (groups.shape, (len(users),)),
         "boxes of road users": (users.shape, (len(users), 5)),
         "velocities of road users": (velocities_mps.shape, (len(users), 2)),
-        "boxes of AVs": (av_boxes.shape, (num_slots, 5)),
-        "velocities of AVs": (av_velocities_mps.shape, (num_slots, 2)),
         "frames of lights": (lights.frames.shape, (num_slots,)),
         "scenes of lights": (lights.scenes.shape, (num_slots,)),
         "routes": (of_vehicles.shape, (size,)),
@@ -237,14 +231,13 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
 def write_state(item: int, arguments: tuple[Any, ...]) -> None:
     """Write what one of K vehicles sees, 0 where its frame is below 0, as nothing has started there.
 
-    Arguments: numbers of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5), motions
-    (N, 3 or more), steering last of all, and own rows of the road users, -1 for AVs, (N,); road users and AVs of slots;
-    paths, whose lines have lights of their scenes; the path of each, -1 for none, (N,), and where it is on it, (N, 3);
-    frame and scene of each, counted in the lights, and these; layout and points of lanes; LookRoom; what is written,
-    (N, D).
+    Arguments: numbers of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5) and
+    motions (N, 3 or more), steering last of all; road users of slots; paths, whose lines have lights of their scenes;
+    the path of each, -1 for none, (N,), and where it is on it, (N, 3); frame and scene of each, counted in the lights,
+    and these; layout and points of lanes; LookRoom; what is written, (N, D).
     """
-    numbers, slots, vehicles, rows, egos, paths, (routes, places), of_lights, (sizes, points), room, out = arguments
-    (boxes, motions, own_rows), (frames, scenes, lights) = vehicles, of_lights
+    numbers, slots, (boxes, motions), rows, paths, (routes, places), of_lights, (sizes, points), room, out = arguments
+    frames, scenes, lights = of_lights
     number = numbers[item]
     row, box, frame, scene = out[number], boxes[number], frames[number], scenes[number]
     if frame < 0:
@@ -258,9 +251,8 @@ def write_state(item: int, arguments: tuple[Any, ...]) -> None:
         row,
         sizes,
         (box, motions[number]),
-        (slots[item], own_rows[number]),
+        slots[item],
         SceneRows(*rows),
-        egos,
         PathArrays(*paths),
         routes[number],
         places[number],
@@ -279,9 +271,8 @@ def _write_surroundings(
     row: Float32Array,
     sizes: Sizes,
     vehicle: tuple[Float64Array, Float64Array],
-    own: tuple[int, int],
+    slot: int,
     rows: SceneRows,
-    egos: EgoRows,
     paths: PathArrays,
     route: int,
     place: Float64Array,
@@ -294,9 +285,8 @@ def _write_surroundings(
         row: The observation, (D,).
         sizes: The layout.
         vehicle: Box of the vehicle, (5,), and its speed, acceleration and, last of all, steering, (3 or more,).
-        own: Its slot, and its own row of the road users, -1 for an AV.
+        slot: Its slot.
         rows: Road users of all slots.
-        egos: AVs of all slots.
         paths: All paths.
         route: The path of the vehicle, -1 for none.
         place: Where it is on it, (3,).
@@ -323,9 +313,9 @@ def _write_surroundings(
         last = len(points_m) - 1
         behind, ahead = index_along(place[0] - _BACK_M, last), index_along(place[0] + reach_m, last) + 1
         stretch = _Stretch(points_m, behind, ahead, place[0], box[4], True)
-    count = _find_agents(sizes, frame, own, rows, egos, stretch, near, far_m2)
+    count = _find_agents(sizes, frame, slot, rows, stretch, near, far_m2)
     column = _EGO + sizes.num_route_points * _ROUTE
-    _write_agents(row, column, reach_m, frame, (own[0], speed_mps), rows, egos, stretch, near, count)
+    _write_agents(row, column, reach_m, frame, speed_mps, rows, stretch, near, count)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -431,30 +421,22 @@ def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
 def _find_agents(
     sizes: Sizes,
     frame: _Frame,
-    own: tuple[int, int],
+    slot: int,
     rows: SceneRows,
-    egos: EgoRows,
     stretch: _Stretch,
     near: Int64Array,
     far_m2: Float64Array,
 ) -> int:
-    """Write the nearest rows of the slot of a vehicle but its own, the end of the rows for the AV; return how many.
+    """Write the nearest road users of the slot of a vehicle, and return how many they are.
 
     They are nearest to the vehicle, or to the stretch of its route where that has points.
     """
     starts, groups, boxes, _ = rows
-    x, y, reach_m2 = frame[0], frame[1], sizes.reach_m * sizes.reach_m
-    slot, own_row = own
-    count, last = 0, starts[slot + 1]
-    for user in range(starts[slot], last + 1):
-        if user < last:
-            if groups[user] < 0 or user == own_row:
-                continue
-            x_m, y_m = boxes[user, 0] - x, boxes[user, 1] - y
-        elif own_row < 0:
+    x, y, reach_m2, count = frame[0], frame[1], sizes.reach_m * sizes.reach_m, 0
+    for user in range(starts[slot], starts[slot + 1]):
+        if groups[user] < 0:
             continue
-        else:
-            x_m, y_m = egos[0][slot, 0] - x, egos[0][slot, 1] - y
+        x_m, y_m = boxes[user, 0] - x, boxes[user, 1] - y
         squared_m2 = x_m * x_m + y_m * y_m
         if squared_m2 <= reach_m2:
             if stretch.stop > stretch.first:
@@ -469,26 +451,17 @@ def _write_agents(
     column: int,
     reach_m: float,
     frame: _Frame,
-    own: tuple[int, float],
+    speed_mps: float,
     rows: SceneRows,
-    egos: EgoRows,
     stretch: _Stretch,
     near: Int64Array,
     count: int,
 ) -> None:
-    """Write the part ``agents``; ``own`` is the slot of the vehicle and its speed."""
-    slot, speed_mps = own
-    starts, groups, boxes, velocities_mps = rows
-    av_boxes, av_velocities_mps = egos
-    last = starts[slot + 1]
+    """Write the part ``agents`` of a vehicle that has some speed."""
     for place in range(count):
         user = near[place]
-        if user < last:
-            _write_agent(row, column, reach_m, frame, speed_mps, boxes[user], velocities_mps[user], stretch)
-            row[column + _GROUP + min(groups[user], _NUM_GROUPS - 1)] = 1.0
-        else:
-            _write_agent(row, column, reach_m, frame, speed_mps, av_boxes[slot], av_velocities_mps[slot], stretch)
-            row[column + _GROUP] = 1.0
+        _write_agent(row, column, reach_m, frame, speed_mps, rows.boxes[user], rows.velocities_mps[user], stretch)
+        row[column + _GROUP + min(rows.groups[user], _NUM_GROUPS - 1)] = 1.0
         row[column + _AGENT - 1] = 1.0
         column += _AGENT
 
@@ -518,7 +491,7 @@ def _write_agent(
     along_m, left_m = x_m * cos + y_m * sin, y_m * cos - x_m * sin
     if stretch.stop > stretch.first:
         # as the vehicle would see it, had the route no bends
-        arc_m, left_m, _ = find_place(stretch.points_m, stretch.first, stretch.stop, (box[0], box[1], yaw))
+        arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (box[0], box[1], yaw))
         along_m = arc_m - stretch.arc_m
         _, _, cos, sin = line_at(stretch.points_m, arc_m)
     along_mps = velocity_mps[0] * cos + velocity_mps[1] * sin - speed_mps

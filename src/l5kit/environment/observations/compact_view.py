@@ -41,7 +41,6 @@ class CompactView:
         self.memory: DeviceArray = backend.zeros((len(roads), self.layout.size), np.float32)
         self._lane_points = backend.shared(LanePoints.of_map(roads.driving_map))
         self._room = LookRoom.make(backend, len(roads), self.layout)
-        self._no_rows: DeviceArray = backend.full(len(roads), -1, np.int64)
         backend.wait()  # for what other streams may read
 
     @property
@@ -51,19 +50,18 @@ class CompactView:
 
     def look(self, slots: DeviceArray, avs: AvArrays) -> None:
         """Write what AVs of slots (B,), some of those of all slots, see."""
-        roads, traffic = self._roads, self._roads.traffic
-        now, bank = roads.now, traffic.arrays
+        roads = self._roads
+        now, bank = roads.now, roads.traffic.arrays
         roads.backend.run(
             write_state,
             len(slots),
             slots,
             roads.items(len(slots)),
-            (avs.boxes, avs.motions, self._no_rows),
+            (avs.boxes, avs.motions),
             roads.rows(slots).scene_rows,
-            (avs.boxes, avs.velocities_mps),
             bank.paths,
             (now.routes, now.places),
-            (now.frames, traffic.bank_rows, bank.lights),
+            (now.frames, roads.bank_rows, bank.lights),
             (sizes_of(self.layout), self._lane_points),
             self._room,
             self.memory,

@@ -9,7 +9,7 @@ from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.sample_places import LogArrays, SamplePlaces
+from l5kit.dataset.sample_indices import LogArrays, SampleIndices
 from l5kit.environment.slots.agent_slots import AgentSlots
 from l5kit.environment.traffic.traffic_slots import DrivenRows
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
@@ -88,7 +88,7 @@ class LogSlots:
         """Return samples of the AVs of slots (B,) in frames (B,), as a dataset makes them; None for the usual one."""
         maker = self.dataset if dataset is None else dataset
         log = self._log if self._agents is None else replace(self._log, agents=self._agents.agents)
-        return maker.columns_of_log(log, SamplePlaces(slots, frames), memory=memory)
+        return maker.columns_of_log(log, SampleIndices(slots, frames), memory=memory)
 
     def agents_of_frame(self, slot: int, frame: int) -> RecordArray:
         """Return the agents of a frame of an episode now, ``AGENT_DTYPE``, a copy; none if all are those of the log."""

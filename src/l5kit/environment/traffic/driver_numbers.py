@@ -3,8 +3,7 @@
 import numpy as np
 
 from l5kit._types import Float64Array
-from l5kit.lanes.highest_speeds import write_highest_speeds
-from l5kit.lanes.lane_paths import PathArrays
+from l5kit.lanes.lane_paths import PathArrays, write_highest_speeds
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import Drive

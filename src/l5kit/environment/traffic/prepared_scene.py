@@ -13,8 +13,8 @@ from l5kit.environment.traffic.traffic_steps import SceneStarts
 from l5kit.errors import CorruptedDataError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import LanePaths, PathArrays, TrackPoses, make_lane_paths
+from l5kit.lanes.path_positions import follow_tracks
 from l5kit.lanes.red_lights import SceneLights, lights_of_lines, lights_of_scenes, read_lane_colors
-from l5kit.lanes.route_places import follow_tracks
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, logged_states

@@ -13,13 +13,17 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.device.backend import DeviceArray
 from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.path_places import points_around
+from l5kit.lanes.path_positions import points_around
+from l5kit.simulation.engine.agent_control import is_near
 from l5kit.simulation.engine.entering import mark_blocked_rows
 from l5kit.simulation.lanes.lane_following import Drive, SceneRows, drive_on, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
 
 LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
 """States of seats; the last one is for those of which it is not known yet whether they find room."""
+
+NOBODY, DRIVER, ACTOR = range(3)
+"""Who drives a seat once it is near: nobody, so that it stays where the log has it, a driver, or actions."""
 
 
 class LogRows(NamedTuple):
@@ -53,6 +57,7 @@ class Seats(NamedTuple):
 
     Attributes:
         states: int8, (N, T).
+        drivers: Who drives them, int8, (N, T).
         motions: What their driver remembers, (N, T, any).
         boxes: (N, T, 5).
         velocities_mps: (N, T, 2).
@@ -60,6 +65,7 @@ class Seats(NamedTuple):
     """
 
     states: NumericArray
+    drivers: NumericArray
     motions: Float64Array
     boxes: Float64Array
     velocities_mps: Float64Array
@@ -150,13 +156,6 @@ def list_present(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _is_near(box: Float64Array, group: int, ego_box: Float64Array, near_m: float) -> bool:
-    """Return whether a seat that is where the log has it is to be driven."""
-    x_m, y_m = box[0] - ego_box[0], box[1] - ego_box[1]
-    return bool(group >= 0 and box[3] > 0 and math.sqrt(x_m * x_m + y_m * y_m) < near_m)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def begin_seats(
     slot: int,
     frame: int,
@@ -167,7 +166,7 @@ def begin_seats(
     ego_box: Float64Array,
     near_m: float,
 ) -> None:
-    """Let drivers take over seats of an environment that have come near enough.
+    """Let those who drive seats of an environment take over those that have come near enough.
 
     Args:
         slot: The environment.
@@ -179,10 +178,12 @@ def begin_seats(
         ego_box: The AV in this frame, (5,).
         near_m: How near is near enough.
     """
-    states, motions, boxes, velocities_mps, groups = seats
+    states, drivers, motions, boxes, velocities_mps, groups = seats
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
         seat = rows.seats[row]
-        if seat < 0 or states[slot, seat] != LOGGED or not _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m):
+        if seat < 0 or states[slot, seat] != LOGGED or drivers[slot, seat] == NOBODY:
+            continue
+        if rows.groups[row] < 0 or not is_near(rows.boxes[row], ego_box, near_m):
             continue
         states[slot, seat], groups[slot, seat] = DRIVEN, rows.groups[row]
         for column in range(5):
@@ -274,7 +275,7 @@ def withhold_seats(
         room: Room for those of the frame.
     """
     states = seats.states[slot]
-    if not _let_in(frame, rows, states, ego_box, near_m):
+    if not _let_in(frame, rows, states, seats.drivers[slot], ego_box, near_m):
         return
     present, is_met, boxes, is_there, is_new, is_blocked = room
     count = list_present(frame, rows, states, num_own, present, is_met)
@@ -297,17 +298,22 @@ def withhold_seats(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
+def _let_in(
+    frame: int, rows: LogRows, states: NumericArray, drivers: NumericArray, ego_box: Float64Array, near_m: float
+) -> bool:
     """Mark the seats that would appear in a frame and be driven, let in all others, and return whether there are any.
 
-    Those that appear farther away are where the log has them, whoever stands there.
+    Those that appear farther away are where the log has them, whoever stands there. One that waits and that nobody
+    drives never comes.
     """
     is_any = False
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
         seat = rows.seats[row]
-        if seat < 0 or states[seat] == DRIVEN or not (rows.is_new[row] or states[seat] == WAITING):
+        if seat < 0 or states[seat] == DRIVEN or drivers[seat] == NOBODY:
             continue
-        is_entering = _is_near(rows.boxes[row], rows.groups[row], ego_box, near_m)
+        if not (rows.is_new[row] or states[seat] == WAITING):
+            continue
+        is_entering = rows.groups[row] >= 0 and is_near(rows.boxes[row], ego_box, near_m)
         states[seat] = _ENTERING if is_entering else LOGGED
         is_any |= is_entering
     return is_any

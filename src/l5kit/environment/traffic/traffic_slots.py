@@ -10,7 +10,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
 from l5kit.environment.traffic.driver_numbers import DriverNumbers
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_kernels import LOGGED, WAITING, Seats, TrafficRows
+from l5kit.environment.traffic.traffic_kernels import DRIVER, LOGGED, NOBODY, WAITING, Seats, TrafficRows
 from l5kit.environment.traffic.traffic_steps import (
     NUM_MARKS,
     NUM_STEP_COLUMNS,
@@ -21,6 +21,7 @@ from l5kit.environment.traffic.traffic_steps import (
     move_seats,
     start_slots,
     step_in_turn,
+    take_seats,
     write_rows,
     write_rows_in_turn,
 )
@@ -72,6 +73,7 @@ class TrafficSlots:
         bank: The scenes. On a device all that are to be driven must be prepared, as they are copied there.
         num_slots: Number of environments, N, at least 1.
         drives: Who drives vehicles; None to replay all agents.
+        has_actors: Whether some vehicles are driven by actions; who they are is written into ``seats``.
         backend: Where, as :func:`l5kit.device.opening.open_backend` opens it; None for the processor.
 
     Attributes:
@@ -94,6 +96,7 @@ class TrafficSlots:
         num_slots: int,
         *,
         drives: IntelligentDriver | None,
+        has_actors: bool = False,
         backend: Backend | None = None,
     ) -> None:
         if num_slots < 1:
@@ -105,7 +108,8 @@ class TrafficSlots:
             require_scenes(bank)
         self.bank, self.drives = bank, drives
         self._take_up_bank()
-        self._near_m = -1.0 if drives is None else float(AgentControl.of_traffic().near_m)
+        is_as_logged = drives is None and not has_actors
+        self._near_m = -1.0 if is_as_logged else float(AgentControl.of_traffic().near_m)
         self._numbers = DriverNumbers(drives or IntelligentDriver(), bank.log.facts.step_time_s)
         self._drive = self._drive_on_paths()
         self.places = SlotPlaces(
@@ -223,11 +227,17 @@ class TrafficSlots:
 
     def let_in(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
         """Do what :meth:`enter` does, with arrays of the backend, and without a look at them."""
-        if self.drives is None:
+        if self._near_m <= 0:
             return
         bank = self.arrays
         arguments = (slots, ego_boxes, self.places, bank.starts, bank.rows, self.seats, self._near_m, self.room)
         self.backend.run(enter_frame, len(slots), *arguments)
+
+    def take_over(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
+        """Let those who drive vehicles take over those near the AVs (B, 5) now, as the next step would begin with."""
+        bank = self.arrays
+        of_bank = (bank.starts, bank.rows, bank.paths)
+        self.backend.run(take_seats, len(slots), slots, ego_boxes, self.places, *of_bank, self.seats, self._near_m)
 
     def rows(self, slots: "Int64Array | torch.Tensor") -> TrafficRows:
         """Return the agents of the current frames of slots (B,), int64, in memory that the next call uses again.
@@ -366,6 +376,7 @@ class TrafficSlots:
         shape, backend = (len(self), self._most_seats), self.backend
         return Seats(
             states=backend.zeros(shape, np.int8),
+            drivers=backend.full(shape, NOBODY if self.drives is None else DRIVER, np.int8),
             motions=backend.zeros((*shape, NUM_COLUMNS), np.float64),
             boxes=backend.zeros((*shape, 5), np.float64),
             velocities_mps=backend.zeros((*shape, 2), np.float64),

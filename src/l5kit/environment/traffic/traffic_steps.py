@@ -13,6 +13,7 @@ from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
 from l5kit.device.uncounted import uncounted
 from l5kit.environment.traffic.traffic_kernels import (
     DRIVEN,
+    DRIVER,
     LOGGED,
     EnteringRoom,
     LogRows,
@@ -42,6 +43,7 @@ __all__ = [
     "move_seats",
     "start_slots",
     "step_in_turn",
+    "take_seats",
     "write_rows",
     "write_rows_in_turn",
 ]
@@ -134,7 +136,7 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     if not 0 <= slot < len(places.frames):
         return
     own = slot % len(room.steps)
-    step, states = room.steps[own], seats.states[slot]
+    step, states, drivers = room.steps[own], seats.states[slot], seats.drivers[slot]
     step[_MOVED] = 0
     frame, scene = places.frames[slot], places.bank_rows[slot]
     row = scenes.frames[scene] + frame
@@ -148,7 +150,7 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     begin_seats(slot, row, first, rows, seats, paths, boxes[item], near_m)
     count = 0
     for seat in range(num_own):
-        if states[seat] == DRIVEN and last_frames[first + seat] > frame:
+        if states[seat] == DRIVEN and drivers[seat] == DRIVER and last_frames[first + seat] > frame:
             room.driven[own, count] = seat
             count += 1
     if count > 0:
@@ -228,6 +230,20 @@ def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
     )
     frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - scenes.routes[scene] - 1
     withhold_seats(slot, frame, num_own, LogRows(*rows), Seats(*seats), ego_boxes[item], near_m, entering)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def take_seats(item: int, arguments: tuple[Any, ...]) -> None:
+    """Let those who drive seats of a slot take over those that are near in its current frame, before its next step.
+
+    Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; all paths;
+    the seats, changed; how near of the AV seats are driven.
+    """
+    slots, ego_boxes, places, scenes, rows, paths, seats, near_m = arguments
+    places, scenes, slot = SlotPlaces(*places), SceneStarts(*scenes), slots[item]
+    scene = places.bank_rows[slot]
+    frame, first = scenes.frames[scene] + places.frames[slot], scenes.routes[scene] + 1
+    begin_seats(slot, frame, first, LogRows(*rows), Seats(*seats), PathArrays(*paths), ego_boxes[item], near_m)
 
 
 @njit(nogil=True, inline="always")

@@ -10,7 +10,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box import compute_box_outline
-from l5kit.geometry.line import project_on_line
+from l5kit.geometry.polygon import project_on_line
 from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, write_lanes_at

@@ -69,7 +69,7 @@ def find_progress_along_lanes(states: EgoStates, driving_map: DrivingMap, places
         InvalidArgumentError: The places are those of another number of frames or of another map.
     """
     places.require_shape(states.is_there.shape)
-    along_m = driving_map.places_on_lanes_m(states.positions_m.reshape(-1, 2), places.lanes.reshape(-1))
+    along_m = driving_map.arcs_on_lanes_m(states.positions_m.reshape(-1, 2), places.lanes.reshape(-1))
     steps_m = np.diff(along_m.reshape(places.lanes.shape), axis=1)
     is_same = (places.lanes[:, 1:] == places.lanes[:, :-1]) & (places.lanes[:, 1:] >= 0)
     progress_m = np.zeros(places.lanes.shape)

@@ -68,7 +68,7 @@ def find_routes(places: LanePlaces, driving_map: DrivingMap, *, expert: EgoState
         InvalidArgumentError: The places are those of another number of frames.
     """
     places.require_shape(expert.is_there.shape)
-    along_m = driving_map.places_on_lanes_m(expert.positions_m.reshape(-1, 2), places.lanes.reshape(-1))
+    along_m = driving_map.arcs_on_lanes_m(expert.positions_m.reshape(-1, 2), places.lanes.reshape(-1))
     parts: list[list[int]] = []
     counts = [0]
     for lanes, along_of_scene_m in zip(places.lanes, along_m.reshape(places.lanes.shape), strict=True):

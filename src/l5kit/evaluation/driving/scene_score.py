@@ -36,7 +36,7 @@ from l5kit.evaluation.driving.route_progress import (
 )
 from l5kit.evaluation.driving.time_to_collision import LookAhead, find_times_to_collision, time_to_collision
 from l5kit.evaluation.driving.window_scores import WindowScores
-from l5kit.geometry.box_gap import box_gap
+from l5kit.geometry.box_overlap import box_gap
 from l5kit.lanes.driving_map import DrivingMap
 
 __all__ = ["METRICS", "SceneDetails", "SceneScores", "detail_scenes", "read_facts", "score_scenes"]

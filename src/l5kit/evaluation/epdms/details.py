@@ -16,7 +16,7 @@ from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.time_to_collision import find_meeting_times
 from l5kit.evaluation.epdms.params import STEP_S, EpdmsParams, steps_of
 from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes
-from l5kit.lanes.route_places import follow_route
+from l5kit.lanes.path_positions import follow_route
 
 __all__ = ["WindowDetails"]
 

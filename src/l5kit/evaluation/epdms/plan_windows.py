@@ -13,7 +13,7 @@ from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import LanePaths
 from l5kit.lanes.red_lights import LaneColors
-from l5kit.lanes.route_lanes import lanes_closed_by_red
+from l5kit.lanes.route_map import lanes_closed_by_red
 
 __all__ = ["PlanWindows", "WindowRoutes"]
 
@@ -25,7 +25,7 @@ class WindowRoutes(ReadOnlyArrays):
     Attributes:
         driving_map: L lanes.
         paths: The path of each scene, N of them; one without lanes has no route.
-        is_of_route: Which lanes belong to each, as :func:`l5kit.lanes.route_lanes.mark_route_lanes` says, (N, L).
+        is_of_route: Which lanes belong to each, as :func:`l5kit.lanes.route_map.mark_route_lanes` says, (N, L).
         colors: The lights of the frames of these scenes; None without lights.
 
     Raises:
@@ -43,7 +43,7 @@ class WindowRoutes(ReadOnlyArrays):
 
     @cached_property
     def closed_by_red(self) -> tuple[Int64Array, Int64Array]:
-        """The lanes that the red light of each lane closes; see :func:`l5kit.lanes.route_lanes.lanes_closed_by_red`."""
+        """The lanes that the red light of each lane closes; see :func:`l5kit.lanes.route_map.lanes_closed_by_red`."""
         return lanes_closed_by_red(self.driving_map)
 
 

@@ -7,7 +7,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes
-from l5kit.geometry.box_polygon import box_meets_polygon
+from l5kit.geometry.box_overlap import box_meets_polygon
 from l5kit.lanes.red_lights import RED
 
 __all__ = ["find_red_areas"]

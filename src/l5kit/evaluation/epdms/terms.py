@@ -1,6 +1,6 @@
 """Terms of EPDMS: one function for each, and the table of their weights.
 
-Source: docs/metrics.md of NAVSIM (Apache-2.0), as docs/closed_loop.md repeats it.
+Source: docs/metrics.md of NAVSIM (Apache-2.0), as docs/reference/epdms.md repeats it.
 """
 
 from collections.abc import Callable

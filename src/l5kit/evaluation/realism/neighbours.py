@@ -6,8 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.geometry.box_gap import box_gap, overlap_time
-from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.geometry.box_overlap import box_gap, boxes_overlap, overlap_time
 
 __all__ = ["HORIZON_S", "REACH_M", "look_around"]
 

@@ -41,7 +41,7 @@ def find_stops_at_red(
         thresholds: Of the definitions.
     """
     lanes, num_frames = places.lanes[0], states.is_there.shape[1]
-    along_m = driving_map.places_on_lanes_m(states.positions_m[0], lanes)
+    along_m = driving_map.arcs_on_lanes_m(states.positions_m[0], lanes)
     later = _next_lanes(lanes)
     is_marked = np.zeros(num_frames, np.bool_)
     for frame in np.flatnonzero(is_in_runs(standing, num_frames) & (lanes >= 0)).tolist():

@@ -9,7 +9,7 @@ from l5kit._types import BoolArray, Int64Array, RecordArray
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import FACE_INTERVAL
-from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import WindowRows
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 
 __all__ = ["TagMap"]

@@ -9,7 +9,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.planning.losses import mean_over_steps, missing_criterion
 from l5kit.planning.motion_embedding import DIM_IMAGE, MotionHead
 from l5kit.planning.rasterized.backbones import build_backbone
-from l5kit.rasterization.pictures import one_picture
+from l5kit.rasterization.rasterizer import one_picture
 
 _VALUES_PER_STEP = 3
 """x, y and yaw."""

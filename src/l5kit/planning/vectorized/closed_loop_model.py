@@ -8,12 +8,12 @@ from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.constant_velocity import current_velocities
-from l5kit.kinematic.motion_fit import MotionFit, fit_motion, ways_of_motion
+from l5kit.kinematic.motion_fit import MotionFit, displacements_of_motion, fit_motion
 from l5kit.planning.losses import mean_over_steps, missing_criterion
 from l5kit.planning.vectorized.common import build_matrix, compose, transform_points, transform_xy
 from l5kit.planning.vectorized.elements import SceneElements, collect_elements
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
-from l5kit.planning.vectorized.route_elements import RouteElements, places_on_route
+from l5kit.planning.vectorized.route_elements import RouteElements, positions_on_route
 
 _MAX_YAW_STEP_RAD = 0.3
 """Largest turn in one step when the predicted yaw is limited."""
@@ -23,7 +23,7 @@ _STEP_CHANGE = (0.04, 0.01, 0.01)
 
 
 class _EgoState(NamedTuple):
-    """The way the agent of interest has driven: from the frame of the data (t0) to that of the current step (ts)."""
+    """Where the agent of interest has driven: from the frame of the data (t0) to that of the current step (ts)."""
 
     t0_from_ts: torch.Tensor  # (B, 3, 3)
     ts_from_t0: torch.Tensor  # (B, 3, 3)
@@ -47,7 +47,7 @@ class _Unroll(NamedTuple):
 class VectorizedUnrollModel(VectorizedModel):
     """Predicts one step of the agent of interest, takes it, looks again, and so on.
 
-    Its past follows its own steps, the other agents follow the log, and places along the route are those of each step.
+    Its past follows its own steps, the other agents follow the log, and positions on the route are those of each step.
     The loss compares each step with the log in the frame that the agent has got to, and flows back through the steps
     taken, unless it is cut there.
 
@@ -64,14 +64,14 @@ class VectorizedUnrollModel(VectorizedModel):
         disable_lane_boundaries: Leave the boundaries of lanes out.
         detach_unroll: Cut the gradient after each step.
         warmup_num_frames: First steps that are taken without gradient and do not count in the loss.
-        discount_factor: What the loss of a step after the warm-up is worth, relative to the step before.
+        discount_factor: Weight of the loss of a step after the warm-up, relative to the step before.
         limit_predicted_yaw: Turn at most 0.3 rad in a step.
         use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
         agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
             1.5 does not.
         motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
             new trainings; None for not, as L5Kit 1.5.
-        use_route: Embed the route, the goal and the places of agents along the route too, for new trainings; L5Kit 1.5
+        use_route: Embed the route, the goal and the positions of agents on the route too, for new trainings; L5Kit 1.5
             knows none. Samples need the keys of ``model_params.route``.
         average_available_only: Average the loss over the steps that count, instead of over all as L5Kit 1.5 does.
         dim_features: Features of an element; weights of L5Kit 1.5 have 256.
@@ -81,13 +81,13 @@ class VectorizedUnrollModel(VectorizedModel):
         motion_residual: Predict how a step and its turn differ from those of constant turn rate and velocity (``ctrv``)
             or acceleration (``ctra``), fitted to the past at the start, for new trainings: a new network then drives
             as that baseline does. Changes last: later steps differ from the last one as those of the baseline do.
-        past_step_time_s: Seconds between two past steps, which the fit and places along the route need.
+        past_step_time_s: Seconds between two past steps, which the fit and positions along the route need.
         step_time_s: Seconds between two steps ahead.
         num_unroll_steps: Steps to take in eval mode, whatever the batch holds; the futures of other agents that it
             lacks are not seen. None takes as many as the batch has targets.
 
     Raises:
-        InvalidArgumentError: A count is negative, a residual has no past, both residuals are asked for, or
+        InvalidArgumentError: A count is negative, a residual has no past, both residuals are requested, or
             ``weights_scaling`` does not fit three values a step.
     """
 
@@ -341,8 +341,8 @@ class VectorizedUnrollModel(VectorizedModel):
             torch.zeros_like(motion.yaw_rad),
             torch.zeros_like(motion.yaw_rate_rad_s),
         )
-        ways_m = ways_of_motion(straight, num_steps, self.step_time_s)[..., 0]
-        lengths_m = torch.diff(ways_m, dim=-1, prepend=torch.zeros_like(ways_m[:, :1]))
+        distances_m = displacements_of_motion(straight, num_steps, self.step_time_s)[..., 0]
+        lengths_m = torch.diff(distances_m, dim=-1, prepend=torch.zeros_like(distances_m[:, :1]))
         turns = (motion.yaw_rate_rad_s * self.step_time_s).unsqueeze(-1).expand_as(lengths_m)
         return torch.stack((lengths_m * torch.cos(turns / 2), lengths_m * torch.sin(turns / 2), turns), dim=-1)
 
@@ -401,19 +401,21 @@ def _last_pose(state: _EgoState) -> torch.Tensor:
 def _route_at(
     route: RouteElements, state: _EgoState, agents: torch.Tensor, available: torch.Tensor, past_step_time_s: float
 ) -> RouteElements:
-    """Return a route in the frame of the current step, with the places of agents at that step.
+    """Return a route in the frame of the current step, with the positions of agents along it at that step.
 
     Args:
         route: In the frame of the data.
-        state: The way so far.
-        agents: Polylines in the frame of the data too, in which places are the same, (B, 1 + A, Hn, 3).
+        state: The pose reached so far.
+        agents: Polylines in the frame of the data too, in which positions along it are the same, (B, 1 + A, Hn, 3).
         available: Which points are, bool (B, 1 + A, Hn).
         past_step_time_s: Seconds between two of them.
     """
     velocities_mps = current_velocities(agents[..., :2], available, past_step_time_s)
-    places, has_place = places_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
+    positions, has_position = positions_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
     polylines = transform_points(route.polylines, state.ts_from_t0, route.available)
-    return RouteElements(polylines, route.available, route.features, route.edges_m, route.sizes_m, places, has_place)
+    return RouteElements(
+        polylines, route.available, route.features, route.edges_m, route.sizes_m, positions, has_position
+    )
 
 
 def _detached(state: _EgoState) -> _EgoState:

@@ -51,6 +51,6 @@ class ElementPooling(nn.Module):
                 return elements.sum(dim=1)
             # embeddings are at least 0, which is what elements that are not there have
             return (elements * is_there.unsqueeze(-1)).max(dim=1).values
-        asked = self.query(target).unsqueeze(1)
-        pooled, _ = self.attention(asked, elements, elements, key_padding_mask=~is_there, need_weights=False)
-        return F.relu(asked + pooled).squeeze(1)
+        query = self.query(target).unsqueeze(1)
+        pooled, _ = self.attention(query, elements, elements, key_padding_mask=~is_there, need_weights=False)
+        return F.relu(query + pooled).squeeze(1)

@@ -132,8 +132,8 @@ class LocalSubGraph(nn.Module):
         embeddings = torch.zeros(points.shape[0], points.shape[2], dtype=points.dtype, device=points.device)
         if used.shape[0] == 0:
             return embeddings
-        found = self._embed(points[used], invalid[used])
-        return embeddings.to(found.dtype).index_copy(0, used, found)
+        embedded = self._embed(points[used], invalid[used])
+        return embeddings.to(embedded.dtype).index_copy(0, used, embedded)
 
     def _dense(self, points: torch.Tensor, invalid: torch.Tensor) -> torch.Tensor:
         """Return embeddings (Q, D), computed for all polylines, so that no shape depends on the data."""

@@ -35,7 +35,7 @@ class VectorizedModel(PolylineModel):
             1.5 does not.
         motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
             new trainings; None for not, as L5Kit 1.5.
-        use_route: Embed the route, the goal and the places of agents along the route too, for new trainings; L5Kit 1.5
+        use_route: Embed the route, the goal and the positions of agents on the route too, for new trainings; L5Kit 1.5
             knows none. Samples need the keys of ``model_params.route``.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
         dim_features: Features of an element; weights of L5Kit 1.5 have 256.

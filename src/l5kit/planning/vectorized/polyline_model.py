@@ -39,7 +39,7 @@ class PolylineModel(nn.Module):
         use_agent_labels: Embed cars, cyclists and pedestrians apart; see :class:`VectorizedEmbedding`.
         agents_in_own_frame: Embed the past of other agents as seen from their own poses too.
         motion_step_time_s: Embed the motion of agents too, whose past steps take so long; None for not.
-        use_route: Embed the route, the goal and the places of agents along the route too.
+        use_route: Embed the route, the goal and the positions of agents on the route too.
         disable_other_agents: Leave the other agents out.
         disable_map: Leave lanes, crosswalks and boundaries out.
         disable_lane_boundaries: Leave the boundaries of lanes out.
@@ -102,7 +102,7 @@ class PolylineModel(nn.Module):
 
     @property
     def disable_pos_encode(self) -> bool:
-        """Whether points are embedded without their place in the polyline: never, as in L5Kit 1.5."""
+        """Whether points are embedded without their index in the polyline: never, as in L5Kit 1.5."""
         return False
 
     def route_of(self, data_batch: dict[str, torch.Tensor]) -> RouteElements | None:
@@ -187,12 +187,12 @@ class PolylineModel(nn.Module):
             Embeddings (B, 1 + A + S, D), and True for elements to ignore, bool (B, 1 + A + S). The first element is
             never ignored.
         """
-        of_places: torch.Tensor | None = None
+        of_positions: torch.Tensor | None = None
         agents = torch.cat((agents_polys[:, :1] / self.agent_std, agents_polys[:, 1:] / self.other_agent_std), dim=1)
         of_agents, invalid_agents = self.embed_polyline(agents, agents_avail)
         of_static, invalid_static = self.embed_polyline(static_polys / self.other_agent_std, static_avail)
         if self.route_embedding is not None and route is not None:
-            of_points, of_places = self.route_embedding(route)
+            of_points, of_positions = self.route_embedding(route)
             of_route, invalid_route = self.embed_polyline(
                 route.polylines / self.other_agent_std, route.available, of_points
             )
@@ -207,13 +207,13 @@ class PolylineModel(nn.Module):
         if self.motion_embedding is not None:
             states = self.motion_embedding(agents_polys[..., :2], agents_polys[..., 2], agents_avail)
             embeddings = embeddings + F.pad(states, [0, 0, 0, num_static])
-        if of_places is not None:
-            embeddings = embeddings + F.pad(of_places, [0, 0, 0, num_static])
+        if of_positions is not None:
+            embeddings = embeddings + F.pad(of_positions, [0, 0, 0, num_static])
         first = torch.zeros_like(invalid_agents[:, :1])
         return embeddings, torch.cat((first, invalid_agents[:, 1:], invalid_static), dim=1)
 
     def _embed_motions(self, polylines: torch.Tensor, available: torch.Tensor) -> torch.Tensor:
-        """Return embeddings (B, A, D) of length 1 of how agents moved, whatever their place in the scene.
+        """Return embeddings (B, A, D) of length 1 of how agents moved, wherever they are in the scene.
 
         Args:
             polylines: Poses of the agents, the current one first, (B, A, P, 3).

@@ -1,4 +1,4 @@
-"""The route of a scene among the elements that the vector models look at: its polylines, and places along it."""
+"""The route of a scene among the elements that the vector models look at: its polylines, and positions along it."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ from torch.nn import functional as F
 
 from l5kit.planning.vectorized.global_graph import MLP
 from l5kit.planning.vectorized.route_features import (
-    NUM_PLACE_FEATURES,
     NUM_POINT_FEATURES,
-    place_features,
+    NUM_POSITION_FEATURES,
+    position_features,
     require_route,
     route_point_features,
 )
 
-__all__ = ["RouteElements", "RouteEmbedding", "collect_route", "places_on_route"]
+__all__ = ["RouteElements", "RouteEmbedding", "collect_route", "positions_on_route"]
 
 _NUM_ELEMENTS = 2
 """Elements of a route: the route and the goal."""
@@ -34,8 +34,8 @@ class RouteElements(NamedTuple):
     features: torch.Tensor  # (B, R, NUM_POINT_FEATURES): what else is known of the points of the route
     edges_m: torch.Tensor  # (B, R, 2): from the route to the left and right edge of the lane
     sizes_m: torch.Tensor  # (B, 1 + A, 2): length and width
-    places: torch.Tensor  # (B, 1 + A, 6), as ``all_other_agents_route_places`` of samples
-    places_available: torch.Tensor  # bool, (B, 1 + A)
+    positions: torch.Tensor  # (B, 1 + A, 6), along the route, as ``all_other_agents_route_places`` of samples
+    has_position: torch.Tensor  # bool, (B, 1 + A)
 
 
 def collect_route(data_batch: dict[str, torch.Tensor]) -> RouteElements:
@@ -56,8 +56,8 @@ def collect_route(data_batch: dict[str, torch.Tensor]) -> RouteElements:
         data_batch["extent"][:, :2].unsqueeze(1).to(xy.dtype),
         data_batch["all_other_agents_history_extents"][:, :, 0].to(xy.dtype),
     )
-    places = (data_batch["agent_route_place"].unsqueeze(1), data_batch["all_other_agents_route_places"])
-    has_place = (
+    positions = (data_batch["agent_route_place"].unsqueeze(1), data_batch["all_other_agents_route_places"])
+    has_position = (
         data_batch["agent_route_availability"].unsqueeze(1),
         data_batch["all_other_agents_route_availability"],
     )
@@ -69,15 +69,15 @@ def collect_route(data_batch: dict[str, torch.Tensor]) -> RouteElements:
         route_point_features(data_batch),
         data_batch["route_widths"],
         torch.cat(sizes, dim=1),
-        torch.cat(places, dim=1),
-        torch.cat(has_place, dim=1),
+        torch.cat(positions, dim=1),
+        torch.cat(has_position, dim=1),
     )
 
 
-def places_on_route(
+def positions_on_route(
     route: RouteElements, poses: torch.Tensor, velocities_mps: torch.Tensor, is_there: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return where vehicles are along the points of a route, for states that samples tell nothing of.
+    """Return where vehicles are along the points of a route, for states that are not in samples.
 
     It is differentiable. The first stretch goes on behind the route and the last one ahead of it.
 
@@ -88,15 +88,16 @@ def places_on_route(
         is_there: Whose pose is known, bool (B, 1 + A).
 
     Returns:
-        Places (B, 1 + A, 6) and whether there are such, bool (B, 1 + A), as in :class:`RouteElements`.
+        Positions (B, 1 + A, 6) and whether there are such, bool (B, 1 + A), as in :class:`RouteElements`.
     """
     points, has_stretch = route.polylines[:, 0, :, :2], route.available[:, 0, 1:]
-    ways = points[:, 1:] - points[:, :-1]
-    ways = torch.where(has_stretch.unsqueeze(-1), ways, torch.ones_like(ways))  # a length of 0 has no gradient
-    lengths = torch.sqrt((ways * ways).sum(dim=-1).clamp(min=1e-6))  # (B, R - 1)
-    directions = ways / lengths.unsqueeze(-1)
+    segments = points[:, 1:] - points[:, :-1]
+    # a length of 0 has no gradient
+    segments = torch.where(has_stretch.unsqueeze(-1), segments, torch.ones_like(segments))
+    lengths = torch.sqrt((segments * segments).sum(dim=-1).clamp(min=1e-6))  # (B, R - 1)
+    directions = segments / lengths.unsqueeze(-1)
 
-    # the nearest place of each stretch: (B, 1 + A, R - 1)
+    # the nearest point of each stretch: (B, 1 + A, R - 1)
     offsets = poses[..., :2].unsqueeze(2) - points[:, :-1].unsqueeze(1)
     along = (offsets * directions.unsqueeze(1)).sum(dim=-1)
     number = torch.arange(lengths.shape[1], device=lengths.device)
@@ -108,7 +109,7 @@ def places_on_route(
     far = (gaps * gaps).sum(dim=-1).masked_fill(~has_stretch.unsqueeze(1), torch.inf)
     chosen = far.argmin(dim=2, keepdim=True)
 
-    # the place on the chosen one
+    # the position on the chosen one
     arcs = (torch.cumsum(lengths, dim=1) - lengths).unsqueeze(1) + along
     arc = arcs.gather(2, chosen).squeeze(2)
     pair = chosen.expand(-1, -1, 2)
@@ -139,19 +140,19 @@ class RouteEmbedding(nn.Module):
         super().__init__()
         self.points = nn.Linear(NUM_POINT_FEATURES, dim_local)
         self.types = nn.Embedding(_NUM_ELEMENTS, dim_global)
-        self.places = MLP(NUM_PLACE_FEATURES, _DIM_HIDDEN, dim_local, num_layers=2)
+        self.places = MLP(NUM_POSITION_FEATURES, _DIM_HIDDEN, dim_local, num_layers=2)
         self.norm = nn.LayerNorm(dim_local)
 
     def forward(self, route: RouteElements) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what is added to the features of points, (B, 2, R, dim_local), and to agents, (B, 1 + A, dim_local).
 
-        It is 0 for agents without a place.
+        It is 0 for agents without a position along the route.
         """
         of_points = F.pad(self.points(route.features).unsqueeze(1), [0, 0, 0, 0, 0, 1])  # nothing to the goal
-        own_mps, own_sizes_m = route.places[:, :1, 2:3], route.sizes_m[:, :1]
-        features = place_features(route.places, route.places_available, route.sizes_m, own_mps, own_sizes_m)
-        of_places: torch.Tensor = self.norm(self.places(features))
-        return of_points, of_places * route.places_available.unsqueeze(-1)
+        own_mps, own_sizes_m = route.positions[:, :1, 2:3], route.sizes_m[:, :1]
+        features = position_features(route.positions, route.has_position, route.sizes_m, own_mps, own_sizes_m)
+        of_positions: torch.Tensor = self.norm(self.places(features))
+        return of_points, of_positions * route.has_position.unsqueeze(-1)
 
     def types_of(self, num_items: int) -> torch.Tensor:
         """Return what the elements are, (B, 2, dim_global)."""

@@ -1,4 +1,4 @@
-"""Features of the route planner: what it is told of the target, its route, other agents and lanes."""
+"""Features of the route planner: what it sees of the target, its route, other agents and lanes."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -11,23 +11,23 @@ from l5kit.geometry.box import REAR_AXLE_SHARE
 from l5kit.kinematic.constant_velocity import current_velocities
 
 __all__ = [
-    "NUM_PLACE_FEATURES",
     "NUM_POINT_FEATURES",
+    "NUM_POSITION_FEATURES",
     "RouteFeatures",
     "RouteInputs",
-    "place_features",
+    "position_features",
     "require_route",
     "route_point_features",
 ]
 
 _FAR_M, _NEAR_M, _LENGTH_M, _WIDTH_M = 30.0, 5.0, 5.0, 2.0
 _SPEED_MPS, _BRAKING_MPS2, _HEADWAY_S = 10.0, 3.0, 2.0
-"""Units of the features: places, places across a route, sizes of boxes, speeds, decelerations, times to a place."""
+"""Units of the features: distances along and across routes, sizes of boxes, speeds, decelerations, times."""
 
 _MAX_FEATURE = 5.0
 """Limit of features of agents, which noise and great distances may drive far."""
 
-_STANDS_MPS = 0.1
+_STATIONARY_MPS = 0.1
 _NUM_LIGHTS = 5
 """States of a light in samples: unknown, green, yellow, red, none there."""
 
@@ -42,7 +42,7 @@ _OF_AGENT, _OF_AGENT_ON_ROUTE, _OF_LANE, _OF_LANE_ON_ROUTE, _OF_LANE_POINT = 12,
 NUM_POINT_FEATURES: Final = _OF_ROUTE_POINT - 4
 """Features of a point of a route beside where it is and heads."""
 
-NUM_PLACE_FEATURES: Final = _OF_AGENT_ON_ROUTE
+NUM_POSITION_FEATURES: Final = _OF_AGENT_ON_ROUTE
 """Features of a box along a route."""
 
 
@@ -78,7 +78,7 @@ class RouteInputs:
         num_lane_points: Points of a lane.
         num_route_points: Points of the route.
         with_route: Whether samples have a route.
-        agents_along_route: Whether agents are also told by their places along it.
+        agents_along_route: Whether agents are also described by their positions along it.
     """
 
     past_step_time_s: float
@@ -124,7 +124,7 @@ class RouteInputs:
             torch.stack(
                 (
                     speeds_mps / _SPEED_MPS,
-                    (speeds_mps < _STANDS_MPS).to(past_m.dtype),
+                    (speeds_mps < _STATIONARY_MPS).to(past_m.dtype),
                     past_known[:, 1:].any(dim=1).to(past_m.dtype),  # else its speed is not known
                     sizes_m[:, 0] / _LENGTH_M,
                     sizes_m[:, 1] / _WIDTH_M,
@@ -140,7 +140,7 @@ class RouteInputs:
         if not with_agents:
             agents_there = torch.zeros_like(agents_there)
         if self.with_route and self.agents_along_route:
-            of_target.append(_leader_of(batch, agents[..., -NUM_PLACE_FEATURES:], agents_there))
+            of_target.append(_leader_of(batch, agents[..., -NUM_POSITION_FEATURES:], agents_there))
         lanes, lanes_there = self._lanes_of(batch)
         return RouteFeatures(
             speeds_mps,
@@ -179,15 +179,17 @@ class RouteInputs:
             ),
             dim=-1,
         )
-        place, has_place = batch["agent_route_place"], batch["agent_route_availability"].unsqueeze(-1)
+        position, has_position = batch["agent_route_place"], batch["agent_route_availability"].unsqueeze(-1)
         # its own speeds along and across the route are left out: they would tell how it turns
-        own = torch.stack((place[:, 1] / _NEAR_M, place[:, 4].cos(), place[:, 4].sin(), place[:, 5]), dim=-1)
+        own = torch.stack(
+            (position[:, 1] / _NEAR_M, position[:, 4].cos(), position[:, 4].sin(), position[:, 5]), dim=-1
+        )
         has_goal = batch["goal_availability"].unsqueeze(-1)
         parts = (
             _masked(points, known).flatten(1),
-            _masked(torch.cat((own, batch["route_gaps"] / _FAR_M, has_place), dim=-1), has_place),
+            _masked(torch.cat((own, batch["route_gaps"] / _FAR_M, has_position), dim=-1), has_position),
             _masked(torch.cat((batch["goal_position"] / _FAR_M, has_goal), dim=-1), has_goal),
-            _masked(batch["route_gaps"] / _SPEED_MPS, has_place).clamp(max=1.0),  # finer where they are near
+            _masked(batch["route_gaps"] / _SPEED_MPS, has_position).clamp(max=1.0),  # finer where they are near
         )
         return torch.cat(parts, dim=-1)
 
@@ -212,9 +214,12 @@ class RouteInputs:
             batch["all_other_agents_types"].unsqueeze(-1) == labels,
         ]
         if self.with_route and self.agents_along_route:
-            places, has_place = batch["all_other_agents_route_places"], batch["all_other_agents_route_availability"]
+            positions, has_position = (
+                batch["all_other_agents_route_places"],
+                batch["all_other_agents_route_availability"],
+            )
             own_sizes_m = batch["extent"][:, None, :2].to(past_m.dtype)
-            parts.append(place_features(places, has_place, sizes_m, own_mps, own_sizes_m))
+            parts.append(position_features(positions, has_position, sizes_m, own_mps, own_sizes_m))
         there = known[:, :, 0]
         features = torch.cat([part.to(past_m.dtype) for part in parts], dim=-1)
         return _masked(features, there.unsqueeze(-1)).clamp(-_MAX_FEATURE, _MAX_FEATURE), there
@@ -270,9 +275,9 @@ def route_point_features(
     return _masked(torch.cat(features, dim=-1), known)
 
 
-def place_features(
-    places: torch.Tensor,
-    has_place: torch.Tensor,
+def position_features(
+    positions: torch.Tensor,
+    has_position: torch.Tensor,
     sizes_m: torch.Tensor,
     own_mps: torch.Tensor,
     own_sizes_m: torch.Tensor,
@@ -283,14 +288,14 @@ def place_features(
     braking_mps2: float = _BRAKING_MPS2,
     headway_s: float = _HEADWAY_S,
 ) -> torch.Tensor:
-    """Return features of boxes along a route, (B, A, NUM_PLACE_FEATURES), 0 for those that have no place on it.
+    """Return features of boxes along a route, (B, A, NUM_POSITION_FEATURES), 0 for those that have no position on it.
 
     The last ones are of the gap between bumpers, on which following and stopping depend: a target that is shown the
     distances of centres alone stops a metre or two too late.
 
     Args:
-        places: As ``all_other_agents_route_places`` of samples, (B, A, 6).
-        has_place: bool (B, A).
+        positions: As ``all_other_agents_route_places`` of samples, (B, A, 6).
+        has_position: bool (B, A).
         sizes_m: Length and width of the boxes, (B, A, 2).
         own_mps: Speed of the target, in a shape that broadcasts to (B, A, 1).
         own_sizes_m: Length and width of the target, in a shape that broadcasts to (B, A, 2).
@@ -301,41 +306,41 @@ def place_features(
         braking_mps2: Unit of decelerations.
         headway_s: Unit of times.
     """
-    known = has_place.unsqueeze(-1)
-    cos, sin = places[..., 4:5].cos(), places[..., 4:5].sin()
+    known = has_position.unsqueeze(-1)
+    cos, sin = positions[..., 4:5].cos(), positions[..., 4:5].sin()
     # boxes reach further along the route the less they are across it
     lengths_m, widths_m = sizes_m[..., :1], sizes_m[..., 1:2]
     along_m = 0.5 * (cos.abs() * lengths_m + sin.abs() * widths_m + own_sizes_m[..., :1])
     across_m = 0.5 * (sin.abs() * lengths_m + cos.abs() * widths_m + own_sizes_m[..., 1:2])
-    gaps_m = places[..., :1].abs() - along_m
-    closing_mps = (own_mps - places[..., 2:3]) * places[..., :1].sign()
+    gaps_m = positions[..., :1].abs() - along_m
+    closing_mps = (own_mps - positions[..., 2:3]) * positions[..., :1].sign()
     short_m = gaps_m.clamp(min=1.0)
     needed_mps2 = 0.5 * closing_mps.clamp(min=0.0).square() / short_m  # of braking, not to touch
     features = (
-        places[..., :1] / far_m,
-        places[..., 1:2] / near_m,
-        places[..., 2:4] / speed_mps,
-        (places[..., 2:3] - own_mps) / speed_mps,
+        positions[..., :1] / far_m,
+        positions[..., 1:2] / near_m,
+        positions[..., 2:4] / speed_mps,
+        (positions[..., 2:3] - own_mps) / speed_mps,
         cos,
         sin,
-        places[..., 5:],
+        positions[..., 5:],
         known,
         (0.5 * gaps_m / near_m).clamp(-1.0, 1.0),
         (closing_mps / short_m).clamp(-1.0, 2.0),  # in 1/s, of the time to collision
         (needed_mps2 / braking_mps2).clamp(max=2.0),
         (short_m / own_mps.clamp(min=1.0) / headway_s).clamp(max=2.0),
-        ((places[..., 1:2].abs() - across_m) / width_m).clamp(-1.0, 2.0),
+        ((positions[..., 1:2].abs() - across_m) / width_m).clamp(-1.0, 2.0),
     )
     return _masked(torch.cat(features, dim=-1), known)
 
 
 def _leader_of(batch: dict[str, torch.Tensor], features: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
-    """Return the features of the nearest agent ahead in the corridor of the route, (B, NUM_PLACE_FEATURES), or 0."""
-    places = batch["all_other_agents_route_places"]
-    leads = there & batch["all_other_agents_route_availability"] & (places[..., 5] > 0) & (places[..., 0] > 0)
+    """Return the features of the nearest agent ahead in the corridor of the route, (B, NUM_POSITION_FEATURES), or 0."""
+    positions = batch["all_other_agents_route_places"]
+    leads = there & batch["all_other_agents_route_availability"] & (positions[..., 5] > 0) & (positions[..., 0] > 0)
     if leads.shape[1] == 0:
         return features.sum(dim=1)
-    nearest = torch.where(leads, places[..., 0], torch.full_like(places[..., 0], torch.inf)).argmin(dim=1)
+    nearest = torch.where(leads, positions[..., 0], torch.full_like(positions[..., 0], torch.inf)).argmin(dim=1)
     leader = features[torch.arange(features.shape[0], device=features.device), nearest]
     return _masked(leader, leads.any(dim=1, keepdim=True))
 

@@ -5,7 +5,7 @@ from typing import Final, Literal
 import torch
 from torch import nn
 
-from l5kit.kinematic.constant_velocity import ways_at_constant_velocity
+from l5kit.kinematic.constant_velocity import displacements_at_constant_velocity
 
 __all__ = ["MAX_ACCELERATION_MPS2", "MAX_CURVATURE_PER_M", "DecoderKind", "TrajectoryDecoder", "poses_of_controls"]
 
@@ -34,7 +34,7 @@ class TrajectoryDecoder(nn.Module):
         num_modes: Trajectories M.
         num_steps: Steps T of each.
         step_time_s: Seconds between two steps.
-        kind: Which way they are made.
+        kind: How they are made.
     """
 
     def __init__(self, dim: int, num_modes: int, *, num_steps: int, step_time_s: float, kind: DecoderKind) -> None:
@@ -75,8 +75,8 @@ class TrajectoryDecoder(nn.Module):
         values = self.heads["poses"](features).to(speeds_mps.dtype)
         values = values.view(-1, self.num_modes, self.num_steps, 3)
         velocities_mps = torch.stack((speeds_mps, torch.zeros_like(speeds_mps)), dim=-1)
-        ways_m = ways_at_constant_velocity(velocities_mps, self.num_steps, self.step_time_s).unsqueeze(1)
-        return torch.cat((ways_m + values[..., :2] * _POSITION_UNIT_M, values[..., 2:]), dim=-1), logits
+        baseline_m = displacements_at_constant_velocity(velocities_mps, self.num_steps, self.step_time_s).unsqueeze(1)
+        return torch.cat((baseline_m + values[..., :2] * _POSITION_UNIT_M, values[..., 2:]), dim=-1), logits
 
 
 def poses_of_controls(
@@ -94,7 +94,7 @@ def poses_of_controls(
 
     Args:
         accelerations_mps2: In each step, (..., T).
-        curvatures_per_m: Of the way of the rear axle in each step, to the left above 0, (..., T).
+        curvatures_per_m: Of the path of the rear axle in each step, to the left above 0, (..., T).
         speeds_mps: Current speeds along the heading, at least 0, (...), or with axes of length 1.
         rear_axles_m: How far the centre is ahead of the rear axle, likewise.
         step_time_s: Seconds of a step.
@@ -104,14 +104,14 @@ def poses_of_controls(
     # max(v + a dt, 0) from step to step in one go: what lies below 0 so far is made up for
     ends_mps = unbound_mps - unbound_mps.cummin(dim=-1).values.clamp(max=0.0)
     starts_mps = torch.cat((now_mps.expand_as(ends_mps[..., :1]), ends_mps[..., :-1]), dim=-1)
-    ways_m = 0.5 * (starts_mps + ends_mps) * step_time_s
+    distances_m = 0.5 * (starts_mps + ends_mps) * step_time_s
 
-    turns_rad = ways_m * curvatures_per_m
+    turns_rad = distances_m * curvatures_per_m
     yaws_rad = turns_rad.cumsum(dim=-1)
     midway_rad = yaws_rad - 0.5 * turns_rad
     # the rear axle starts behind the origin, and the centre stays ahead of it along the heading
-    x_m = (ways_m * midway_rad.cos()).cumsum(dim=-1) + rear_axles_m * (yaws_rad.cos() - 1.0)
-    y_m = (ways_m * midway_rad.sin()).cumsum(dim=-1) + rear_axles_m * yaws_rad.sin()
+    x_m = (distances_m * midway_rad.cos()).cumsum(dim=-1) + rear_axles_m * (yaws_rad.cos() - 1.0)
+    y_m = (distances_m * midway_rad.sin()).cumsum(dim=-1) + rear_axles_m * yaws_rad.sin()
     return torch.stack((x_m, y_m, yaws_rad), dim=-1)
 
 

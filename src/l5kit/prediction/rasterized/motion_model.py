@@ -13,7 +13,7 @@ from l5kit.planning.rasterized.model import as_float
 
 
 class RasterizedMotionModel(nn.Module):
-    """Predicts one or several ways of an agent from its raster, positions only.
+    """Predicts one or several trajectories of an agent from its raster, positions only.
 
     In train mode ``forward`` gives the loss, in eval mode the trajectories. With one mode the loss is that of the
     baseline of the competition, the mean squared error of positions, with 0 for unavailable steps. With several it is
@@ -99,7 +99,7 @@ class RasterizedMotionModel(nn.Module):
 
 
 def _negative_log_likelihood(errors: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """Return the mean of :func:`l5kit.evaluation.batched_metrics.neg_multi_log_likelihood`, from logits.
+    """Return the mean of :func:`l5kit.evaluation.metrics.neg_multi_log_likelihood`, from logits.
 
     Args:
         errors: Negative log-likelihoods of each value of a mode, 0 in unavailable steps, (B, M, T, 2); half of the

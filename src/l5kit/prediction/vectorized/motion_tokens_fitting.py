@@ -38,9 +38,11 @@ def fit_vocabulary(
     """
     moves, classes = [np.zeros((0, 3))], [np.zeros(0, np.int64)]
     for batch in batches:
-        found = true_differences(tokeniser, read_motions(batch, times, tokeniser.class_of_label, with_future=True))
-        moves.append(found[0])
-        classes.append(found[1])
+        differences, of_classes = true_differences(
+            tokeniser, read_motions(batch, times, tokeniser.class_of_label, with_future=True)
+        )
+        moves.append(differences)
+        classes.append(of_classes)
     all_moves, all_classes = np.concatenate(moves), np.concatenate(classes)
     if len(all_moves) == 0:
         raise InvalidArgumentError(

@@ -106,13 +106,15 @@ class RelativeAttention(nn.Module):
         """
         heads = (self.num_heads, -1)
         keys, values = self.source(sources).chunk(2, dim=-1)
-        asked = self.query(queries).unflatten(-1, heads)
+        by_head = self.query(queries).unflatten(-1, heads)
         scores = self.edge_query(queries).unflatten(-1, heads) @ edges.transpose(-1, -2)
-        scores = (scores + _scores_of(asked, _picked(keys.unflatten(-1, heads), chosen))) / math.sqrt(asked.shape[-1])
+        scores = (scores + _scores_of(by_head, _picked(keys.unflatten(-1, heads), chosen))) / math.sqrt(
+            by_head.shape[-1]
+        )
         scores = scores.masked_fill(~is_seen.unsqueeze(-2), -torch.inf)  # (..., Q, H, S)
         weights = F.pad(scores, [0, 1]).softmax(dim=-1)[..., :-1]
-        found = _weighed(weights, _picked(values.unflatten(-1, heads), chosen))
-        result: torch.Tensor = self.result(found.flatten(-2)) + self.edge_result((weights @ edges).flatten(-2))
+        attended = _weighed(weights, _picked(values.unflatten(-1, heads), chosen))
+        result: torch.Tensor = self.result(attended.flatten(-2)) + self.edge_result((weights @ edges).flatten(-2))
         return result
 
 
@@ -123,11 +125,11 @@ def _picked(values: torch.Tensor, chosen: torch.Tensor | None) -> torch.Tensor:
     return values[torch.arange(values.shape[0], device=values.device)[:, None, None], chosen]
 
 
-def _scores_of(asked: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+def _scores_of(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     """Return products (..., Q, H, S) of queries (..., Q, H, d) and keys (..., S, H, d), or (..., Q, S, H, d)."""
-    if keys.ndim > asked.ndim:
-        return (asked.unsqueeze(-3) * keys).sum(dim=-1).transpose(-1, -2)
-    return (asked.transpose(-2, -3) @ keys.transpose(-2, -3).transpose(-1, -2)).transpose(-2, -3)
+    if keys.ndim > queries.ndim:
+        return (queries.unsqueeze(-3) * keys).sum(dim=-1).transpose(-1, -2)
+    return (queries.transpose(-2, -3) @ keys.transpose(-2, -3).transpose(-1, -2)).transpose(-2, -3)
 
 
 def _weighed(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -170,19 +172,19 @@ class _Layer(nn.Module):
         own = self.time_norm(features)
         steps = torch.cat((before, own), dim=2)
         features = features + self.dropout(self.over_time(own, steps, seen.time_edges, seen.is_past))
-        asked = self.map_norm(features).flatten(1, 2)
-        found = self.to_map(asked, road, seen.map_edges, seen.is_piece, seen.pieces)
-        features = features + self.dropout(found.reshape(features.shape))
+        by_agent = self.map_norm(features).flatten(1, 2)
+        attended = self.to_map(by_agent, road, seen.map_edges, seen.is_piece, seen.pieces)
+        features = features + self.dropout(attended.reshape(features.shape))
         at_steps = self.agents_norm(features).transpose(1, 2)
-        found = self.to_agents(at_steps, at_steps, seen.agent_edges, seen.is_other).transpose(1, 2)
-        features = features + self.dropout(found)
+        attended = self.to_agents(at_steps, at_steps, seen.agent_edges, seen.is_other).transpose(1, 2)
+        features = features + self.dropout(attended)
         return features + self.dropout(self.own(self.own_norm(features))), steps
 
 
 class FactorisedDecoder(nn.Module):
     """Lets agents at each step look at their own past, at the map and at the other agents of the same step.
 
-    Nothing looks at a later step, so that steps can be added one by one. All that is known of places is how they look
+    Nothing looks at a later step, so that steps can be added one by one. All that is known of points is how they look
     from each other: turning or moving the whole scene changes nothing.
 
     Args:

@@ -16,7 +16,7 @@ Base: TypeAlias = Literal["none", "constant_velocity", "ctrv", "ctra"]
 BASES: Final[tuple[str, ...]] = get_args(Base)
 """What a token is a difference to: to staying where one is, or to how the last move goes on."""
 
-_LEAST_WAY_M: Final = 1e-3
+_LEAST_DISTANCE_M: Final = 1e-3
 
 
 class Motions(NamedTuple):
@@ -47,7 +47,7 @@ class MotionTokeniser(nn.Module):
     Args:
         num_tokens: Tokens of each class of agents, at most.
         base: What tokens are differences to. ``none``: a token is a move. ``constant_velocity``: the last move goes on
-            without a turn; ``ctrv``: it goes on as it was; ``ctra``: its way grows by as much as it grew last, never to
+            without a turn; ``ctrv``: it goes on as it was; ``ctra``: its length grows as much as last, never to
             less than nothing, and the turn with it, so that who comes to stand turns no more. Agents without a last
             move have no token then.
 
@@ -90,15 +90,15 @@ class MotionTokeniser(nn.Module):
             InvalidArgumentError: The shapes or sizes are others.
         """
         num_classes, most = self.vocabulary.shape[:2]
-        found = tuple(tokens.shape)
-        is_wrong = len(found) != 3 or found[0] != num_classes or found[1] > most or found[2] != 3
-        if is_wrong or tuple(sizes.shape) != (num_classes,) or not bool(((sizes > 0) & (sizes <= found[1])).all()):
+        shape = tuple(tokens.shape)
+        is_wrong = len(shape) != 3 or shape[0] != num_classes or shape[1] > most or shape[2] != 3
+        if is_wrong or tuple(sizes.shape) != (num_classes,) or not bool(((sizes > 0) & (sizes <= shape[1])).all()):
             raise InvalidArgumentError(
-                f"tokens have shape {found} and sizes are {sizes.tolist()}; pass ({num_classes}, V, 3), V at most "
+                f"tokens have shape {shape} and sizes are {sizes.tolist()}; pass ({num_classes}, V, 3), V at most "
                 f"{most}, and for each class a size from 1 to V"
             )
         self.vocabulary.zero_()
-        self.vocabulary[:, : found[1]] = tokens.to(self.vocabulary)
+        self.vocabulary[:, : shape[1]] = tokens.to(self.vocabulary)
         self.vocabulary_sizes.copy_(sizes)
 
     def is_token(self) -> torch.Tensor:
@@ -124,10 +124,10 @@ class MotionTokeniser(nn.Module):
             return torch.stack((cos * x + sin * y, cos * y - sin * x, torch.zeros_like(x)), dim=-1)
         if self.base == "ctrv":
             return last
-        way = torch.linalg.vector_norm(last[..., :2], dim=-1)
-        growth = torch.where(has_before, way - torch.linalg.vector_norm(before[..., :2], dim=-1), 0.0)
-        factor = ((way + growth) / way.clamp(min=_LEAST_WAY_M)).clamp(0.0, 2.0)
-        return last * torch.where(way < _LEAST_WAY_M, 1.0, factor).unsqueeze(-1)
+        distance_m = torch.linalg.vector_norm(last[..., :2], dim=-1)
+        growth_m = torch.where(has_before, distance_m - torch.linalg.vector_norm(before[..., :2], dim=-1), 0.0)
+        factor = ((distance_m + growth_m) / distance_m.clamp(min=_LEAST_DISTANCE_M)).clamp(0.0, 2.0)
+        return last * torch.where(distance_m < _LEAST_DISTANCE_M, 1.0, factor).unsqueeze(-1)
 
     def moves_of(self, base: torch.Tensor, tokens: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         """Return the moves of tokens.
@@ -176,22 +176,22 @@ class MotionTokeniser(nn.Module):
                 none, and lead back from where the noise has led.
         """
         steps = [_first_step(motions)]
-        for place in range(1, motions.poses.shape[-2]):
-            step = self._next_step(motions, steps, place, noise_m)
-            if place == now:
-                step["poses"] = motions.poses[..., place, :]
+        for index in range(1, motions.poses.shape[-2]):
+            step = self._next_step(motions, steps, index, noise_m)
+            if index == now:
+                step["poses"] = motions.poses[..., index, :]
                 step["moves"] = torch.where(motions.has_last_move.unsqueeze(-1), motions.last_move, 0.0)
-                step["has_move"] = motions.has_last_move & motions.is_known[..., place]
+                step["has_move"] = motions.has_last_move & motions.is_known[..., index]
             steps.append(step)
         fields = {name: torch.stack([step[name] for step in steps], dim=motions.classes.ndim) for name in steps[0]}
         return TokenisedMotions(is_known=motions.is_known, **fields)
 
     def _next_step(
-        self, motions: Motions, steps: list[dict[str, torch.Tensor]], place: int, noise_m: float
+        self, motions: Motions, steps: list[dict[str, torch.Tensor]], index: int, noise_m: float
     ) -> dict[str, torch.Tensor]:
         """Return where the agents get to in one step."""
-        last, before, true = steps[-1], steps[max(len(steps) - 2, 0)], motions.poses[..., place, :]
-        has_move = motions.is_known[..., place] & motions.is_known[..., place - 1]
+        last, before, true = steps[-1], steps[max(len(steps) - 2, 0)], motions.poses[..., index, :]
+        has_move = motions.is_known[..., index] & motions.is_known[..., index - 1]
         has_token = has_move if self.base == "none" else has_move & last["has_move"]
         base = self.base_moves(last["moves"], before["moves"], before["has_move"])
         difference = relative_to(compose(last["poses"], base), true)
@@ -214,5 +214,5 @@ def _first_step(motions: Motions) -> dict[str, torch.Tensor]:
     """Return the first poses, to which no token leads."""
     never, none = torch.zeros_like(motions.is_known[..., 0]), torch.zeros_like(motions.classes)
     poses = motions.poses[..., 0, :]
-    found = {"poses": poses, "moves": torch.zeros_like(poses), "has_move": never}
-    return found | {"tokens": none, "nearest": none, "has_token": never}
+    first = {"poses": poses, "moves": torch.zeros_like(poses), "has_move": never}
+    return first | {"tokens": none, "nearest": none, "has_token": never}

@@ -19,7 +19,7 @@ from l5kit.prediction.vectorized.motion_tokens_matching import (
     TokenisedMotions,
 )
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
-from l5kit.prediction.vectorized.motion_tokens_poses import compose, way_of_move
+from l5kit.prediction.vectorized.motion_tokens_poses import compose, poses_along_move
 from l5kit.prediction.vectorized.motion_tokens_road import RoadEncoder
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, choose_tokens, draw_uniforms
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES
@@ -30,13 +30,13 @@ _MOVE_SCALE: Final = (0.25, 1.0, 3.0)
 """What x, y and yaw of a move are multiplied by, so that they are about one."""
 
 _NUM_WAVES: Final = 4
-_LEAST_WAY_M: Final = 0.05
+_LEAST_DISTANCE_M: Final = 0.05
 
 
 class Rollouts(NamedTuple):
-    """K ways of all agents of B samples, in the frame of each sample."""
+    """K futures of all agents of B samples, in the frame of each sample."""
 
-    ways: torch.Tensor  # (B, K, A, T, 3): x, y in metres and yaw in radians
+    poses: torch.Tensor  # (B, K, A, T, 3): x, y in metres and yaw in radians
     log_likelihoods: torch.Tensor  # (B, K, A): of the tokens of an agent, at temperature 1
 
 
@@ -158,16 +158,16 @@ class MotionTokenModel(nn.Module):
         """
         if self.training:
             return self._losses(data_batch)
-        found = self.roll_out(data_batch)
-        ways = found.ways.transpose(1, 2)
-        logits = found.log_likelihoods.transpose(1, 2)
-        likeliest = logits.argmax(dim=-1)[:, :, None, None, None].expand(-1, -1, 1, *ways.shape[3:])
-        best = ways.gather(2, likeliest).squeeze(2)
+        rollouts = self.roll_out(data_batch)
+        poses = rollouts.poses.transpose(1, 2)
+        logits = rollouts.log_likelihoods.transpose(1, 2)
+        likeliest = logits.argmax(dim=-1)[:, :, None, None, None].expand(-1, -1, 1, *poses.shape[3:])
+        best = poses.gather(2, likeliest).squeeze(2)
         return {
             "agent_positions": best[..., :2],
             "agent_yaws": best[..., 2:],
-            "all_agent_positions": ways[..., :2],
-            "all_agent_yaws": ways[..., 2:],
+            "all_agent_positions": poses[..., :2],
+            "all_agent_yaws": poses[..., 2:],
             "agent_traj_logits": logits,
         }
 
@@ -178,10 +178,10 @@ class MotionTokenModel(nn.Module):
             data_batch: As for :meth:`forward` in train mode.
 
         Returns:
-            Logits (B, A, G, V) for the tokens to places 1 to G, minus infinity for what is no token of a class.
+            Logits (B, A, G, V) for the tokens to steps 1 to G, minus infinity for what is no token of a class.
         """
-        motions, found = self._tokenised(data_batch, with_future=True)
-        return self._next_logits(data_batch, motions, found), found
+        motions, tokenised = self._tokenised(data_batch, with_future=True)
+        return self._next_logits(data_batch, motions, tokenised), tokenised
 
     @torch.no_grad()
     def roll_out(
@@ -194,14 +194,14 @@ class MotionTokenModel(nn.Module):
         seed: int | None = None,
         first_is_greedy: bool = True,
     ) -> Rollouts:
-        """Return ways of all agents together, token by token: each agent sees what the others did until then.
+        """Return futures of all agents together, token by token: each agent sees what the others did until then.
 
         Args:
             data_batch: As for :meth:`forward` in eval mode. What is drawn depends on ``scene_index``, ``timestamp``
                 and ``all_other_agents_track_ids``; see :func:`draw_uniforms`. In place of these it may have
                 ``token_uniforms`` (B, K, A, N), the uniform numbers themselves, as exported networks take them.
             num_rollouts: K; None for that of the model, as with the others.
-            num_tokens: Tokens of each way; T is so many times the steps of a token.
+            num_tokens: Tokens of each future; T is so many times the steps of a token.
             temperature: Of all rollouts but the greedy one.
             seed: At least 0.
             first_is_greedy: Whether the first rollout takes the likeliest token each time.
@@ -216,51 +216,55 @@ class MotionTokenModel(nn.Module):
         given = data_batch.get(UNIFORMS_KEY)
         drawn = draw_uniforms(data_batch, draws, num_rollouts=count, num_tokens=length) if given is None else given
         uniforms = drawn.flatten(0, 1)
-        motions, found = self._tokenised(data_batch, with_future=False)
+        motions, tokenised = self._tokenised(data_batch, with_future=False)
         agents, road = _agents_of(data_batch, motions.classes), self.road(data_batch)
-        known, past = self.decoder(self._states(_steps_of(found, slice(None)), agents), road)
-        step = _Step(*(_repeated(part, count) for part in _last_of(_steps_of(found, slice(None)))))
+        known, past = self.decoder(self._states(_steps_of(tokenised, slice(None)), agents), road)
+        step = _Step(*(_repeated(part, count) for part in _last_of(_steps_of(tokenised, slice(None)))))
         agents = _Agents(*(_repeated(part, count) for part in agents))
         road = Road(*(_repeated(part, count) for part in road))
         past = PastStates([_repeated(part, count) for part in past.inputs], *(_repeated(p, count) for p in past[1:]))
         known = _repeated(known[:, :, -1], count)
         is_greedy = torch.zeros(known.shape[0], 1, dtype=torch.bool, device=known.device)
         is_greedy[::count] = first_is_greedy
-        ways, likelihood = [], torch.zeros_like(known[..., 0])
+        poses, likelihood = [], torch.zeros_like(known[..., 0])
         for number in range(length):
             logits = self._logits(known, agents.classes)
             tokens = choose_tokens(logits, uniforms[..., number], degree)
             tokens = torch.where(is_greedy, logits.argmax(dim=-1), tokens)
             likelihood = likelihood + logits.log_softmax(dim=-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-            step, way = self._followed(step, tokens, agents.classes)
-            ways.append(way)
+            step, between = self._advanced(step, tokens, agents.classes)
+            poses.append(between)
             if number + 1 < length:
                 states = self._states(_Step(*(part.unsqueeze(2) for part in step)), agents)
                 known, past = self.decoder(states, road, past)
                 known = known[:, :, 0]
-        whole = torch.cat(ways, dim=2)
+        whole = torch.cat(poses, dim=2)
         return Rollouts(*(part.reshape(-1, count, *part.shape[1:]) for part in (whole, likelihood)))
 
     def _next_logits(
-        self, data_batch: dict[str, torch.Tensor], motions: Motions, found: TokenisedMotions
+        self, data_batch: dict[str, torch.Tensor], motions: Motions, tokenised: TokenisedMotions
     ) -> torch.Tensor:
-        """Return the logits (B, A, G, V) of the tokens to places 1 to G."""
+        """Return the logits (B, A, G, V) of the tokens to steps 1 to G."""
         agents = _agents_of(data_batch, motions.classes)
-        states = self._states(_steps_of(found, slice(0, -1)), agents)
+        states = self._states(_steps_of(tokenised, slice(0, -1)), agents)
         known, _ = self.decoder(states, self.road(data_batch))
         return self._logits(known, motions.classes)
 
     def _losses(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        motions, found = self._tokenised(data_batch, with_future=True)
-        logits = self._next_logits(data_batch, motions, found)
-        is_learned, wanted = found.has_token[:, :, 1:], found.nearest[:, :, 1:]
-        is_learned = is_learned & found.is_known[:, :, :-1]
+        motions, tokenised = self._tokenised(data_batch, with_future=True)
+        logits = self._next_logits(data_batch, motions, tokenised)
+        is_learned, wanted = tokenised.has_token[:, :, 1:], tokenised.nearest[:, :, 1:]
+        is_learned = is_learned & tokenised.is_known[:, :, :-1]
         surprise = F.cross_entropy(logits.flatten(0, 2), wanted.flatten(), reduction="none")
         count = is_learned.sum().clamp(min=1)
         loss = torch.where(is_learned.flatten(), surprise, 0.0).sum() / count
         with torch.no_grad():
             is_right = (logits.argmax(dim=-1) == wanted) & is_learned
-        return {"loss": loss, "accuracy": is_right.sum() / count, "quantisation_m": self._quantisation(motions, found)}
+        return {
+            "loss": loss,
+            "accuracy": is_right.sum() / count,
+            "quantisation_m": self._quantisation(motions, tokenised),
+        }
 
     @torch.no_grad()
     def quantisation_m(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -279,9 +283,9 @@ class MotionTokenModel(nn.Module):
         noise_m = self.token_noise_m if self.training else 0.0
         return motions, self.tokeniser(motions, self.times.num_past_tokens, noise_m)
 
-    def _quantisation(self, motions: Motions, found: TokenisedMotions) -> torch.Tensor:
-        errors_m = torch.linalg.vector_norm((found.poses - motions.poses)[..., :2], dim=-1)
-        is_token = found.has_token.clone()
+    def _quantisation(self, motions: Motions, tokenised: TokenisedMotions) -> torch.Tensor:
+        errors_m = torch.linalg.vector_norm((tokenised.poses - motions.poses)[..., :2], dim=-1)
+        is_token = tokenised.has_token.clone()
         is_token[:, :, self.times.num_past_tokens] = False  # where the truth is taken up again
         mean_m: torch.Tensor = torch.where(is_token, errors_m, 0.0).sum() / is_token.sum().clamp(min=1)
         return mean_m
@@ -315,17 +319,17 @@ class MotionTokenModel(nn.Module):
         picked: torch.Tensor = scores.gather(-2, own.expand(*scores.shape[:-2], 1, scores.shape[-1])).squeeze(-2)
         return picked
 
-    def _followed(self, step: _Step, tokens: torch.Tensor, classes: torch.Tensor) -> tuple[_Step, torch.Tensor]:
-        """Return where tokens (B, A) lead, and the way there, (B, A, steps, 3)."""
+    def _advanced(self, step: _Step, tokens: torch.Tensor, classes: torch.Tensor) -> tuple[_Step, torch.Tensor]:
+        """Return where tokens (B, A) lead, and the poses until there, (B, A, steps, 3)."""
         base = self.tokeniser.base_moves(step.moves, step.before, step.has_before)
         move = self.tokeniser.moves_of(base, tokens, classes) * step.is_known.unsqueeze(-1)
         length_m = torch.linalg.vector_norm(move[..., :2], dim=-1)
         before_m = torch.linalg.vector_norm(step.moves[..., :2], dim=-1)
-        ratio = ((before_m + length_m) / (2 * length_m.clamp(min=_LEAST_WAY_M))).clamp(0.0, 2.0)
-        ratio = torch.where(step.has_move & (length_m > _LEAST_WAY_M), ratio, 1.0)
-        way = compose(step.poses.unsqueeze(2), way_of_move(move, ratio, self.times.num_steps))
+        ratio = ((before_m + length_m) / (2 * length_m.clamp(min=_LEAST_DISTANCE_M))).clamp(0.0, 2.0)
+        ratio = torch.where(step.has_move & (length_m > _LEAST_DISTANCE_M), ratio, 1.0)
+        between = compose(step.poses.unsqueeze(2), poses_along_move(move, ratio, self.times.num_steps))
         poses, always = compose(step.poses, move), torch.ones_like(step.has_move)
-        return _Step(poses, move, always, step.moves, step.has_move, tokens, always, step.is_known), way
+        return _Step(poses, move, always, step.moves, step.has_move, tokens, always, step.is_known), between
 
     def _require_vocabulary(self) -> None:
         # while a program is traced there are no values, and the eager call before has looked
@@ -342,21 +346,21 @@ def _agents_of(batch: dict[str, torch.Tensor], classes: torch.Tensor) -> _Agents
     return _Agents(classes, sizes_m * is_known)
 
 
-def _steps_of(found: TokenisedMotions, places: slice) -> _Step:
-    """Return the agents at some of the places."""
-    before, has_before = torch.zeros_like(found.moves), torch.zeros_like(found.has_move)
-    before[:, :, 1:], has_before[:, :, 1:] = found.moves[:, :, :-1], found.has_move[:, :, :-1]
+def _steps_of(tokenised: TokenisedMotions, indices: slice) -> _Step:
+    """Return the agents at some of the steps."""
+    before, has_before = torch.zeros_like(tokenised.moves), torch.zeros_like(tokenised.has_move)
+    before[:, :, 1:], has_before[:, :, 1:] = tokenised.moves[:, :, :-1], tokenised.has_move[:, :, :-1]
     columns = (
-        found.poses,
-        found.moves,
-        found.has_move,
+        tokenised.poses,
+        tokenised.moves,
+        tokenised.has_move,
         before,
         has_before,
-        found.tokens,
-        found.has_token,
-        found.is_known,
+        tokenised.tokens,
+        tokenised.has_token,
+        tokenised.is_known,
     )
-    return _Step(*(column[:, :, places] for column in columns))
+    return _Step(*(column[:, :, indices] for column in columns))
 
 
 def _last_of(steps: _Step) -> _Step:

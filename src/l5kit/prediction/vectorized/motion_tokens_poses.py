@@ -1,8 +1,8 @@
-"""Poses in the plane as rows x, y and yaw: one seen from another, one after another, and those on the way."""
+"""Poses in the plane as rows x, y and yaw: one seen from another, one after another, and those along a move."""
 
 import torch
 
-__all__ = ["compose", "relative_to", "way_of_move", "wrapped"]
+__all__ = ["compose", "poses_along_move", "relative_to", "wrapped"]
 
 
 def wrapped(angle: torch.Tensor) -> torch.Tensor:
@@ -41,8 +41,8 @@ def relative_to(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
     return torch.stack((cos * x + sin * y, cos * y - sin * x, wrapped(end[..., 2] - start[..., 2])), dim=-1)
 
 
-def way_of_move(move: torch.Tensor, speed_ratio: torch.Tensor, num_steps: int) -> torch.Tensor:
-    """Return the poses on the way of a move: along a circle, with constant acceleration.
+def poses_along_move(move: torch.Tensor, speed_ratio: torch.Tensor, num_steps: int) -> torch.Tensor:
+    """Return the poses along a move: along a circle, with constant acceleration.
 
     Args:
         move: The whole move, shape (..., 3).

@@ -87,5 +87,5 @@ def _frames_of(points: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
     first = points[..., 0, :]
     last = is_there.int() * torch.arange(1, points.shape[-2] + 1, device=points.device)
     end = points.gather(-2, last.argmax(dim=-1)[..., None, None].expand(*last.shape[:-1], 1, 2)).squeeze(-2)
-    way = end - first
-    return torch.cat((first, torch.atan2(way[..., 1], way[..., 0]).unsqueeze(-1)), dim=-1)
+    direction = end - first
+    return torch.cat((first, torch.atan2(direction[..., 1], direction[..., 0]).unsqueeze(-1)), dim=-1)

@@ -33,10 +33,10 @@ def draw_uniforms(batch: dict[str, torch.Tensor], seed: int, *, num_rollouts: in
     """
     known = batch["all_other_agents_history_availability"]
     num_samples, num_agents = known.shape[:2]
-    scenes = _whole_numbers(batch, "scene_index", np.zeros(num_samples, np.int64))
-    times = _whole_numbers(batch, "timestamp", np.zeros(num_samples, np.int64)) // _MICROSECOND_NS
+    scenes = _integers(batch, "scene_index", np.zeros(num_samples, np.int64))
+    times = _integers(batch, "timestamp", np.zeros(num_samples, np.int64)) // _MICROSECOND_NS
     rows: Int64Array = np.broadcast_to(np.arange(num_agents), (num_samples, num_agents))
-    tracks = _whole_numbers(batch, "all_other_agents_track_ids", rows)
+    tracks = _integers(batch, "all_other_agents_track_ids", rows)
     uniforms = counter_uniforms(
         seed,
         scenes[:, None, None, None],
@@ -68,6 +68,6 @@ def choose_tokens(logits: torch.Tensor, uniforms: torch.Tensor, temperature: flo
     return torch.minimum((summed <= wanted).sum(dim=-1), last)
 
 
-def _whole_numbers(batch: dict[str, torch.Tensor], key: str, otherwise: Int64Array) -> Int64Array:
+def _integers(batch: dict[str, torch.Tensor], key: str, otherwise: Int64Array) -> Int64Array:
     value = batch.get(key)
     return otherwise if value is None else np.asarray(value.numpy(force=True), np.int64)

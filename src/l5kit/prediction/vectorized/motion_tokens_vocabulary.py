@@ -89,16 +89,16 @@ def make_vocabulary(
     sizes = np.zeros(len(AGENT_CLASSES), np.int64)
     for number, lever_m in enumerate(LEVERS_M):
         own = moves[classes == number]
-        found = cluster_moves(own if len(own) else moves, num_tokens, lever_m=lever_m, seed=seed)
-        tokens[number, : len(found)], sizes[number] = found, len(found)
+        centres = cluster_moves(own if len(own) else moves, num_tokens, lever_m=lever_m, seed=seed)
+        tokens[number, : len(centres)], sizes[number] = centres, len(centres)
     return tokens, sizes
 
 
 def _thinned(points: Float64Array, cell_m: float) -> Float64Array:
     """Return one of the points in each cell of a grid."""
     _, firsts = np.unique(np.round(points / cell_m), axis=0, return_index=True)
-    found: Float64Array = points[np.sort(firsts)]
-    return found
+    kept: Float64Array = points[np.sort(firsts)]
+    return kept
 
 
 def _k_means(points: Float64Array, num_centres: int, rng: np.random.Generator) -> Float64Array:

@@ -48,9 +48,9 @@ class RelativeAttention(nn.Module):
         """Return the queries with what they saw.
 
         Args:
-            queries: Shape (N, Q, M, dim): M of them at each of Q places.
+            queries: Shape (N, Q, M, dim): M of them at each of Q positions.
             keys: Shape (N, K, dim).
-            relations: How keys look from the places, shape (N, Q, K, dim); None for a layer without relations.
+            relations: How keys look from the positions, shape (N, Q, K, dim); None for a layer without relations.
             is_seen: Which keys count, bool, shape (N, Q, K) or (N, 1, K).
 
         Returns:
@@ -67,8 +67,8 @@ class RelativeAttention(nn.Module):
         seen = is_seen[:, :, None, None]
         scores = torch.einsum("nqmhd,nqkhd->nqmhk", query, key).float() * self.scale
         weights = scores.masked_fill(~seen, -1e9).softmax(dim=-1) * seen
-        found = torch.einsum("nqmhk,nqkhd->nqmhd", weights.to(value.dtype), value).flatten(-2)
-        queries = queries + self.dropout(self.out(found)) * is_seen.any(dim=-1)[:, :, None, None]
+        attended = torch.einsum("nqmhk,nqkhd->nqmhd", weights.to(value.dtype), value).flatten(-2)
+        queries = queries + self.dropout(self.out(attended)) * is_seen.any(dim=-1)[:, :, None, None]
         added: torch.Tensor = self.feed_forward(self.norm(queries))
         result: torch.Tensor = queries + self.dropout(added)
         return result

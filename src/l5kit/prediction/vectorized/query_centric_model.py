@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.kinematic.baselines import Baseline, baseline_ways
+from l5kit.kinematic.baselines import Baseline, baseline_displacements
 from l5kit.prediction.vectorized.query_centric_decoder import ModeDecoder, Motions
 from l5kit.prediction.vectorized.query_centric_encoder import Context, SceneEncoder
 from l5kit.prediction.vectorized.query_centric_losses import (
@@ -24,7 +24,7 @@ ModeLoss = Literal["winner", "mixture"]
 """How several modes are compared with one truth."""
 
 _LEAST_UNIT_M = 0.5
-_UNIT_PER_WAY = 0.1
+_UNIT_PER_METRE = 0.1
 _SCALES_WEIGHT = 0.1
 
 
@@ -50,7 +50,7 @@ class QueryCentricModel(nn.Module):
         modes_weight: Weight of that cross entropy in the loss.
         criterion: Element-wise error of positions, of proposals and of the winner; smooth L1 by default.
         residual_to: Kinematic baseline that trajectories are differences to, or None.
-        residual_unit_m: Unit of these at the last step in metres; None for one that grows with the way.
+        residual_unit_m: Unit of these at the last step in metres; None for one that grows with the distance.
         motion_features: Tell speeds, accelerations and turn rates, fitted to the past.
         step_time_s: Seconds between two future steps.
         past_step_time_s: Seconds between two past ones.
@@ -141,22 +141,22 @@ class QueryCentricModel(nn.Module):
         """
         context: Context = self.encoder(data_batch)
         motions: Motions = self.decoder(context)
-        ways, units = self._ways_and_units(data_batch, context)
+        baseline, units = self._baseline_and_units(data_batch, context)
         if self.training:
-            return self._losses(data_batch, context, motions, ways, units)
-        return self._predictions(context, motions, ways, units)
+            return self._losses(data_batch, context, motions, baseline, units)
+        return self._predictions(context, motions, baseline, units)
 
-    def _ways_and_units(
+    def _baseline_and_units(
         self, data_batch: dict[str, torch.Tensor], context: Context
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the ways of the baseline in own frames (B, A, T, 2), and units of differences to them (B, A, T, 1)."""
+        """Return the baseline in own frames (B, A, T, 2), and units of differences to it (B, A, T, 1)."""
         known = data_batch["all_other_agents_history_availability"] > 0
         past = seen_from(context.agent_poses.unsqueeze(2), data_batch["all_other_agents_history_positions"].float())
         turns = data_batch["all_other_agents_history_yaws"][..., 0].float() - context.agent_poses[..., 2:]
         past = torch.where(known.unsqueeze(-1), past, torch.zeros_like(past))
-        ways = torch.zeros_like(past[:, :, :1]).expand(-1, -1, self.num_steps, -1)
+        baseline = torch.zeros_like(past[:, :, :1]).expand(-1, -1, self.num_steps, -1)
         if past.shape[2] > 1:
-            ways = baseline_ways(
+            baseline = baseline_displacements(
                 "constant_velocity" if self.residual_to is None else self.residual_to,
                 past,
                 torch.where(known, turns, torch.zeros_like(turns)),
@@ -165,20 +165,23 @@ class QueryCentricModel(nn.Module):
                 step_time_s=self.step_time_s,
                 past_step_time_s=self.past_step_time_s,
             )
-        time = torch.arange(1, self.num_steps + 1, device=ways.device).to(ways.dtype).unsqueeze(-1) / self.num_steps
-        whole_way = torch.linalg.vector_norm(ways[:, :, -1:], dim=[-1], keepdim=True)
+        time = (
+            torch.arange(1, self.num_steps + 1, device=baseline.device).to(baseline.dtype).unsqueeze(-1)
+            / self.num_steps
+        )
+        last_distance = torch.linalg.vector_norm(baseline[:, :, -1:], dim=[-1], keepdim=True)
         if self.residual_to is None:
-            return torch.zeros_like(ways), time * (_LEAST_UNIT_M + whole_way)
+            return torch.zeros_like(baseline), time * (_LEAST_UNIT_M + last_distance)
         if self.residual_unit_m is not None:
-            return ways, time * self.residual_unit_m + torch.zeros_like(whole_way)
-        return ways, time * (_LEAST_UNIT_M + _UNIT_PER_WAY * whole_way)
+            return baseline, time * self.residual_unit_m + torch.zeros_like(last_distance)
+        return baseline, time * (_LEAST_UNIT_M + _UNIT_PER_METRE * last_distance)
 
     def _losses(
         self,
         data_batch: dict[str, torch.Tensor],
         context: Context,
         motions: Motions,
-        ways: torch.Tensor,
+        baseline: torch.Tensor,
         units: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
         known = (data_batch["all_other_agents_future_availability"] > 0) & context.agents_there.unsqueeze(-1)
@@ -186,7 +189,7 @@ class QueryCentricModel(nn.Module):
         turns = data_batch["all_other_agents_future_yaws"][..., 0].float() - context.agent_poses[..., 2:]
         future = torch.where(known.unsqueeze(-1), future, torch.zeros_like(future))
         turns = torch.where(known, turns, torch.zeros_like(turns))
-        targets = torch.where(known.unsqueeze(-1), (future - ways) / units, torch.zeros_like(future))
+        targets = torch.where(known.unsqueeze(-1), (future - baseline) / units, torch.zeros_like(future))
         away = motions.refined[..., :2].detach() - targets.unsqueeze(2)
         distances = torch.linalg.vector_norm(away * units.unsqueeze(2), dim=[-1])
         winner = winners(distances, known, joint=self.joint)
@@ -213,10 +216,10 @@ class QueryCentricModel(nn.Module):
         }
 
     def _predictions(
-        self, context: Context, motions: Motions, ways: torch.Tensor, units: torch.Tensor
+        self, context: Context, motions: Motions, baseline: torch.Tensor, units: torch.Tensor
     ) -> dict[str, torch.Tensor]:
         there = context.agents_there[:, :, None, None, None]
-        own = (ways.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * there
+        own = (baseline.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * there
         poses = context.agent_poses[:, :, None, None]
         cos, sin = torch.cos(poses[..., 2]), torch.sin(poses[..., 2])
         x = poses[..., 0] + cos * own[..., 0] - sin * own[..., 1]

@@ -48,8 +48,8 @@ def polyline_poses(points: torch.Tensor, is_known: torch.Tensor) -> tuple[torch.
     middle = (is_known & (rank == num_points // 2 + 1)).int().argmax(dim=-1, keepdim=True)
     start = points.gather(2, first.unsqueeze(-1).expand(-1, -1, -1, 2)).squeeze(2)
     origin = points.gather(2, middle.unsqueeze(-1).expand(-1, -1, -1, 2)).squeeze(2)
-    way = origin - start
-    poses = torch.cat((origin, torch.atan2(way[..., 1], way[..., 0]).unsqueeze(-1)), dim=-1)
+    direction = origin - start
+    poses = torch.cat((origin, torch.atan2(direction[..., 1], direction[..., 0]).unsqueeze(-1)), dim=-1)
     is_there = num_points.squeeze(-1) > 1
     return torch.where(is_there.unsqueeze(-1), poses, torch.zeros_like(poses)), is_there
 
@@ -105,7 +105,7 @@ class RelationEmbedding(nn.Module):
 
     Args:
         dim: Features of a pair.
-        num_waves: Waves that lengths are told by.
+        num_waves: Waves that lengths are encoded by.
     """
 
     def __init__(self, dim: int, num_waves: int = 6) -> None:

@@ -21,7 +21,7 @@ class TrajectoryMatcher(nn.Module):
     """Picks, of several trajectories, the one that is near the target and thought likely.
 
     Args:
-        cost_prob_coeff: What probability is worth, in units of the cost.
+        cost_prob_coeff: Weight of a probability, in units of the cost.
     """
 
     def __init__(self, cost_prob_coeff: float = 1) -> None:

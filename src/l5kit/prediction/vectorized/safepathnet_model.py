@@ -57,7 +57,7 @@ class SafePathNetModel(PolylineModel):
             1.5 does not.
         motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
             new trainings; None for not, as L5Kit 1.5.
-        use_route: Embed the route, the goal and the places of agents along the route too, for new trainings; L5Kit 1.5
+        use_route: Embed the route, the goal and the positions of agents on the route too, for new trainings; L5Kit 1.5
             knows none. Samples need the keys of ``model_params.route``.
         normalize_targets: Divide targets by how far a car usually gets, for new trainings; L5Kit 1.5 does not.
         position_scale_m: Positions are learned in this unit; that of L5Kit 1.5 and its weights is 125 m.

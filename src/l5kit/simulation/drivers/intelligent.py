@@ -7,8 +7,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.highest_speeds import write_highest_speeds
-from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths, write_highest_speeds
 from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_control import AgentControl

@@ -13,9 +13,9 @@ from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import (
     LaneArrays,
+    arc_on_lane,
     choose_lane,
     lane_arrays,
-    place_on_lane,
     straightest_ahead,
 )
 from l5kit.lanes.road_surface import no_surface
@@ -126,7 +126,7 @@ def _follow_lane(box: Float64Array, item: Float64Array, lanes: Lanes, step_s: fl
     lane = choose_lane(lanes.arrays, lanes.grid, -1, box[:2], box[2])
     if lane < 0:
         return False
-    arc_m = place_on_lane(lanes.arrays, lane, box[:2])[0]
+    arc_m = arc_on_lane(lanes.arrays, lane, box[:2])[0]
     x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
     left_m = (box[1] - y) * along_x - (box[0] - x) * along_y
     turn = wrap_angle(box[2] - math.atan2(along_y, along_x))

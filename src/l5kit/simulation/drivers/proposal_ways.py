@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
-from l5kit.lanes.path_places import line_at
+from l5kit.lanes.path_positions import line_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW, rank_of_line
 from l5kit.simulation.drivers.proposal_forecasts import Others
 from l5kit.simulation.lanes.leaders import first_contact

@@ -10,9 +10,8 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import ComfortBounds, comfort_filters
-from l5kit.lanes.highest_speeds import write_highest_speeds
-from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths
-from l5kit.lanes.path_places import find_place, points_around
+from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths, write_highest_speeds
+from l5kit.lanes.path_positions import find_on_path, points_around
 from l5kit.lanes.red_lights import ColorRows, LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
 from l5kit.simulation.drivers.proposal_forecasts import Agents, forecast_lanes
@@ -303,7 +302,7 @@ def _find_on_path(
     first, stop = 0, len(points_m)
     if not is_new:
         first, stop = points_around(place[_LENGTH], stop)
-    found = find_place(points_m, first, stop, (ego[0], ego[1], ego[2]))
+    found = find_on_path(points_m, first, stop, (ego[0], ego[1], ego[2]))
     place[_LENGTH] = found[0]
     return found
 

@@ -11,7 +11,7 @@ from torch import nn
 from l5kit._types import BoolArray, Column, Float64Array, Int64Array
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import tensors_of
-from l5kit.dataset.sample_places import SamplePlaces
+from l5kit.dataset.sample_indices import SampleIndices
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.geometry.angle import angular_distance
 from l5kit.planning.network_inputs import network_inputs, tensors_on
@@ -31,7 +31,7 @@ class TokenWays(Protocol):
     """What a model samples; :class:`l5kit.prediction.vectorized.motion_tokens_model.Rollouts` is one."""
 
     @property
-    def ways(self) -> torch.Tensor:
+    def poses(self) -> torch.Tensor:
         """x, y in metres and yaw in radians in the frame of the sample, (B, K, A, T, 3)."""
 
 
@@ -184,7 +184,7 @@ class TokenTraffic:
 
     def _ask(self, state: TrafficState, scenes: Int64Array) -> tuple[Int64Array, Float64Array]:
         """Return for scenes (R,) the tracks of the rows of their samples, (R, A), and their ways, (R, A, N, 3)."""
-        places = SamplePlaces(state.scenes[scenes], state.frame_indices[scenes], None)
+        places = SampleIndices(state.scenes[scenes], state.frame_indices[scenes], None)
         columns = samples_of_buffer(self.dataset, state.buffer, places, scene_indices=state.batch.scene_indices).arrays
         batch = _without_empty_rows(tensors_on(self.device, network_inputs(tensors_of(columns))))
         with torch.no_grad():
@@ -196,7 +196,7 @@ class TokenTraffic:
                 seed=self.seed,
                 first_is_greedy=False,
             )
-        ways = np.asarray(found.ways[:, 0].cpu().double().numpy(), np.float64)
+        ways = np.asarray(found.poses[:, 0].cpu().double().numpy(), np.float64)
         return batch["all_other_agents_track_ids"].cpu().numpy(), _in_world(ways, columns)
 
     def _straight_on(self, state: TrafficState, actors: Int64Array) -> Float64Array:

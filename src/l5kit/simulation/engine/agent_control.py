@@ -18,7 +18,7 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.track_table import CLASSES, Classes
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["AgentControl", "DrivenTracks"]
+__all__ = ["AgentControl", "DrivenTracks", "is_near"]
 
 _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 
@@ -38,6 +38,11 @@ class DrivenTracks:
     is_driven: BoolArray
     was_driven: BoolArray
     threshold: float
+
+    @classmethod
+    def of(cls, may_drive: BoolArray, threshold: float) -> "DrivenTracks":
+        """Return tracks (T,) none of which was driven yet."""
+        return cls(may_drive, np.zeros(len(may_drive), np.bool_), np.zeros(len(may_drive), np.bool_), threshold)
 
     def note(self, tracks: Int64Array) -> None:
         """Note those that are driven in this step, (K,)."""
@@ -110,7 +115,7 @@ class AgentControl:
                     f"tracks must give one bool for each of the {len(tracks)} tracks, got shape {np.shape(chosen)}"
                 )
             may &= chosen
-        return DrivenTracks(may, np.zeros(len(tracks), np.bool_), np.zeros(len(tracks), np.bool_), batch.threshold)
+        return DrivenTracks.of(may, batch.threshold)
 
     def choose(
         self, agents: AgentsNow, ego_positions_m: Float64Array, *, records: RecordArray, tracks: DrivenTracks
@@ -159,6 +164,13 @@ class AgentControl:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def is_near(box: Float64Array, ego_position_m: Float64Array, reach_m: float) -> bool:
+    """Return whether a road user, whose box has a length, is nearer to the AV than some metres, as drivers must be."""
+    x_m, y_m = box[0] - ego_position_m[0], box[1] - ego_position_m[1]
+    return bool(box[3] > 0 and math.sqrt(x_m * x_m + y_m * y_m) < reach_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _mark_chosen(
     agents: tuple[Int64Array, Int64Array],
     boxes: Float64Array,
@@ -172,7 +184,6 @@ def _mark_chosen(
     for scene in range(len(starts) - 1):
         for row in range(starts[scene], starts[scene + 1]):
             track = track_rows[row]
-            if track < 0 or not may_drive[track] or not boxes[row, 3] > 0:
+            if track < 0 or not may_drive[track]:
                 continue
-            x_m, y_m = boxes[row, 0] - ego_positions_m[scene, 0], boxes[row, 1] - ego_positions_m[scene, 1]
-            is_chosen[row] = np.sqrt(x_m * x_m + y_m * y_m) < (far_m if is_driven[track] else near_m)
+            is_chosen[row] = is_near(boxes[row], ego_positions_m[scene], far_m if is_driven[track] else near_m)

@@ -11,7 +11,7 @@ from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUsers
 from l5kit.lanes.driving_map import FARTHEST_LANE_M
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays
-from l5kit.lanes.path_places import line_at
+from l5kit.lanes.path_positions import line_at
 from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, X, place_vehicles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 

@@ -10,7 +10,7 @@ from l5kit.sampling.sample_columns import SampleColumns
 
 if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset
-    from l5kit.dataset.sample_places import SamplePlaces
+    from l5kit.dataset.sample_indices import SampleIndices
 
 __all__ = ["samples_of_buffer"]
 
@@ -18,7 +18,7 @@ __all__ = ["samples_of_buffer"]
 def samples_of_buffer(
     dataset: "BaseEgoDataset",
     buffer: RecordBuffer,
-    places: "SamplePlaces",
+    places: "SampleIndices",
     *,
     scene_indices: Int64Array,
     missing: Literal["error", "mask"] = "error",
@@ -39,7 +39,7 @@ def samples_of_buffer(
         UnsupportedValueError: The dataset makes its samples one by one.
         TrackNotFoundError: An agent does not pass the label filter of the dataset, and ``missing`` is ``error``.
     """
-    from l5kit.dataset.sample_places import LogArrays  # here, as datasets bring torch
+    from l5kit.dataset.sample_indices import LogArrays  # here, as datasets bring torch
 
     tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
     log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m, routes)

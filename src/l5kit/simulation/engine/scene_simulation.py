@@ -19,7 +19,7 @@ from l5kit.simulation.engine.driven_scenes import DrivenScenes, EgoMotion, Scene
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.kept_plans import KeptPlans
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.engine.starting import fill_velocities, hide_tracks, start_of_ego
+from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
 
@@ -80,11 +80,7 @@ class SceneSimulation:
         batch: The scenes.
         ego: Who drives the AVs; None to replay them.
         agents: Who drives agents; None to replay them.
-        hides_new_agents: Whether all agents are hidden that would not be driven in the first frame (``control`` of
-            ``agents``, else the rules of 1.5).
         keeps_plans: Whether the plans of the drivers of the AVs are kept.
-        ego_states: The AVs in the first frames of the scenes, S of them, where ``ego`` drives them; None for what the
-            log tells.
         strict: Whether an error in a scene stops all.
 
     Attributes:
@@ -100,9 +96,7 @@ class SceneSimulation:
         *,
         ego: EgoSeat | None = None,
         agents: AgentSeat | None = None,
-        hides_new_agents: bool = False,
         keeps_plans: bool = False,
-        ego_states: VehicleStates | None = None,
         strict: bool = False,
     ) -> None:
         self.batch = batch
@@ -112,18 +106,13 @@ class SceneSimulation:
         self.faults: dict[int, SceneFault] = {}
         self._ego_seat, self._agent_seat, self._strict = ego, agents, strict
         self._ego_states, yaw_rates_radps = start_of_ego(batch)
-        if ego_states is not None:
-            self._ego_states = ego_states.taken(np.arange(len(batch)))
         self._ego_memory: dict[str, Any] = {}
         self._agent_memory: dict[str, Any] = {}
         self._egos_apart: dict[int, OwnMemory] = {}
         self._agents_apart: dict[int, OwnMemory] = {}
         self._seen: tuple[Int64Array, AgentsNow, Int64Array] | None = None  # scenes, their agents, the chosen
         self._kept = np.zeros((4, len(batch.tracks)))  # heading, speed, acceleration and steering of driven tracks
-        control = AgentControl() if agents is None else agents.control
-        self._tracks = control.begin(batch)
-        if hides_new_agents:
-            self._hide_new_agents(control)
+        self._tracks = (AgentControl() if agents is None else agents.control).begin(batch)
         shape = (len(batch), int((batch.stops - batch.starts).max()))
         self._motion: EgoMotion | None = None
         if ego is not None and ego.model.has_motion:
@@ -202,27 +191,6 @@ class SceneSimulation:
         chosen = self.running if scenes is None else scenes
         return self._state(chosen, self._agents_of(chosen))
 
-    def agent_state(self, scenes: Int64Array | None = None) -> TrafficState:
-        """Return the state of scenes, as the driver of agents will see it; ``scenes`` None for all that are running."""
-        state = self.state(scenes)
-        if self._agent_seat is None:
-            none = np.zeros(0, np.int64)
-            return replace(state, actors=none, actor_states=self._states_of_actors(state.agents, none))
-        return self._asked_of_agents(state, self._agent_seat.control)[1]
-
-    def remove_tracks(self, tracks: Int64Array) -> None:
-        """Take tracks (K,) of the batch out of the current frames of their scenes and of all that follow."""
-        of_tracks = self.batch.tracks.scenes_of_tracks[tracks]
-        for scene in np.unique(of_tracks).tolist():
-            ids = self.batch.tracks.track_ids[tracks[of_tracks == scene]]
-            first = self.buffer.scene_starts[scene] + self.frame_indices[scene]
-            rows = np.arange(first, self.buffer.scene_stops[scene])
-            frames, of_frames = np.repeat(rows, len(ids)), np.tile(ids, len(rows))
-            is_there = self.buffer.find_agents(frames, of_frames) >= 0
-            self.buffer.remove_agents(frames[is_there], of_frames[is_there])
-        self._tracks.may_drive[tracks] = False
-        self._seen = None
-
     def _state(self, scenes: Int64Array, agents: AgentsNow) -> TrafficState:
         egos = self._ego_states.taken(scenes)
         return TrafficState(
@@ -254,20 +222,16 @@ class SceneSimulation:
         seat = self._agent_seat
         if seat is None:
             return None
-        actors, asked = self._asked_of_agents(state, seat.control)
+        agents, seen = state.agents, self._seen
+        actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, seat.control)
+        states = self._states_of_actors(agents, actors)
+        asked = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
         self._tracks.note(state.agents.track_rows[actors])
         if len(actors) == 0:
             return actors, asked.actor_states
         decision, refusals = decide(seat.driver, seat.model, asked, self._agents_apart)
         self._refuse(refusals, asked)
         return actors[decision.actors], decision.moved
-
-    def _asked_of_agents(self, state: TrafficState, control: AgentControl) -> tuple[Int64Array, TrafficState]:
-        """Return which rows of agents are driven, and what their driver sees."""
-        agents, seen = state.agents, self._seen
-        actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, control)
-        states = self._states_of_actors(agents, actors)
-        return actors, replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
 
     def _decide_egos(self, state: TrafficState) -> tuple[Int64Array, VehicleStates] | None:
         """Return the scenes whose AVs move, and where to; None if the log has all of them."""
@@ -291,17 +255,13 @@ class SceneSimulation:
 
     def _states_of_actors(self, agents: AgentsNow, actors: Int64Array) -> VehicleStates:
         """Return the states of agents: those of their last step, or of their records for those who begin."""
-        boxes, tracks = agents.boxes[actors], agents.track_rows[actors]
-        yaws_rad, speeds_mps, accelerations_mps2, steering_rad = self._kept[:, tracks]
-        begins = np.flatnonzero(~self._tracks.is_driven[tracks])
-        headings_rad, velocities_mps = boxes[begins, 2], agents.velocities_mps[actors[begins]]
-        ahead_mps = velocities_mps[:, 0] * np.cos(headings_rad) + velocities_mps[:, 1] * np.sin(headings_rad)
-        yaws_rad[begins] = headings_rad
-        speeds_mps[begins] = np.copysign(np.sqrt((velocities_mps**2).sum(axis=1)), ahead_mps)
-        accelerations_mps2[begins] = steering_rad[begins] = 0.0
-        return VehicleStates(
-            boxes[:, :2].copy(), yaws_rad, speeds_mps, accelerations_mps2, steering_rad, boxes[:, 3].copy()
-        )
+        tracks = agents.track_rows[actors]
+        states = VehicleStates.of_boxes(agents.boxes[actors], agents.velocities_mps[actors])
+        goes_on = self._tracks.is_driven[tracks]
+        kept = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
+        for values, of_tracks in zip(kept, self._kept, strict=True):
+            values[goes_on] = of_tracks[tracks[goes_on]]
+        return states
 
     def _write_agents(self, scenes: Int64Array, agents: AgentsNow, rows: Int64Array, moved: VehicleStates) -> None:
         """Put agents that have moved into the next frames of their scenes."""
@@ -387,15 +347,6 @@ class SceneSimulation:
                 chosen = self._choose(agents, state.ego, control)
         if np.array_equal(scenes, self.running):
             self._seen = scenes, agents, chosen
-
-    def _hide_new_agents(self, control: AgentControl) -> None:
-        """Hide all agents that would not be driven in the first frame of their scene."""
-        scenes = np.arange(len(self.batch))
-        agents = self._agents_of(scenes)
-        chosen = self._choose(agents, self._ego_states, control)
-        is_hidden = np.ones(len(self.batch.tracks), np.bool_)
-        is_hidden[agents.track_rows[chosen]] = False
-        hide_tracks(self.buffer, self.batch.tracks, is_hidden)
 
     def _refuse(self, refusals: list[Refusal], state: TrafficState) -> None:
         """Note why scenes cannot go on."""

@@ -20,32 +20,24 @@ __all__ = ["fill_velocities", "hide_tracks", "logged_states", "start_of_ego", "s
 _LEAST_WAY_M = 1.0
 
 
-def start_of_ego(batch: SceneBatch, geometry: VehicleGeometry | None = None) -> tuple[VehicleStates, Float64Array]:
-    """Return the states of the AVs of S scenes in their first frames, and their yaw rates, rad/s, (S,).
-
-    Args:
-        batch: The scenes.
-        geometry: Where the axles are; that of l5kit by default.
-    """
-    return logged_states(batch, np.arange(len(batch)), batch.starts, geometry)
+def start_of_ego(batch: SceneBatch) -> tuple[VehicleStates, Float64Array]:
+    """Return the states of the AVs of S scenes in their first frames, and their yaw rates, rad/s, (S,)."""
+    return logged_states(batch, np.arange(len(batch)), batch.starts)
 
 
-def logged_states(
-    batch: SceneBatch, rows: Int64Array, now: Int64Array, geometry: VehicleGeometry | None = None
-) -> tuple[VehicleStates, Float64Array]:
+def logged_states(batch: SceneBatch, rows: Int64Array, now: Int64Array) -> tuple[VehicleStates, Float64Array]:
     """Return the states of the AV in K frames of the log, and its yaw rates, rad/s, (K,); see :func:`states_of_poses`.
 
     Args:
         batch: Scenes.
         rows: The scenes of the frames, counted in the batch, (K,).
         now: The frames, counted in their scenes, (K,).
-        geometry: Where the axles are; that of l5kit by default.
     """
-    return states_of_poses(batch.ego_log, rows, now, length_m=float(batch.facts.ego_extent_m[0]), geometry=geometry)
+    return states_of_poses(batch.ego_log, rows, now, length_m=float(batch.facts.ego_extent_m[0]))
 
 
 def states_of_poses(
-    log: EgoLog, rows: Int64Array, now: Int64Array, *, length_m: float, geometry: VehicleGeometry | None = None
+    log: EgoLog, rows: Int64Array, now: Int64Array, *, length_m: float
 ) -> tuple[VehicleStates, Float64Array]:
     """Return the states of AVs of which only poses are known, and their yaw rates, rad/s, (K,).
 
@@ -58,7 +50,6 @@ def states_of_poses(
         rows: The scenes of the frames, (K,).
         now: The frames, counted in their scenes, (K,).
         length_m: Length of the AV.
-        geometry: Where the axles are; that of l5kit by default.
     """
     lengths = log.is_there.sum(axis=1)[rows]
     before, after = np.maximum(now - 1, 0), np.minimum(now + 1, lengths - 1)
@@ -77,13 +68,12 @@ def states_of_poses(
     yaw_rates = _over(angular_distance(log.yaws_rad[rows, after], log.yaws_rad[rows, before]), seconds)
     has_both = (before < now) & (now < after)
     changes = np.where(has_both, speeds_between(now, after) - speeds_between(before, now), 0.0)
-    geometry = geometry or VehicleGeometry()
     states = VehicleStates(
         positions_m=log.positions_m[rows, now],
         yaws_rad=yaws_rad,
         speeds_mps=speeds_mps,
         accelerations_mps2=_over(changes, seconds / 2),
-        steering_rad=geometry.steering_of(yaw_rates, speeds_mps, length_m=length_m),
+        steering_rad=VehicleGeometry().steering_of(yaw_rates, speeds_mps, length_m=length_m),
         lengths_m=np.full(len(rows), length_m),
     )
     return states, yaw_rates

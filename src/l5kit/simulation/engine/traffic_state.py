@@ -103,11 +103,11 @@ class TrafficState:
             UnsupportedValueError: The dataset makes its samples one by one.
             TrackNotFoundError: An actor does not pass the label filter of the dataset, and ``missing`` is ``error``.
         """
-        from l5kit.dataset.sample_places import SamplePlaces  # here, as datasets bring torch
+        from l5kit.dataset.sample_indices import SampleIndices  # here, as datasets bring torch
 
         of_actors = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
-        places = SamplePlaces(self.scenes[of_actors], self.frame_indices[of_actors], rows)
+        places = SampleIndices(self.scenes[of_actors], self.frame_indices[of_actors], rows)
         names, routes = self.batch.scene_indices, self._routes_for(dataset)
         return samples_of_buffer(dataset, self.buffer, places, scene_indices=names, missing=missing, routes=routes)
 

@@ -1,7 +1,6 @@
 """Paths of AVs: the lanes that they follow in the log, or straight ones where there are none."""
 
-from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths
-from l5kit.lanes.straight_paths import filled_paths, straight_paths
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, filled_paths, make_lane_paths, straight_paths
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 

@@ -8,7 +8,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, piece_at
-from l5kit.lanes.path_places import find_place, points_around, pose_at
+from l5kit.lanes.path_positions import find_on_path, points_around, pose_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, ColorRows, rank_of_line
 from l5kit.simulation.intelligent_driver import driver_acceleration
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
@@ -73,8 +73,8 @@ def put_on_path(
     speed_mps: float,
     motion: Float64Array,
 ) -> None:
-    """Write the motion of a vehicle that comes onto a path, but for x and y; arguments as for :func:`find_place`."""
-    place = find_place(points_m, first, stop, pose)
+    """Write the motion of a vehicle that comes onto a path, but for x and y; arguments as for :func:`find_on_path`."""
+    place = find_on_path(points_m, first, stop, pose)
     motion[ARC] = motion[ENTRY] = place[0]
     motion[OFFSET], motion[SLOPE], motion[SPEED] = place[1], place[2], max(speed_mps, 0.0)
 

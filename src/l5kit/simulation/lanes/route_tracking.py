@@ -8,9 +8,8 @@ from numba import njit
 from l5kit._types import Float64Array, FloatArray, Int64Array
 from l5kit.data.array_shapes import as_kernel_array
 from l5kit.geometry.relative_pose import wrap_angle
-from l5kit.lanes.highest_speeds import speed_in_bend
-from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at
-from l5kit.lanes.path_places import line_at
+from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at, speed_in_bend
+from l5kit.lanes.path_positions import line_at
 
 __all__ = ["HARDEST_BRAKING_MPS2", "MOST_ACCELERATION_MPS2", "begin_gently", "track_route", "track_routes"]
 
@@ -96,7 +95,7 @@ def track_route(
     Args:
         paths: All paths.
         route: That of the vehicle, -1 for none.
-        place: Where on it the vehicle is, as :func:`l5kit.lanes.route_places.follow_routes` writes it, (3,).
+        place: Where on it the vehicle is, as :func:`l5kit.lanes.path_positions.follow_routes` writes it, (3,).
         motion: Speed, acceleration and steering, m/s, m/s2 and rad.
         axles_m: How far the rear axle is behind the centre, and the wheel base.
         wanted_mps2: The wanted acceleration.

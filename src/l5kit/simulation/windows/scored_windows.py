@@ -15,9 +15,9 @@ from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes, bound
 from l5kit.evaluation.epdms.terms import TERMS
 from l5kit.evaluation.epdms.window_score import score_windows
 from l5kit.lanes.lane_paths import make_lane_paths
+from l5kit.lanes.path_positions import follow_tracks
 from l5kit.lanes.red_lights import read_lane_colors
-from l5kit.lanes.route_lanes import mark_route_lanes
-from l5kit.lanes.route_places import follow_tracks
+from l5kit.lanes.route_map import mark_route_lanes
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scene_batch import SceneBatch

@@ -58,7 +58,7 @@ def _sketch_of(log: ChunkedDataset) -> UInt8Array:
         View(center_m, _PX_PER_M),
         _shapes_of(log),
         agents[agents["label_probabilities"][:, 3:].sum(axis=1) > _AGENT_THRESHOLD],
-        ego_way_m=frames["ego_translation"],
+        ego_path_m=frames["ego_translation"],
         ego_pose=np.append(center_m, rotation33_as_yaw(frame["ego_rotation"])),
         ego_size_m=np.asarray(log.facts.ego_extent_m[:2]),
     )

@@ -12,8 +12,7 @@ from l5kit.data.display import html_table
 from l5kit.data.map.api import MapAPI
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
-from l5kit.rasterization.pictures import one_picture
-from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.rasterization.rasterizer import Rasterizer, one_picture
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.sample_keys import KEYS_BY_DATASET, SampleKey
 from l5kit.visualization.map_shapes import read_map_shapes
@@ -150,7 +149,7 @@ def _require_single(values: NumericArray, num_axes: int) -> None:
 
 
 class _BoxesOverMap:
-    """Colours of rasters that l5kit draws, told from their channels alone: boxes first, then three of the map."""
+    """Colours of rasters that l5kit draws, recognised by their channels alone: boxes first, then three of the map."""
 
     def to_rgb(self, in_im: NumericArray, **_: object) -> UInt8Array:
         """Return agents blue and the target green, fading into the past, over the map if there is one."""
@@ -171,8 +170,8 @@ def _rows_of_sample(sample: Mapping[str, Any]) -> list[tuple[str, ...]]:
     for name, value in sample.items():
         key = known.get(str(name))
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", type(value).__name__)
-        told = (key.frame, key.unit, key.text.replace("`", "")) if key else ("", "", "")
-        rows.append((str(name), "" if shape is None else str(tuple(shape)), str(dtype), *told))
+        description = (key.frame, key.unit, key.text.replace("`", "")) if key else ("", "", "")
+        rows.append((str(name), "" if shape is None else str(tuple(shape)), str(dtype), *description))
     return rows
 
 

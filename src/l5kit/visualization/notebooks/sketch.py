@@ -22,7 +22,7 @@ _BORDER: Final[_RGB] = (188, 194, 203)
 _CROSSWALK: Final[_RGB] = (238, 222, 160)
 _AGENT: Final[_RGB] = (31, 119, 180)
 _AV: Final[_RGB] = (181, 51, 49)
-_WAY: Final[_RGB] = (226, 146, 144)
+_PATH: Final[_RGB] = (226, 146, 144)
 _SHIFT: Final = 4
 """Bits behind the point of the positions that OpenCV takes."""
 
@@ -52,8 +52,8 @@ class View:
         """Return world points (..., 2) as OpenCV takes them; those far outside are moved nearer."""
         offsets = (np.asarray(points_m, np.float64)[..., :2] - self.center_m) * self.px_per_m
         offsets = np.nan_to_num(offsets, nan=_MAX_PX).clip(-_MAX_PX, _MAX_PX)
-        places = np.array(self.size_px) / 2 + offsets * (1, -1)
-        fixed: NumericArray = np.round(places * 2**_SHIFT).astype(np.int32)
+        positions_px = np.array(self.size_px) / 2 + offsets * (1, -1)
+        fixed: NumericArray = np.round(positions_px * 2**_SHIFT).astype(np.int32)
         return fixed
 
 
@@ -62,17 +62,17 @@ def sketch_scene(
     shapes: MapShapes | None,
     agents: RecordArray,
     *,
-    ego_way_m: NumericArray,
+    ego_path_m: NumericArray,
     ego_pose: NumericArray,
     ego_size_m: NumericArray,
 ) -> UInt8Array:
-    """Return a frame as a picture: the map, agents in blue, the AV and its way in red.
+    """Return a frame as a picture: the map, agents in blue, the AV and its path in red.
 
     Args:
         view: What is seen.
         shapes: The map; None without one.
         agents: Agent rows of the frame.
-        ego_way_m: World positions of the AV in the scene, (F, 2 or more).
+        ego_path_m: World positions of the AV in the scene, (F, 2 or more).
         ego_pose: World x, y and yaw of the AV, (3,).
         ego_size_m: Its length and width, (2,).
 
@@ -82,7 +82,7 @@ def sketch_scene(
     picture = _ground(view)
     if shapes is not None:
         _draw_map(picture, view, shapes.near(view.center_m[None], view.half_side_m)[0])
-    cv2.polylines(picture, [view.points_px(ego_way_m)], False, _WAY, 2, cv2.LINE_AA, _SHIFT)
+    cv2.polylines(picture, [view.points_px(ego_path_m)], False, _PATH, 2, cv2.LINE_AA, _SHIFT)
     for row in agents:
         _draw_box(picture, view, np.append(row["centroid"], row["yaw"]), row["extent"][:2], _AGENT)
     _draw_box(picture, view, ego_pose, ego_size_m, _AV)

@@ -56,6 +56,6 @@ def files_of(log: ChunkedDataset, data_folder: str | os.PathLike[str] | None) ->
 def _files_in(folder: Path, log: ChunkedDataset) -> DatasetFiles:
     if not folder.is_dir():
         raise FileNotFoundError(f"data_folder {str(folder)!r} does not exist; name the folder of the map and meta.json")
-    places = (next((folder / name for name in names if (folder / name).is_file()), None) for names in _MAP)
-    semantic_map, meta, aerial = places
+    paths = (next((folder / name for name in names if (folder / name).is_file()), None) for names in _MAP)
+    semantic_map, meta, aerial = paths
     return DatasetFiles(Path(log.path or "log in memory"), semantic_map, meta, aerial, ())

@@ -49,7 +49,7 @@ from l5kit.visualization.recording.scene_elements import (
 __all__ = ["write_messages"]
 
 _Message = FrameTransform | SceneUpdate | dict[str, float]
-_Way = tuple[list[Point3], Color]
+_Path = tuple[list[Point3], Color]
 
 _BOX_COLORS = [as_color(rgb, 0.8) for rgb in CLASS_RGB]
 _PAST_COLORS = [as_color(rgb, 0.3) for rgb in CLASS_RGB]
@@ -68,7 +68,7 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
     """Write a scene as MCAP to a file, see :func:`l5kit.visualization.recording.mcap_file.write_mcap`.
 
     Args:
-        file: An open file that can be written to at any place.
+        file: An open file that can be written to at any offset.
         elements: What the recording shows.
         progress: Called with the number of frames done and of all.
 
@@ -171,7 +171,7 @@ class _Messages:
         firsts, stops = self._elements.ego_windows
         past = self._ego_points[firsts[frame_index] : frame_index + 1]
         future = self._ego_points[frame_index : stops[frame_index]]
-        return self._ways(frame_index, [(past, _EGO_PAST_COLOR)], [(future, _EGO_COLOR)], width_m=_EGO_LINE_WIDTH_M)
+        return self._paths(frame_index, [(past, _EGO_PAST_COLOR)], [(future, _EGO_COLOR)], width_m=_EGO_LINE_WIDTH_M)
 
     def _rows(self, frame_index: int) -> range:
         rows = self._scene.agents.rows_of(frame_index)
@@ -214,19 +214,19 @@ class _Messages:
         windows, rows = self._elements.agent_windows, self._rows(frame_index)
         pasts = [(self._points_of(windows.past(row)), _PAST_COLORS[self._labels[row]]) for row in rows]
         futures = [(self._points_of(windows.future(row)), _FUTURE_COLORS[self._labels[row]]) for row in rows]
-        return self._ways(frame_index, pasts, futures, width_m=_LINE_WIDTH_M)
+        return self._paths(frame_index, pasts, futures, width_m=_LINE_WIDTH_M)
 
     def _points_of(self, rows: Int64Array) -> list[Point3]:
         return [self._agent_points[row] for row in rows.tolist()]
 
-    def _ways(self, frame_index: int, pasts: list[_Way], futures: list[_Way], *, width_m: float) -> SceneUpdate:
-        """Return ways as the entities ``past`` and ``future``; a way of one point is left out."""
+    def _paths(self, frame_index: int, pasts: list[_Path], futures: list[_Path], *, width_m: float) -> SceneUpdate:
+        """Return paths as the entities ``past`` and ``future``; a path of one point is left out."""
         time_ns = self._times_ns[frame_index]
         entities = []
-        for name, ways in (("past", pasts), ("future", futures)):
+        for name, paths in (("past", pasts), ("future", futures)):
             lines = [
                 line(points, color, width_m=width_m, height_m=TRAJECTORY_HEIGHT_M)
-                for points, color in ways
+                for points, color in paths
                 if len(points) > 1
             ]
             entities.append(entity(name, time_ns, lines=lines))

@@ -95,8 +95,8 @@ def label_above(boxes: Boxes, row: int, text: str, color: Color, *, size_m: floa
     """Return a text above a box that faces the viewer."""
     x_m, y_m, _ = boxes.centers_m[row].tolist()
     position = Vector3(x=x_m, y=y_m, z=float(boxes.sizes_m[row, 2]) + size_m)
-    place = Pose(position=position, orientation=_UPRIGHT)
-    return TextPrimitive(pose=place, billboard=True, font_size=size_m, color=color, text=text)
+    pose = Pose(position=position, orientation=_UPRIGHT)
+    return TextPrimitive(pose=pose, billboard=True, font_size=size_m, color=color, text=text)
 
 
 def scene_in_world(origin_m: Float64Array, time_ns: int) -> FrameTransform:
@@ -105,7 +105,7 @@ def scene_in_world(origin_m: Float64Array, time_ns: int) -> FrameTransform:
 
 
 def ego_in_scene(ego: Boxes, frame_index: int, time_ns: int) -> FrameTransform:
-    """Return where the AV stands in the scene; its frame is on the ground below the centre."""
+    """Return where the AV is in the scene; its frame is on the ground below the centre."""
     quaternion = _as_quaternion(ego.quaternions[frame_index])
     return _transform(SCENE_FRAME, EGO_FRAME, time_ns, ego.centers_m[frame_index, :2], quaternion)
 

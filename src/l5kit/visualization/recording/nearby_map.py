@@ -1,4 +1,4 @@
-"""The part of a map near the way of the AV, and when its lanes change colour."""
+"""The part of a map near the path of the AV, and when its lanes change colour."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ def _thinned(line_m: Float64Array) -> Float64Array:
 
 
 def _triangles_between(left_m: Float64Array, right_m: Float64Array) -> UInt32Array:
-    """Return triangles between two lines that run the same way; each step along one of them makes a triangle.
+    """Return triangles between two lines that run in the same direction; each step along one of them makes a triangle.
 
     The steps of both are taken in the order of the part of the line that they reach.
     """

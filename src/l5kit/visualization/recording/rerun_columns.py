@@ -169,16 +169,16 @@ class _Block:
         ground_m = ego.centers_m[frames] * [1, 1, 0]
         self._send("/scene/ego", rr.Transform3D.columns(translation=ground_m, quaternion=ego.quaternions[frames]))
         self._send("/state/speed_mps", rr.Scalars.columns(scalars=scene.ego_speeds_mps[frames]))
-        self._send_ego_ways()
+        self._send_ego_trajectory()
         self._send("/scene/agents", [*self._boxes(), *self._facts()])
         marks = rr.LineStrips3D.columns(strips=agents.heading_marks_m[rows].astype(np.float32))
         self._send("/scene/agents/headings", marks.partition(self._num_agents))
-        self._send_agent_ways()
+        self._send_agent_trajectories()
 
     def _send(self, path: str, columns: Iterable[rr.ComponentColumn]) -> None:
         _send(self._recording, path, self._elements, self._frames, columns)
 
-    def _send_ego_ways(self) -> None:
+    def _send_ego_trajectory(self) -> None:
         points_m = _at_height(self._elements.ego.centers_m[:, :2], TRAJECTORY_HEIGHT_M)
         firsts, stops = self._elements.ego_windows
         pasts = [points_m[firsts[frame_index] : frame_index + 1] for frame_index in self._frames]
@@ -186,7 +186,7 @@ class _Block:
         self._send("/scene/ego_trajectory/past", rr.LineStrips3D.columns(strips=pasts))
         self._send("/scene/ego_trajectory/future", rr.LineStrips3D.columns(strips=futures))
 
-    def _send_agent_ways(self) -> None:
+    def _send_agent_trajectories(self) -> None:
         points_m = _at_height(self._elements.agents.centers_m[:, :2], TRAJECTORY_HEIGHT_M)
         windows = self._elements.agent_windows
         colors = CLASS_RGB[self._elements.agent_facts.labels[_as_slice(self._rows)]]
@@ -194,8 +194,8 @@ class _Block:
             ("past", windows.past, _dimmed(colors)),
             ("future", windows.future, colors),
         ):
-            ways = rr.LineStrips3D.columns(strips=[points_m[rows_around(row)] for row in self._rows], colors=tones)
-            self._send(f"/scene/agents/{name}", ways.partition(self._num_agents))
+            lines = rr.LineStrips3D.columns(strips=[points_m[rows_around(row)] for row in self._rows], colors=tones)
+            self._send(f"/scene/agents/{name}", lines.partition(self._num_agents))
 
     def _boxes(self) -> rr.ComponentColumnList:
         rows, agents = _as_slice(self._rows), self._elements.agents

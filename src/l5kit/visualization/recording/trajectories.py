@@ -16,27 +16,27 @@ class TrackWindows:
 
     Attributes:
         order: The rows sorted by track, those of a track by frame, int64, shape (N,).
-        places: Where each row stands in ``order``, shape (N,).
+        order_indices: Index of each row in ``order``, shape (N,).
         starts: Where its past starts in ``order``, shape (N,).
         stops: Where its future ends, shape (N,).
     """
 
     order: Int64Array
-    places: Int64Array
+    order_indices: Int64Array
     starts: Int64Array
     stops: Int64Array
 
     def __post_init__(self) -> None:
         shape = (len(self.order),)
-        require_shapes(self, order=shape, places=shape, starts=shape, stops=shape)
+        require_shapes(self, order=shape, order_indices=shape, starts=shape, stops=shape)
 
     def past(self, row: int) -> Int64Array:
         """Return the rows up to this one, which is the last."""
-        return self.order[self.starts[row] : self.places[row] + 1]
+        return self.order[self.starts[row] : self.order_indices[row] + 1]
 
     def future(self, row: int) -> Int64Array:
         """Return the rows from this one on."""
-        return self.order[self.places[row] : self.stops[row]]
+        return self.order[self.order_indices[row] : self.stops[row]]
 
 
 def frames_within(timestamps_ns: Int64Array, horizon_s: float) -> tuple[Int64Array, Int64Array]:
@@ -68,11 +68,11 @@ def track_windows(
     base = tracks.reshape(-1).astype(np.int64) * (len(firsts) + 1)
     keys = base + frame_indices
     order = np.argsort(keys, kind="stable")
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
+    order_indices = np.empty(len(order), np.int64)
+    order_indices[order] = np.arange(len(order))
     return TrackWindows(
         order=order,
-        places=places,
+        order_indices=order_indices,
         starts=np.searchsorted(keys[order], base + firsts[frame_indices], side="left"),
         stops=np.searchsorted(keys[order], base + stops[frame_indices], side="left"),
     )

@@ -101,18 +101,18 @@ def _no_ghosts(num_frames: int) -> Ghosts:
 def _frames_in(times_ns: Int64Array, wanted_ns: Int64Array) -> Int64Array:
     """Return the frame with each time, -1 where there is none."""
     order = np.argsort(times_ns, kind="stable")
-    places = np.searchsorted(times_ns[order], wanted_ns).clip(max=len(times_ns) - 1)
-    frames = order[places]
+    indices = np.searchsorted(times_ns[order], wanted_ns).clip(max=len(times_ns) - 1)
+    frames = order[indices]
     return np.where(times_ns[frames] == wanted_ns, frames, -1).astype(np.int64)
 
 
 def _rows_of_frames(agents: AgentRows, frames: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the rows of some frames, and the place of the frame of each; -1 is a frame without rows."""
+    """Return the rows of some frames, and the index of the frame of each among these; -1 is a frame without rows."""
     starts = agents.starts.astype(np.int64)
     counts = np.where(frames < 0, 0, np.diff(starts)[frames])
-    places = np.repeat(np.arange(len(frames)), counts)
+    indices = np.repeat(np.arange(len(frames)), counts)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return starts[frames[places]] + within, places
+    return starts[frames[indices]] + within, indices
 
 
 def _is_elsewhere(simulated: AgentRows, logged: AgentRows, rows: Int64Array, frame_of_row: Int64Array) -> BoolArray:
@@ -132,10 +132,10 @@ def _is_elsewhere(simulated: AgentRows, logged: AgentRows, rows: Int64Array, fra
 def _match_rows(simulated: AgentRows, track_ids: NumericArray, frames: Int64Array) -> Int64Array:
     """Return the row of each track in its frame, -1 where it is not there."""
     frame_of_row = np.repeat(np.arange(len(simulated.starts) - 1), np.diff(simulated.starts))
-    known, numbers = np.unique(simulated.track_ids, return_inverse=True)
-    keys = frame_of_row * np.int64(len(known)) + numbers.reshape(-1)
+    known, track_indices = np.unique(simulated.track_ids, return_inverse=True)
+    keys = frame_of_row * np.int64(len(known)) + track_indices.reshape(-1)
     order = np.argsort(keys, kind="stable")
-    places = np.searchsorted(known, track_ids).clip(max=len(known) - 1)
-    wanted = frames * np.int64(len(known)) + places
-    found = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
-    return np.where((keys[found] == wanted) & (known[places] == track_ids), found, -1)
+    indices = np.searchsorted(known, track_ids).clip(max=len(known) - 1)
+    wanted = frames * np.int64(len(known)) + indices
+    rows = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
+    return np.where((keys[rows] == wanted) & (known[indices] == track_ids), rows, -1)

@@ -24,7 +24,7 @@ def is_loopback_host(values: Sequence[str]) -> bool:
     site that has its own name lead to this machine could read the data.
 
     Args:
-        values: What stands in each ``Host`` line.
+        values: The value of each ``Host`` line.
     """
     match = _HOST.fullmatch(values[0]) if len(values) == 1 else None
     return match is not None and 0 < int(match["port"] or 80) <= _LAST_PORT

@@ -12,7 +12,7 @@ from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.errors import ConfigError, IndexOutOfRangeError
-from l5kit.rasterization.aerial_image import read_aerial_pixels
+from l5kit.rasterization.satellite_image import read_aerial_pixels
 
 __all__ = ["CUT_RADIUS_M", "TILE_PX", "AerialTiles"]
 
@@ -29,9 +29,9 @@ _LEAST_DETERMINANT: Final = 1e-9
 
 
 class AerialTiles:
-    """An aerial picture, read when it is asked for first. May be used from several threads.
+    """An aerial picture, read when it is first requested. May be used from several threads.
 
-    Level 0 is the picture; each further one has half the rows and columns. A place (column, row) of level k is that of
+    Level 0 is the picture; each further one has half the rows and columns. A pixel (column, row) of level k is that of
     level 0 divided by 2**k: the first pixel reaches from 0 to 1.
 
     Args:
@@ -56,7 +56,7 @@ class AerialTiles:
     def pixel_from_world(self, height_m: float) -> Float64Array:
         """Return the matrix from world x, y, 1 to column and row of the picture at a height, (2, 3).
 
-        The satellite rasterizer crops around the same places, at the height of the AV.
+        The satellite rasterizer crops around the same positions, at the height of the AV.
         """
         rows_columns = self._aerial_from_world[:2]
         matrix = np.stack([rows_columns[:, 0], rows_columns[:, 1], rows_columns[:, 2:] @ (height_m, 1.0)], axis=1)
@@ -105,7 +105,7 @@ class AerialTiles:
         raise IndexOutOfRangeError(f"the aerial picture has no tile in column {column} and row {row} of level {level}")
 
     def cut_out(self, positions_m: Float64Array, height_m: float) -> tuple[JsonObject, bytes] | None:
-        """Return the part of the picture around some places as one tile; None where it does not reach there.
+        """Return the part of the picture around some positions as one tile; None where it does not reach there.
 
         Args:
             positions_m: World x and y, (N, 2).
@@ -121,13 +121,13 @@ class AerialTiles:
         positions_m = positions_m[np.isfinite(positions_m).all(axis=1)]
         if len(positions_m) == 0:
             return None
-        places = positions_m @ matrix[:, :2].T + matrix[:, 2]
+        points_px = positions_m @ matrix[:, :2].T + matrix[:, 2]
         reach = CUT_RADIUS_M * np.linalg.norm(matrix[:, :2], axis=1)
         with self._lock:
             levels = self._levels
         whole = np.array(levels[0].shape[1::-1])
-        low = np.clip(np.floor(places.min(axis=0) - reach), 0, whole).astype(np.int64)
-        high = np.clip(np.ceil(places.max(axis=0) + reach), 0, whole).astype(np.int64)
+        low = np.clip(np.floor(points_px.min(axis=0) - reach), 0, whole).astype(np.int64)
+        high = np.clip(np.ceil(points_px.max(axis=0) + reach), 0, whole).astype(np.int64)
         if not (high > low).all():
             return None
         level = next((k for k in range(len(levels)) if ((high - low) >> k).max() <= _MOST_CUT_PX), len(levels) - 1)

@@ -10,15 +10,15 @@ from l5kit.visualization.map_shapes import MapShapes, Outlines
 from l5kit.visualization.scene_content import MASK_RULE, SceneContent
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
-__all__ = ["map_bytes", "places_from", "scene_bytes", "scene_origin_m"]
+__all__ = ["map_bytes", "positions_from", "scene_bytes", "scene_origin_m"]
 
 
-def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) -> bytes:
+def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) -> bytes:
     """Return a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for their form.
 
     Args:
         scene: The scene.
-        lane_numbers: The lanes, ascending, that the map of the page holds; None for all of them.
+        lane_indices: The lanes, ascending, that the map of the page holds; None for all of them.
     """
     agents = scene.agents
     origin_m = scene_origin_m(scene)
@@ -37,12 +37,12 @@ def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) 
     }
     arrays: dict[str, NumericArray] = {
         "time_s": _float32(scene.times_s),
-        "ego_xy": places_from(scene.ego_positions_m[:, :2], origin_m),
+        "ego_xy": positions_from(scene.ego_positions_m[:, :2], origin_m),
         "ego_yaw": _float32(scene.ego_yaws_rad),
         "ego_speed": _float32(scene.ego_speeds_mps),
         "agent_starts": agents.starts.astype(np.uint32),
         "agent_track": tracks.reshape(-1).astype(np.uint32),
-        "agent_xy": places_from(agents.centroids_m, origin_m),
+        "agent_xy": positions_from(agents.centroids_m, origin_m),
         "agent_yaw": agents.yaws_rad,
         "agent_extent": agents.extents_m,
         "agent_velocity": agents.velocities_mps,
@@ -51,7 +51,7 @@ def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) 
         "agent_in_mask": scene.mask.is_in_mask.astype(np.uint8),
         "agent_reason": scene.mask.reason_indices.astype(np.uint32),
     }
-    return pack_arrays(facts, arrays | _light_arrays(scene, lane_numbers))
+    return pack_arrays(facts, arrays | _light_arrays(scene, lane_indices))
 
 
 def scene_origin_m(scene: SceneArrays) -> Float64Array:
@@ -77,13 +77,13 @@ def map_bytes(shapes: MapShapes) -> bytes:
     )
 
 
-def _light_arrays(scene: SceneContent, lane_numbers: Int64Array | None) -> dict[str, NumericArray]:
+def _light_arrays(scene: SceneContent, lane_indices: Int64Array | None) -> dict[str, NumericArray]:
     lights = scene.lights
     frames = np.repeat(np.arange(scene.num_frames), np.diff(lights.starts))
     lanes, is_kept = lights.lanes.astype(np.int64), np.ones(len(lights.lanes), np.bool_)
-    if lane_numbers is not None:
-        is_kept = np.isin(lanes, lane_numbers)
-        lanes = np.searchsorted(lane_numbers, lanes)
+    if lane_indices is not None:
+        is_kept = np.isin(lanes, lane_indices)
+        lanes = np.searchsorted(lane_indices, lanes)
     counts = np.bincount(frames[is_kept], minlength=scene.num_frames)
     return {
         "light_starts": np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
@@ -93,7 +93,7 @@ def _light_arrays(scene: SceneContent, lane_numbers: Int64Array | None) -> dict[
 
 
 def _outline_arrays(name: str, outlines: Outlines, origin_m: Float64Array) -> dict[str, NumericArray]:
-    points = places_from(outlines.points_m, origin_m)
+    points = positions_from(outlines.points_m, origin_m)
     return {f"{name}_starts": outlines.starts.astype(np.uint32), f"{name}_xy": points}
 
 
@@ -116,7 +116,7 @@ def _origin_of(positions_m: NumericArray) -> Float64Array:
     return np.round(middle)
 
 
-def places_from(positions_m: NumericArray, origin_m: Float64Array) -> Float32Array:
+def positions_from(positions_m: NumericArray, origin_m: Float64Array) -> Float32Array:
     """Return positions (..., 2) from an origin, float32; infinite where they are damaged."""
     with np.errstate(over="ignore"):  # what is damaged becomes infinite
         return _float32(positions_m - origin_m)

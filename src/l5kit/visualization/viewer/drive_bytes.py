@@ -12,7 +12,7 @@ from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.evaluation.epdms.scene_metrics import EPDMS
 from l5kit.visualization.simulated.scene_drive import SceneDrive
-from l5kit.visualization.viewer.content_bytes import places_from, scene_origin_m
+from l5kit.visualization.viewer.content_bytes import positions_from, scene_origin_m
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
 __all__ = ["drive_bytes"]
@@ -101,14 +101,14 @@ def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
     }
     plan_m = np.zeros((scene.num_frames, 0, 2)) if plans is None else plans.poses[..., :2].astype(np.float64)
     arrays: dict[str, NumericArray] = {
-        "log_xy": places_from(ghosts.ego_positions_m, origin_m),
+        "log_xy": positions_from(ghosts.ego_positions_m, origin_m),
         "log_yaw": ghosts.ego_yaws_rad.astype(np.float32),
         "log_speed": ghosts.ego_speeds_mps.astype(np.float32),
         "ghost_starts": ghosts.starts.astype(np.uint32),
-        "ghost_xy": places_from(ghosts.centroids_m, origin_m),
+        "ghost_xy": positions_from(ghosts.centroids_m, origin_m),
         "ghost_yaw": ghosts.yaws_rad,
         "ghost_extent": ghosts.extents_m,
-        "plan_xy": places_from(plan_m, origin_m),
+        "plan_xy": positions_from(plan_m, origin_m),
     }
     return pack_arrays(facts, arrays | {curve.key: _values(drive, curve, scene.num_frames) for curve in curves})
 

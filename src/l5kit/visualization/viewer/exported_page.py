@@ -43,9 +43,9 @@ def write_exported_page(output_filepath: str | os.PathLike[str], log: ViewedLog,
 def exported_page(log: ViewedLog, scene_index: int) -> str:
     """Return the page of one scene as HTML; see :func:`write_exported_page`."""
     scene = log.scene(scene_index)
-    shapes, lane_numbers = log.map_shapes, None
+    shapes, lane_indices = log.map_shapes, None
     if shapes is not None:
-        shapes, lane_numbers = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
+        shapes, lane_indices = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
     aerial = _aerial_around(log, scene)
     row = log.scene_row(scene_index)
     doubts = [f"Scene {scene_index} is damaged: {text}." for text in row["doubt"].values()]
@@ -56,11 +56,11 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
         "scene_index": scene_index,
         "scenes": row,
         "tags": log.tags.of_scene(scene_index),
-        "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
+        "scene": _packed(scene_bytes(scene, lane_indices=lane_indices)),
         "drive": None if drive is None else _packed(drive),
         "predictions": None if predictions is None else _packed(predictions),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
-        "lanes": _packed_lanes(log, lane_numbers),
+        "lanes": _packed_lanes(log, lane_indices),
         "aerial": aerial,
     }
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script
@@ -69,7 +69,7 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
 
 
 def _aerial_around(log: ViewedLog, scene: SceneContent) -> JsonObject | None:
-    """Return the aerial picture around the way of the AV; None without one, or where it cannot be read."""
+    """Return the aerial picture around the path of the AV; None without one, or where it cannot be read."""
     if log.aerial is None:
         return None
     try:
@@ -79,10 +79,10 @@ def _aerial_around(log: ViewedLog, scene: SceneContent) -> JsonObject | None:
     return None if cut is None else {"facts": cut[0], "jpeg": base64.b64encode(cut[1]).decode("ascii")}
 
 
-def _packed_lanes(log: ViewedLog, lane_numbers: Int64Array | None) -> str | None:
+def _packed_lanes(log: ViewedLog, lane_indices: Int64Array | None) -> str | None:
     """Return what the map says of the lanes of the file; None where it cannot say it, and the page tells so."""
     try:
-        lanes = log.lane_bytes(lane_numbers)
+        lanes = log.lane_bytes(lane_indices)
     except CorruptedDataError:
         return None
     return None if lanes is None else _packed(lanes)

@@ -13,7 +13,7 @@ _LENGTH_POINTS = 33
 """Points of a midline that its length is taken along; a bend of 90 degrees comes out 0.1 % too short at most."""
 
 
-def lane_bytes(arrays: MapArrays, network: LaneNetwork, *, lane_numbers: Int64Array | None = None) -> bytes:
+def lane_bytes(arrays: MapArrays, network: LaneNetwork, *, lane_indices: Int64Array | None = None) -> bytes:
     """Return ids, limits, lengths and neighbours of lanes as bytes.
 
     See :mod:`l5kit.visualization.viewer.packed_arrays` for their form. The lanes come first among the ids, in the order
@@ -22,9 +22,9 @@ def lane_bytes(arrays: MapArrays, network: LaneNetwork, *, lane_numbers: Int64Ar
     Args:
         arrays: The map.
         network: Which of its lanes leads where.
-        lane_numbers: The lanes, ascending, that the map of the page holds; None for all of them.
+        lane_indices: The lanes, ascending, that the map of the page holds; None for all of them.
     """
-    lanes = np.arange(arrays.num_lanes) if lane_numbers is None else lane_numbers
+    lanes = np.arange(arrays.num_lanes) if lane_indices is None else lane_indices
     ahead_starts, ahead = _taken(network.ahead_starts, network.ahead_rows, lanes)
     behind_starts, behind = _taken(network.behind_starts, network.behind_rows, lanes)
     sides = np.stack([network.left_rows[lanes], network.right_rows[lanes]])
@@ -54,8 +54,8 @@ def _taken(starts: Int64Array, rows: Int64Array, lanes: Int64Array) -> tuple[Int
     """Return the lists of some lanes: where each starts, the end included, and what is in them."""
     lengths = np.diff(starts)[lanes]
     taken_starts = np.concatenate([[0], np.cumsum(lengths)])
-    places = np.repeat(starts[lanes] - taken_starts[:-1], lengths) + np.arange(taken_starts[-1])
-    return taken_starts, rows[places]
+    indices = np.repeat(starts[lanes] - taken_starts[:-1], lengths) + np.arange(taken_starts[-1])
+    return taken_starts, rows[indices]
 
 
 def _lengths_m(arrays: MapArrays) -> Float32Array:

@@ -44,7 +44,7 @@ class LogTags:
         self._dataset, self._map_api, self._require_open = dataset, map_api, require_open
         self._lock = threading.Lock()
         self._is_begun = False
-        self._found: list[Events] = []
+        self._events: list[Events] = []
         self._error = ""
 
     def begin(self, threads: Executor) -> None:
@@ -55,38 +55,38 @@ class LogTags:
             threads.submit(self.find)
 
     def find(self) -> None:
-        """Find the tags of all scenes; what keeps it from that is told by :meth:`since`."""
+        """Find the tags of all scenes; what keeps it from that is said by :meth:`since`."""
         try:
             kept = self._file and _read_kept(self._file, len(self._dataset.scenes))
             if kept:
-                self._found += kept
+                self._events += kept
                 return
             damaged = self._find_all()
         except (L5KitError, OSError) as error:
             self._error = str(error)
             return
         if self._file and not damaged:
-            _keep(self._file, self._found)
+            _keep(self._file, self._events)
 
     def since(self, first: int) -> JsonObject:
-        """Return what has been found so far, as the page takes it.
+        """Return the tags so far, as the page takes them.
 
         Args:
             first: Scenes before it are left out.
         """
-        found = self._found[:]  # the list grows
-        return self._as_json(dict(enumerate(found[first:], start=first)), done=len(found), error=self._error)
+        events = self._events[:]  # the list grows
+        return self._as_json(dict(enumerate(events[first:], start=first)), done=len(events), error=self._error)
 
     def of_scene(self, scene_index: int) -> JsonObject:
         """Return the tags of one scene, as the page takes them."""
         tag_map = None if self._map_api is None else TagMap.of(self._map_api)
         return self._as_json({scene_index: self._tag(scene_index, tag_map)[0]}, done=1, error="")
 
-    def _as_json(self, found: dict[int, Events], *, done: int, error: str) -> JsonObject:
+    def _as_json(self, by_scene: dict[int, Events], *, done: int, error: str) -> JsonObject:
         is_known = {kind.name: self._map_api is not None or not kind.needs_map for kind in TAG_KINDS}
         return {
             "tags": [{"name": kind.name, "label": kind.label, "is_known": is_known[kind.name]} for kind in TAG_KINDS],
-            "scenes": {str(scene): events for scene, events in found.items() if events},
+            "scenes": {str(scene): events for scene, events in by_scene.items() if events},
             "done": done,
             "error": error,
         }
@@ -99,7 +99,7 @@ class LogTags:
         for scene in range(len(self._dataset.scenes)):
             self._require_open()
             events, is_damaged = self._tag(scene, tag_map)
-            self._found.append(events)
+            self._events.append(events)
             is_any_damaged |= is_damaged
         return is_any_damaged
 
@@ -134,16 +134,16 @@ class LogTags:
 def _read_kept(file: Path, num_scenes: int) -> list[Events] | None:
     """Return the tags that a file keeps; None where it has none, or of other scenes."""
     try:
-        found = json.loads(file.read_text("utf-8"))
+        kept = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    is_right = isinstance(found, list) and len(found) == num_scenes and all(isinstance(each, dict) for each in found)
-    return found if is_right else None
+    is_right = isinstance(kept, list) and len(kept) == num_scenes and all(isinstance(each, dict) for each in kept)
+    return kept if is_right else None
 
 
-def _keep(file: Path, found: list[Events]) -> None:
-    """Write the tags, if there is a place for them."""
+def _keep(file: Path, events: list[Events]) -> None:
+    """Write the tags, if there is a folder for them."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         with replaced_when_complete(file) as temporary:
-            temporary.write_text(json.dumps(found), "utf-8")
+            temporary.write_text(json.dumps(events), "utf-8")

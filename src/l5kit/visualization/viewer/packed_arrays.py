@@ -1,7 +1,7 @@
 """Arrays and facts as one piece of bytes, which the page takes apart without copying.
 
 The bytes are ``L5KV``, the length of the header (uint32, little-endian), the header (JSON, padded with spaces), and the
-arrays, little-endian, each from a multiple of 8 on. The header names the arrays with type, shape and place.
+arrays, little-endian, each from a multiple of 8 on. The header names the arrays with type, shape and offset.
 """
 
 import json

@@ -42,10 +42,9 @@ def page_files() -> tuple[PageFile, ...]:
     """Return all scripts of the page."""
     folder = resources.files(__package__) / "page"
     own = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".js"))
-    places = {f"l5kit/{name.removesuffix('.js')}": name for name in own} | _LIBRARIES
+    paths = {f"l5kit/{name.removesuffix('.js')}": name for name in own} | _LIBRARIES
     return tuple(
-        PageFile(place.rpartition("/")[2], specifier, (folder / place).read_bytes())
-        for specifier, place in places.items()
+        PageFile(path.rpartition("/")[2], specifier, (folder / path).read_bytes()) for specifier, path in paths.items()
     )
 
 

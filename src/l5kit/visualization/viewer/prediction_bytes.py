@@ -1,10 +1,10 @@
-"""Predictions of a scene as the page takes them: the way of each mode, from the origin of the scene."""
+"""Predictions of a scene as the page takes them: the path of each mode, from the origin of the scene."""
 
 import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.data.scene_arrays import SceneArrays
-from l5kit.visualization.viewer.content_bytes import places_from, scene_origin_m
+from l5kit.visualization.viewer.content_bytes import positions_from, scene_origin_m
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 from l5kit.visualization.viewer.prediction_matches import SceneMatches, match_scene
 from l5kit.visualization.viewer.predictions import Predictions
@@ -35,7 +35,7 @@ def prediction_bytes(predictions: Predictions, scene: SceneArrays) -> bytes:
         "starts": matches.starts.astype(np.uint32),
         "agent_row": matches.agent_rows.astype(np.int32),
         "confidence": confidences.astype(np.float32),
-        "xy": places_from(positions_m, scene_origin_m(scene)),
+        "xy": positions_from(positions_m, scene_origin_m(scene)),
     }
     return pack_arrays(facts, arrays)
 
@@ -46,7 +46,7 @@ def predicted_positions(
     """Return probabilities (P, M) and world positions (P, M, T, 2) of the predictions of a scene."""
     frames = np.repeat(np.arange(scene.num_frames), np.diff(matches.starts))
     is_ego = matches.agent_rows < 0
-    places_m = scene.ego_positions_m[frames, :2].copy()
-    places_m[~is_ego] = scene.agents.centroids_m[matches.agent_rows[~is_ego]]
-    confidences, displacements_m = predictions.read(matches.places)
-    return confidences, places_m[:, None, None] + displacements_m
+    current_m = scene.ego_positions_m[frames, :2].copy()
+    current_m[~is_ego] = scene.agents.centroids_m[matches.agent_rows[~is_ego]]
+    confidences, displacements_m = predictions.read(matches.indices)
+    return confidences, current_m[:, None, None] + displacements_m

@@ -1,4 +1,4 @@
-"""Files of predictions that may be too large to be held: of each row it is kept where it stands."""
+"""Files of predictions that may be too large for memory: the offset of each row is kept."""
 
 import contextlib
 import csv
@@ -56,8 +56,8 @@ class PredictionFile:
         with open(self._path, "rb", buffering=_BUFFER_BYTES) as file:
             self._state = _state_of(file)
             self.num_modes, order = prediction_columns(self._name, self._header(file))
-            self._keys, self._numbers, self._num_columns = order[:2], order[2:], len(order)
-            self.num_steps = (len(self._numbers) - self.num_modes) // (2 * self.num_modes)
+            self._keys, self._value_columns, self._num_columns = order[:2], order[2:], len(order)
+            self.num_steps = (len(self._value_columns) - self.num_modes) // (2 * self.num_modes)
             self.timestamps_ns, self.track_ids, self.lines, self._offsets = self._index(file)
 
     def __len__(self) -> int:
@@ -70,15 +70,15 @@ class PredictionFile:
             InvalidArgumentError: A row holds something else than numbers.
             DataChangedError: The file is not the one that was opened.
         """
-        numbers = np.empty((len(rows), len(self._numbers)))
+        values = np.empty((len(rows), len(self._value_columns)))
         with open(self._path, "rb") as file:
             if _state_of(file) != self._state:
                 raise DataChangedError(f"{self._name!r} has changed since it was opened; open it again")
-            for place, row in enumerate(rows.tolist()):
+            for index, row in enumerate(rows.tolist()):
                 file.seek(int(self._offsets[row]))
-                numbers[place] = self._parse(file.readline(), int(self.lines[row]))
-        confidences = np.ascontiguousarray(numbers[:, : self.num_modes])
-        positions_m = numbers[:, self.num_modes :].reshape(len(rows), self.num_modes, self.num_steps, 2)
+                values[index] = self._parse(file.readline(), int(self.lines[row]))
+        confidences = np.ascontiguousarray(values[:, : self.num_modes])
+        positions_m = values[:, self.num_modes :].reshape(len(rows), self.num_modes, self.num_steps, 2)
         return confidences, positions_m
 
     def _unpacked(self) -> Path:
@@ -110,7 +110,7 @@ class PredictionFile:
             ) from error
 
     def _index(self, file: BinaryIO) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        """Return times, tracks, lines and places of all rows behind the header."""
+        """Return times, tracks, lines and offsets of all rows behind the header."""
         times, tracks, lines, offsets = (array("q") for _ in range(4))
         offset, last_comma = file.tell(), self._num_columns - 1
         num_split = max(self._keys) + 1
@@ -141,7 +141,7 @@ class PredictionFile:
     def _parse(self, line: bytes, number: int) -> list[float]:
         fields = line.replace(b'"', b"").split(b",")
         try:
-            return [float(fields[place]) for place in self._numbers]
+            return [float(fields[column]) for column in self._value_columns]
         except ValueError as error:
             raise self._error(number, f"{error}; behind the track there must be numbers") from error
 

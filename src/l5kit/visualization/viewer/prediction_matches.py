@@ -26,31 +26,31 @@ class SceneMatches:
 
     Attributes:
         starts: The first of each frame and the end of the last one, (F + 1,).
-        places: Where each stands among the predictions, (P,).
+        indices: Index of each among the predictions, (P,).
         agent_rows: Its row among the agents of the scene, -1 for the AV, (P,).
         num_lost: Predictions at times of the scene whose track is not in that frame.
     """
 
     starts: Int64Array
-    places: Int64Array
+    indices: Int64Array
     agent_rows: Int64Array
     num_lost: int
 
 
 def match_scene(predictions: Predictions, scene: SceneArrays) -> SceneMatches:
     """Return the predictions of a scene."""
-    counts, places = _at_times(predictions, scene.timestamps_ns)
+    counts, indices = _at_times(predictions, scene.timestamps_ns)
     frames = np.repeat(np.arange(scene.num_frames), counts)
     agent_frames = np.repeat(np.arange(scene.num_frames), np.diff(scene.agents.starts))
-    tracks = predictions.track_ids[places]
+    tracks = predictions.track_ids[indices]
     agent_rows = _rows_with(frames, tracks, agent_frames, scene.agents.track_ids.astype(np.int64))
-    is_found = (agent_rows >= 0) | (tracks == EGO_TRACK_ID)
-    of_frame = np.bincount(frames[is_found], minlength=scene.num_frames)
+    is_matched = (agent_rows >= 0) | (tracks == EGO_TRACK_ID)
+    of_frame = np.bincount(frames[is_matched], minlength=scene.num_frames)
     return SceneMatches(
         starts=np.concatenate([[0], np.cumsum(of_frame)]),
-        places=places[is_found],
-        agent_rows=agent_rows[is_found],
-        num_lost=int(np.count_nonzero(~is_found)),
+        indices=indices[is_matched],
+        agent_rows=agent_rows[is_matched],
+        num_lost=int(np.count_nonzero(~is_matched)),
     )
 
 
@@ -67,18 +67,18 @@ def find_in_log(predictions: Predictions, dataset: ChunkedDataset) -> BoolArray:
     frames = np.flatnonzero(_counts(predictions, times_ns) > 0)
     intervals = np.clip(intervals, 0, len(dataset.agents))
     num_agents = int(np.maximum(intervals[frames, 1] - intervals[frames, 0], 0).sum())
-    found = np.zeros(len(predictions), np.bool_)
+    is_in_log = np.zeros(len(predictions), np.bool_)
     for first in range(0, len(frames), _FRAMES_AT_ONCE):
         block = frames[first : first + _FRAMES_AT_ONCE]
-        counts, places = _at_times(predictions, times_ns[block])
+        counts, indices = _at_times(predictions, times_ns[block])
         if num_agents > MOST_AGENTS_LOOKED_AT:
-            found[places] = True
+            is_in_log[indices] = True
             continue
         agent_frames, agent_tracks = _agents_of(dataset, intervals[block])
-        tracks = predictions.track_ids[places]
+        tracks = predictions.track_ids[indices]
         rows = _rows_with(np.repeat(np.arange(len(block)), counts), tracks, agent_frames, agent_tracks)
-        found[places] |= (rows >= 0) | (tracks == EGO_TRACK_ID)
-    return found
+        is_in_log[indices] |= (rows >= 0) | (tracks == EGO_TRACK_ID)
+    return is_in_log
 
 
 def _agents_of(dataset: ChunkedDataset, intervals: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -102,11 +102,11 @@ def _counts(predictions: Predictions, timestamps_ns: Int64Array) -> Int64Array:
 
 
 def _at_times(predictions: Predictions, timestamps_ns: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return how many predictions there are at each time, and where they stand, one time after the other."""
+    """Return how many predictions there are at each time, and their indices, one time after the other."""
     first, counts = np.searchsorted(predictions.timestamps_ns, timestamps_ns), _counts(predictions, timestamps_ns)
     before = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
-    places: Int64Array = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
-    return counts, places
+    indices: Int64Array = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
+    return counts, indices
 
 
 def _rows_with(

@@ -28,7 +28,7 @@ class PredictedRows(Protocol):
 
 @dataclass(frozen=True)
 class Predictions:
-    """The n predictions of a model: where an agent goes from one frame on, in M ways of T steps, one a frame.
+    """The n predictions of a model: where an agent goes from one frame on, in M paths of T steps, one a frame.
 
     Positions are metres from where the agent is in that frame (its centroid, or the position of the AV), along the axes
     of the world, as in the files of predictions.
@@ -37,7 +37,7 @@ class Predictions:
         name: What they are called.
         timestamps_ns: Times of the frames, ascending, int64 (n,).
         track_ids: The agents, :data:`EGO_TRACK_ID` for the AV, int64 (n,).
-        rows: Where each of them stands in ``source``, int64 (n,).
+        rows: Index of each of them in ``source``, int64 (n,).
         num_modes: Modes M.
         num_steps: Steps T; the first is the frame after that of the prediction.
         source: Where the numbers come from.
@@ -124,8 +124,8 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.timestamps_ns)
 
-    def read(self, places: Int64Array) -> tuple[Float64Array, Float64Array]:
-        """Return probabilities (k, M) and positions (k, M, T, 2) of the predictions at these places of the arrays.
+    def read(self, indices: Int64Array) -> tuple[Float64Array, Float64Array]:
+        """Return probabilities (k, M) and positions (k, M, T, 2) of the predictions at these indices of the arrays.
 
         Modes that only fill up a row of a file, at zero with probability 0, are NaN.
 
@@ -133,7 +133,7 @@ class Predictions:
             InvalidArgumentError: A row of the file holds something else than numbers.
             DataChangedError: The file is not the one that was opened.
         """
-        confidences, positions_m = self.source.read(self.rows[places])
+        confidences, positions_m = self.source.read(self.rows[indices])
         is_filled_up = (confidences == 0) & (positions_m == 0).all(axis=(2, 3))
         return (
             np.where(is_filled_up, np.nan, confidences),
@@ -167,12 +167,12 @@ def find_prediction_file(path: str | os.PathLike[str]) -> Path:
             f"predictions are to be at {str(folder)!r}, where nothing is; name a csv file of predictions or the folder "
             "of l5kit evaluate"
         )
-    for places in ([folder], sorted(entry for entry in folder.iterdir() if entry.is_dir())):
-        found = [place / name for place in places for name in _FILE_NAMES if (place / name).is_file()]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(str(file.relative_to(folder)) for file in found[:_MAX_LISTED])
+    for folders in ([folder], sorted(entry for entry in folder.iterdir() if entry.is_dir())):
+        files = [each / name for each in folders for name in _FILE_NAMES if (each / name).is_file()]
+        if len(files) == 1:
+            return files[0]
+        if files:
+            names = ", ".join(str(file.relative_to(folder)) for file in files[:_MAX_LISTED])
             raise InvalidArgumentError(f"{str(folder)!r} holds several files of predictions ({names}); name one")
     raise DatasetNotFoundError(
         f"{str(folder)!r} has no {_FILE_NAMES[0]}; l5kit evaluate writes it for test sets (--key FOLDER of l5kit "
@@ -198,15 +198,13 @@ def _order_of(timestamps_ns: Int64Array, track_ids: Int64Array) -> Int64Array:
     return order
 
 
-def _require_distinct(
-    name: str, what: str, timestamps_ns: Int64Array, track_ids: Int64Array, places: Int64Array
-) -> None:
+def _require_distinct(name: str, what: str, timestamps_ns: Int64Array, track_ids: Int64Array, rows: Int64Array) -> None:
     """Refuse keys that are there twice; all are in order."""
     is_same = (timestamps_ns[1:] == timestamps_ns[:-1]) & (track_ids[1:] == track_ids[:-1])
     if is_same.any():
         at = int(is_same.argmax())
         raise DuplicateTrackError(
-            f"{name!r}: {what} {places[at]} and {places[at + 1]} are both track {track_ids[at]} at {timestamps_ns[at]} "
+            f"{name!r}: {what} {rows[at]} and {rows[at + 1]} are both track {track_ids[at]} at {timestamps_ns[at]} "
             f"({int(is_same.sum())} such pairs); there must be one row for an agent at a time, with all its modes"
         )
 

@@ -37,7 +37,7 @@ _VECTOR_SIZES: Final[Config] = {
 class SamplePictures:
     """Draws samples of a dataset as they usually are for training: 224 x 224 pixels of 0.5 m, polylines within 35 m.
 
-    What draws each kind is made when it is first asked for. May be used from several threads.
+    What draws each kind is made when it is first requested. May be used from several threads.
 
     Args:
         files: Where the map, the aerial picture and meta.json lie.

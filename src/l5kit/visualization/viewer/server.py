@@ -166,10 +166,10 @@ class _Service:
 def _make_application(services: Sequence[_Service], overview: Overview | None) -> Application:
     """Return what answers: for one dataset, for two beside each other, or for those of an overview."""
     if overview is not None:
-        places = [f"/planner-{number}" for number in range(len(services))]
+        prefixes = [f"/planner-{number}" for number in range(len(services))]
     else:
-        places = [""] if len(services) == 1 else ["/left", "/right"]
-    sides = list(zip(places, services, strict=True))
+        prefixes = [""] if len(services) == 1 else ["/left", "/right"]
+    sides = list(zip(prefixes, services, strict=True))
     service, names = services[0], [each.log.facts()["name"] for each in services]
     routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
         (prefix + pattern, handler, {"service": side})
@@ -423,11 +423,11 @@ class _StatusHandler(_Handler):
 
 class _SampleHandler(_Handler):
     async def answer_sample(self, media_type: str, draw: Callable[[], bytes]) -> None:
-        """Send what ``draw`` returns, which is called when those asked for before have been drawn."""
+        """Send what ``draw`` returns, which is called when those requested before have been drawn."""
         await self.answer(media_type, draw, threads=self.service.sample_threads)
 
     def track_id(self) -> int | None:
-        """Return the agent that is asked for; None for the AV."""
+        """Return the agent that is requested; None for the AV."""
         text = self.get_query_argument("track", "")
         if not text:
             return None

@@ -64,12 +64,12 @@ def _draw_map(svg: ElementTree.Element, sample: Mapping[str, NumericArray]) -> N
 
 
 def _draw_agents(svg: ElementTree.Element, sample: Mapping[str, NumericArray]) -> None:
-    ways, known = sample["other_agents_polyline"], sample["other_agents_polyline_availability"]
+    polylines, known = sample["other_agents_polyline"], sample["other_agents_polyline_availability"]
     extents_m = sample["all_other_agents_history_extents"]
-    for way, is_known, extent_m in zip(ways, np.asarray(known, np.bool_), extents_m, strict=True):
+    for polyline, is_known, extent_m in zip(polylines, np.asarray(known, np.bool_), extents_m, strict=True):
         if is_known[0]:
-            _draw_line(svg, way[is_known], "past", _AGENT, width_m=0.35)
-            _draw_box(svg, way[0], extent_m[0], "agent", _AGENT)
+            _draw_line(svg, polyline[is_known], "past", _AGENT, width_m=0.35)
+            _draw_box(svg, polyline[0], extent_m[0], "agent", _AGENT)
     _draw_box(svg, np.zeros(3), np.asarray(sample["extent"]), "target", _TARGET)
 
 

@@ -42,7 +42,7 @@ Columns: TypeAlias = JsonObject
 
 
 class ViewedLog:
-    """A dataset with its map; everything is read when it is asked for. May be used from several threads.
+    """A dataset with its map; everything is read when it is requested. May be used from several threads.
 
     A map that cannot be read is left out, and a note says so.
 
@@ -142,7 +142,7 @@ class ViewedLog:
         return _as_columns(read_scene_table(self._dataset.get_scene_dataset(scene_index)))
 
     def close(self) -> None:
-        """Give up reading ahead, and what is being read for the table; nothing is to be asked for any more."""
+        """Give up reading ahead, and what is being read for the table; nothing may be requested any more."""
         self._is_closed.set()
 
     def require_scene(self, scene_index: int) -> None:
@@ -195,11 +195,11 @@ class ViewedLog:
         with self._map_lock:
             return self._map_bytes
 
-    def lane_bytes(self, lane_numbers: Int64Array | None = None) -> bytes | None:
+    def lane_bytes(self, lane_indices: Int64Array | None = None) -> bytes | None:
         """Return what the map says of its lanes, for the page; None without a map.
 
         Args:
-            lane_numbers: The lanes, ascending, that the map of the page holds; None for all of them.
+            lane_indices: The lanes, ascending, that the map of the page holds; None for all of them.
 
         Raises:
             CorruptedDataError: A lane names an id that is no UTF-8 text.
@@ -207,7 +207,7 @@ class ViewedLog:
         if self._map is None:
             return None
         with self._map_lock:
-            return lane_bytes(self._map.arrays, self._map.network, lane_numbers=lane_numbers)
+            return lane_bytes(self._map.arrays, self._map.network, lane_indices=lane_indices)
 
     @cached_property
     def _map_shapes(self) -> MapShapes | None:

@@ -1,4 +1,4 @@
-"""Threads that work through what is asked for and never keep the process from ending."""
+"""Threads that work through requests and never keep the process from ending."""
 
 import contextlib
 import threading

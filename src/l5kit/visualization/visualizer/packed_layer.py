@@ -98,7 +98,7 @@ def pack_layer(
     """
     filled = [elements or [null_element] for elements in frames]
     columns = list_to_columns([element for elements in filled for element in elements], null_element)
-    numbers: dict[bytes, int] = {}
+    shape_indices: dict[bytes, int] = {}
     polygons: list[Float64Array] = []
     shapes = []
     for xs, ys in zip(columns.pop("xs"), columns.pop("ys"), strict=True):
@@ -106,10 +106,10 @@ def pack_layer(
             raise InvalidArgumentError(f"an element of a layer has {len(xs)} xs and {len(ys)} ys; give as many of both")
         polygon = np.array((xs, ys), dtype=np.float64)
         key = polygon.tobytes()
-        if key not in numbers:
-            numbers[key] = len(polygons)
+        if key not in shape_indices:
+            shape_indices[key] = len(polygons)
             polygons.append(polygon)
-        shapes.append(numbers[key])
+        shapes.append(shape_indices[key])
     points = np.concatenate(polygons, axis=1) - np.reshape(origin_m, (2, 1))
     return PackedLayer(
         frame_starts=_starts_of([len(elements) for elements in filled]),

@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""Draw the pictures of the README and of this folder, all or some, from synthetic cities and with a Chromium.
+
+Usage: python docs/draw_pictures.py [NAME ...] [--work FOLDER] [--chromium FILE]
+
+What pictures need (cities, simulations, comparisons) is made once in WORK, ``build/pictures`` unless told otherwise,
+by commands that the documents show. The viewer is drawn in both themes: ``viewer.png`` and ``viewer_dark.png``. Look at
+pictures before you commit them. ``stages.svg`` is drawn by hand from measured times.
+"""
+
+import argparse
+import functools
+import io
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+FOLDER = Path(__file__).parent
+IMAGES = FOLDER / "images"
+BROWSER_OPTIONS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+THEMES = {"light": "", "dark": "_dark"}
+
+FAILURE = {"scene": 5, "frame": 66}
+"""A collision at fault: IDM turns left across a car, which IDM drives as well, and neither gives way."""
+
+VIEWED = {"scene": 2, "frame": 90}
+AGENT = "scene=2&frame=90&track=1"
+"""A junction with lights, and an agent that drives."""
+
+ROUTE_M = (np.array([-5.0, 220.0]), np.array([58.0, 71.0]))
+"""Start and goal of the route that is drawn, metres in the city."""
+
+SHOWN = "() => window.l5kitViewer?.birdseye.stats.drawn > 0 && window.l5kitViewer.state().scene !== null"
+
+
+class Studio:
+    """Folders in WORK that pictures are drawn from, each made once, and pages of the viewer in a browser."""
+
+    def __init__(self, work: Path, chromium: str | None) -> None:
+        self.work = work
+        self.chromium = chromium
+        work.mkdir(parents=True, exist_ok=True)
+
+    def run(self, *words: str | Path) -> None:
+        """Run the command in WORK."""
+        subprocess.run([sys.executable, "-m", "l5kit.cli", *map(str, words)], cwd=self.work, check=True)
+
+    def made(self, name: str, *words: str | Path) -> Path:
+        """Return a folder of WORK, which a call of the command makes unless it is there."""
+        if not (self.work / name).exists():
+            self.run(*words)
+        return self.work / name
+
+    @functools.cached_property
+    def city(self) -> Path:
+        """24 scenes that nothing is trained or tuned on."""
+        return self.made("city", "synth", "city", "--seed", "9107", "--scenes", "24")
+
+    @functools.cached_property
+    def small_city(self) -> Path:
+        """Three scenes of twelve seconds, for single frames and films."""
+        return self.made("small", "synth", "small", "--scenes", "3", "--seed", "4", "--frames", "120")
+
+    @functools.cached_property
+    def failing(self) -> Path:
+        """Drives of IDM among traffic that IDM drives; six of 24 collide at fault."""
+        return self.drives("idm", "idm", "idm")
+
+    def drives(self, name: str, planner: str, agents: str = "replay") -> Path:
+        """Drives of a planner in all scenes of the city."""
+        words = ["simulate", self.city, "--planner", planner, "--agents", agents, "--start-frame", "10", "--out", name]
+        return self.made(name, *words)
+
+    @functools.cached_property
+    def comparison(self) -> Path:
+        """Four planners over the same scenes."""
+        runs = [self.drives(name, name) for name in ("rules", "route_planner", "constant-velocity")]
+        idm = f"idm={self.drives('idm_replayed', 'idm')}"
+        return self.made("comparison", "compare", *runs, idm, "--tags", "--out", "comparison")
+
+    @contextmanager
+    def server(self, path: Path, *options: str | Path) -> Iterator[str]:
+        """Serve a dataset, a simulation or a comparison; give the address."""
+        words = [sys.executable, "-m", "l5kit.cli", "view", str(path), "--no-browser", *map(str, options)]
+        process = subprocess.Popen(words, cwd=self.work, stdout=subprocess.PIPE, text=True)
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+            process.wait()
+
+    @contextmanager
+    def page(self, address: str, *, theme: str = "light", width: int = 1280, height: int = 800) -> Iterator[Page]:
+        """Open an address in the browser."""
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=self.chromium, args=BROWSER_OPTIONS)
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
+            page.set_default_timeout(180_000)
+            page.goto(address)
+            yield page
+            browser.close()
+
+
+def save(picture: bytes, name: str) -> None:
+    """Write a screenshot with as many colours as a palette has."""
+    shown = Image.open(io.BytesIO(picture)).convert("RGB")
+    shown.quantize(256, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
+    print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
+
+
+def both_themes(studio: Studio, address: str, name: str) -> None:
+    """Write what a page shows in the light and in the dark theme, once it is drawn."""
+    for theme, ending in THEMES.items():
+        with studio.page(address, theme=theme) as page:
+            page.wait_for_function(SHOWN)
+            page.wait_for_timeout(2500)  # samples, tags and curves come after the first picture
+            save(page.screenshot(), f"{name}{ending}.png")
+
+
+def draw_viewer(studio: Studio) -> None:
+    """A log: the list with tags, a junction, and an agent that was clicked."""
+    with studio.server(studio.city) as address:
+        with studio.page(f"{address}#scene=1") as page:  # tags and kernels of samples take a while, once
+            page.wait_for_function(SHOWN)
+            page.wait_for_timeout(60_000)
+        both_themes(studio, f"{address}#{AGENT}", "viewer")
+
+
+def draw_simulation(studio: Studio) -> None:
+    """A drive half a second before its collision: plan, outlines of the log, failures and curves."""
+    place = f"#scene={FAILURE['scene']}&frame={FAILURE['frame'] - 5}"
+    with studio.server(studio.failing) as address:
+        both_themes(studio, address + place, "simulation")
+
+
+def draw_failure(studio: Studio) -> None:
+    """The film of the README: three seconds before the collision to one after it, as the viewer plays it."""
+    first, last = FAILURE["frame"] - 30, FAILURE["frame"] + 12
+    with studio.server(studio.failing) as address:
+        place = f"#scene={FAILURE['scene']}&frame={first}&follow=1&zoom=9"
+        with studio.page(address + place, width=1100, height=720) as page:
+            page.wait_for_function(SHOWN)
+            page.wait_for_timeout(2500)
+            for name in ("Labels", "Off road", "Over limit"):  # room for the map
+                page.get_by_role("button", name=name, exact=True).click()
+            frames = []
+            for frame in range(first, last + 1):
+                page.evaluate("(frame) => window.l5kitViewer.player.seek(frame)", frame)
+                page.wait_for_function("(frame) => window.l5kitViewer.state().frame === frame", arg=frame)
+                page.evaluate("async () => { for (let i = 0; i < 4; i++) await new Promise(requestAnimationFrame) }")
+                frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    times_ms = [100] * (len(frames) - 1) + [2000]
+    path = IMAGES / "failure.webp"
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=times_ms, loop=0, quality=70, method=6)
+    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
+
+
+def draw_beside(studio: Studio) -> None:
+    """Two planners in the same scene, side by side."""
+    place = f"#scene={FAILURE['scene']}&frame={FAILURE['frame']}"
+    with studio.server(studio.failing, "--beside", studio.drives("rules", "rules")) as address:
+        for theme, ending in THEMES.items():
+            with studio.page(address + place, theme=theme) as page:
+                page.wait_for_timeout(15_000)
+                save(page.screenshot(), f"beside{ending}.png")
+
+
+def draw_overview(studio: Studio) -> None:
+    """A comparison: the page of the viewer, and the picture that the command writes."""
+    shutil.copyfile(studio.comparison / "comparison.png", IMAGES / "comparison.png")
+    with studio.server(studio.comparison) as address:
+        for theme, ending in THEMES.items():
+            with studio.page(address, theme=theme, height=640) as page:
+                page.wait_for_timeout(5000)
+                save(page.screenshot(), f"overview{ending}.png")
+
+
+def draw_predictions(studio: Studio) -> None:
+    """Constant velocity, once as fast as now and once half as fast, over the log."""
+    path = studio.work / "predictions.csv"
+    if not path.exists():
+        predict(studio.city, path, **VIEWED)
+    with studio.server(studio.city, "--predictions", path) as address:
+        both_themes(studio, f"{address}#{AGENT}", "predictions")
+
+
+def predict(city: Path, path: Path, *, scene: int, frame: int) -> None:
+    """Write predictions for the agents of a frame, of 3 s and two modes each."""
+    from l5kit.data import ChunkedDataset
+    from l5kit.evaluation import write_pred_csv
+
+    log = ChunkedDataset(city / "scenes" / "sample.zarr").open()
+    row = log.frames[log.scenes["frame_index_interval"][scene, 0] + frame]
+    agents = log.agents[slice(*row["agent_index_interval"])]
+    ahead_s = 0.1 * np.arange(1, 31)
+    coords = agents["velocity"][:, None, None] * np.array([1.0, 0.5])[:, None, None] * ahead_s[:, None]
+    confidences = np.tile([0.7, 0.3], (len(agents), 1))
+    times = np.full(len(agents), row["timestamp"])
+    write_pred_csv(str(path), times, agents["track_id"], coords, confidences, max_modes=2)
+
+
+def render(studio: Studio, path: Path, name: str, *options: str) -> None:
+    """Draw by l5kit render, in WORK first: it replaces no file that it has not written."""
+    studio.run("render", path, *options, "--out", name)
+    shutil.copyfile(studio.work / name, IMAGES / name)
+
+
+def draw_frames(studio: Studio) -> None:
+    """What l5kit render draws of a frame, and a film."""
+    for kind in ("semantic", "satellite", "box"):
+        words = ["--scene", "1", "--frame", "60", "--size", "480x320", "--map-type", kind]
+        render(studio, studio.small_city, f"frame-{kind}.png", *words)
+    render(studio, studio.small_city, "scene.gif", "--scene", "1", "--frames", "30:70:2", "--size", "320x240")
+
+
+def draw_driven(studio: Studio) -> None:
+    """What l5kit render draws of a simulation."""
+    place = ["--scene", str(FAILURE["scene"]), "--frame", str(FAILURE["frame"] - 5)]
+    render(studio, studio.failing, "driven.png", *place, "--ghosts", "--plans")
+
+
+def draw_demo(studio: Studio) -> None:
+    """Samples, as the demo draws them."""
+    demo = studio.made("demo", "demo", "--seed", "4", "--out", "demo")
+    shutil.copyfile(demo / "samples.png", IMAGES / "demo.png")
+
+
+def draw_routes(studio: Studio) -> None:
+    """The route in a vector sample and in a picture."""
+    runpy.run_path(str(FOLDER / "draw_routes.py"))["main"](str(studio.city), 16, 60)
+
+
+def draw_recovery(studio: Studio) -> None:
+    """Perturbed states and the ways back."""
+    runpy.run_path(str(FOLDER / "draw_recovery.py"))["main"](str(studio.city), 19, 60)
+
+
+def draw_route(studio: Studio) -> None:
+    """A route that the map finds between two positions, over the lanes around it."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Polygon
+
+    from l5kit.data import find_dataset_files, open_map
+
+    map_api = open_map(find_dataset_files(studio.city))
+    lanes = {lane: map_api.get_lane_coords(lane) for lane in map_api.bounds_info["lanes"]["ids"]}
+    route = map_api.find_route(*ROUTE_M)
+    low_m, high_m = route.line_m[:, :2].min(axis=0) - 40, route.line_m[:, :2].max(axis=0) + 40
+    figure, axes = plt.subplots(figsize=(6, 6 * (high_m - low_m)[1] / (high_m - low_m)[0]), layout="constrained")
+    for lane, sides in lanes.items():
+        is_of_route = lane in route.lane_ids
+        corners = np.concatenate([sides["xyz_left"], sides["xyz_right"][::-1]])[:, :2]
+        face = "#a3cdea" if is_of_route else "#dbdfe2"
+        axes.add_patch(
+            Polygon(corners, facecolor=face, edgecolor="#b0b4b8", linewidth=0.8, zorder=2 if is_of_route else 1)
+        )
+    axes.plot(route.line_m[:, 0], route.line_m[:, 1], color="#1259c3", linewidth=3, zorder=3)
+    for position_m, color in zip(ROUTE_M, ("tab:green", "tab:red"), strict=True):
+        axes.plot(*position_m, "o", color=color, markersize=10, zorder=4)
+    axes.set(xlim=(low_m[0], high_m[0]), ylim=(low_m[1], high_m[1]), aspect="equal")
+    axes.axis("off")
+    figure.savefig(IMAGES / "route.png", dpi=100)
+
+
+def draw_scene_page(studio: Studio) -> None:
+    """A page on Bokeh, as write_scene_page makes it."""
+    from l5kit.data import ChunkedDataset, find_dataset_files, open_map
+    from l5kit.visualization import write_scene_page, zarr_to_visualizer_scene
+
+    path = studio.work / "scene_page.html"
+    log = ChunkedDataset(studio.city / "scenes" / "sample.zarr").open()
+    frames = zarr_to_visualizer_scene(log.get_scene_dataset(VIEWED["scene"]), open_map(find_dataset_files(studio.city)))
+    write_scene_page(path, VIEWED["scene"], frames)
+    with studio.page(path.as_uri(), width=820, height=800) as page:
+        page.wait_for_function("() => globalThis.Bokeh?.documents[0]?._all_models?.size > 0")
+        page.evaluate(
+            """(frame) => {
+              const models = [...Bokeh.documents[0]._all_models.values()]
+              models.find(({ type }) => type === "Slider").value = frame
+            }""",
+            VIEWED["frame"],
+        )
+        page.wait_for_timeout(4000)
+        save(page.screenshot(), "scene-page.png")
+
+
+PICTURES = {name.removeprefix("draw_"): draw for name, draw in list(globals().items()) if name.startswith("draw_")}
+"""What draws each picture, or group of pictures, by its name."""
+
+
+def main() -> None:
+    """Draw the pictures that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", choices=[[], *PICTURES], help="default: all")
+    parser.add_argument("--work", type=Path, default=FOLDER.parent / "build" / "pictures")
+    parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
+    options = parser.parse_args()
+    studio = Studio(options.work.resolve(), options.chromium)
+    for name in options.names or PICTURES:
+        PICTURES[name](studio)
+
+
+if __name__ == "__main__":
+    main()
