@@ -40,7 +40,7 @@ def test_the_table_compares_with_the_default_scene_by_scene(script, tmp_path):
         }
         script.file_of(row, seed, tmp_path).write_text(json.dumps(run))
     _, _, default, changed = script.table_of(tmp_path)
-    assert default.startswith("|  | default | 1 | 0.50")
+    assert default.startswith("|  | default of before | 1 | 0.50")
     assert default.endswith("|  | 1.2 |")
     assert changed.startswith(f"| {other.group} | {other.name} | 2 | 0.80")
     assert "+0.300" in changed
