@@ -32,9 +32,12 @@ _NAMED_AS_FILE = re.compile(r"\[(?P<page>\w+\.md)\]\((?=(?P=page))")
 _LINK_OUT = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)")
 
 _FOLLOW_MOVED = """// Old addresses of sections that are on another page now; made by docs/site_hooks.py.
-const moved = %s;
-const target = moved[location.pathname.slice(new URL(__md_scope).pathname.length) + location.hash];
-if (target) location.replace(new URL(target, __md_scope));
+(() => {
+  const moved = %s;
+  const page = location.pathname.slice(new URL(__md_scope).pathname.length).replace(/index\\.html$/, "");
+  const target = moved[page + location.hash];
+  if (target) location.replace(new URL(target, __md_scope));
+})();
 """
 
 

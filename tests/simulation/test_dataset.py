@@ -92,6 +92,12 @@ def test_the_close_distance_may_be_the_larger_one(make_dataset: MakeDataset) -> 
     assert [len(controlled(sim, frame)) for frame in range(3)] == [1, 0, 1]
 
 
+def test_nobody_is_nearer_than_a_distance_below_0(make_dataset: MakeDataset) -> None:
+    scene = make_scene([[{"track_id": 1, "centroid": (0, 0)}]] * 2, positions_m=(0.0, 0.0))
+    config = SimulationConfig(distance_th_far=-1, distance_th_close=-1)
+    assert controlled(simulated(make_dataset(scene), config=config), 0) == set()
+
+
 @pytest.mark.parametrize("labels", [{"CAR": 0.5}, {"PEDESTRIAN": 1.0}, {"CYCLIST": 0.9, "CAR": 0.1}])
 def test_only_cars_above_the_threshold_are_controlled(labels: dict[str, float], make_dataset: MakeDataset) -> None:
     scene = make_scene([[{"track_id": 1, "labels": labels}, {"track_id": 2, "labels": {"CAR": 0.51}}]])

@@ -79,7 +79,7 @@ def test_an_average_is_that_of_its_weights_and_leaves_buffers():
         buffer.fill_(mean)
         average.update(step)
     # 1 * 2/11 + 12 * 9/11 = 10 after the first step; then the decay is 0.2, as 3/12 is more
-    with average.in_place():
+    with average.swapped_in():
         assert (weight.item(), buffer.item()) == (pytest.approx(7.6), 6.0)
     assert weight.item() == 7.0
     other = WeightAverage(model, 0.2)

@@ -240,27 +240,27 @@ class FileStore(ArtifactStore, ABC):
         try:
             if dataset_digest(cached, cache=True) == artifact.digest:
                 return True
-            found = Manifest.of(cached)
+            current = Manifest.of(cached)
         except (L5KitError, OSError):  # it cannot be read, so it is fetched again
             return False
         with TemporaryDirectory() as scratch:
-            differences = self._manifest_of(artifact, Path(scratch)).compare(found)
+            differences = self._manifest_of(artifact, Path(scratch)).compare(current)
         return not (differences.missing or differences.changed)
 
     def _require_same(self, artifact: DatasetArtifact, folder: Path) -> None:
         """Refuse a folder that differs from a version."""
-        found = Manifest.of(folder)
-        if found.digest == artifact.digest:
+        current = Manifest.of(folder)
+        if current.digest == artifact.digest:
             return
         with TemporaryDirectory() as scratch:
             manifest = self._manifest_of(artifact, Path(scratch))
-        _require_no_difference(manifest, folder, what=str(folder), found=found)
-        raise CorruptedDataError(f"{folder} has the digest {found.digest}, and {artifact} has {artifact.digest}")
+        _require_no_difference(manifest, folder, what=str(folder), current=current)
+        raise CorruptedDataError(f"{folder} has the digest {current.digest}, and {artifact} has {artifact.digest}")
 
 
-def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, found: Manifest | None = None) -> None:
+def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, current: Manifest | None = None) -> None:
     """Refuse a folder that differs from a manifest."""
-    differences = manifest.compare(found or Manifest.of(folder))
+    differences = manifest.compare(current or Manifest.of(folder))
     if not differences:
         return
     kinds = (("missing", differences.missing), ("changed", differences.changed), ("extra", differences.extra))

@@ -75,7 +75,7 @@ class HubStore(FileStore):
 
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
         """Return the versions of a dataset, or of all of the user, the newest of each name first."""
-        with _told_errors():
+        with _translated_errors():
             names = [name] if name else [info.id.rpartition("/")[2] for info in self._repositories()]
             return tuple(version for one in names for version in self._versions(require_word(one, argument="name")))
 
@@ -85,7 +85,7 @@ class HubStore(FileStore):
         The alias may be a tag, a branch, or the hash of a commit; ``latest`` is the branch ``main``.
         """
         parsed = ArtifactName.parse(name)
-        with _told_errors(missing=f"{parsed} of {self.project}"):
+        with _translated_errors(missing=f"{parsed} of {self.project}"):
             return self._record(parsed.name, self._resolve(parsed))
 
     def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:  # noqa: ARG002
@@ -99,7 +99,7 @@ class HubStore(FileStore):
             "result": dict(training.result),
         }
         contents = {_CARD_FILE: _model_card(training, facts), "l5kit.json": _as_json(facts)}
-        with _told_errors():
+        with _translated_errors():
             self._api.create_repo(repository, repo_type=_MODEL, exist_ok=True)
             operations = [CommitOperationAdd(name, str(path)) for name, path in training.files.items()]
             operations += [CommitOperationAdd(name, text.encode()) for name, text in contents.items()]
@@ -118,7 +118,7 @@ class HubStore(FileStore):
             MANIFEST_FILE: version.content.manifest.to_json(),
             _CARD_FILE: _dataset_card(version),
         }
-        with _told_errors():
+        with _translated_errors():
             self._api.create_repo(repository, repo_type=_DATASET, exist_ok=True)
             there = set(self._api.list_repo_files(repository, repo_type=_DATASET))
             gone = [name for name in sorted(there - version.files.keys()) if name.startswith(f"{DATA_FOLDER}/")]
@@ -154,7 +154,7 @@ class HubStore(FileStore):
 
     def _fetch(self, artifact: DatasetArtifact, names: str, folder: Path) -> None:
         """Fetch the files of a version whose names fit a pattern, in which ``*`` stands for slashes as well."""
-        with _told_errors():
+        with _translated_errors():
             self._api.snapshot_download(
                 self._repository_of(artifact.name),
                 repo_type=_DATASET,
@@ -218,7 +218,7 @@ def _model_card(training: Training, facts: JsonObject) -> str:
 
 
 @contextmanager
-def _told_errors(missing: str = "") -> Iterator[None]:
+def _translated_errors(missing: str = "") -> Iterator[None]:
     """Turn errors of the library into those of stores; ``missing`` is what was looked up."""
     try:
         yield

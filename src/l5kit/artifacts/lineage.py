@@ -101,8 +101,8 @@ class DatasetInUse:
             ArtifactNotFoundError: There is no such version, where the store can tell.
             ArtifactStoreError: The service cannot be reached, or refuses.
         """
-        service, _, place = text.partition(":")
-        project, slash, name = place.rpartition("/")
+        service, _, path = text.partition(":")
+        project, slash, name = path.rpartition("/")
         if service not in STORES or not slash:
             raise InvalidArgumentError(
                 f"artifact is {text!r}, and must be SERVICE:PROJECT/NAME:ALIAS, such as wandb:team/driving/l5-data:v3, "

@@ -64,14 +64,14 @@ class MLflowStore(FileStore):
         if not project.strip():
             raise InvalidArgumentError(f"project is {project!r}, and must be the name of an experiment")
         self.project: Final = project
-        with _told_errors():
+        with _translated_errors():
             self._client: Final = MlflowClient(tracking_uri=tracking_uri)
 
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
         """Return the versions of a dataset, or of all in the experiment, the newest of each name first."""
-        with _told_errors():
-            found = [_record(run) for run in self._runs(name)]
-        return tuple(sorted(found, key=lambda artifact: (artifact.name, -_number_of(artifact.version))))
+        with _translated_errors():
+            records = [_record(run) for run in self._runs(name)]
+        return tuple(sorted(records, key=lambda artifact: (artifact.name, -_number_of(artifact.version))))
 
     def find(self, name: str) -> DatasetArtifact:
         """Return the version that ``NAME:ALIAS`` means now; see :meth:`FileStore.find`."""
@@ -82,15 +82,15 @@ class MLflowStore(FileStore):
         used = self.find(dataset)
         tags = {_TYPE: MODEL_TYPE, _NAME: training.name, _DATASET: str(used), _DIGEST: used.digest}
         scores = {key: float(value) for key, value in training.result.items() if isinstance(value, (int, float))}
-        with _told_errors(), self._run(training.name, tags) as run_id:
+        with _translated_errors(), self._run(training.name, tags) as run_id:
             self._client.log_inputs(run_id, [_as_input(used)])
             for key, value in scores.items():
                 self._client.log_metric(run_id, key, value)
             self._log_files(run_id, {f"{MODEL_TYPE}/{name}": path for name, path in training.files.items()})
-            return self._place_of(run_id)
+            return self._location_of(run_id)
 
     def _log(self, version: NewVersion) -> DatasetArtifact:
-        with _told_errors():
+        with _translated_errors():
             known = self._runs(version.name)
             same = [run for run in known if _is_same(_record(run), version)]
             run_id = same[0].info.run_id if same else self._log_new(version, known)
@@ -129,11 +129,11 @@ class MLflowStore(FileStore):
 
     def _fetch(self, artifact: DatasetArtifact, name: str, folder: Path) -> None:
         run_id = self._find(ArtifactName(artifact.name, artifact.version)).info.run_id
-        with _told_errors():
+        with _translated_errors():
             self._client.download_artifacts(run_id, name, str(folder))
 
     def _find(self, name: ArtifactName) -> Run:
-        with _told_errors():
+        with _translated_errors():
             runs = self._runs(name.name)
         run: Run
         for run in runs:
@@ -173,7 +173,7 @@ class MLflowStore(FileStore):
             raise
         self._client.set_terminated(run_id)
 
-    def _place_of(self, run_id: str) -> str:
+    def _location_of(self, run_id: str) -> str:
         experiment_id = self._client.get_run(run_id).info.experiment_id
         return f"{self._client.tracking_uri}/#/experiments/{experiment_id}/runs/{run_id}"
 
@@ -207,8 +207,8 @@ def _as_input(used: DatasetArtifact) -> DatasetInput:
 
 
 def _is_same(artifact: DatasetArtifact, version: NewVersion) -> bool:
-    place = artifact.location if artifact.is_reference else ""
-    return (artifact.digest, place) == (version.content.manifest.digest, version.reference)
+    location = artifact.location if artifact.is_reference else ""
+    return (artifact.digest, location) == (version.content.manifest.digest, version.reference)
 
 
 def _number_of(version: str) -> int:
@@ -216,7 +216,7 @@ def _number_of(version: str) -> int:
 
 
 @contextmanager
-def _told_errors() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Turn errors of the library into those of stores."""
     try:
         yield

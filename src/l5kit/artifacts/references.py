@@ -4,12 +4,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from l5kit.data.artifact import ArtifactStoreError
 from l5kit.data.progress import Progress
+from l5kit.data.stores.file_listing import open_file_system, path_on_server
 from l5kit.data.stores.store import path_of
-from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 __all__ = ["fetch_files"]
 
@@ -30,21 +29,11 @@ def fetch_files(url: str, paths: Sequence[str], folder: Path, *, progress: Progr
         InvalidArgumentError: fsspec does not know the kind of URL.
         MissingDependencyError: fsspec needs a library for this kind of URL.
     """
-    import fsspec
-
-    try:
-        file_system, root = fsspec.core.url_to_fs(path_of(url))  # fsspec leaves %20 in file:// URLs as it is
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{url!r} needs a library that is not installed ({error}): {install_command('remote')}"
-        ) from error
-    except ValueError as error:
-        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
-    has_escapes = url.startswith(("http://", "https://"))
+    file_system, root = open_file_system(path_of(url))  # fsspec leaves %20 in file:// URLs as it is
     for number, path in enumerate(paths):
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        source = f"{str(root).rstrip('/')}/{quote(path) if has_escapes else path}"
+        source = f"{root.rstrip('/')}/{path_on_server(file_system, path)}"
         try:
             with file_system.open(source, "rb") as opened, open(target, "wb") as copy:
                 shutil.copyfileobj(opened, copy, _BLOCK_BYTES)

@@ -66,16 +66,16 @@ class WandbStore(FileStore):
         Raises:
             ArtifactStoreError: The run is offline, or the server cannot be reached or refuses.
         """
-        with _told_errors():
+        with _translated_errors():
             api = self._server("list artifacts")
-            names = [name] if name else [found.name for found in self._collections(api)]
-            found = [
+            names = [name] if name else [artifacts.name for artifacts in self._collections(api)]
+            artifacts = [
                 artifact
                 for one in names
                 for artifact in self._versions(api, require_word(one, argument="name"))
                 if "digest" in artifact.metadata
             ]
-            return tuple(self._record(artifact) for artifact in found)
+            return tuple(self._record(artifact) for artifact in artifacts)
 
     def find(self, name: str) -> DatasetArtifact:
         """Return the version that ``NAME:ALIAS`` means now; see :meth:`FileStore.find`."""
@@ -89,7 +89,7 @@ class WandbStore(FileStore):
         """
         name = ArtifactName.parse(dataset)
         config = {**training.config, "dataset": str(name)}
-        with _told_errors(), self._run("training", training.name, config) as run:
+        with _translated_errors(), self._run("training", training.name, config) as run:
             digest = self._note_use(run, name, data)
             run.config["dataset_digest"] = digest
             run.summary.update(dict(training.result))
@@ -100,7 +100,7 @@ class WandbStore(FileStore):
             logged = run.log_artifact(model)
             if not run.offline:
                 logged.wait()
-            return _place_of(run)
+            return _location_of(run)
 
     def _note_use(self, run: wandb.Run, name: ArtifactName, data: DatasetContent | None) -> str:
         """Note that a run uses a dataset, and return its digest; empty where a run that is offline cannot know it."""
@@ -119,7 +119,7 @@ class WandbStore(FileStore):
 
     def _log(self, version: NewVersion) -> DatasetArtifact:
         config = {"dataset_digest": version.content.manifest.digest}
-        with _told_errors(), self._run(DATASET_TYPE, f"log {version.name}", config) as run:
+        with _translated_errors(), self._run(DATASET_TYPE, f"log {version.name}", config) as run:
             draft = _draft(version)
             logged = run.log_artifact(draft, aliases=[*version.aliases])
             if not run.offline:
@@ -130,24 +130,24 @@ class WandbStore(FileStore):
                 version="",
                 aliases=version.aliases,
                 description=version.description,
-                location=_place_of(run),
+                location=_location_of(run),
             )
 
     def _fetch_manifest(self, artifact: DatasetArtifact, folder: Path) -> None:
-        with _told_errors():
+        with _translated_errors():
             self._artifact(str(artifact)).get_entry(MANIFEST_FILE).download(str(folder), skip_cache=True)
 
     def _fetch_data(self, artifact: DatasetArtifact, folder: Path) -> None:
-        with _told_errors():
+        with _translated_errors():
             self._artifact(str(artifact)).download(str(folder), skip_cache=True, path_prefix=f"{DATA_FOLDER}/")
 
     def _artifact(self, name: str) -> wandb.Artifact:
         parsed = ArtifactName.parse(name)
-        with _told_errors(missing=f"{parsed} in project {self.project!r}"):
-            found: wandb.Artifact = self._server("look up an artifact").artifact(
+        with _translated_errors(missing=f"{parsed} in project {self.project!r}"):
+            artifact: wandb.Artifact = self._server("look up an artifact").artifact(
                 self._path_of(parsed), type=DATASET_TYPE
             )
-            return found
+            return artifact
 
     def _path_of(self, name: ArtifactName) -> str:
         return f"{self._prefix}{name}"
@@ -223,12 +223,12 @@ def _draft(version: NewVersion) -> wandb.Artifact:
     return draft
 
 
-def _place_of(run: wandb.Run) -> str:
+def _location_of(run: wandb.Run) -> str:
     return str(Path(run.dir).parent) if run.offline else str(run.url)
 
 
 @contextmanager
-def _told_errors(missing: str = "") -> Iterator[None]:
+def _translated_errors(missing: str = "") -> Iterator[None]:
     """Turn errors of the library into those of stores; ``missing`` is what was looked up."""
     try:
         yield

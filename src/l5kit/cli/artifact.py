@@ -46,7 +46,7 @@ def log(
     ] = None,
     description: Annotated[str, typer.Option(metavar="TEXT", help="By default, a sentence with the counts.")] = "",
     reference: Annotated[
-        str, typer.Option(metavar="URL", help="Where the same files lie; the store then takes the manifest only.")
+        str, typer.Option(metavar="URL", help="URL of the same files; the store then only gets the manifest.")
     ] = "",
     by_reference: Annotated[
         bool, typer.Option("--by-reference", help="The same, with PATH itself as a file:// URL.")
@@ -56,7 +56,7 @@ def log(
 ) -> None:
     """Log a dataset as a version of an artifact, with manifest, digest and counts.
 
-    With WANDB_MODE=offline nothing is sent; `wandb sync` does so later, and the files have to stay until then.
+    With WANDB_MODE=offline nothing is sent until `wandb sync`; do not change the files before.
     """
     from l5kit.artifacts.opening import open_store
 
@@ -100,7 +100,7 @@ def get(
 ) -> None:
     """Fetch a version of a dataset into a folder.
 
-    All files are compared with the manifest. The folder is there when they are right, and not before.
+    All files are compared with the manifest; the folder appears when they match.
     """
     from l5kit.artifacts.opening import open_store
 
@@ -117,11 +117,11 @@ def use(
     project: ProjectOption,
     store: StoreOption = "wandb",
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder that should have it: its files are digested.")
+        Path | None, typer.Option(metavar="DIR", help="Folder to check: it must have the digest of the version.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a folder that has a version of a dataset; it is fetched into the user's cache where it is not there yet."""
+    """Print the path of a folder with a version of a dataset, downloaded into the user's cache if needed."""
     from l5kit.artifacts.opening import open_store
 
     used = open_store(store, project).use(name, folder)
@@ -138,12 +138,12 @@ def link(
     store: StoreOption = "wandb",
     data: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="The data that was trained on, to prove that it is what the store has."),
+        typer.Option(metavar="PATH", help="The training data, to verify that the store has the same."),
     ] = None,
     workers: ReadersOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Record that a training used a version of a dataset, and the weights that came out of it.
+    """Record that a training used a version of a dataset, and log its weights.
 
     A run of W&B that is offline needs --data to be linked with the dataset when it is synced.
     """

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-import l5kit
 from l5kit.errors import MissingDependencyError
 
 __all__ = ["bench"]
 
-_CHECKOUT = Path(l5kit.__file__).resolve().parents[2]
+_CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def refer_to_checkout(

@@ -32,9 +32,9 @@ def cache(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Cache folder, in place of that of the user (or L5KIT_CACHE_DIR)."),
+        typer.Option(metavar="FOLDER", help="Cache folder, instead of that of the user (or L5KIT_CACHE_DIR)."),
     ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="List what there is, of all datasets.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the decoded files of all datasets.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the decoded files of PATH.")] = False,
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove the decoded files of datasets that are gone or have changed.")
@@ -43,7 +43,7 @@ def cache(
 ) -> None:
     """Decode a dataset into files that are read fastest, and shared by all processes.
 
-    ChunkedDataset(PATH).open(cached="mmap") reads from them. They are made anew when the dataset has changed.
+    ChunkedDataset(PATH).open(cached="mmap") reads from them. They are rebuilt when the dataset has changed.
     """
     if show_list + remove + prune > 1:
         raise typer.BadParameter("--list, --remove and --prune do not go together; give one of them")

@@ -39,14 +39,14 @@ _ConfigOption = Annotated[
     typer.Option(metavar="FILE", help="YAML file of the training, or a name of those that ship with l5kit."),
 ]
 _WorkflowOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="What was trained, where the configuration does not say.")
+    str | None, typer.Option(metavar="NAME", help="Workflow of the training, if the configuration does not name it.")
 ]
 _PickleOption = Annotated[
     bool,
     typer.Option(
         "--allow-pickle",
-        help="Load whole pickled modules, which can run any code. Without it, convert still runs that of classes which "
-        "the configuration names by class_path.",
+        help="Load pickled modules, which can run any code. Without it, convert still runs code of classes "
+        "that the configuration names by class_path.",
     ),
 ]
 
@@ -59,10 +59,10 @@ def info(
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a file of weights is, which network they are of, and for which configuration.
+    """Describe a file of weights: its format, its network, and the configuration that it needs.
 
-    Nothing in the file is run or imported. With --config it says whether the weights fit that configuration, lists
-    what does not, and ends with 1 then.
+    Nothing in the file is run or imported. With --config it checks the weights against that configuration, lists
+    mismatches, and then exits with 1.
     """
     weights = weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)
@@ -90,7 +90,7 @@ def convert(
     config: _ConfigOption = None,
     workflow: _WorkflowOption = None,
     changes: ChangesOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -125,22 +125,22 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, which ends in .onnx or .pt2.")],
     data: Annotated[
         str | None,
-        typer.Option(metavar="LOG", help="Log with the samples for the check; a small synthetic city by default."),
+        typer.Option(metavar="LOG", help="Log with samples for the check; default: a small synthetic city."),
     ] = None,
     licence: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Licence of the weights, where no card beside them tells it.")
+        str | None, typer.Option(metavar="TEXT", help="Licence of the weights, if no model card beside them states it.")
     ] = None,
     config: _ConfigOption = None,
     workflow: _WorkflowOption = None,
     changes: ChangesOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a network as ONNX, or as a program of torch.export, which other programs run without l5kit.
 
-    Any number of samples goes in, under the keys of samples, and any number of agents where the network allows it. The
-    file is run and compared with torch before it gets its name; what it takes and gives is in its metadata.
+    Inputs have the keys of samples, for any batch size and, if the network allows it, any number of agents. The file
+    is run and compared with torch before it appears; inputs and outputs are described in its metadata.
     """
     weights = weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)

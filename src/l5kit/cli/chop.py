@@ -26,17 +26,17 @@ def chop(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder to write, for one PATH. Default: NAME_chopped_FRAMES beside it."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a test set that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing test set.")] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make test sets as the competition did: the start of every scene, and where the agents of its last frame go.
+    """Make test sets as in the competition: the start of each scene, and the future of its last agents.
 
     A test set is a folder with a shorter dataset, mask.npz (arr_0 tells which agent rows to predict) and gt.csv (the
-    true positions). A warning tells how many of its agents a usual training never sees the like of.
+    true positions). A warning counts the agents that are unlike any in a training with default settings.
     """
     from l5kit.evaluation.chop_dataset.chopping import create_chopped_dataset
     from l5kit.evaluation.selection_parity import describe_test_set

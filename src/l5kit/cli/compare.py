@@ -24,9 +24,7 @@ def compare(
     ],
     reference: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", show_default=False, help="The planner that others are compared with. Default: the first."
-        ),
+        typer.Option(metavar="NAME", show_default=False, help="Planner to compare with. Default: the first."),
     ] = None,
     metrics: Annotated[
         list[str] | None,
@@ -34,21 +32,23 @@ def compare(
             "--metric",
             metavar="NAME",
             show_default=False,
-            help="Compare by this one beside the score; may be given several times. Default: by all.",
+            help="Metric to compare in addition to the score; may be given several times. Default: all.",
         ),
     ] = None,
     tags: Annotated[
-        bool, typer.Option("--tags", help="Also compare scenes by what happens in them, which is found in the log.")
+        bool, typer.Option("--tags", help="Also compare by tags of the scenes, computed from the log.")
     ] = False,
-    scenes: Annotated[int, typer.Option(min=0, help="List so many scenes that each planner has won, and lost.")] = 3,
-    draws: Annotated[int, typer.Option(min=100, help="How often scenes are drawn again.")] = 10_000,
+    scenes: Annotated[
+        int, typer.Option(min=0, help="Number of scenes to list that each planner has won, and lost.")
+    ] = 3,
+    draws: Annotated[int, typer.Option(min=100, help="Number of bootstrap draws.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
             show_default=False,
-            help="Also write tables (CSV, Markdown, LaTeX), a picture (PNG, SVG), and a page that can be passed on.",
+            help="Also write tables (CSV, Markdown, LaTeX), a picture (PNG, SVG), and a page to share.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the comparison in the folder.")] = False,
@@ -56,11 +56,11 @@ def compare(
 ) -> None:
     """Compare planners over the same scenes: means with intervals of 95 %, and which differences are more than chance.
 
-    Scenes are drawn again, the same for all planners (paired bootstrap); seeds of a planner are averaged within each
-    scene. P-values are corrected for as many differences as are looked at (Holm). Scenes that a run lacks are left
-    out and counted. Runs over other data, or scored in another way, are refused.
+    Intervals come from a paired bootstrap over scenes; seeds of a planner are averaged within each scene. P-values
+    are corrected for multiple comparisons (Holm). Scenes that a run lacks are left out and counted. Runs over other
+    data, or scored in another way, are refused.
 
-    l5kit view FOLDER opens what --out has written, and plays scenes side by side.
+    l5kit view FOLDER opens the folder of --out and plays scenes side by side.
     """
     from l5kit.comparison.comparison import compare as compare_runs
     from l5kit.comparison.folder import facts_of, require_folder, write_comparison

@@ -19,13 +19,13 @@ def config(
     ],
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Which configuration: a workflow, or reinforcement for l5kit train-rl."),
+        typer.Argument(metavar="[NAME]", help="Configuration: a workflow, or reinforcement for l5kit train-rl."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write. Default: print it on standard output.")
     ] = None,
 ) -> None:
-    """Print a configuration that ships with l5kit, to start one of your own from, or the schema for editors.
+    """Print a configuration that ships with l5kit, as a start for your own, or the schema for editors.
 
     An editor with yaml-language-server, such as VS Code with its YAML extension, completes and checks keys by the
     schema, which it finds by the first line of the configuration:

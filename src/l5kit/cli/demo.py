@@ -29,21 +29,22 @@ def _check_folder(out: Path) -> Path:
 
 def demo(
     data: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Dataset folder or .zarr, or a URL; by default a city is made.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Dataset folder or .zarr, or a URL; by default a synthetic city."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", callback=_check_folder, help="Where pictures and page go.")
+        Path, typer.Option(metavar="FOLDER", callback=_check_folder, help="Folder for pictures and page.")
     ] = Path("demo-out"),
-    seed: Annotated[int, typer.Option(help="Decides the synthetic city and the order of samples.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the synthetic city and of the order of samples.")] = 0,
     scenes: Annotated[int, typer.Option(min=1, help="Scenes of the synthetic city.")] = 4,
-    samples: Annotated[int, typer.Option(min=1, help="Samples made of each kind, at most.")] = 300,
+    samples: Annotated[int, typer.Option(min=1, help="Largest number of samples of each kind.")] = 300,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
     """Show what l5kit does: open a dataset, find its agents, sample from it and draw it.
 
-    FOLDER gets contact-sheet.png, scene.gif and index.html, which shows both with the numbers.
+    FOLDER gets contact-sheet.png, scene.gif and index.html, which shows both with statistics.
     """
     if data is not None:
         find_scene_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before torch is imported

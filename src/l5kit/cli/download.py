@@ -36,20 +36,16 @@ def download(
         Path | None, typer.Option("--from", metavar="FILE", help="File with more addresses, one a line; - as above.")
     ] = None,
     manifest: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What `l5kit manifest` has written: no other files get in.")
+        Path | None, typer.Option(metavar="FILE", help="Manifest of `l5kit manifest`: other files are refused.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what is there under the same names and differs.")
-    ] = False,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Files of a folder or bucket that are copied at the same time; 0: one a core.")
-    ] = 8,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files that differ.")] = False,
+    workers: Annotated[int, typer.Option(min=0, help="Files copied at the same time; 0 for one per core.")] = 8,
     as_json: JsonOption = False,
 ) -> None:
     """Download a dataset from addresses that you have; without any, print where to get the data.
 
-    Archives are unpacked, files get the paths of the published dataset, and each zarr is checked as by
-    `l5kit validate`. What was stopped, by Ctrl-C too, goes on with the next call.
+    Archives are unpacked, files are laid out like the published dataset, and each zarr is checked as by `l5kit
+    validate`. A stopped download continues with the next call.
     """
     if not addresses and listed is None:
         _print_published(as_json)

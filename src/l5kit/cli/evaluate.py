@@ -74,20 +74,25 @@ def evaluate(
     ] = Path("evaluation"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the evaluation in the folder.")] = False,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="YAML file of the training, where the checkpoint has none in it.")
+        str | None,
+        typer.Option(metavar="FILE", help="YAML file of the training, if the checkpoint does not contain it."),
     ] = None,
     workflow: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What was trained, where the configuration does not say.")
+        str | None,
+        typer.Option(metavar="NAME", help="Workflow of the training, if the configuration does not name it."),
     ] = None,
     changes: ChangesOption = None,
     horizons: Annotated[
         str | None,
         typer.Option(
-            metavar="SECONDS", show_default=False, help="Times ahead, such as 1,2,3. Default: whole seconds, the end."
+            metavar="SECONDS",
+            show_default=False,
+            help="Times ahead in seconds, such as 1,2,3. Default: full seconds and the end.",
         ),
     ] = None,
     max_samples: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="Only so many samples, evenly spread over the log.")
+        int | None,
+        typer.Option(min=1, show_default=False, help="Use at most this many samples, evenly spread over the log."),
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, show_default=False, help="Default: that of the configuration.")
@@ -106,24 +111,24 @@ def evaluate(
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What the network runs on.")] = "auto",
-    worst: Annotated[int, typer.Option(min=0, help="Pictures of the worst cases.")] = 6,
-    worst_by: Annotated[Literal["fde", "ade"], typer.Option(help="The error that makes them the worst.")] = "fde",
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Device of the network.")] = "auto",
+    worst: Annotated[int, typer.Option(min=0, help="Number of pictures of the worst cases.")] = 6,
+    worst_by: Annotated[Literal["fde", "ade"], typer.Option(help="Error by which the worst cases are chosen.")] = "fde",
     allow_pickle: Annotated[
         bool,
         typer.Option(
             "--allow-pickle",
-            help="Read whole pickled modules too, which can run any code. Without it, code still runs where the "
-            "configuration names classes by class_path: take files from those you trust.",
+            help="Also read pickled modules, which can run any code. Without it, classes named by class_path in a "
+            "configuration still run code: use files that you trust.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a trained network open loop: on a log, or on a test set of l5kit chop as the competition did.
 
-    Errors of the network stand beside those of three kinematic baselines. The folder gets scores.json and
-    scores.csv, samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set.
-    A warning tells when the training took other agents than there are here. Needs no Lightning.
+    Compares the errors with those of three kinematic baselines. The folder gets scores.json and scores.csv,
+    samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set. A warning
+    tells you if the training selected other agents. Needs no Lightning.
     """
     require_writable_folder(out)
     # what is wrong with a call is reported before torch is imported, for which one waits

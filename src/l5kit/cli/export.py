@@ -41,9 +41,9 @@ def export(
     ] = Layout.COLUMNS,
     shards: Annotated[
         bool,
-        typer.Option(help="Columns: many chunks in a file. Readers such as GDAL 3.12 know none of that."),
+        typer.Option(help="Columns: many chunks in one file, which readers such as GDAL 3.12 do not support."),
     ] = True,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing export.")] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
@@ -52,18 +52,16 @@ def export(
         str | None,
         typer.Option(
             show_default=False,
-            help="py123d: what the logs are for, such as train, val or test. Default: what PATH is called like, or "
-            "else train.",
+            help="py123d: the split of the logs, such as train, val or test. Default: from the name of PATH, or train.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a dataset in a form that other tools read; OUT appears when it is complete.
+    """Export a dataset for other tools; OUT appears when it is complete.
 
-    In columns, TensorStore, zarrita.js and whatever else knows zarr 3 reads it, and l5kit itself, with the same bits.
-    As parquet, DuckDB, Arrow, pandas and polars do. Files of both tell the digest of the dataset, unless that is on a
-    server. As py123d, it is the logs and the map of that library, in Arrow files. An export that was stopped leaves
-    nothing, and begins anew, unless --job keeps its files.
+    columns: for TensorStore, zarrita.js and any other reader of zarr 3, and for l5kit itself, with the same bits.
+    parquet: for DuckDB, Arrow, pandas and polars. Both contain the digest of the dataset, unless it is on a server.
+    py123d: logs and map of that library, as Arrow files. A stopped export starts over, unless --job keeps its files.
     """
     require_export_target(out, overwrite=overwrite)
     dataset = ChunkedDataset(find_dataset(path)).open(cached=False)

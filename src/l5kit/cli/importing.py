@@ -24,7 +24,7 @@ _USUAL_STEP_S = 0.1
 
 
 def import_dataset(
-    source_format: Annotated[SourceFormat, typer.Argument(metavar="FORMAT", help="What the source is.")],
+    source_format: Annotated[SourceFormat, typer.Argument(metavar="FORMAT", help="Format of the source.")],
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Folder of the dataset, as it is shipped.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Dataset folder to write.")],
     max_scenes: Annotated[
@@ -36,11 +36,11 @@ def import_dataset(
     columns: Annotated[
         Path | None,
         typer.Option(
-            show_default=False, help="table: YAML file that tells what columns mean. Default: columns.yaml in SOURCE."
+            show_default=False, help="table: YAML file that says what columns mean. Default: columns.yaml in SOURCE."
         ),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="End at the first scene that cannot be read.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an import that is there.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first scene that cannot be read.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing import.")] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.PROCESSES,
     address: AddressOption = None,
@@ -48,13 +48,13 @@ def import_dataset(
 ) -> None:
     """Make a dataset folder of a dataset in another format; OUT appears when it is complete.
 
-    It holds a log for each part of the source (scenes/train.zarr, say), the semantic map, meta.json, areas.json with
-    what the map has no room for, a line for each scene on where it came from, and import.json, which tells what is
-    missing and what was made up. All else of l5kit works on it. The licence of the source holds for what is made of
-    it, and is written into the logs.
+    It contains a log for each split of the source (such as scenes/train.zarr), the semantic map, meta.json,
+    areas.json with areas that the map cannot hold, a line for each scene on its origin, and import.json, which lists
+    what is missing and what was made up. Everything else in l5kit works on it. The licence of the source applies to
+    the result, and is written into the logs.
 
-    Scenes that cannot be read are listed, and the others go on; the status is 1 if none can be read, or with --strict
-    one cannot. What was read waits in OUT.parts, with which an import that was stopped goes on.
+    Scenes that cannot be read are listed, and the rest is imported; the status is 1 if none can be read, or with
+    --strict if one cannot. A stopped import continues from OUT.parts.
     """
     require_writable_folder(out, option="OUT")
     from l5kit.readers.formats import ReaderOptions, guess_format, open_reader
@@ -106,8 +106,8 @@ def resample(
 ) -> None:
     """Write a dataset at another rate, by default the 10 frames a second of the published one.
 
-    Positions, headings and sizes between two frames are interpolated where a track is in both; gaps stay gaps. Classes
-    and lights are those of the frame before. Map, meta.json, aerial picture and sources are copied.
+    Positions, headings and sizes are interpolated between two frames that both contain a track; gaps remain. Classes
+    and lights are those of the previous frame. Map, meta.json, aerial picture and sources are copied.
     """
     require_writable_folder(out, option="OUT")
     from l5kit.readers.resampling import resample_dataset

@@ -41,7 +41,7 @@ def info(
         Path | None, typer.Option(metavar="FILE", help="Write the SHA-256 digests of the dataset's files as JSON.")
     ] = None,
     statistics: Annotated[
-        bool, typer.Option("--statistics", help="Also read all frames: how long and how far the AV drives, and how.")
+        bool, typer.Option("--statistics", help="Also read all frames: duration, distance and manoeuvres of the AV.")
     ] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,

@@ -26,7 +26,7 @@ FilesArgument = Annotated[
 
 def manifest(
     path: FilesArgument,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write, outside of PATH.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write, outside of PATH.")],
     workers: ReadersOption = 0,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
@@ -35,7 +35,8 @@ def manifest(
 ) -> None:
     """Write the manifest of a dataset: every file with size and SHA-256, and the digest of the whole, as JSON.
 
-    The digest tells what data it is, wherever it lies: a copy, or a zip file with the same files, has the same.
+    The digest identifies the data regardless of its location: a copy, or a zip file with the same files, has the same
+    digest.
     """
     require_writable(out, option="--out")
     if not is_url(path) and out.resolve().is_relative_to(Path(path).resolve()):
@@ -54,16 +55,18 @@ def manifest(
 
 def verify(
     path: FilesArgument,
-    manifest: Annotated[Path, typer.Option(metavar="FILE", help="What `l5kit manifest PATH --out FILE` has written.")],
+    manifest: Annotated[
+        Path, typer.Option(metavar="FILE", help="Manifest, as `l5kit manifest PATH --out FILE` writes it.")
+    ],
     workers: ReadersOption = 0,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Read all files, also those that a run that was stopped has read.")
+        bool, typer.Option("--fresh", help="Read all files again, even those that a stopped run has read.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a dataset with its manifest, and name the files that are missing, changed, extra or cannot be read.
 
-    Exit status 1 if there is any. A run that was stopped goes on where it was.
+    Exit status 1 if there are any. A stopped run continues.
     """
     wanted = Manifest.read(manifest)
     with show_progress("Verifying", visible=True, in_bytes=True) as progress:

@@ -37,7 +37,7 @@ def mask(
 ) -> None:
     """Show how many agents have enough past and future frames to be trained on.
 
-    The mask behind it is read from the dataset or the user's cache folder, or computed and kept in the latter.
+    The agents mask is read from the dataset or from the cache folder of the user, or computed and kept there.
     """
     location = find_dataset(path)
     dataset = ChunkedDataset(location).open(cache_size_bytes=_CACHE_BYTES)

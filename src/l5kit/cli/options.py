@@ -16,13 +16,15 @@ ScenesArgument = Annotated[
     typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr in it, also by URL; or a simulation's folder."),
 ]
 MapOption = Annotated[
-    Path | None, typer.Option("--map", metavar="FILE", help="Semantic map; by default it is looked for.")
+    Path | None,
+    typer.Option("--map", metavar="FILE", help="Semantic map; by default the one found beside the dataset."),
 ]
 MetaOption = Annotated[
-    Path | None, typer.Option("--meta", metavar="FILE", help="meta.json; by default it is looked for.")
+    Path | None, typer.Option("--meta", metavar="FILE", help="meta.json; by default the one found beside the dataset.")
 ]
 AerialOption = Annotated[
-    Path | None, typer.Option("--aerial", metavar="FILE", help="Aerial picture; by default it is looked for.")
+    Path | None,
+    typer.Option("--aerial", metavar="FILE", help="Aerial picture; by default the one found beside the dataset."),
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON on standard output, and nothing else; paths in it are absolute.")
@@ -42,8 +44,8 @@ WorkersOption = Annotated[
     typer.Option(
         min=0,
         show_default=False,
-        help="How many work at the same time; 0 for one on each core. Default: 1, of a cluster all. The result is the "
-        "same for any number.",
+        help="Number of parallel workers; 0 for one per core. Default: 1, for a cluster all. Does not change "
+        "the result.",
     ),
 ]
 
@@ -59,14 +61,14 @@ class Engine(StrEnum):
 
 EngineOption = Annotated[
     Engine,
-    typer.Option(metavar="KIND", help="What the workers are: threads, processes, or those of a cluster: ray, dask."),
+    typer.Option(metavar="KIND", help="Kind of workers: threads, processes, or those of a cluster: ray, dask."),
 ]
 AddressOption = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
         show_default=False,
-        help="Where the cluster is, such as auto (Ray) or tcp://head:8786 (Dask). Default: one on this machine.",
+        help="Address of the cluster, such as auto (Ray) or tcp://head:8786 (Dask). Default: one on this machine.",
     ),
 ]
 
@@ -76,7 +78,7 @@ JobOption = Annotated[
         "--job",
         metavar="FOLDER",
         show_default=False,
-        help="Keep what is done in a folder that all workers share; a command that was killed goes on there.",
+        help="Folder shared by all workers that keeps finished blocks; a killed command continues there.",
     ),
 ]
 
@@ -85,8 +87,9 @@ UsedArtifactOption = Annotated[
     typer.Option(
         "--artifact",
         metavar="VERSION",
-        help="Version of the dataset in use (SERVICE:PROJECT/NAME:ALIAS), such as wandb:team/driving/l5-data:v3. The "
-        "training is linked with it at its end, and its weights are logged there.",
+        help="Version of the dataset in use (SERVICE:PROJECT/NAME:ALIAS), such as "
+        "wandb:team/driving/l5-data:v3. The training is linked to it at the end, and its weights are "
+        "logged there.",
     ),
 ]
 

@@ -34,7 +34,8 @@ def record(
 ) -> None:
     """Write a scene as a file to play in Foxglove (extra mcap) or Rerun (extra rerun).
 
-    It has the map with its lights, the AV, agents with their class, trajectories, transforms and the speed of the AV.
+    The file contains the map with its lights, the AV, agents with their class, trajectories, transforms and the speed
+    of the AV.
     """
     require_writable(out, option="--out")
     files, _ = find_scene_files(path, map_path=map_path, meta_path=meta)

@@ -111,10 +111,10 @@ def render(
         Path, typer.Option(metavar="FILE", callback=_check_out, help="Picture (.png) or film (.gif, .mp4) to write.")
     ],
     scene: Annotated[int, typer.Option(help="The scene.")] = 0,
-    frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted in the scene; else 0.")] = None,
+    frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted in the scene; default 0.")] = None,
     frames: Annotated[
         slice | None,
-        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Frames of a film, B left out; by default all."),
+        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Frames of a film, B excluded; by default all."),
     ] = None,
     fps: Annotated[
         float | None,
@@ -132,23 +132,21 @@ def render(
         ),
     ] = None,
     agent: Annotated[
-        int | None, typer.Option(metavar="TRACK", help="Agent to follow in place of the AV; a film shows its frames.")
+        int | None, typer.Option(metavar="TRACK", help="Agent to follow instead of the AV; a film shows its frames.")
     ] = None,
     size: Annotated[
         _Size | None, typer.Option(metavar="WxH", parser=_parse_size, help="Pixels; by default 640x480.")
     ] = None,
     pixel_size: Annotated[float, typer.Option(help="Metres per pixel.")] = 0.15,
     trajectories: Annotated[bool, typer.Option(help="Draw past (orange) and future (magenta) positions.")] = True,
-    ghosts: Annotated[
-        bool, typer.Option(help="Of a simulation: outline where the log was (AV red, others grey).")
-    ] = False,
-    plans: Annotated[bool, typer.Option(help="Of a simulation: draw what was planned (cyan).")] = False,
+    ghosts: Annotated[bool, typer.Option(help="Of a simulation: outline the log (AV red, other agents grey).")] = False,
+    plans: Annotated[bool, typer.Option(help="Of a simulation: draw the plans (cyan).")] = False,
     caption: Annotated[bool, typer.Option(help="Write scene, frame, track and speed into the picture.")] = True,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Draw a frame of a scene as a picture, or several as a film, seen from the AV or from an agent."""
+    """Draw a frame of a scene as a picture, or several as a film, centred on the AV or an agent."""
     _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
     require_writable(out, option="--out")
     files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)

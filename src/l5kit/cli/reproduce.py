@@ -14,24 +14,24 @@ _SCRIPT: Final = "benchmarks/learned_drivers.py"
 
 def reproduce(
     row: Annotated[str | None, typer.Argument(metavar="ROW", help="A row of the table; --list shows all.")] = None,
-    rows: Annotated[bool, typer.Option("--list", help="List the rows, and what was measured of each.")] = False,
+    rows: Annotated[bool, typer.Option("--list", help="List the rows and their results.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training that is repeated.")] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Few steps and scenes, to see that everything runs; says nothing more.")
     ] = False,
     work: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder of towns, trainings and simulations; what is there is kept.")
+        Path, typer.Option(metavar="FOLDER", help="Folder of towns, trainings and simulations; existing ones are kept.")
     ] = Path("learned-drivers"),
     workers: Annotated[int, typer.Option(min=1, help="Threads that make towns and simulate.")] = 1,
     other_towns: Annotated[
-        bool, typer.Option("--other-towns", help="Also take towns that come out otherwise than those of the table.")
+        bool, typer.Option("--other-towns", help="Accept towns that differ from those of the table.")
     ] = False,
 ) -> None:
     """Train a driver of docs/results/learned_drivers.md again, let it drive the same scenes, and compare.
 
-    It needs a clone of the repository, in which the rows and their results are, and takes as long as the table says.
-    The old and the new score are printed, and the difference with its interval of 95 %, scene by scene. The exit status
-    is 1 where that interval leaves out 0.
+    Needs a clone of the repository with the stored results, and takes as long as the table says. Prints the old and
+    the new score, and their difference with its interval of 95 %, scene by scene. The exit status is 1 if that
+    interval excludes 0.
     """
     if (row is None) != rows:
         raise typer.BadParameter("name one row, or give --list alone", param_hint="ROW")

@@ -38,10 +38,9 @@ def simulate(
         str,
         typer.Option(
             metavar="DRIVER",
-            help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, route_planner or "
-            "route_policy (a network and a policy that ship with l5kit), a network (file of weights, or folder of "
-            "l5kit train), a policy (the same of l5kit train-rl), or a driver of your own: FILE.py:NAME, whose code "
-            "runs.",
+            help="Planner of the AV: idm, rules, replay, standing, constant-velocity, full-throttle; route_planner"
+            " or route_policy (a network and a policy that ship with l5kit); a file of weights or folder of "
+            "l5kit train or l5kit train-rl; or your own, FILE.py:NAME, whose code runs.",
         ),
     ] = "idm",
     fallback: Annotated[
@@ -49,57 +48,64 @@ def simulate(
         typer.Option(
             metavar="rules",
             show_default=False,
-            help="Who drives where the plan of the planner, rolled out, collides, leaves the road, comes too close or "
-            "passes a red line, and where it stands though the way is free. Default: nobody.",
+            help="Planner that takes over where the plan, rolled out, collides, leaves the road, comes too close "
+            "or passes a red line, or where the AV stands although the road is free. Default: none.",
         ),
     ] = None,
     agents: Annotated[
         str,
         typer.Option(
             metavar="DRIVER",
-            help="Who drives the others: replay, idm, constant-velocity, a network, or a driver of your own "
-            "(FILE.py:NAME).",
+            help="Driver of other agents: replay, idm, constant-velocity, a network, or your own (FILE.py:NAME).",
         ),
     ] = "replay",
     scenes: Annotated[
         slice | None,
-        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B left out; by default all."),
+        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B excluded; by default all."),
     ] = None,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write; a killed run goes on there.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write; a killed run continues there.")] = Path(
         "simulation"
     ),
-    start_frame: Annotated[int, typer.Option(min=0, help="First frame of each scene; those before are its past.")] = 0,
+    start_frame: Annotated[int, typer.Option(min=0, help="First frame of each scene; earlier ones are its past.")] = 0,
     frames: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="Frames of each scene, with the first. Default: all.")
+        int | None,
+        typer.Option(
+            min=1, show_default=False, help="Number of frames of each scene, including the first. Default: all."
+        ),
     ] = None,
     moves: Annotated[
         str | None,
         typer.Option(
             metavar="tracked|poses",
             show_default=False,
-            help="Whether plans are followed by a bicycle behind a tracker, or met to the bit. Default: tracked, but "
-            "standing cars, idm and the replayed log are met.",
+            help="tracked: a tracker and a kinematic bicycle follow the plans; poses: the AV is exactly on the "
+            "plan. Default: tracked, but poses for standing and idm, and the frames of the log for replay.",
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Scenes that step at once; takes memory.")] = 32,
-    plans: Annotated[bool, typer.Option(help="Keep what the planner plans in each frame.")] = True,
-    strict: Annotated[bool, typer.Option("--strict", help="End at the first scene that fails.")] = False,
+    batch_size: Annotated[int, typer.Option(min=1, help="Scenes simulated at once; more need more memory.")] = 32,
+    plans: Annotated[bool, typer.Option(help="Store the plan of each frame.")] = True,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first scene that fails.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the simulation in the folder.")] = False,
     config: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="YAML file of the training, where the planner is a checkpoint without one."),
+        typer.Option(
+            metavar="FILE", help="YAML file of the training, if the checkpoint of --planner does not contain it."
+        ),
     ] = None,
     workflow: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What the planner was trained as, where --config does not say.")
+        str | None, typer.Option(metavar="NAME", help="Workflow of the planner, if --config does not name it.")
     ] = None,
     agents_config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="YAML file of the training, where --agents is such a checkpoint.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="YAML file of the training, if the checkpoint of --agents does not contain it."
+        ),
     ] = None,
     agents_workflow: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What it was trained as, where --agents-config does not say.")
+        str | None, typer.Option(metavar="NAME", help="Workflow of --agents, if --agents-config does not name it.")
     ] = None,
     agents_changes: Annotated[
         list[str] | None,
@@ -110,13 +116,13 @@ def simulate(
             "given several times.",
         ),
     ] = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What networks run on.")] = "auto",
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Device of networks.")] = "auto",
     allow_pickle: Annotated[
         bool,
         typer.Option(
             "--allow-pickle",
-            help="Read whole pickled modules too, which can run any code. Without it, code still runs where the "
-            "configuration names classes by class_path: take files from those you trust.",
+            help="Also read pickled modules, which can run any code. Without it, classes named by class_path in a "
+            "configuration still run code: use files that you trust.",
         ),
     ] = False,
     truth: Annotated[
@@ -130,7 +136,7 @@ def simulate(
         typer.Option(
             metavar="FILE.py:NAME",
             show_default=False,
-            help="A metric of your own beside those of the score, whose code runs; may be given several times.",
+            help="Your own metric in addition to those of the score, whose code runs; may be given several times.",
         ),
     ] = None,
     score: Annotated[
@@ -138,22 +144,22 @@ def simulate(
         typer.Option(
             metavar="nuplan|epdms",
             show_default=False,
-            help="How drives are scored: nuplan (the default), a score of each scene; epdms, that of NAVSIM v2 for the "
-            "plans of its windows of 4 s; nuplan,epdms for both.",
+            help="Score: nuplan (default), of the drive of each scene; epdms, that of NAVSIM v2, of plans in "
+            "windows of 4 s; nuplan,epdms for both.",
         ),
     ] = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a planner drive the scenes of a log in closed loop, and score how well it does.
+    """Let a planner drive the scenes of a log in closed loop, and score it.
 
     The folder gets scores.json, scenes.csv and frames.csv (with the extra arrow also as Parquet), simulated.zarr with
-    the driven scenes, and plans.npz. It is the same for any number of workers and any batch size. A run that was
-    killed goes on when it is called again in the same way.
+    the driven scenes, and plans.npz. They do not depend on the number of workers or the batch size. Call a killed run
+    again in the same way to continue it.
 
-    Scenes that fail, and those in which neither planner nor log moves, are listed, and are in no mean. The status is 1
-    if none could be scored, or with --strict one fails.
+    Failed scenes, and those in which neither planner nor log moves, are listed and left out of means. The status is 1
+    if none could be scored, or with --strict if one fails.
     """
     require_writable_folder(out)
     from l5kit.closedloop.options import ClosedLoopOptions

@@ -43,7 +43,7 @@ def synth(
     ] = CityParams.traffic_density,
     noise: Annotated[
         bool,
-        typer.Option("--noise", help="Perceive others as a tracker does; the true scenes are written to truth/."),
+        typer.Option("--noise", help="Simulate the noise of a tracker; the true scenes are written to truth/."),
     ] = False,
     towns: Annotated[
         int | None,
@@ -51,20 +51,20 @@ def synth(
             min=1,
             max=MAX_NUM_TOWNS,
             metavar="N",
-            help="Make N cities, OUT/town_00 and so on, each with as many scenes; those that are there are kept.",
+            help="Make N cities, OUT/town_00 and so on, each with as many scenes; existing ones are kept.",
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the folder if it is there; of --towns, those of other cities.")
+        bool, typer.Option("--overwrite", help="Replace an existing folder; with --towns, those of other cities.")
     ] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
 ) -> None:
-    """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture.
+    """Generate a synthetic city: a complete dataset folder with traffic, map and aerial picture.
 
-    With --towns, make several, each of another town, to train on all of them.
+    With --towns, generate several different towns, to train on all of them.
     """
     require_writable_folder(out, option="OUT")
     if towns is not None and job is not None:  # parts of a job are those of one city

@@ -45,7 +45,7 @@ def train(
         Path, typer.Option(metavar="FOLDER", help="Folder for weights, checkpoints and curves; new or empty.")
     ] = Path("training"),
     workflow: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What to train, where the configuration does not say.")
+        str | None, typer.Option(metavar="NAME", help="Workflow to train, if the configuration does not name it.")
     ] = None,
     changes: ChangesOption = None,
     sweep: Annotated[
@@ -59,11 +59,11 @@ def train(
     seeds: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Train N times, also each combination, with train_params.seed and those after it."
+            min=1, metavar="N", help="Train N times (each combination), with train_params.seed and the following seeds."
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
+        bool, typer.Option("--resume", help="Resume the training in the folder from its last checkpoint.")
     ] = False,
     artifact: UsedArtifactOption = None,
     as_json: JsonOption = False,
@@ -72,9 +72,9 @@ def train(
 
     Workflows: raster_planner, vector_planner, urban_driver, agent_motion, agent_motion_multimodal, safepathnet, simnet,
     motion_tokens, query_centric, route_planner.
-    Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. Scores
-    of three kinematic baselines stand beside those of the network. With --sweep or --seeds, each training has a folder
-    in that of --out, and table.csv has their results; one that fails does not end the others.
+    Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. The
+    network is compared with three kinematic baselines. With --sweep or --seeds, each training has a folder below
+    --out, and table.csv has their results; a failed training does not stop the rest.
     """
     cfg = with_overrides(load_training_config(config), changes or [])
     if workflow is not None:

@@ -49,10 +49,12 @@ def train_rl(
     ] = Path("driver"),
     changes: ChangesOption = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of all environments together, in all; rl_params.total_steps.")
+        int | None, typer.Option(min=1, help="Total steps of all environments; rl_params.total_steps.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Minutes of training in all; rl_params.minutes.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, actions and episodes; rl_params.seed.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Total minutes of training; rl_params.minutes.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of weights, actions and episodes; rl_params.seed.")
+    ] = None,
     init: Annotated[
         str | None,
         typer.Option(
@@ -62,7 +64,7 @@ def train_rl(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
+        bool, typer.Option("--resume", help="Resume the training in the folder from its last checkpoint.")
     ] = False,
     artifact: UsedArtifactOption = None,
     as_json: JsonOption = False,

@@ -31,7 +31,7 @@ def validate(
     path: DatasetArgument,
     as_json: JsonOption = False,
     checksums: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Digests that `l5kit info PATH --checksums FILE` has written.")
+        Path | None, typer.Option(metavar="FILE", help="Digests, as `l5kit info PATH --checksums FILE` writes them.")
     ] = None,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,

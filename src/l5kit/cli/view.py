@@ -47,7 +47,9 @@ def view(
     ] = None,
     beside: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Another dataset or simulation, shown beside the first and in step with it."),
+        typer.Option(
+            metavar="PATH", help="Another dataset or simulation, shown beside the first one and in step with it."
+        ),
     ] = None,
     log_name: Annotated[
         str | None,
@@ -57,10 +59,10 @@ def view(
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Look at the scenes of a dataset or of a simulation in the browser, or write one of them as a file to pass on.
+    """Look at the scenes of a dataset or of a simulation in the browser, or write one of them as a file to share.
 
-    Of a simulation, the folder that l5kit simulate has written, each scene is shown next to its log. Of a comparison,
-    the folder of l5kit compare, all planners and scenes are listed, and a click plays two of them side by side.
+    For a simulation (the folder of l5kit simulate), each scene is shown next to its log. For a comparison (the folder
+    of l5kit compare), all planners and scenes are listed, and a click plays two of them side by side.
     """
     if log_name is not None:
         path = find_dataset(path, name=log_name)

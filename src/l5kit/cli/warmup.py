@@ -6,10 +6,10 @@ from l5kit.data.progress import show_progress
 
 
 def warmup(as_json: JsonOption = False) -> None:
-    """Compile what samples, vectors, maps and masks need, which else happens when they are first used.
+    """Compile the kernels of samples, vectors, maps, masks and simulations ahead of their first use.
 
-    It is for images of containers and for CI. What is compiled is kept in the folder that NUMBA_CACHE_DIR names, else
-    beside the package, for processors of this kind.
+    For images of containers and for CI. Kernels are kept in NUMBA_CACHE_DIR, or else beside the package, for
+    processors of this kind.
     """
     from l5kit.warmup.warm_up import warm_up
 

@@ -28,7 +28,7 @@ from l5kit.closedloop.parts import Part, drop_damaged, find_parts
 from l5kit.closedloop.planners import AskedPlanner, AskedTraffic
 from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.scores_file import scores_of
-from l5kit.closedloop.setup import ClosedLoopSetup, set_up
+from l5kit.closedloop.setup import ClosedLoopSetup, SimulationRequest, set_up
 from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress
 from l5kit.data.receipts import RECEIPT_FILE
@@ -103,8 +103,8 @@ def simulate(
     target, path = Path(os.path.abspath(folder)), whole_path_of(path)  # code of users may change the directory
     require_folder(target, overwrite=options.overwrite)
     with show_progress("Reading", visible=options.show_bar) as progress:
-        setup = set_up(
-            path,
+        request = SimulationRequest(
+            path=path,
             planner=planner,
             agents=agents,
             planner_cfg=planner_cfg,
@@ -116,8 +116,8 @@ def simulate(
             metrics=metrics,
             score=score,
             options=options,
-            progress=progress,
         )
+        setup = set_up(request, progress=progress)
     true_path = None if setup.truth is None else setup.truth.path
     require_apart(target, [setup.files.dataset, setup.files.semantic_map, setup.files.meta, true_path])
     with claimed(target, setup.facts, overwrite=options.overwrite) as parts:

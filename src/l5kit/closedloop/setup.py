@@ -42,10 +42,50 @@ from l5kit.evaluation.epdms.params import STEP_S
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
-__all__ = ["ClosedLoopSetup", "set_up"]
+__all__ = ["ClosedLoopSetup", "SimulationRequest", "set_up"]
 
 _CACHE_BYTES = 2**27
 """Decoded chunks of the log that are kept: scenes are read once, one after the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationRequest:
+    """The arguments of :func:`l5kit.closedloop.simulate`, but for the folder; see there.
+
+    Those of planner and agents are as they were given, as they are reported so.
+    """
+
+    path: str | os.PathLike[str]
+    planner: AskedPlanner
+    agents: AskedTraffic
+    planner_cfg: Config | None
+    agents_cfg: Config | None
+    map_path: str | os.PathLike[str] | None
+    meta_path: str | os.PathLike[str] | None
+    truth: str | os.PathLike[str] | None
+    fallback: str | None
+    metrics: Sequence[AskedMetric]
+    score: str | Sequence[str]
+    options: ClosedLoopOptions
+
+    def with_whole_paths(self) -> "SimulationRequest":
+        """Return the arguments with absolute paths or URLs, which name the same for each machine."""
+        return replace(
+            self,
+            path=Path(whole_path_of(self.path)),
+            map_path=_whole(self.map_path),
+            meta_path=_whole(self.meta_path),
+            truth=_whole(self.truth),
+            metrics=with_whole_files(self.metrics),
+            score=find_scores(self.score),
+            options=replace(self.options, workers=1, show_bar=False),
+        )
+
+    def elsewhere(self) -> "SimulationRequest":
+        """Return the arguments for a process with another working directory."""
+        planner = with_whole_path(self.planner) if isinstance(self.planner, str) else self.planner
+        agents = with_whole_path(self.agents) if isinstance(self.agents, str) else self.agents
+        return replace(self, planner=planner, agents=agents)
 
 
 @dataclass(frozen=True)
@@ -65,7 +105,7 @@ class ClosedLoopSetup:
             ``truth`` where there is a true log, ``metrics`` where there are metrics of the user.
         truth: The log with the true boxes, against which is scored; None for the log itself.
         measured: The metrics.
-        asked: What it was made of, and is made of again where it was pickled; None where it is pickled as it is.
+        request: What it was made of, and is made of again where it was pickled; None where it is pickled as it is.
     """
 
     files: DatasetFiles
@@ -79,14 +119,14 @@ class ClosedLoopSetup:
     digests: Mapping[str, str | None]
     truth: TrueLog | None = None
     measured: Measured = field(default=Measured(), repr=False)
-    asked: "Asked | None" = field(default=None, repr=False)
+    request: SimulationRequest | None = field(default=None, repr=False)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         """Leave log, map and networks out, which another process reads from their files."""
-        if self.asked is None:
+        if self.request is None:
             return super().__reduce__()
         return _set_up_elsewhere, (
-            self.asked.elsewhere(),
+            self.request.elsewhere(),
             self.scenes,
             self.data,
             dict(self.digests),
@@ -118,54 +158,15 @@ class ClosedLoopSetup:
         }
 
 
-def set_up(
-    path: str | os.PathLike[str],
-    *,
-    planner: AskedPlanner,
-    agents: AskedTraffic,
-    planner_cfg: Config | None,
-    agents_cfg: Config | None,
-    map_path: str | os.PathLike[str] | None,
-    meta_path: str | os.PathLike[str] | None,
-    truth: str | os.PathLike[str] | None = None,
-    fallback: str | None = None,
-    metrics: Sequence[AskedMetric] = (),
-    score: str | Sequence[str] = NUPLAN,
-    options: ClosedLoopOptions,
-    progress: Progress | None = None,
-) -> ClosedLoopSetup:
-    """Return log, map and drivers; nothing is driven yet. The arguments are those of :func:`l5kit.closedloop.simulate`.
+def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> ClosedLoopSetup:
+    """Return log, map and drivers; nothing is driven yet.
 
     Args:
-        path: Dataset folder, or ``.zarr``; or the folder of a simulation, or the driven scenes in it.
-        planner: Who drives the AVs.
-        agents: Who drives the others.
-        planner_cfg: Configuration of a checkpoint that is the planner.
-        agents_cfg: Configuration of a checkpoint that drives the others.
-        map_path: The semantic map; None to look for it.
-        meta_path: ``meta.json``; None to look for it.
-        truth: The log with the true boxes; None for the log itself.
-        fallback: Who drives where the plans of the planner have a fault; None for nobody.
-        metrics: What is measured beside the metrics of the score.
-        score: The scores, names of :data:`l5kit.closedloop.measured.SCORES`.
-        options: How it is simulated.
+        request: What is to be simulated.
         progress: Called with the bytes of the log that are read for its digest, and their total.
     """
-    asked = Asked(
-        path=_whole(path),
-        map_path=None if map_path is None else _whole(map_path),
-        meta_path=None if meta_path is None else _whole(meta_path),
-        planner=planner,
-        agents=agents,
-        planner_cfg=planner_cfg,
-        agents_cfg=agents_cfg,
-        truth=None if truth is None else _whole(truth),
-        fallback=fallback,
-        metrics=with_whole_files(metrics),
-        scores=find_scores(score),
-        options=replace(options, workers=1, show_bar=False),
-    )
-    opened = _open(asked)
+    options, request = request.options, request.with_whole_paths()
+    opened = _open(request)
     _tell_of_missing_map(opened)
     other_step = None
     with contextlib.suppress(CorruptedDataError):  # which fails the scenes that need what is damaged
@@ -175,56 +176,30 @@ def set_up(
         warnings.warn(f"{path_of(opened.files.dataset)}: {other_step}", RuntimeWarning, stacklevel=3)
     data = DataRecord.of(opened.files.dataset, num_scenes=len(opened.log.scenes), progress=progress)
     digests = _digests_of(opened, data, options)
-    return replace(opened, options=options, data=data, digests=digests, asked=asked)
+    return replace(opened, options=options, data=data, digests=digests, request=request)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The arguments of :func:`set_up`, with absolute paths or URLs, which name the same for each machine.
-
-    Those of planner and agents are as they were given, as they are told so.
-    """
-
-    path: Path
-    map_path: Path | None
-    meta_path: Path | None
-    planner: AskedPlanner
-    agents: AskedTraffic
-    planner_cfg: Config | None
-    agents_cfg: Config | None
-    truth: Path | None
-    fallback: str | None
-    metrics: tuple[AskedMetric, ...]
-    scores: tuple[str, ...]
-    options: ClosedLoopOptions
-
-    def elsewhere(self) -> "Asked":
-        """Return the arguments for a process with another working directory."""
-        planner = with_whole_path(self.planner) if isinstance(self.planner, str) else self.planner
-        agents = with_whole_path(self.agents) if isinstance(self.agents, str) else self.agents
-        return replace(self, planner=planner, agents=agents)
-
-
-def _open(asked: Asked) -> ClosedLoopSetup:
+def _open(request: SimulationRequest) -> ClosedLoopSetup:
     """Return log, map and drivers, still without a record of the data and digests."""
-    options = asked.options
-    files, _ = find_scene_files(asked.path, map_path=asked.map_path, meta_path=asked.meta_path)
+    options = request.options
+    map_path, meta_path = (_whole(path) for path in (request.map_path, request.meta_path))
+    files, _ = find_scene_files(request.path, map_path=map_path, meta_path=meta_path)
     log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
     scenes = options.scenes_of(len(log.scenes))
     require_start(log, scenes, options.start_frame)
     of_ego, of_agents = (
         NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle)
-        for cfg in (asked.planner_cfg, asked.agents_cfg)
+        for cfg in (request.planner_cfg, request.agents_cfg)
     )
-    ego = open_planner(asked.planner, moves=options.moves, place=of_ego, fallback=asked.fallback)
-    others = open_traffic(asked.agents, place=of_agents)
-    true_log = None if asked.truth is None else _open_truth(asked.truth, log, scenes, others)
+    ego = open_planner(request.planner, moves=options.moves, place=of_ego, fallback=request.fallback)
+    others = open_traffic(request.agents, place=of_agents)
+    true_log = None if request.truth is None else _open_truth(request.truth, log, scenes, others)
     map_api = open_map(files)
     road = None if map_api is None else RoadMap(map_api)
     if road is not None:
         _ = road.driving  # read once, before threads ask for it
     unknown = DataRecord(without_secrets(whole_path_of(files.dataset)), None, len(log.scenes))
-    measured = open_metrics(asked.metrics, asked.scores)
+    measured = open_metrics(request.metrics, find_scores(request.score))
     if measured.needs_windows and not math.isclose(log.facts.step_time_s, STEP_S):
         raise InvalidArgumentError(
             f"score (--score) is {', '.join(measured.scores)}, whose windows have a frame every {STEP_S} s, but the "
@@ -262,7 +237,11 @@ def _num_torch_threads() -> int | None:
 
 
 def _set_up_elsewhere(
-    asked: Asked, scenes: Int64Array, data: DataRecord, digests: dict[str, str | None], num_threads: int | None
+    request: SimulationRequest,
+    scenes: Int64Array,
+    data: DataRecord,
+    digests: dict[str, str | None],
+    num_threads: int | None,
 ) -> ClosedLoopSetup:
     """Return a setup that was pickled, in a process with as many threads for torch, on which last digits depend.
 
@@ -273,9 +252,9 @@ def _set_up_elsewhere(
         import torch
 
         torch.set_num_threads(num_threads)
-    setup = _open(asked)
-    found = _digests_of(setup, data, asked.options)
-    names = ["map", *(name for name in ("planner", "agents") if isinstance(getattr(asked, name), str))]
+    setup = _open(request)
+    found = _digests_of(setup, data, request.options)
+    names = ["map", *(name for name in ("planner", "agents") if isinstance(getattr(request, name), str))]
     different = [name for name in names if found[name] != digests[name]]
     if len(setup.log.scenes) != data.num_scenes:
         different.insert(0, "number of scenes")
@@ -284,11 +263,11 @@ def _set_up_elsewhere(
             f"the {' and the '.join(different)} of {path_of(setup.files.dataset)} are others for a worker than for the "
             "one that asks; all machines must see the same files under the same paths"
         )
-    return replace(setup, scenes=scenes, data=data, digests=digests, asked=asked)
+    return replace(setup, scenes=scenes, data=data, digests=digests, request=request)
 
 
-def _whole(path: str | os.PathLike[str]) -> Path:
-    return Path(whole_path_of(path))
+def _whole(path: str | os.PathLike[str] | None) -> Path | None:
+    return None if path is None else Path(whole_path_of(path))
 
 
 def _open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64Array, agents: Traffic) -> TrueLog:

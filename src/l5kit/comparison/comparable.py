@@ -28,13 +28,13 @@ class CommonScenes:
         scenes: These, ordered.
         num_left_out: Scenes that some runs have and others do not.
         why: For each run that lacks scenes, how many and why, in words.
-        told: What is not the same in all runs and may matter, in words.
+        differences: What is not the same in all runs and may matter, in words.
     """
 
     scenes: tuple[SceneKey, ...]
     num_left_out: int
     why: tuple[str, ...]
-    told: tuple[str, ...]
+    differences: tuple[str, ...]
 
 
 def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
@@ -47,13 +47,13 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
     _require_same(runs)
     common = set(runs[0].scenes).intersection(*(run.scenes for run in runs[1:]))
     if not common:
-        told = []
+        held = []
         for run in runs:
-            numbers, logs = [scene for _, scene in run.scenes], sorted({log for log, _ in run.scenes})
-            bounds = f"{min(numbers)} to {max(numbers)}" if numbers else "none with a score"
-            told.append(f"{run.path} has {_count(len(numbers))} of {', '.join(logs)}, {bounds}")
+            indices, logs = [scene for _, scene in run.scenes], sorted({log for log, _ in run.scenes})
+            bounds = f"{min(indices)} to {max(indices)}" if indices else "none with a score"
+            held.append(f"{run.path} has {_count(len(indices))} of {', '.join(logs)}, {bounds}")
         raise IncomparableError(
-            f"the runs have no scene in common: {'; '.join(told)}; compare runs over the same scenes"
+            f"the runs have no scene in common: {'; '.join(held)}; compare runs over the same scenes"
         )
     scenes = tuple(sorted(common))
     _require_same_counts(runs, scenes)
@@ -70,13 +70,13 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
             log, scene = failed[0]
             first = f"scene {scene} of {log}: {' '.join(run.failed[failed[0]].split())}"
             why.append(f"{who} has no score of {_count(len(failed))}, first {first}")
-    names = dict.fromkeys(name for run in runs for name in run.told)
-    told = [
-        f"not the same in all runs: {name} ({', '.join(sorted({run.told.get(name, 'none') for run in runs}))})"
+    names = dict.fromkeys(name for run in runs for name in run.facts)
+    differences = [
+        f"not the same in all runs: {name} ({', '.join(sorted({run.facts.get(name, 'none') for run in runs}))})"
         for name in names
-        if len({run.told.get(name) for run in runs}) > 1
+        if len({run.facts.get(name) for run in runs}) > 1
     ]
-    return CommonScenes(scenes, len(everywhere) - len(scenes), tuple(why), tuple(told))
+    return CommonScenes(scenes, len(everywhere) - len(scenes), tuple(why), tuple(differences))
 
 
 def find_common_metrics(planners: Sequence[ComparedPlanner]) -> tuple[tuple[MetricFacts, ...], tuple[str, ...]]:
@@ -105,22 +105,22 @@ def find_common_metrics(planners: Sequence[ComparedPlanner]) -> tuple[tuple[Metr
 
 def _require_same(runs: Sequence[ScoredRun]) -> None:
     """Refuse runs of different kinds, and those of other data, frames or score."""
-    first, found = runs[0], []
+    first, mismatches = runs[0], []
     for run in runs[1:]:
         if run.kind != first.kind:
-            found.append(f"{first.path} is {first.kind}, {run.path} is {run.kind}")
+            mismatches.append(f"{first.path} is {first.kind}, {run.path} is {run.kind}")
             continue
-        found += [
-            f"{name}: {first.path} has {told}{_of_log(first, name)}, "
+        mismatches += [
+            f"{name}: {first.path} has {value}{_of_log(first, name)}, "
             f"{run.path} has {run.same[name]}{_of_log(run, name)}"
-            for name, told in first.same.items()
-            if run.same[name] != told
+            for name, value in first.same.items()
+            if run.same[name] != value
         ]
-    if found:
-        more = f"; and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+    if mismatches:
+        more = f"; and {len(mismatches) - _MOST_LISTED} more" if len(mismatches) > _MOST_LISTED else ""
         raise IncomparableError(
-            f"the runs cannot be compared: {'; '.join(found[:_MOST_LISTED])}{more}; compare runs over the same data "
-            "that are scored in the same way"
+            f"the runs cannot be compared: {'; '.join(mismatches[:_MOST_LISTED])}{more}; compare runs over the same "
+            "data that are scored in the same way"
         )
 
 
@@ -133,10 +133,10 @@ def _require_same_counts(runs: Sequence[ScoredRun], scenes: Sequence[SceneKey]) 
     for run, of_run in zip(runs, counts, strict=True):
         differing = np.flatnonzero(of_run[:, 0] != counts[0][:, 0])
         if len(differing):
-            place = differing[0]
+            index = differing[0]
             raise IncomparableError(
-                f"the runs are of other samples: scene {scenes[place][1]} has {counts[0][place, 0]:.0f} of them in "
-                f"{runs[0].path}, and {of_run[place, 0]:.0f} in {run.path}; evaluate the same agents and frames"
+                f"the runs are of other samples: scene {scenes[index][1]} has {counts[0][index, 0]:.0f} of them in "
+                f"{runs[0].path}, and {of_run[index, 0]:.0f} in {run.path}; evaluate the same agents and frames"
             )
 
 

@@ -65,7 +65,7 @@ class ComparisonRow:
     def as_dict(self) -> dict[str, str | int | float | None]:
         """Return the cells of the row by column, None for what is not known."""
         mean, difference = self.paired.mean, self.paired.difference
-        numbers = {
+        figures = {
             "mean": mean.value,
             "mean_low": mean.low,
             "mean_high": mean.high,
@@ -81,7 +81,7 @@ class ComparisonRow:
             "unit": self.metric.unit,
             "planner": self.planner,
             "scenes": self.paired.num_scenes,
-            **{name: None if np.isnan(value) else value for name, value in numbers.items()},
+            **{name: None if np.isnan(value) else value for name, value in figures.items()},
             "verdict": self.verdict,
             "scenes_better": self.paired.num_better,
             "scenes_worse": self.paired.num_worse,
@@ -161,16 +161,16 @@ class Comparison:
     def values_of(self, planner: str, metric: str) -> Float64Array:
         """Return what a planner has in each scene, (S,)."""
         names = [each.name for each in self.metrics]
-        found: Float64Array = self.values.values[self.names.index(planner), :, names.index(metric)]
-        return found
+        values: Float64Array = self.values.values[self.names.index(planner), :, names.index(metric)]
+        return values
 
     def seed_means(self, planner: str, metric: str) -> list[float]:
         """Return the mean of each run of a planner over the scenes that all planners have a value for."""
         names = [each.name for each in self.metrics]
-        column, found = names.index(metric), self.planners[self.names.index(planner)]
+        column, compared = names.index(metric), self.planners[self.names.index(planner)]
         is_known = self.values.is_known[:, column]
         counts = self.values.counts[is_known, column]
-        values = found.seed_values(self.common.scenes, [metric])[:, is_known, 0]
+        values = compared.seed_values(self.common.scenes, [metric])[:, is_known, 0]
         return [float(np.average(row, weights=counts)) if len(row) else np.nan for row in values]
 
     def differences(self, planner: str, metric: str | None = None) -> list[SceneDifference]:
@@ -184,18 +184,18 @@ class Comparison:
         mine, others = self.values_of(planner, facts.name), self.values_of(self.reference, facts.name)
         sign = 1.0 if facts.better == "high" else -1.0
         gains = np.round(np.nan_to_num(sign * (mine - others)), _DIGITS)
-        order = [place for place in np.argsort(-gains, kind="stable").tolist() if gains[place]]
-        found, reference = self.planners[self.names.index(planner)], self.planners[self.names.index(self.reference)]
+        order = [index for index in np.argsort(-gains, kind="stable").tolist() if gains[index]]
+        compared, reference = self.planners[self.names.index(planner)], self.planners[self.names.index(self.reference)]
         return [
             SceneDifference(
-                scene=self.common.scenes[place],
-                value=float(mine[place]),
-                reference=float(others[place]),
-                failures=found.failures(self.common.scenes[place]),
-                failures_of_reference=reference.failures(self.common.scenes[place]),
-                tags=tuple(tag for tag, has in self.tags.items() if has[place]),
+                scene=self.common.scenes[index],
+                value=float(mine[index]),
+                reference=float(others[index]),
+                failures=compared.failures(self.common.scenes[index]),
+                failures_of_reference=reference.failures(self.common.scenes[index]),
+                tags=tuple(tag for tag, has in self.tags.items() if has[index]),
             )
-            for place in order
+            for index in order
         ]
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -224,9 +224,9 @@ class Comparison:
 
     def scene_rows(self) -> Iterator[dict[str, str | int | float | None]]:
         """Yield what each planner has in each scene: a row for each scene and planner, a column for each metric."""
-        for place, (log, scene) in enumerate(self.common.scenes):
-            tags = ", ".join(tag for tag, has in self.tags.items() if has[place])
-            for planner, of_planner in zip(self.planners, self.values.values[:, place], strict=True):
+        for index, (log, scene) in enumerate(self.common.scenes):
+            tags = ", ".join(tag for tag, has in self.tags.items() if has[index])
+            for planner, of_planner in zip(self.planners, self.values.values[:, index], strict=True):
                 known = zip(self.metrics, of_planner.tolist(), strict=True)
                 yield {
                     "log": log,
@@ -299,7 +299,7 @@ def compare(
         reference=names.index(reference),
         resampling=resampling,
     )
-    notes = [*common.told, *common.why]
+    notes = [*common.differences, *common.why]
     if lacking:
         notes.append(f"not all runs have, so that it is left out: {', '.join(lacking)}")
     if planners[0].runs[0].kind == TRAINING:
@@ -325,19 +325,19 @@ def _values_of(
 ) -> SceneValues:
     """Return what planners have in scenes, the means of their runs that have a value."""
     names = [metric.name for metric in metrics]
-    found = []
+    means = []
     for planner in planners:
         of_runs = planner.seed_values(scenes, names)
         num_known = (~np.isnan(of_runs)).sum(axis=0)
         sums = np.nansum(of_runs, axis=0)
-        found.append(np.divide(sums, num_known, out=np.full(sums.shape, np.nan), where=num_known > 0))
+        means.append(np.divide(sums, num_known, out=np.full(sums.shape, np.nan), where=num_known > 0))
     run = planners[0].runs[0]
     row_of, columns = (
         planners[0].rows_of_scenes[0],
         [[metric.name for metric in run.metrics].index(name) for name in names],
     )
     counts = run.counts[np.ix_([row_of[scene] for scene in scenes], columns)]
-    return SceneValues(np.stack(found), counts)
+    return SceneValues(np.stack(means), counts)
 
 
 def _rows_of(

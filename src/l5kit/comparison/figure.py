@@ -48,7 +48,7 @@ class _Axis:
         span = max(most - least, 10.0**-score.digits)
         return cls(least - 0.04 * span, most + 0.04 * span, left, right)
 
-    def place(self, value: float) -> float:
+    def x_of(self, value: float) -> float:
         """Return where a value is."""
         share = (value - self.least) / (self.most - self.least)
         return float(self.left + np.clip(share, 0.0, 1.0) * (self.right - self.left))
@@ -67,7 +67,7 @@ class _Axis:
         ticks = self.ticks()
         digits = next(count for count in range(10) if all(abs(round(tick, count) - tick) < 1e-9 for tick in ticks))
         for tick in ticks:
-            x, is_zero = self.place(tick), abs(tick) < 1e-12
+            x, is_zero = self.x_of(tick), abs(tick) < 1e-12
             yield Line(x, top, x, bottom, _NEUTRAL if is_zero and self.least < 0 else _GRID)
             yield Word(x, bottom + 14, f"{0.0 if is_zero else tick:.{digits}f}", _FAINT, 11, "middle")
 
@@ -76,10 +76,10 @@ class _Axis:
         if np.isnan(estimate.value):
             return
         if not np.isnan(estimate.low):
-            yield Line(self.place(estimate.low), y, self.place(estimate.high), y, color, 2.0)
+            yield Line(self.x_of(estimate.low), y, self.x_of(estimate.high), y, color, 2.0)
             for end in (estimate.low, estimate.high):
-                yield Line(self.place(end), y - 4, self.place(end), y + 4, color, 2.0)
-        yield Dot(self.place(estimate.value), y, 4.5, color)
+                yield Line(self.x_of(end), y - 4, self.x_of(end), y + 4, color, 2.0)
+        yield Dot(self.x_of(estimate.value), y, 4.5, color)
 
 
 def draw_comparison(comparison: Comparison) -> Drawing:
@@ -104,17 +104,17 @@ def draw_comparison(comparison: Comparison) -> Drawing:
         (titled_metric(score), left, lambda row: row.paired.mean),
         (f"difference to {comparison.reference}", left + half + 40, lambda row: row.paired.difference),
     )
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         name = fitted_text(row.planner, width_px=names_px - 8, size_px=13)
-        shapes.append(Word(_MARGIN, top + _ROW * (place + 0.5), name, _INK))
+        shapes.append(Word(_MARGIN, top + _ROW * (index + 0.5), name, _INK))
     for head, start, estimate_of in sides:
         shapes.append(Word(start, top - 16, fitted_text(head, width_px=int(half), size_px=13), _FAINT))
         axis = _Axis.of([estimate_of(row) for row in rows], score, left=start + 6, right=start + half - 6)
         shapes += axis.grid(top, bottom)
         is_difference = start != left
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if not (is_difference and row.planner == comparison.reference):
-                shapes += axis.whisker(estimate_of(row), top + _ROW * (place + 0.5), _TONES[row.verdict])
+                shapes += axis.whisker(estimate_of(row), top + _ROW * (index + 0.5), _TONES[row.verdict])
     height: float = bottom + 44
     for head, columns in _grids_of_cells(comparison):
         cells, height = _cells(comparison, head, columns, names_px=names_px, top=height)
@@ -159,16 +159,16 @@ def _cells(
             middle = _MARGIN + names_px + width * (column + 0.5)
             for line, text in enumerate(_two_lines(title, int(width) - 8)):
                 shapes.append(Word(middle, top + 14 * line, text, _INK, 11, "middle"))
-            for place, row in enumerate(rows):
-                y = top + 26 + _CELL * place
+            for index, row in enumerate(rows):
+                y = top + 26 + _CELL * index
                 shapes.append(Area(middle - width / 2 + 1, y, width - 2, _CELL - 2, _GROUNDS[row.verdict]))
                 mean = row.paired.mean.value
                 text = "-" if np.isnan(mean) else f"{mean:.{row.metric.digits}f}"
                 color = _TONES[row.verdict] if row.verdict else _INK
                 shapes.append(Word(middle, y + _CELL / 2 - 1, text, color, 13, "middle"))
-        for place, name in enumerate(comparison.names):
+        for index, name in enumerate(comparison.names):
             fitted = fitted_text(name, width_px=names_px - 8, size_px=13)
-            shapes.append(Word(_MARGIN, top + 26 + _CELL * (place + 0.5), fitted, _INK))
+            shapes.append(Word(_MARGIN, top + 26 + _CELL * (index + 0.5), fitted, _INK))
         top += 26 + _CELL * len(comparison.names)
     return shapes, top + 28
 

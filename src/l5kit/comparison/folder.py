@@ -113,11 +113,11 @@ def facts_of(comparison: Comparison) -> JsonObject:
             {
                 "log": log,
                 "scene": scene,
-                score.name: values[:, place, 0].tolist(),
+                score.name: values[:, index, 0].tolist(),
                 "failures": [planner.failures((log, scene)) for planner in comparison.planners],
-                "tags": [tag for tag, has in comparison.tags.items() if has[place]],
+                "tags": [tag for tag, has in comparison.tags.items() if has[index]],
             }
-            for place, (log, scene) in enumerate(comparison.common.scenes)
+            for index, (log, scene) in enumerate(comparison.common.scenes)
         ],
     }
 
@@ -176,11 +176,11 @@ def _scene_grid(comparison: Comparison) -> PageTable:
     sign = 1.0 if score.better == "high" else -1.0
     gains = sign * np.nan_to_num(values - values[names.index(comparison.reference)])
     rows, tones = [], []
-    for place, (_, scene) in enumerate(comparison.common.scenes):
-        tags = ", ".join(tag for tag, has in comparison.tags.items() if has[place])
-        numbers = ["-" if np.isnan(value) else f"{value:.{score.digits}f}" for value in values[:, place].tolist()]
-        signs = ["better" if gain > 1e-9 else "worse" if gain < -1e-9 else "" for gain in gains[:, place].tolist()]
-        rows.append([str(scene), *numbers, *([tags] if comparison.tags else [])])
+    for index, (_, scene) in enumerate(comparison.common.scenes):
+        tags = ", ".join(tag for tag, has in comparison.tags.items() if has[index])
+        cells = ["-" if np.isnan(value) else f"{value:.{score.digits}f}" for value in values[:, index].tolist()]
+        signs = ["better" if gain > 1e-9 else "worse" if gain < -1e-9 else "" for gain in gains[:, index].tolist()]
+        rows.append([str(scene), *cells, *([tags] if comparison.tags else [])])
         tones.append(["", *signs, *([""] if comparison.tags else [])])
     return PageTable(
         f"{score.label} of all scenes",

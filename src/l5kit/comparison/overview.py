@@ -34,7 +34,7 @@ def open_overview(path: str | os.PathLike[str]) -> Overview:
                 "played; open its comparison.html in a browser"
             )
         names = [planner["name"] for planner in facts["planners"]]
-        logs, places = [], []
+        logs, indices = [], []
         for planner in facts["planners"]:
             folder = find_simulation_folder(planner["runs"][0])
             if folder is None:
@@ -43,8 +43,8 @@ def open_overview(path: str | os.PathLike[str]) -> Overview:
                     "there any more; put it back, or compare again"
                 )
             logs.append(ViewedSimulation(folder, name=planner["name"]))
-            places.append({(each.log, each.scene): place for place, each in enumerate(folder.scenes)})
-        return _overview_of(facts, names, logs, places)
+            indices.append({(each.log, each.scene): index for index, each in enumerate(folder.scenes)})
+        return _overview_of(facts, names, logs, indices)
     except (KeyError, TypeError, AttributeError, LookupError) as error:
         raise CorruptedDataError(f"{file} is no file of l5kit compare ({error!r}); compare again") from error
 
@@ -53,7 +53,7 @@ def _overview_of(
     facts: JsonObject,
     names: list[str],
     logs: list[ViewedSimulation],
-    places: Sequence[Mapping[tuple[str, int], int]],
+    indices: Sequence[Mapping[tuple[str, int], int]],
 ) -> Overview:
     """Return the overview of what a comparison tells."""
     score = MetricFacts.of_json(facts["about_metrics"][0])
@@ -74,7 +74,7 @@ def _overview_of(
         scenes=[
             OverviewScene(
                 scene=each["scene"],
-                places=[of_planner[each["log"], each["scene"]] for of_planner in places],
+                places=[of_planner[each["log"], each["scene"]] for of_planner in indices],
                 values=each[score.name],
                 failures=each["failures"],
                 tags=each["tags"],

@@ -50,12 +50,12 @@ class ComparedPlanner:
 
     def seed_values(self, scenes: Sequence[SceneKey], metrics: Sequence[str]) -> Float64Array:
         """Return what each run has in scenes that all of them have, by metric, (runs, S, M)."""
-        found = []
+        values = []
         for run, row_of in zip(self.runs, self.rows_of_scenes, strict=True):
             names = [metric.name for metric in run.metrics]
             columns = [names.index(name) for name in metrics]
-            found.append(run.values[np.ix_([row_of[scene] for scene in scenes], columns)])
-        return np.stack(found)
+            values.append(run.values[np.ix_([row_of[scene] for scene in scenes], columns)])
+        return np.stack(values)
 
 
 def read_planners(runs: RunFolders) -> tuple[ComparedPlanner, ...]:
@@ -92,10 +92,10 @@ def _split(text: str) -> tuple[str, list[Path]]:
     name, _, rest = text.partition("=")
     paths: list[Path] = []
     for part in filter(None, rest.split(",")):
-        found = sorted(glob.glob(part)) if glob.has_magic(part) and not os.path.exists(part) else [part]
-        if not found:
+        matches = sorted(glob.glob(part)) if glob.has_magic(part) and not os.path.exists(part) else [part]
+        if not matches:
             raise InvalidArgumentError(f"runs has {text!r}, and no folder fits {part!r}; check it for spelling")
-        paths += map(Path, found)
+        paths += map(Path, matches)
     if not name or not paths:
         raise InvalidArgumentError(f"runs has {text!r}; write NAME=FOLDER,FOLDER, such as mine=runs/seed0,runs/seed1")
     return name, paths
@@ -121,10 +121,10 @@ def _require_different(folders: Mapping[str, Sequence[Path]]) -> None:
         if not paths:
             raise InvalidArgumentError(f"runs has {name!r} without a folder; name one or more")
         for path in paths:
-            place = os.path.realpath(path)
-            if place in whose:
+            real = os.path.realpath(path)
+            if real in whose:
                 raise InvalidArgumentError(
-                    f"runs has the folder {str(path)!r} twice, of {whose[place]!r} and of {name!r}; a run is compared "
+                    f"runs has the folder {str(path)!r} twice, of {whose[real]!r} and of {name!r}; a run is compared "
                     "with others, and counts as one seed"
                 )
-            whose[place] = name
+            whose[real] = name

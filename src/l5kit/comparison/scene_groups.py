@@ -39,19 +39,19 @@ def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -
     map_path, meta_path = (path if path is not None and path.is_file() else None for path in run.map_files)
     files = find_dataset_files(run.log, map_path=map_path, meta_path=meta_path)
     log, map_api = ChunkedDataset(files.dataset).open(), open_map(files)
-    numbers = [scene for _, scene in scenes]
-    if 2 * len(numbers) >= len(log.scenes):
+    indices = [scene for _, scene in scenes]
+    if 2 * len(indices) >= len(log.scenes):
         tags = LogTags(log, map_api, lambda: None)
         tags.find()
-        found = tags.since(0)
-        if found["error"]:
-            raise InvalidArgumentError(f"tags of {run.log} cannot be found: {found['error']}; compare without tags")
+        known = tags.since(0)
+        if known["error"]:
+            raise InvalidArgumentError(f"tags of {run.log} cannot be found: {known['error']}; compare without tags")
         has = {
-            kind.name: np.array([kind.name in found["scenes"].get(str(scene), {}) for scene in numbers])
+            kind.name: np.array([kind.name in known["scenes"].get(str(scene), {}) for scene in indices])
             for kind in TAG_KINDS
         }
     else:
         with show_progress("Tagging", visible=show_bar) as progress:
-            table = tag_scenes(log, map_api, scenes=numbers, progress=progress)
+            table = tag_scenes(log, map_api, scenes=indices, progress=progress)
         has = {kind.name: table.has(kind.name) for kind in TAG_KINDS}
     return {kind.label: has[kind.name] for kind in TAG_KINDS if has[kind.name].any()}

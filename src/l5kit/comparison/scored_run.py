@@ -79,7 +79,7 @@ class ScoredRun:
         values: By scene and metric, NaN where one does not apply, float64 (S, M).
         counts: Of how many numbers each value is the mean, float64 (S, M).
         same: What must be the same in runs that are compared, in words, by what it is called.
-        told: What is told where it is not the same.
+        facts: What is told where it is not the same.
         failed: Why scenes have no score that others may have.
         failures: What has failed in a scene, in few words; nothing where all is well.
         log: The log; None where it is not known.
@@ -94,7 +94,7 @@ class ScoredRun:
     values: Float64Array = field(repr=False)
     counts: Float64Array = field(repr=False)
     same: Mapping[str, str]
-    told: Mapping[str, str]
+    facts: Mapping[str, str]
     failed: Mapping[SceneKey, str] = field(default_factory=dict, repr=False)
     failures: Mapping[SceneKey, str] = field(default_factory=dict, repr=False)
     log: Path | None = None
@@ -171,7 +171,7 @@ def _read_simulation(path: Path) -> ScoredRun:
             "frames": f"from {options['start_frame']} on, {last}",
             "score": ", ".join(scored_by),
         },
-        told={"others": run["agents"], "l5kit": run["l5kit"]},
+        facts={"others": run["agents"], "l5kit": run["l5kit"]},
         failed={
             (result.log, result.scene): result.error or unscored.get(result.scene, "no score")
             for result in folder.scenes
@@ -192,10 +192,10 @@ def _read_evaluation(path: Path) -> ScoredRun:
     sums: dict[int, list[float]] = {}
     for scene, row in _sample_rows(path / SAMPLES_TABLE):
         of_scene = sums.setdefault(scene, [0.0] * (2 * len(_OPEN_LOOP)))
-        for place, value in enumerate(row):
+        for column, value in enumerate(row):
             if not math.isnan(value):
-                of_scene[2 * place] += value
-                of_scene[2 * place + 1] += 1
+                of_scene[2 * column] += value
+                of_scene[2 * column + 1] += 1
     pairs = np.array([sums[scene] for scene in sorted(sums)]).reshape(-1, len(_OPEN_LOOP), 2)
     counts = pairs[..., 1]
     values = np.divide(pairs[..., 0], counts, out=np.full(counts.shape, np.nan), where=counts > 0)
@@ -215,7 +215,7 @@ def _read_evaluation(path: Path) -> ScoredRun:
             "samples": f"{scores['num_samples']:,} of {scores['num_samples_of_log']:,}, "
             f"{scores['num_trajectories']:,} trajectories",
         },
-        told={"workflow": scores["workflow"], "l5kit": scores["l5kit"]},
+        facts={"workflow": scores["workflow"], "l5kit": scores["l5kit"]},
         log=log if log.exists() else None,
     )
 
@@ -223,10 +223,10 @@ def _read_evaluation(path: Path) -> ScoredRun:
 def _read_training(path: Path) -> ScoredRun:
     """Return the means at the end of a training, as those of one scene, as it keeps no scores of scenes."""
     result = read_object(path / _RESULT_FILE)
-    told: JsonObject = result.get("scores") or result.get("after") or {}
+    means: JsonObject = result.get("scores") or result.get("after") or {}
     data = result.get("eval_data") or []
     records = data if isinstance(data, list) else [data]
-    names = [name for name in told if "/" not in name or name.startswith(_OF_NETWORK)]  # others are of baselines
+    names = [name for name in means if "/" not in name or name.startswith(_OF_NETWORK)]  # others are of baselines
     best = result.get("best_by")
     names.sort(key=lambda name: name != best)  # what the training was judged by comes first
     if not names:
@@ -249,10 +249,10 @@ def _read_training(path: Path) -> ScoredRun:
         planner=path.name,
         metrics=metrics,
         scenes=(("validation", 0),),
-        values=_as_array([[told[name] for name in names]], len(names)),
+        values=_as_array([[means[name] for name in names]], len(names)),
         counts=np.ones((1, len(names))),
         same={"data": ", ".join(_named(record.get("digest"), record.get("path")) for record in records)},
-        told={"l5kit": result.get("l5kit", "")},
+        facts={"l5kit": result.get("l5kit", "")},
     )
 
 

@@ -83,15 +83,15 @@ def scene_table(comparison: Comparison, *, most: int) -> TextTable:
         differences = comparison.differences(name)
         won = [each for each in differences if sign * each.difference > 0][:most]
         lost = [each for each in differences if sign * each.difference < 0][::-1][:most]
-        for verdict, found in (("better", won), ("worse", lost)):
-            for each in found:
-                numbers = (
+        for verdict, chosen in (("better", won), ("worse", lost)):
+            for each in chosen:
+                cells = (
                     f"{each.difference:+.{score.digits}f}",
                     *(_number(value, score) for value in (each.value, each.reference)),
                 )
                 fails = (each.failures or "-", each.failures_of_reference or "-")
-                rows.append((name, str(each.scene[1]), *numbers, *fails))
-            verdicts += [("", "", verdict, "", "", "", "") for _ in found]
+                rows.append((name, str(each.scene[1]), *cells, *fails))
+            verdicts += [("", "", verdict, "", "", "", "") for _ in chosen]
     heads = ("planner", "scene", "difference", score.label, f"of {reference}", "fails", f"fails with {reference}")
     title = f"Scenes won and lost to {reference}, the largest differences first"
     return TextTable(title, heads, tuple(rows), tuple(verdicts))
@@ -189,8 +189,8 @@ def _few(comparison: Comparison) -> Iterator[list[str]]:
 
 def titled_metric(metric: MetricFacts) -> str:
     """Return the label of a metric with its unit, and whether less is better."""
-    told = [metric.unit] * bool(metric.unit) + ["less is better"] * (metric.better == "low")
-    return f"{metric.label} ({', '.join(told)})" if told else metric.label
+    notes = [metric.unit] * bool(metric.unit) + ["less is better"] * (metric.better == "low")
+    return f"{metric.label} ({', '.join(notes)})" if notes else metric.label
 
 
 def _number(value: float, metric: MetricFacts) -> str:
@@ -212,4 +212,4 @@ def _piped(cells: Sequence[str]) -> str:
 def _in_latex(text: str) -> str:
     """Return a text as LaTeX has it; what belongs to numbers is set as mathematics."""
     plain = "".join(_IN_LATEX.get(character, character) for character in text)
-    return re.sub(r"<|(?<![\w.])[-+](?=\d)", lambda found: f"${found[0]}$", plain)
+    return re.sub(r"<|(?<![\w.])[-+](?=\d)", lambda match: f"${match[0]}$", plain)

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from l5kit.data.stores.file_listing import find_files, path_in_list, path_on_server
+from l5kit.data.stores.file_listing import find_files, open_file_system, path_in_list, path_on_server
 from l5kit.data.stores.remote_failures import unreachable
 from l5kit.data.stores.store import is_url, is_zip, path_of
 from l5kit.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     L5KitError,
-    MissingDependencyError,
     UnreachableDataError,
 )
 
@@ -229,18 +228,8 @@ def _opened_remote_zip(file: BinaryIO, url: str) -> zipfile.ZipFile:
 
 def _open_url(url: str) -> FileTree:
     """Return the files at a URL, or in a zip file there."""
-    import fsspec  # here, so that opening a dataset does not load it
-
-    try:
-        file_system, root = fsspec.core.url_to_fs(url)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{url!r} needs a library that is not installed ({error}); "
-            "the extra 'remote' has those for S3, GCS and HTTP"
-        ) from error
-    except ValueError as error:
-        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
-    files = _RemoteTree(url, str(root).rstrip("/"), file_system)
+    file_system, root = open_file_system(url)
+    files = _RemoteTree(url, root.rstrip("/"), file_system)
     if not url.endswith(".zip"):
         return files
     try:

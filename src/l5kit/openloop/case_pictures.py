@@ -116,9 +116,9 @@ def _with_scale(canvas: UInt8Array, px_per_m: float) -> UInt8Array:
     row, end = len(marked) - _MARGIN_PX, _MARGIN_PX + round(_SCALE_M * px_per_m)
     for color, thickness in ((_INK_RGB, 5), (_EDGE_RGB, 3)):
         cv2.line(marked, (_MARGIN_PX, row), (end, row), color, thickness=thickness)
-    place = np.array([[end + _MARGIN_PX, row - _TEXT_SIZE_PX]])
+    position = np.array([[end + _MARGIN_PX, row - _TEXT_SIZE_PX]])
     texts = [f"{_SCALE_M} m"]
-    return draw_text(marked, texts, place, rgb_color=_EDGE_RGB, size_px=_TEXT_SIZE_PX, outline_rgb=_INK_RGB)
+    return draw_text(marked, texts, position, rgb_color=_EDGE_RGB, size_px=_TEXT_SIZE_PX, outline_rgb=_INK_RGB)
 
 
 def _panel(width_px: int, legend: Sequence[tuple[str, tuple[int, int, int]]], caption: Sequence[str]) -> UInt8Array:
@@ -133,5 +133,5 @@ def _panel(width_px: int, legend: Sequence[tuple[str, tuple[int, int, int]]], ca
         )
         column += 16 + text_size_px(name, size_px=_TEXT_SIZE_PX)[0] + 2 * _MARGIN_PX
     lines = [fitted_text(line, width_px=width_px - 2 * _MARGIN_PX, size_px=_TEXT_SIZE_PX) for line in caption]
-    places = np.array([[_MARGIN_PX, _MARGIN_PX + line_px * (1 + number)] for number in range(len(lines))])
-    return draw_text(panel, lines, places, rgb_color=_INK_RGB, size_px=_TEXT_SIZE_PX)
+    positions = np.array([[_MARGIN_PX, _MARGIN_PX + line_px * (1 + number)] for number in range(len(lines))])
+    return draw_text(panel, lines, positions, rgb_color=_INK_RGB, size_px=_TEXT_SIZE_PX)

@@ -59,7 +59,7 @@ class ChoppedSet:
             mask=mask,
             displacements_m=np.stack([row["coord"] for row in truth]),
             is_known=np.stack([row["avail"] > 0 for row in truth]),
-            rows={(int(row["track_id"]), int(row["timestamp"])): place for place, row in enumerate(truth)},
+            rows={(int(row["track_id"]), int(row["timestamp"])): index for index, row in enumerate(truth)},
         )
 
     @property
@@ -90,12 +90,12 @@ class ChoppedSet:
                 f"{self.folder / GROUND_TRUTH_FILE} has no row for {missing[0]}, a test agent by {MASK_FILE}; "
                 "chop the test set anew"
             )
-        places = [self.rows[key] for key in keys]
+        rows = [self.rows[key] for key in keys]
         centroids_m = batch["centroid"].cpu().numpy()
-        world_m = self.displacements_m[places] + centroids_m[:, None]
+        world_m = self.displacements_m[rows] + centroids_m[:, None]
         positions_m = transform_points(world_m, batch["agent_from_world"].cpu().numpy())
         device = batch["centroid"].device
         return {
             "target_positions": torch.from_numpy(positions_m).float().to(device),
-            "target_availabilities": torch.from_numpy(self.is_known[places]).to(device),
+            "target_availabilities": torch.from_numpy(self.is_known[rows]).to(device),
         }

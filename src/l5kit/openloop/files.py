@@ -143,14 +143,14 @@ def _sample_rows(rows: TrajectoryRows) -> Iterator[Sequence[object]]:
     """Yield the lines of all trajectories, of which only some are Python objects at a time."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = rows.taken(slice(start, start + _ROWS_AT_ONCE))
-        places = (part.scene_index, part.frame_index, part.timestamp_ns, part.track_id, part.label_index)
+        columns = (part.scene_index, part.frame_index, part.timestamp_ns, part.track_id, part.label_index)
         ades_m = np.column_stack([part.ade_m, part.baseline_ade_m])
         fdes_m = np.column_stack([part.fde_m, part.baseline_fde_m])
-        for *place, label_index, ade_m, fde_m in zip(
-            *(column.tolist() for column in (*places, ades_m, fdes_m)), strict=True
+        for *cells, label_index, ade_m, fde_m in zip(
+            *(column.tolist() for column in (*columns, ades_m, fdes_m)), strict=True
         ):
             errors = (_errors(*of_one) for of_one in zip(ade_m, fde_m, strict=True))
-            yield (*place, label_name(label_index), *chain.from_iterable(errors))
+            yield (*cells, label_name(label_index), *chain.from_iterable(errors))
 
 
 def _errors(ade_m: float, fde_m: float) -> tuple[str, str, str]:
@@ -164,7 +164,7 @@ def _flat(row: Mapping[str, object]) -> dict[str, object]:
     flat: dict[str, object] = {}
     for name, value in row.items():
         items = (
-            {f"{name}_{place}": item for place, item in enumerate(value)} if isinstance(value, list) else {name: value}
+            {f"{name}_{index}": item for index, item in enumerate(value)} if isinstance(value, list) else {name: value}
         )
         flat |= {key: round(item, 6) if isinstance(item, float) else item for key, item in items.items()}
     return flat

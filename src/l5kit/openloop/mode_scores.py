@@ -67,7 +67,7 @@ class ModeScores:
 
     def add(self, trajectories: Trajectories, modes: Modes) -> None:
         """Add the predictions of a batch."""
-        for place, num_steps in enumerate(self._num_steps):
+        for index, num_steps in enumerate(self._num_steps):
             is_known = trajectories.is_known[:, :num_steps]
             rows = is_known.any(dim=1)
             is_final = is_known[rows, -1]
@@ -77,8 +77,8 @@ class ModeScores:
                 modes.probabilities[rows].double(),
                 is_known[rows],
             )
-            self._of_known[place] += _sum_with_count(_of_known_steps(*arguments))
-            self._of_final[place] += _sum_with_count(_of_last_step(*(argument[is_final] for argument in arguments)))
+            self._of_known[index] += _sum_with_count(_of_known_steps(*arguments))
+            self._of_final[index] += _sum_with_count(_of_last_step(*(argument[is_final] for argument in arguments)))
 
     def scores(self) -> tuple[ModeScore, ...]:
         """Return the means of all that was added, one for each horizon."""

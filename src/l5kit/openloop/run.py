@@ -92,10 +92,10 @@ def _with_competition(setup: OpenLoopSetup, result: OpenLoopResult, folder: Path
 
 def _draw_worst(setup: OpenLoopSetup, result: OpenLoopResult, folder: Path, *, options: OpenLoopOptions) -> None:
     rows = result.rows
-    places = worst_rows(
+    worst = worst_rows(
         rows,
         options.num_worst,
         error_m=rows.fde_m if options.worst_by == "fde" else rows.ade_m,
         frames_apart=setup.config.params.future_num_frames,
     )
-    write_pictures(folder, draw_worst_cases(setup, rows.taken(places)))
+    write_pictures(folder, draw_worst_cases(setup, rows.taken(worst)))

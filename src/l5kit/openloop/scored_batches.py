@@ -66,8 +66,8 @@ def scored_batches(
     size = setup.loader.batch_size
     batches = range(-(-len(indices) // size))
 
-    def indices_of(numbers: Int64Array) -> Int64Array:
-        return indices[int(numbers[0]) * size : (int(numbers[-1]) + 1) * size]
+    def indices_of(batch_indices: Int64Array) -> Int64Array:
+        return indices[int(batch_indices[0]) * size : (int(batch_indices[-1]) + 1) * size]
 
     results = map_scenes(_ScoreBatches(setup), batches, workers, block_size=1, unit="batch", brief=indices_of)
     with closing(results):
@@ -81,5 +81,5 @@ class _ScoreBatches:
 
     setup: OpenLoopSetup
 
-    def __call__(self, numbers: Int64Array, indices: Int64Array) -> list[ScoredBatch]:  # noqa: ARG002
+    def __call__(self, batch_indices: Int64Array, indices: Int64Array) -> list[ScoredBatch]:  # noqa: ARG002
         return [ScoredBatch.of(self.setup, predicted) for predicted in predicted_batches(self.setup, indices)]

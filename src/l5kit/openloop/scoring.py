@@ -100,11 +100,11 @@ def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[floa
     """Return the horizons that are wanted, checked, or every whole second and the end."""
     step_time_s, num_steps = setup.config.params.step_time_s, setup.config.params.future_num_frames
     end_s = num_steps * step_time_s
-    places = [(horizon_s, round(horizon_s / step_time_s)) for horizon_s in wanted_s or range(1, int(end_s + 1e-6) + 1)]
-    fitting = {place for horizon_s, place in places if abs(place * step_time_s - horizon_s) < 1e-6}
+    steps = [(horizon_s, round(horizon_s / step_time_s)) for horizon_s in wanted_s or range(1, int(end_s + 1e-6) + 1)]
+    fitting = {step for horizon_s, step in steps if abs(step * step_time_s - horizon_s) < 1e-6}
     if not wanted_s:
-        return tuple(round(place * step_time_s, 6) for place in sorted(fitting | {num_steps}))
-    if len(fitting) < len(places) or max(fitting) > num_steps:
+        return tuple(round(step * step_time_s, 6) for step in sorted(fitting | {num_steps}))
+    if len(fitting) < len(steps) or max(fitting) > num_steps:
         raise InvalidArgumentError(
             f"horizons_s is {wanted_s}; allowed are different multiples of {step_time_s:g} s, up to the {end_s:g} s "
             "that the network predicts"

@@ -51,7 +51,7 @@ class OpenLoopSetup:
         chopped_set: The test set that the log is of, or None.
         model: The network in eval mode, on its device.
         device: The device.
-        asked: What it was made of, and is made of again where it was pickled.
+        request: What it was made of, and is made of again where it was pickled.
     """
 
     checkpoint: Path
@@ -64,15 +64,15 @@ class OpenLoopSetup:
     chopped_set: ChoppedSet | None
     model: nn.Module = field(repr=False)
     device: torch.device
-    asked: "Asked"
+    request: "Request"
 
     def __reduce__(self) -> tuple[Callable[..., "OpenLoopSetup"], tuple[object, ...]]:
         """Leave network and samples out, which another process reads from their files."""
-        return _set_up_elsewhere, (self.asked, self.data, len(self.samples), torch.get_num_threads())
+        return _set_up_elsewhere, (self.request, self.data, len(self.samples), torch.get_num_threads())
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """The arguments of :func:`set_up`, with absolute paths.
 
     Attributes:
@@ -88,14 +88,14 @@ class Asked:
     options: OpenLoopOptions
 
 
-def _set_up_elsewhere(asked: Asked, data: DataRecord, num_samples: int, num_threads: int) -> OpenLoopSetup:
+def _set_up_elsewhere(request: Request, data: DataRecord, num_samples: int, num_threads: int) -> OpenLoopSetup:
     """Return a setup that was pickled, in a process with as many threads for torch, on which last digits depend.
 
     Raises:
         EngineError: There are other samples here.
     """
     torch.set_num_threads(num_threads)
-    setup = set_up(asked.checkpoint, asked.cfg, data_folder=asked.data_folder, options=asked.options, data=data)
+    setup = set_up(request.checkpoint, request.cfg, data_folder=request.data_folder, options=request.options, data=data)
     if len(setup.samples) != num_samples:
         raise EngineError(
             f"{setup.log} has {len(setup.samples)} samples for a worker, and {num_samples} for the one that asks; all "
@@ -150,7 +150,7 @@ def set_up(
             num_scenes = len(ChunkedDataset(chopped_set.log if chopped_set else log).open().scenes)
             data = DataRecord.of(log, num_scenes=num_scenes, progress=progress)
     root = data_manager.root_folder
-    asked = Asked(file.absolute(), cfg, root.absolute(), replace(options, workers=1, show_bar=False))
+    request = Request(file.absolute(), cfg, root.absolute(), replace(options, workers=1, show_bar=False))
     return OpenLoopSetup(
         checkpoint=file,
         config=config,
@@ -162,7 +162,7 @@ def set_up(
         chopped_set=chopped_set,
         model=model,
         device=device,
-        asked=asked,
+        request=request,
     )
 
 

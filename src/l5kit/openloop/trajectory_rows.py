@@ -68,9 +68,9 @@ class TrajectoryRows:
     def __len__(self) -> int:
         return len(self.sample_index)
 
-    def taken(self, places: Int64Array | BoolArray | slice) -> Self:
+    def taken(self, chosen: Int64Array | BoolArray | slice) -> Self:
         """Return some of the rows."""
-        return type(self)(**{column.name: getattr(self, column.name)[places] for column in fields(self)})
+        return type(self)(**{column.name: getattr(self, column.name)[chosen] for column in fields(self)})
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -88,14 +88,14 @@ def label_name(label_index: int) -> str:
 def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> TrajectoryRows:
     """Return the rows of a batch of a dataset, without trajectories that no step is known of."""
     num_agents, trajectories = predicted.num_agents, predicted.trajectories
-    places = samples.locate(predicted.indices)
+    located = samples.locate(predicted.indices)
     of_samples = {
         "sample_index": predicted.indices,
-        "scene_index": places.scene_indices,
-        "frame_index": places.state_indices,
+        "scene_index": located.scene_indices,
+        "frame_index": located.state_indices,
         "timestamp_ns": predicted.batch["timestamp"].cpu().numpy(),
     }
-    track_ids, labels = _agents_of(samples, places, predicted.batch)
+    track_ids, labels = _agents_of(samples, located, predicted.batch)
     ade_m, fde_m = _errors(trajectories, trajectories.predicted_m)
     of_baselines = [_errors(trajectories, predicted.baselines_m.get(baseline)) for baseline in BASELINES]
     rows = TrajectoryRows(
@@ -112,7 +112,7 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
 
 
 def _agents_of(
-    samples: BaseEgoDataset, places: SampleIndices, batch: Mapping[str, torch.Tensor]
+    samples: BaseEgoDataset, located: SampleIndices, batch: Mapping[str, torch.Tensor]
 ) -> tuple[Int64Array, Int64Array]:
     """Return tracks and classes of the agents that the samples of a batch predict, (B * A,) each."""
     if isinstance(samples, EgoAgentDatasetVectorized):
@@ -121,9 +121,9 @@ def _agents_of(
         labels[:, 0] = _LABEL_OF_AV  # the AV is the first
         return track_ids.reshape(-1), labels.reshape(-1)
     track_ids = batch["track_id"].cpu().numpy().astype(np.int64)
-    if places.agent_rows is None:
+    if located.agent_rows is None:
         return track_ids, np.full_like(track_ids, _LABEL_OF_AV)
-    agents = take_rows(samples.dataset.agents, places.agent_rows)
+    agents = take_rows(samples.dataset.agents, located.agent_rows)
     return track_ids, agents["label_probabilities"].argmax(axis=1)
 
 

@@ -196,8 +196,8 @@ class TrainingCourse(BaseCallback):
         self.rows = [row for row in self.rows if row["step"] != step]
         self.rows.append({"step": step, "minutes": round(self.state.trained_s / 60, 3), **figures})
         self.folder.write_evaluations(self.rows)
-        told = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name in _TOLD)
-        self._progress.tell(f"step {step:,}: {told}")
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name in _TOLD)
+        self._progress.tell(f"step {step:,}: {shown}")
 
     def save(self) -> None:
         """Write a checkpoint."""

@@ -25,15 +25,15 @@ def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequ
         are among them, the shares without any, such as ``share_without_collision``.
     """
     observations: Any = env.reset()
-    for place, scene in enumerate(scenes):
-        mask = np.arange(env.num_envs) == place
+    for index, scene in enumerate(scenes):
+        mask = np.arange(env.num_envs) == index
         observations, _ = env.env.reset(options={"scene_id": scene, "reset_mask": mask})
     ends: dict[int, JsonObject] = {}
     while len(ends) < env.num_envs:
         actions, _ = policy.predict(observations, deterministic=True)
         observations, _, is_over, infos = env.step(actions)
-        for place in np.flatnonzero(is_over).tolist():
-            ends.setdefault(place, infos[place])
+        for index in np.flatnonzero(is_over).tolist():
+            ends.setdefault(index, infos[index])
     return _means([_figures_of(end) for end in ends.values()])
 
 

@@ -138,8 +138,8 @@ class RunFolder:
 
     def checkpoints(self) -> dict[int, Path]:
         """Return the checkpoints by their steps, the last one last."""
-        found = {int(match[1]): path for path in self._checkpoints.glob("*.zip") if (match := _match(path))}
-        return dict(sorted(found.items()))
+        by_step = {int(match[1]): path for path in self._checkpoints.glob("*.zip") if (match := _match(path))}
+        return dict(sorted(by_step.items()))
 
     def save_checkpoint(self, model: BaseAlgorithm, *, keep: int) -> None:
         """Write a checkpoint, and remove all but the last ones."""
@@ -152,8 +152,8 @@ class RunFolder:
         if not self._evaluations.is_file():
             return []
         rows = csv.DictReader(io.StringIO(self._evaluations.read_text("utf-8")))
-        numbers = [{name: float(text) for name, text in row.items() if text} for row in rows]
-        return [{**row, "step": int(row["step"])} for row in numbers if row["step"] <= until_step]
+        parsed = [{name: float(text) for name, text in row.items() if text} for row in rows]
+        return [{**row, "step": int(row["step"])} for row in parsed if row["step"] <= until_step]
 
     def write_evaluations(self, rows: list[dict[str, float]]) -> None:
         """Write all evaluations."""

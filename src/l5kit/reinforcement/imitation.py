@@ -135,9 +135,9 @@ class _Lesson:
     def _action_of(self, plans: Float64Array, state: TrafficState) -> Float32Array:
         """Return the actions (R, 1) whose accelerations come as far ahead as plans (R, T, 3) do."""
         # s = v t + a t^2 / 2, along the heading of now
-        ego, place = state.ego, round(_LOOK_S / state.step_time_s) - 1
-        ways_m = plans[:, place, :2] - ego.positions_m
-        ahead_m = ways_m[:, 0] * np.cos(ego.yaws_rad) + ways_m[:, 1] * np.sin(ego.yaws_rad)
+        ego, step = state.ego, round(_LOOK_S / state.step_time_s) - 1
+        offsets_m = plans[:, step, :2] - ego.positions_m
+        ahead_m = offsets_m[:, 0] * np.cos(ego.yaws_rad) + offsets_m[:, 1] * np.sin(ego.yaws_rad)
         wanted_mps2 = 2 * (ahead_m - ego.speeds_mps * _LOOK_S) / _LOOK_S**2
         scale = np.where(wanted_mps2 < 0, -self.kind.lows[0], self.kind.highs[0])
         return np.clip(wanted_mps2 / scale, -1, 1).astype(np.float32)[:, None]

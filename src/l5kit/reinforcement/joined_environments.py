@@ -57,8 +57,8 @@ class JoinedEnvironments(VecEnv):
             stepped = list(self._threads.map(StableBaselinesVecEnv.step_wait, self.towns))
         observations, rewards, is_over, infos = zip(*stepped, strict=True)
         self.stepped_s += time.perf_counter() - start_s
-        told = [each for of_town in infos for each in of_town]
-        return _joined(observations), np.concatenate(rewards), np.concatenate(is_over), told
+        all_infos = [each for of_town in infos for each in of_town]
+        return _joined(observations), np.concatenate(rewards), np.concatenate(is_over), all_infos
 
     def close(self) -> None:
         """Close the environments."""
@@ -70,7 +70,7 @@ class JoinedEnvironments(VecEnv):
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return an attribute once for each environment."""
         values = [value for town in self.towns for value in town.get_attr(attr_name)]
-        return [values[place] for place in self._get_indices(indices)]
+        return [values[index] for index in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set an attribute that all environments share."""
@@ -92,7 +92,7 @@ class JoinedEnvironments(VecEnv):
     ) -> list[bool]:
         """Return True for ``Monitor``, whose work is done in each town, and False for other wrappers."""
         wrapped = [value for town in self.towns for value in town.env_is_wrapped(wrapper_class)]
-        return [wrapped[place] for place in self._get_indices(indices)]
+        return [wrapped[index] for index in self._get_indices(indices)]
 
 
 def _joined(seen: Sequence[Any]) -> VecEnvObs:

@@ -91,7 +91,7 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
     file = find_policy_file(path)
     weights, trained = read_weights(file)
     if trained != options:
-        was, has = _told(trained), _told(options)
+        was, has = _options_by_name(trained), _options_by_name(options)
         names = [name for name in has if was.get(name) != has[name]]
         raise InvalidArgumentError(
             f"rl_params.init: {file} was trained with {', '.join(f'{name} {was[name]!r}' for name in names)}; the "
@@ -115,10 +115,10 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
     model.policy.load_state_dict(weights, strict=False)
 
 
-def _told(options: PolicyOptions) -> dict[str, object]:
+def _options_by_name(options: PolicyOptions) -> dict[str, object]:
     """Return options by name, those of the layout each by its own."""
-    told = options.as_json()
-    return {**told, **{f"compact.{name}": value for name, value in told.pop("layout").items()}}
+    by_name = options.as_json()
+    return {**by_name, **{f"compact.{name}": value for name, value in by_name.pop("layout").items()}}
 
 
 def _is_usable(name: str, value: object) -> bool:

@@ -47,7 +47,7 @@ class DriverProgress:
 
     def __init__(self, *, tell: Callable[[str], None], visible: bool = True) -> None:
         self._tell, self._visible = tell, visible
-        self._told_s = time.perf_counter()
+        self._shown_s = time.perf_counter()
         self._bar: Bar | None = None
 
     def start(self) -> None:
@@ -59,9 +59,9 @@ class DriverProgress:
         """Show how it goes."""
         if self._bar is not None:
             self._bar.show(pace.share_done, 1.0, str(pace))
-        elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._told_s >= _LINE_EVERY_S:
+        elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._shown_s >= _LINE_EVERY_S:
             self._tell(str(pace))
-            self._told_s = time.perf_counter()
+            self._shown_s = time.perf_counter()
 
     def tell(self, line: str) -> None:
         """Tell a line."""

@@ -129,7 +129,7 @@ def train_driver(
         try:
             options = PolicyOptions.of_cfg(cfg)
             facts = _facts_of(keys, towns, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
-            told = {**facts, "configuration": cfg}
+            recorded = {**facts, "configuration": cfg}
             course = _run(
                 params,
                 target,
@@ -138,7 +138,7 @@ def train_driver(
                 scenes,
                 towns=towns,
                 options=options,
-                told=told,
+                recorded=recorded,
                 progress=progress,
                 resume=resume,
             )
@@ -158,7 +158,7 @@ def _run(
     *,
     towns: Sequence[LocalDataManager],
     options: PolicyOptions,
-    told: JsonObject,
+    recorded: JsonObject,
     progress: DriverProgress,
     resume: bool,
 ) -> TrainingCourse:
@@ -166,7 +166,7 @@ def _run(
     rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
     model = _begun(params, folder, rewards or env, towns=towns, options=options, tell=progress.tell, resume=resume)
     options.keep_in(model)
-    setattr(model, _TRAINING, told)
+    setattr(model, _TRAINING, recorded)
     state = CourseState.of(model)
     state.restore(rewards)
     if _is_over(params, model.num_timesteps, state.trained_s):
@@ -248,15 +248,15 @@ def _facts_of(
     with show_progress("Reading", visible=show_bar) as progress:
         records = [DataRecord.of_log(town.require(keys.trained), key=keys.trained, progress=progress) for town in towns]
         other = records[0] if has_one_scene else DataRecord.of_log(evaluated, key=keys.evaluated, progress=progress)
-    told = [record.as_dict() for record in records]
+    recorded = [record.as_dict() for record in records]
     return {
         "l5kit": __version__,
-        "data": told[0] if keys.folders is None else told,
+        "data": recorded[0] if keys.folders is None else recorded,
         "eval_data": other.as_dict(),
     }
 
 
-def _result_of(course: TrainingCourse, told: JsonObject) -> DriverTraining:
+def _result_of(course: TrainingCourse, recorded: JsonObject) -> DriverTraining:
     """Return the outcome, and write it."""
     pace = course.pace()
     first, last = course.rows[0], course.rows[-1]
@@ -271,7 +271,7 @@ def _result_of(course: TrainingCourse, told: JsonObject) -> DriverTraining:
         after={name: value for name, value in last.items() if name not in ("step", "minutes")},
     )
     facts = {name: value for name, value in vars(result).items() if name not in ("folder", "driver")}
-    course.folder.write_result({**facts, **told})
+    course.folder.write_result({**facts, **recorded})
     return result
 
 

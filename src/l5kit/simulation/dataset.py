@@ -111,7 +111,8 @@ class SimulationDataset:
         self.sim_cfg = sim_cfg
         self.scene_dataset_batch = {scene: _unperturbed(each) for scene, each in scene_dataset_batch.items()}
         self._threshold = self._common_threshold()
-        self._control = AgentControl(sim_cfg.controlled_classes, sim_cfg.distance_th_close, sim_cfg.distance_th_far)
+        near_m, far_m = (max(0.0, each) for each in (sim_cfg.distance_th_close, sim_cfg.distance_th_far))
+        self._control = AgentControl(sim_cfg.controlled_classes, near_m, far_m)
         self._routes = self._follow_routes()
         subsets = self._cut()
         facts = next(iter(subsets.values())).facts

@@ -18,7 +18,7 @@ class WeightAverage:
     averaged: they are those of the last step, and so are weights that are no floating-point numbers.
 
     Args:
-        model: The network; it is not changed but within :meth:`in_place`.
+        model: The network; it is not changed but within :meth:`swapped_in`.
         decay: Share of the average that stays in each step, between 0 and 1.
     """
 
@@ -35,7 +35,7 @@ class WeightAverage:
             self._averages[name].lerp_(value.detach(), 1.0 - decay)
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
+    def swapped_in(self) -> Iterator[None]:
         """Let the network have the averaged weights in the block."""
         kept = {name: value.detach().clone() for name, value in _averaged_of(self._model).items()}
         self._fill(self._averages)

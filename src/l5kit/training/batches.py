@@ -186,13 +186,13 @@ class EvaluationBatches:
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         """Return the batches of one evaluation."""
-        place = process_rank(None, None)
-        if self._kept is not None and self._kept[0] == place:
+        rank_and_size = process_rank(None, None)
+        if self._kept is not None and self._kept[0] == rank_and_size:
             batches = self._kept[1]
         else:
-            batches = self._new_loader(num_processes=place[1])
+            batches = self._new_loader(num_processes=rank_and_size[1])
         if self._device is not None:
-            self._kept = place, batches
+            self._kept = rank_and_size, batches
         batches.set_epoch(0)
         return iter(batches)
 

@@ -129,7 +129,7 @@ class CheckpointWriter(pl.Callback):
         self._loops: LightningState = {}
         self._loops_step: int | None = None
         self._is_due = False
-        self._is_told = False
+        self._is_warned = False
         self._is_restored = False
 
     @property
@@ -199,8 +199,8 @@ class CheckpointWriter(pl.Callback):
 
     def _warn_of_nothing_scored(self, rule: _BestRule, scores: Mapping[str, float]) -> None:
         """Tell that no weights can be the best, as nothing that is evaluated has it; once."""
-        if rule.score not in scores and not self._is_told:
-            self._is_told = True
+        if rule.score not in scores and not self._is_warned:
+            self._is_warned = True
             why = "in no scene of val_driving does anybody drive"
             if not rule.is_of_driving:
                 why = "no sample that val_data_loader takes has a future that is long enough"
@@ -378,8 +378,8 @@ class CheckpointWriter(pl.Callback):
         if trainer.is_global_zero:
             path = self._folder / f"{name}.safetensors"
             with pl_module.with_judged_weights():
-                told = {**facts, **self._facts}
-                save_checkpoint(path, pl_module.model, config=self._config, facts=told, weights=weights)
+                all_facts = {**facts, **self._facts}
+                save_checkpoint(path, pl_module.model, config=self._config, facts=all_facts, weights=weights)
 
 
 def _evaluate_now(trainer: pl.Trainer) -> None:

@@ -42,8 +42,8 @@ _LENGTH_KEYS: Final = ("max_num_steps", "num_epochs")
 def training_digest(cfg: Config) -> str:
     """Return a text that a training has in common with those that it may go on from."""
     params = cfg.get("train_params") or {}
-    told = [{key: cfg.get(key) for key in _FIXED_SECTIONS}, {key: params.get(key) for key in _FIXED_RUN_KEYS}]
-    text = json.dumps(_with_whole_numbers(told), sort_keys=True, default=str)
+    fixed = [{key: cfg.get(key) for key in _FIXED_SECTIONS}, {key: params.get(key) for key in _FIXED_RUN_KEYS}]
+    text = json.dumps(_with_integers(fixed), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -150,12 +150,12 @@ def _require_same_course(config: TrainingConfig, stored: Config) -> None:
         )
 
 
-def _with_whole_numbers(value: object) -> object:
+def _with_integers(value: object) -> object:
     """Return a value in which all that is equal has the same text: 1 for 1.0, and texts for the names of keys."""
     if isinstance(value, Mapping):
-        return {str(name): _with_whole_numbers(item) for name, item in value.items()}
+        return {str(name): _with_integers(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_with_whole_numbers(item) for item in value]
+        return [_with_integers(item) for item in value]
     is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
     return int(value) if isinstance(value, (bool, float)) and is_whole else value
 

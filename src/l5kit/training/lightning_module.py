@@ -75,7 +75,7 @@ class TrainingModule(pl.LightningModule):
 
     def with_judged_weights(self) -> AbstractContextManager[None]:
         """Let the network have the weights that are evaluated and saved in a block: the averaged ones if there are."""
-        return nullcontext() if self._average is None else self._average.in_place()
+        return nullcontext() if self._average is None else self._average.swapped_in()
 
     def configure_model(self) -> None:
         """Give each device its part of the weights, where a strategy asks for it; once."""
@@ -183,8 +183,8 @@ class TrainingModule(pl.LightningModule):
         """Return the mean scores over all processes of the scenes that the network drives with its present weights."""
         if self._driving is None:
             return {}
-        place = {"rank": self.global_rank, "world_size": self.trainer.world_size}
-        sums = torch.from_numpy(self._driving.sums_of(self.model.state_dict(), self.device, **place))
+        rank = {"rank": self.global_rank, "world_size": self.trainer.world_size}
+        sums = torch.from_numpy(self._driving.sums_of(self.model.state_dict(), self.device, **rank))
         total: torch.Tensor = self.trainer.strategy.reduce(sums.float().to(self.device), reduce_op="sum")
         return means_of_driving(total.cpu().double().numpy())
 

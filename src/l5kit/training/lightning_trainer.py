@@ -16,7 +16,7 @@ from l5kit.training.setup import TrainingSetup
 from l5kit.training.state_file import ResumePoint, StateFiles
 from l5kit.training.strategies import make_strategy
 
-__all__ = ["make_trainer", "quiet_lightning", "told_endings"]
+__all__ = ["make_trainer", "quiet_lightning", "reported_endings"]
 
 
 def make_trainer(
@@ -78,7 +78,7 @@ def quiet_lightning() -> Iterator[None]:
 
 
 @contextmanager
-def told_endings() -> Iterator[None]:
+def reported_endings() -> Iterator[None]:
     """Let Ctrl-C be a ``KeyboardInterrupt`` and SIGTERM an end with status 143 in the block.
 
     Lightning ends the process with status 1 on Ctrl-C, which it then ignores, and with 0 on SIGTERM. A handler that

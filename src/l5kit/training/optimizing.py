@@ -59,8 +59,8 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
     named = params.optimizer.own_schedule
     if named is None:
         return LambdaLR(optimizer, lambda step: learning_rate_factor(step, schedule))
-    found = named.load(LRScheduler)
-    if issubclass(found, ReduceLROnPlateau):
+    loaded = named.load(LRScheduler)
+    if issubclass(loaded, ReduceLROnPlateau):
         raise ConfigError(f"{named.key}: {named.class_path} goes by scores; take a schedule that goes by steps")
     steps = schedule.num_steps
     context = {"max_lr": params.optimizer.learning_rate, **dict.fromkeys(_LENGTHS, steps)}
@@ -94,9 +94,9 @@ def make_callbacks(params: TrainingParams) -> list[pl.Callback]:
     """
     made = []
     for named in params.own.callbacks:
-        found = named.load(pl.Callback)
+        loaded = named.load(pl.Callback)
         for base, keys in _KEYS_INSTEAD.items():
-            if issubclass(found, base):
+            if issubclass(loaded, base):
                 raise ConfigError(f"{named.key}: l5kit does itself what {named.class_path} does; set {keys}")
         made.append(named.make(pl.Callback, {}))
     return made

@@ -53,13 +53,13 @@ class TrainingProgress(pl.Callback):
         self._taken_s = 0.0
         self._mark_s = 0.0
         self._waited_s = 0.0
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._is_lost = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Start the clock and the bar."""
         self._restart_clock()
-        self._told_s = self._mark_s
+        self._reported_s = self._mark_s
         self._waited_s = self._batches.waited_s
         if self._visible and trainer.is_global_zero:
             self._bar = open_bar("Training", has_counts=True)
@@ -116,10 +116,10 @@ class TrainingProgress(pl.Callback):
         self._warn_if_lost(trainer, loss)
         self._pace = f"loss {loss:.4f}, {samples_per_s:,.0f} samples/s, loader {share:.0%}"
         # where there is no bar, a line once a minute says the same
-        is_due = self._mark_s - self._told_s >= TELL_EVERY_S
+        is_due = self._mark_s - self._reported_s >= TELL_EVERY_S
         if is_due and self._visible and self._bar is None and trainer.is_global_zero:
             self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: {self._pace}")
-            self._told_s = self._mark_s
+            self._reported_s = self._mark_s
         self._losses, self._num_batches, self._taken_s = [], 0, 0.0
         self._waited_s = self._batches.waited_s
 

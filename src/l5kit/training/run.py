@@ -27,7 +27,7 @@ from l5kit.training.clock import TrainingClock
 from l5kit.training.curves import close_logger
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, freed_by_errors, prepare_folder
 from l5kit.training.lightning_parts import pl
-from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, told_endings
+from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, reported_endings
 from l5kit.training.optimizing import make_callbacks
 from l5kit.training.progress import RateCurve, TrainingProgress
 from l5kit.training.setup import set_up
@@ -130,7 +130,7 @@ def _train_in(
     clock = TrainingClock(0.0 if resumed is None else resumed.minutes)
     if resumed is not None and resumed.step == 0 and is_main_process():
         tell(f"there is no {target / LAST_CHECKPOINT} yet: the training starts at step 0")
-    with torch.random.fork_rng(), quiet_lightning(), told_endings():
+    with torch.random.fork_rng(), quiet_lightning(), reported_endings():
         setup = set_up(config, data_manager)
         named = make_callbacks(config.params)
         facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
@@ -181,9 +181,9 @@ def _warn_of_ineffective(cfg: Config) -> None:
 def _tell_of_recovery(samples: Samples, tell: Callable[[str], None]) -> None:
     """Tell what became of perturbations with recovery, of all logs; nothing where other processes made the batches."""
     parts = samples.parts if isinstance(samples, JoinedDataset) else (samples,)
-    found = [part.perturbation.counts for part in parts if isinstance(part.perturbation, RecoveryPerturbation)]
-    if any(counts.windows for counts in found):
-        tell(f"recovery: {RecoveryCounts(*map(sum, zip(*found, strict=True)))}")
+    counted = [part.perturbation.counts for part in parts if isinstance(part.perturbation, RecoveryPerturbation)]
+    if any(counts.windows for counts in counted):
+        tell(f"recovery: {RecoveryCounts(*map(sum, zip(*counted, strict=True)))}")
 
 
 def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_bar: bool) -> JsonObject:
@@ -198,16 +198,16 @@ def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_ba
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()
             for key in dict.fromkeys([*keys["data"], *keys["eval_data"], *driven])
         }
-    told: JsonObject = {"l5kit": __version__}
+    facts: JsonObject = {"l5kit": __version__}
     for name, loader in loaders.items():
         of_loader = [records[key] for key in keys[name]]
-        told[name] = of_loader if loader is None or loader.folders is not None else of_loader[0]
+        facts[name] = of_loader if loader is None or loader.folders is not None else of_loader[0]
     if driven:
-        told["driving_data"] = records[driven[0]]
-    return {**told, "eval_data": told["eval_data"] or None}
+        facts["driving_data"] = records[driven[0]]
+    return {**facts, "eval_data": facts["eval_data"] or None}
 
 
-def _write_result(result: TrainingResult, told: Mapping[str, object]) -> None:
+def _write_result(result: TrainingResult, training_facts: Mapping[str, object]) -> None:
     """Write ``result.json``."""
     facts = {
         "num_steps": result.num_steps,
@@ -216,6 +216,6 @@ def _write_result(result: TrainingResult, told: Mapping[str, object]) -> None:
         "best_step": result.best_step,
         "best_score": result.best_score,
         "best_by": result.best_by,
-        **told,
+        **training_facts,
     }
     write_json(result.folder / RESULT_FILE, facts)

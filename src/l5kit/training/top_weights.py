@@ -54,7 +54,7 @@ class TopWeights:
         Args:
             key: Under which facts of weights have the digest of their evaluation.
         """
-        found = []
+        files = []
         for path in sorted(self._folder.glob(f"{glob.escape(self._name)}_top_*_steps_*.safetensors")):
             try:
                 facts = read_checkpoint(path).facts
@@ -63,8 +63,8 @@ class TopWeights:
                 continue
             best, digest = BestScore.of(facts), facts.get(key)
             if best is not None and best.step is not None and isinstance(digest, str):
-                found.append(TopFile(best.score, best.step, path.name, digest))
-        return tuple(found) if self._number else ()
+                files.append(TopFile(best.score, best.step, path.name, digest))
+        return tuple(files) if self._number else ()
 
     def file_for(self, score: float, step: int, digest: str) -> TopFile | None:
         """Return the file that weights are to be written to, or None if so many others are better."""

@@ -1,12 +1,35 @@
-"""Lists of all files below a place of fsspec, from which none is missing because a folder could not be listed."""
+"""File systems of fsspec: opened by URL, and lists of their files that leave out none that cannot be listed."""
 
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, unquote
 
-__all__ = ["find_files", "is_web", "path_in_list", "path_on_server"]
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
+
+__all__ = ["find_files", "is_web", "open_file_system", "path_in_list", "path_on_server"]
 
 _OF_FSSPEC = frozenset({"fsspec.asyn", "fsspec.spec"})
+
+
+def open_file_system(url: str, **options: object) -> tuple[Any, str]:
+    """Return the file system that a URL names, and the path that the URL has there.
+
+    Raises:
+        InvalidArgumentError: fsspec does not know the kind of URL, or an option.
+        MissingDependencyError: fsspec needs a library for it.
+    """
+    import fsspec  # here, so that opening a dataset does not load it
+
+    try:
+        file_system, root = fsspec.core.url_to_fs(url, **options)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url!r} needs a library that is not installed ({error}); the extra 'remote' has those for S3, GCS and "
+            f"HTTP: {install_command('remote')}"
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+    return file_system, str(root)
 
 
 def find_files(file_system: Any, root: str) -> dict[str, dict[str, Any]]:

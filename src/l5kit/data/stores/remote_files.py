@@ -8,14 +8,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-import fsspec.core
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 from l5kit._types import PickledState
+from l5kit.data.stores.file_listing import open_file_system
 from l5kit.data.stores.remote_failures import is_passing, is_refusal, unreachable
 from l5kit.data.stores.remote_reading import RemoteReading
-from l5kit.errors import CorruptedDataError, InvalidArgumentError, MissingDependencyError, UnreachableDataError
+from l5kit.errors import CorruptedDataError, UnreachableDataError
 
 _T = TypeVar("_T")
 _HTTP = frozenset({"http", "https"})
@@ -53,15 +53,7 @@ class RemoteFiles:
         if url.startswith(_S3):
             options.setdefault("max_concurrency", 1)  # with more, s3fs asks for the size of a file before it reads it
             options["config_kwargs"] = _s3_config(reading) | dict(options.get("config_kwargs", {}))
-        try:
-            fs, path = fsspec.core.url_to_fs(url, **options)
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"{url!r} needs a library that is not installed ({error}); "
-                "the extra 'remote' has those for S3, GCS and HTTP"
-            ) from error
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+        fs, path = open_file_system(url, **options)
         return cls(fs if fs.async_impl else AsyncFileSystemWrapper(fs, asynchronous=True), reading), path
 
     def _start(self) -> None:

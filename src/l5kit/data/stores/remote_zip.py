@@ -1,4 +1,8 @@
-"""The zarr store on a zip file of a remote service: its directory is read once, each file with one range of bytes."""
+"""The zarr store on a zip file of a remote service: its directory is read once, each file with one range of bytes.
+
+fsspec's zip file system reads one file after the other, through a file object that seeks. Here many are requested at
+the same time, each with one request; its checksum is compared, and a zip file that was replaced is noticed.
+"""
 
 import asyncio
 import hashlib

@@ -20,6 +20,12 @@ OBJECT_FIELDS = 9
 _LAP_M = 0.2
 """How far the straight pieces of a widened path reach into each other, which closes the outer side of bends."""
 
+_JUMP_FROM = 9.0
+"""How far a box is at least, in parts of how near it has to be, both squared, for points to be jumped over."""
+
+_ROUNDING_M = 1e-6
+"""What circles are wider than the boxes in them, so that no rounding leaves one out that the box itself would not."""
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def write_object(objects: Float64Array, row: int, box: Float64Array, velocity: Float64Array) -> None:
@@ -63,24 +69,36 @@ def find_leader(
     x, y, along_x, along_y = line_at(points_m, arc_m)
     frame = _frame_of(points_m, first, last)
     low_ahead, high_ahead, low_left, high_left, goes_ahead = _bounds_of(points_m, first, last, frame)
+    # middle and half of what the path spans ahead and to the left: a distance takes one comparison that way, which a
+    # processor foresees, while it guesses wrong at one of several of which any may hold
+    middle_ahead, middle_left = 0.5 * (low_ahead + high_ahead), 0.5 * (low_left + high_left)
+    half_ahead, half_left = 0.5 * (high_ahead - low_ahead) + wide_m, 0.5 * (high_left - low_left) + wide_m
+    half_ahead, half_left = half_ahead + _LAP_M + _ROUNDING_M, half_left + _ROUNDING_M
     best_m, best_speed = stop_m, 0.0
     begin_m = first * PATH_STEP_M
     for row in range(len(objects)):
+        # circles around the boxes first, of which one or two of thirty come near the path
         x_m, y_m = objects[row, 0] - frame[0], objects[row, 1] - frame[1]
+        ahead_m, beside_m = x_m * frame[2] + y_m * frame[3], y_m * frame[2] - x_m * frame[3]
+        outside_m = max(abs(ahead_m - middle_ahead) - half_ahead, abs(beside_m - middle_left) - half_left)
+        if outside_m > objects[row, 8]:
+            continue
         most_m = max(best_m - begin_m, 0.0) + objects[row, 8] + wide_m + _LAP_M
+        if row == own_row or x_m * x_m + y_m * y_m > most_m * most_m:
+            continue
         along = abs(objects[row, 2] * frame[2] + objects[row, 3] * frame[3])
         across = abs(objects[row, 3] * frame[2] - objects[row, 2] * frame[3])
-        ahead_m, beside_m = x_m * frame[2] + y_m * frame[3], y_m * frame[2] - x_m * frame[3]
         near_m = along * objects[row, 4] + across * objects[row, 5] + wide_m + _LAP_M
         wide_near_m = across * objects[row, 4] + along * objects[row, 5] + wide_m
-        is_far = (x_m * x_m + y_m * y_m > most_m * most_m) | (row == own_row)
-        is_far |= (ahead_m < low_ahead - near_m) | (ahead_m > high_ahead + near_m)
+        is_far = (ahead_m < low_ahead - near_m) | (ahead_m > high_ahead + near_m)
         is_far |= (beside_m < low_left - wide_near_m) | (beside_m > high_left + wide_near_m)
-        if is_far:  # one branch for all reasons: which of them holds is anybody's guess, also the processor's
+        if is_far:
             continue
+        # a piece reaches as far ahead as the path is long up to its end, so that those before meet nothing
+        start = first + max(int((ahead_m - near_m) / PATH_STEP_M) - 1, 0)
         leave_m = ahead_m + near_m if goes_ahead else np.inf
         contact_m, speed = first_contact(
-            points_m, place, (size[1], wide_m), (first, best_m, leave_m), frame, objects[row]
+            points_m, place, (size[1], wide_m), (start, best_m, leave_m), frame, objects[row]
         )
         is_beside = contact_m < arc_m + size[0]
         if is_beside and (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y <= 0:
@@ -136,7 +154,7 @@ def first_contact(
     arc_m, entry_m, offset_m, slope = place
     half_m, wide_m = width
     point, stop_m, leave_m = span
-    near_m = math.sqrt((PATH_STEP_M + _LAP_M) ** 2 + wide_m * wide_m)
+    near_m2 = (PATH_STEP_M + _LAP_M) ** 2 + wide_m * wide_m
     last = len(points_m) - 1
     while point < last and point * PATH_STEP_M < stop_m:
         if (points_m[point, 0] - frame[0]) * frame[2] + (points_m[point, 1] - frame[1]) * frame[3] > leave_m:
@@ -145,8 +163,12 @@ def first_contact(
         far_x = max(abs(x * item[2] + y * item[3]) - item[4], 0.0)
         far_y = max(abs(y * item[2] - x * item[3]) - item[5], 0.0)
         far_m2 = far_x * far_x + far_y * far_y
-        if far_m2 > near_m * near_m:
-            point += max(index_along(math.sqrt(far_m2) - near_m, last), 1)
+        if far_m2 > near_m2:
+            # near the box it takes longer to find how far may be jumped than to look at the next points
+            jump = 1
+            if far_m2 > _JUMP_FROM * near_m2:
+                jump = max(index_along(math.sqrt(far_m2) - math.sqrt(near_m2), last), 1)
+            point += jump
             continue
         along_x = (points_m[point + 1, 0] - points_m[point, 0]) / PATH_STEP_M
         along_y = (points_m[point + 1, 1] - points_m[point, 1]) / PATH_STEP_M
@@ -157,8 +179,10 @@ def first_contact(
         ahead_m, beside_m = x * along_x + y * along_y, y * along_x - x * along_y - left_m
         cos, sin = item[2] * along_x + item[3] * along_y, item[3] * along_x - item[2] * along_y
         low_m = max(-_LAP_M, arc_m - begin_m)
-        met_m = _nearest_in_strip((ahead_m, beside_m), (cos, sin), (item[4], item[5]), half_m, low_m)
-        if met_m <= PATH_STEP_M + _LAP_M:
+        high_m = PATH_STEP_M + _LAP_M
+        half = (item[4], item[5])
+        met_m = _nearest_in_strip((ahead_m, beside_m), (cos, sin), half, half_m, low_m, high_m + _ROUNDING_M)
+        if met_m <= high_m:
             return begin_m + met_m, item[6] * along_x + item[7] * along_y
         point += 1
     return np.inf, 0.0
@@ -171,17 +195,19 @@ def _nearest_in_strip(
     half: tuple[float, float],
     half_strip_m: float,
     low_m: float,
+    high_m: float,
 ) -> float:
     """Return the smallest x, at least ``low_m``, of what of a box lies within half a strip of y = 0; infinite for none.
 
-    The box has a centre, the cosine and sine of its heading, and half a length and width.
+    The box has a centre, the cosine and sine of its heading, and half a length and width. What is beyond ``high_m``
+    may be none.
     """
     x, y = centre
     cos, sin = direction
     long_x, long_y = half[0] * cos, half[0] * sin
     wide_x, wide_y = -half[1] * sin, half[1] * cos
     reach_x, reach_y = abs(long_x) + abs(wide_x), abs(long_y) + abs(wide_y)
-    if x + reach_x <= low_m or abs(y) - reach_y >= half_strip_m:
+    if (x + reach_x <= low_m) | (x - reach_x > high_m) | (abs(y) - reach_y >= half_strip_m):
         return np.inf
     nearest_m, farthest_m = np.inf, -np.inf
     before_x, before_y = x + long_x - wide_x, y + long_y - wide_y
