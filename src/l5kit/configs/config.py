@@ -93,8 +93,8 @@ def load_matrix(metadata: Config, key: str, *, path: str) -> Float64Array:
     if key == "world_to_ecef":
         # world and ECEF are both in metres: a matrix between them turns and shifts, and changes no lengths
         with np.errstate(over="ignore", invalid="ignore"):
-            error = np.abs(matrix[:3, :3].T @ matrix[:3, :3] - np.eye(3)).max()
-        if not error <= _RIGID_TOLERANCE:
+            largest = np.abs(matrix[:3, :3].T @ matrix[:3, :3] - np.eye(3)).max()
+        if not largest <= _RIGID_TOLERANCE:
             raise ConfigError(
                 f"{path}: world_to_ecef must turn and shift only, as world and ECEF are both in metres, got the 3x3 "
                 f"part {matrix[:3, :3].tolist()}; take the meta.json of this dataset"
