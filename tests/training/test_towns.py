@@ -59,7 +59,7 @@ def test_joined_samples_are_those_of_each_town_with_its_map(towns, workflow):
     for key, value in expected.items():
         assert torch.equal(batch[key], value), key
     assert joined[indices[0]]["timestamp"] == new[7]["timestamp"]
-    assert [joined.place_of(index) for index in (0, len(old), -1)] == [(0, 0), (1, 0), (1, len(new) - 1)]
+    assert [joined.part_of(index) for index in (0, len(old), -1)] == [(0, 0), (1, 0), (1, len(new) - 1)]
     only = collate(joined.__getitems__([2, 5]))
     assert torch.equal(only["target_positions"], collate([old[2], old[5]])["target_positions"])
 

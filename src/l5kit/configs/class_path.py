@@ -4,7 +4,7 @@ import importlib
 import inspect
 import sysconfig
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -91,25 +91,25 @@ class ClassPath:
         """
         module_name, _, name = self.class_path.rpartition(".")
         module = self._import(module_name)
-        found = self._named_in(module, name)
+        named = self._named_in(module, name)
         names = [n for n, value in vars(module).items() if inspect.isclass(value) and issubclass(value, base)]
-        if found is None:
+        if named is None:
             raise ConfigError(
                 f"{self.key}.class_path: module {module_name} has no {name!r}{did_you_mean(name, names)}; "
                 "give the name of a class that the module defines"
             )
-        if not inspect.isclass(found) or not issubclass(found, base):
+        if not inspect.isclass(named) or not issubclass(named, base):
             raise ConfigError(
                 f"{self.key}.class_path: expected a subclass of {base.__module__}.{base.__qualname__}, "
-                f"got {self.class_path}, which is {_kind_of(found)}{did_you_mean(name, names)}"
+                f"got {self.class_path}, which is {_kind_of(named)}{did_you_mean(name, names)}"
             )
-        lacking = sorted(getattr(found, "__abstractmethods__", ()))
+        lacking = sorted(getattr(named, "__abstractmethods__", ()))
         if lacking:
             raise ConfigError(
                 f"{self.key}.class_path: {self.class_path} is abstract, it lacks {', '.join(lacking)}; "
                 "name a class that defines them"
             )
-        return found
+        return named
 
     def make(self, base: type[_T], context: Mapping[str, object], *given: object) -> _T:
         """Make an object of the class.
@@ -153,21 +153,10 @@ class ClassPath:
                 f"{self.key}.class_path: {self.class_path} takes {', '.join(needed)} by position only, and "
                 "configurations name arguments; write a class that takes them by name"
             )
-        taken = {p.name: p for p in rest if p.kind in _BY_NAME}
-        self._require_taken(taken, first, takes_all=any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters))
-        arguments = {name: context[name] for name in taken if name in context} | self.init_args
-        missing = [name for name, p in taken.items() if p.default is p.empty and name not in arguments]
-        if missing:
-            raise ConfigError(
-                f"{self.key}.init_args: {self.class_path} needs {', '.join(missing)}; give a value under init_args, "
-                f"or take from what is offered: {', '.join(context) or 'nothing'}"
-            )
-        return arguments
 
-    def _require_taken(
-        self, taken: Mapping[str, inspect.Parameter], first: Sequence[inspect.Parameter], *, takes_all: bool
-    ) -> None:
-        """Refuse ``init_args`` that the class does not take, or that l5kit itself gives."""
+        # what is under init_args must be an argument of the class, and none that l5kit itself gives
+        taken = {p.name: p for p in rest if p.kind in _BY_NAME}
+        takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
         for name in self.init_args:
             if name in [p.name for p in first]:
                 raise ConfigError(f"{self.key}.init_args.{name}: l5kit gives this one itself; leave it out")
@@ -176,6 +165,16 @@ class ClassPath:
                     f"{self.key}.init_args.{name}: {self.class_path} takes no such argument"
                     f"{did_you_mean(name, list(taken))}; it takes {', '.join(taken) or 'none'}"
                 )
+
+        # the rest comes from what is offered, where the class has an argument of that name
+        arguments = {name: context[name] for name in taken if name in context} | self.init_args
+        missing = [name for name, p in taken.items() if p.default is p.empty and name not in arguments]
+        if missing:
+            raise ConfigError(
+                f"{self.key}.init_args: {self.class_path} needs {', '.join(missing)}; give a value under init_args, "
+                f"or take from what is offered: {', '.join(context) or 'nothing'}"
+            )
+        return arguments
 
     def _named_in(self, module: ModuleType, name: str) -> object:
         """Return what a module has under a name, which its own code may have to find; None if it has nothing."""
@@ -205,23 +204,22 @@ def describe_error(error: BaseException) -> str:
     except Exception:  # its own text is the user's code too
         lines = ["no message that can be read"]
     frames = traceback.extract_tb(error.__traceback__)
-    # a module that is missing is told by the import system, which is no place to look at
-    is_code = bool(frames) and not frames[-1].filename.startswith("<")
-    return f"{type(error).__name__}: {lines[0]}{f', at {_place_of(frames)}' if is_code else ''}"
+    message = f"{type(error).__name__}: {lines[0]}"
+    # a module that is missing is reported by the import system, which is no code to look at
+    if not frames or frames[-1].filename.startswith("<"):
+        return message
+
+    # file and line of the innermost code of the user; of a library or of l5kit where there is none
+    of_user = []
+    for frame in frames:
+        file = Path(frame.filename)
+        is_known = any(folder in file.parents for folder in _NOT_OF_USERS) or bool(_INSTALLED & set(file.parts))
+        if not is_known and not file.name.startswith("<"):
+            of_user.append(frame)
+    innermost = (of_user or list(frames))[-1]
+    return f"{message}, at {innermost.filename}:{innermost.lineno}"
 
 
-def _place_of(frames: traceback.StackSummary) -> str:
-    """Return file and line of the innermost code of the user; of a library where there is none."""
-    frame = ([frame for frame in frames if _is_of_user(Path(frame.filename))] or frames)[-1]
-    return f"{frame.filename}:{frame.lineno}"
-
-
-def _is_of_user(file: Path) -> bool:
-    """Return whether a file is neither a library's nor l5kit's."""
-    is_known = any(folder in file.parents for folder in _NOT_OF_USERS) or bool(_INSTALLED & set(file.parts))
-    return not is_known and not file.name.startswith("<")
-
-
-def _kind_of(found: object) -> str:
+def _kind_of(named: object) -> str:
     """Say what was found instead."""
-    return f"a class with bases {[b.__qualname__ for b in found.__bases__]}" if isinstance(found, type) else "no class"
+    return f"a class with bases {[b.__qualname__ for b in named.__bases__]}" if isinstance(named, type) else "no class"

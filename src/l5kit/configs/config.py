@@ -91,19 +91,15 @@ def load_matrix(metadata: Config, key: str, *, path: str) -> Float64Array:
             f"got {matrix[3].tolist()}; take the meta.json of this dataset"
         )
     if key == "world_to_ecef":
-        _require_rigid(matrix, path)
+        # world and ECEF are both in metres: a matrix between them turns and shifts, and changes no lengths
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = np.abs(matrix[:3, :3].T @ matrix[:3, :3] - np.eye(3)).max()
+        if not largest <= _RIGID_TOLERANCE:
+            raise ConfigError(
+                f"{path}: world_to_ecef must turn and shift only, as world and ECEF are both in metres, got the 3x3 "
+                f"part {matrix[:3, :3].tolist()}; take the meta.json of this dataset"
+            )
     return matrix
-
-
-def _require_rigid(matrix: Float64Array, path: str) -> None:
-    """Refuse a matrix from world to ECEF, both in metres, that changes lengths."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        error = np.abs(matrix[:3, :3].T @ matrix[:3, :3] - np.eye(3)).max()
-    if not error <= _RIGID_TOLERANCE:
-        raise ConfigError(
-            f"{path}: world_to_ecef must turn and shift only, as world and ECEF are both in metres, got the 3x3 part "
-            f"{matrix[:3, :3].tolist()}; take the meta.json of this dataset"
-        )
 
 
 def _require_mapping(content: object, path: str) -> JsonObject:

@@ -28,7 +28,7 @@ def with_key_tables(document: str) -> str:
     Args:
         document: Markdown, in which ``<!-- keys of SECTION, SECTION -->`` and ``<!-- end of keys -->`` enclose a table.
     """
-    return _BLOCK.sub(lambda found: f"{found[1]}{_table(found['sections'].split(', '))}{found[4]}", document)
+    return _BLOCK.sub(lambda match: f"{match[1]}{_table(match['sections'].split(', '))}{match[4]}", document)
 
 
 def _table(names: list[str]) -> str:

@@ -71,22 +71,18 @@ def _describe(section: str, key: str) -> str:
     path = _joined(section, key)
     homes = [home for home, keys in _names().items() if key in keys]
     if homes:
-        return f"{path}: there is no such key here; it belongs into {' or '.join(map(_place, homes))}"
-    return f"{path}: there is no such key; did you mean {_nearest(section, key)}?"
+        belongs = " or ".join(home or "the top of the file" for home in homes)
+        return f"{path}: there is no such key here; it belongs into {belongs}"
 
-
-def _nearest(section: str, key: str) -> str:
-    """Return the most similar key, one of the same section if any of them is close."""
+    # the most similar key, one of the same section if any of them is close
     here = difflib.get_close_matches(key, _names()[section], n=1)
     if here:
-        return _joined(section, here[0])
-    everywhere = [(home, known) for home, keys in _names().items() for known in keys]
-    return _joined(*max(everywhere, key=lambda place: difflib.SequenceMatcher(None, key, place[1]).ratio()))
+        nearest = _joined(section, here[0])
+    else:
+        everywhere = [(home, known) for home, keys in _names().items() for known in keys]
+        nearest = _joined(*max(everywhere, key=lambda each: difflib.SequenceMatcher(None, key, each[1]).ratio()))
+    return f"{path}: there is no such key; did you mean {nearest}?"
 
 
 def _joined(section: str, key: str) -> str:
     return f"{section}.{key}" if section else key
-
-
-def _place(section: str) -> str:
-    return section or "the top of the file"

@@ -180,8 +180,8 @@ def _read_key(section: str, field: "dataclasses.Field[object]", hint: object) ->
     key = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Key)), None)
     part = _base(hint)
     if isinstance(part, type) and issubclass(part, Params):
-        place = key.at if key else part.section
-        return ReadKey(place, "", key or Key(""), field.default is dataclasses.MISSING, field.name, hint, None, part)
+        where = key.at if key else part.section
+        return ReadKey(where, "", key or Key(""), field.default is dataclasses.MISSING, field.name, hint, None, part)
     if key is None or key.only_in not in ("", section):
         return None
     home, _, name = key.at.rpartition(".") if key.at else (section, "", field.name)
@@ -205,7 +205,9 @@ def _read(kind: type[_P], cfg: Config, section: str, errors: list[str]) -> _P | 
     num_errors = len(errors)
     for read in _fields(kind, section):
         if read.part is not None:
-            if read.is_needed or _has_section(cfg, read.section):
+            # parts that are not needed are read where their section is, whatever stands there
+            around, _, name = read.section.rpartition(".")
+            if read.is_needed or name in _section(cfg, around, is_needed=False):
                 values[read.field] = _read(read.part, cfg, read.section, errors)
             continue
         try:
@@ -244,8 +246,8 @@ def _checked(value: object, kind: object) -> object:
     """
     plain = _plain(value, kind)
     checked = msgspec.convert(plain, kind)
-    numbers = checked if isinstance(checked, tuple) else checked.values() if isinstance(checked, dict) else (checked,)
-    if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
+    members = checked if isinstance(checked, tuple) else checked.values() if isinstance(checked, dict) else (checked,)
+    if any(isinstance(number, float) and not math.isfinite(number) for number in members):
         raise msgspec.ValidationError("not finite")
     return plain if isinstance(checked, float) else checked
 
@@ -273,17 +275,11 @@ def _section(cfg: Config, path: str, *, is_needed: bool = True) -> Config:
         if name not in values:
             if not is_needed:
                 return {}
-            place = f"{done}.{name}: this section is missing" if done else f"{name}: this section is missing"
-            raise ConfigError(f"{place} from {done or 'the configuration'}; found {sorted(map(str, values))}")
+            where = f"{done}.{name}: this section is missing" if done else f"{name}: this section is missing"
+            raise ConfigError(f"{where} from {done or 'the configuration'}; found {sorted(map(str, values))}")
         done = f"{done}.{name}" if done else name
         values = _mapping(values[name], done)
     return values
-
-
-def _has_section(cfg: Config, path: str) -> bool:
-    """Return whether a configuration has a section, whatever stands there."""
-    around, _, name = path.rpartition(".")
-    return name in _section(cfg, around, is_needed=False)
 
 
 def _mapping(values: object, path: str) -> Config:

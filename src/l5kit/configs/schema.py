@@ -120,13 +120,13 @@ class SchemaKey:
 @functools.cache
 def sections() -> Mapping[str, Mapping[str, SchemaKey]]:
     """Return all keys by path of their section and name; the section without a path is the top of the file."""
-    found: dict[tuple[str, str], list[tuple[str, ReadKey]]] = {}
+    uses_by_key: dict[tuple[str, str], list[tuple[str, ReadKey]]] = {}
     for name, readers in [*((door.name, door.readers) for door in DOORS.values()), ("", _UNREAD)]:
         for reader in readers:
             for key in keys_of(reader):
-                found.setdefault((key.section, key.name), []).append((name, key))
+                uses_by_key.setdefault((key.section, key.name), []).append((name, key))
     tree: dict[str, dict[str, SchemaKey]] = {}
-    for (section, key_name), uses in found.items():
+    for (section, key_name), uses in uses_by_key.items():
         tree.setdefault(section, {})[key_name] = SchemaKey(tuple(uses))
     return tree
 
@@ -153,14 +153,16 @@ def _object(section: str) -> JsonObject:
 
 
 def _property(key: SchemaKey) -> JsonObject:
-    schema, told = key.schema(), key.key
-    if told.null_is_missing:
+    schema, described = key.schema(), key.key
+    if described.null_is_missing:
         default = {name: schema.pop(name) for name in ("default",) if name in schema}
         schema = {"anyOf": [schema, {"type": "null"}], **default}
     text = (
-        told.text + (f" [{told.unit}]" if told.unit else "") + (f"; default: {told.otherwise}" * bool(told.otherwise))
+        described.text
+        + (f" [{described.unit}]" if described.unit else "")
+        + (f"; default: {described.otherwise}" * bool(described.otherwise))
     )
-    return {"description": text, **schema, **({"deprecated": True} if told.is_unused else {})}
+    return {"description": text, **schema, **({"deprecated": True} if described.is_unused else {})}
 
 
 def _workflow_rule(workflow: str) -> JsonObject:

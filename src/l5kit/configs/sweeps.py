@@ -53,15 +53,15 @@ def parse_sweep(texts: Sequence[str]) -> dict[str, list[object]]:
     for text in texts:
         path, sign, given = text.partition("=")
         path = path.strip()
-        found = parse_yaml(given, called=f"{path}: {given!r}", reads_exponents=True) if sign and path else None
-        if not isinstance(found, list) or not found:
+        given_values = parse_yaml(given, called=f"{path}: {given!r}", reads_exponents=True) if sign and path else None
+        if not isinstance(given_values, list) or not given_values:
             raise ConfigError(
                 f"{text!r}: expected KEY=[VALUE, ...] with a value for each training, such as "
                 "train_params.learning_rate=[1e-3, 1e-4]; where values are lists, give a list of lists"
             )
         if path in values:
             raise ConfigError(f"{path}: it is given twice; put all its values into one list")
-        values[path] = found
+        values[path] = given_values
     return values
 
 
@@ -74,7 +74,7 @@ def seeds_from(cfg: JsonObject, number: int) -> list[object]:
     _require_few(number)
     section = cfg.get("train_params")
     first = section.get("seed", 0) if isinstance(section, dict) else 0
-    return [first + place if isinstance(first, int) else first for place in range(number)]
+    return [first + offset if isinstance(first, int) else first for offset in range(number)]
 
 
 def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple[SweepRun, ...]:
@@ -88,7 +88,15 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
         ConfigError: A key has no values or one of them twice, a value is none of JSON, the path of a key lies within a
             value or a swept section, or there are more than 10,000 trainings.
     """
-    _require_apart(values)
+    # keys that are none, and a key that another one would overwrite
+    for path in values:
+        if not isinstance(path, str) or "=" in path or path != path.strip():
+            raise ConfigError(f"{path!r} is no path of a key; give one such as train_params.learning_rate")
+    for path, other in itertools.permutations(values, 2):
+        if path.startswith(f"{other}."):
+            raise ConfigError(f"{path}: {other}, in which it lies, is swept too; sweep one of them")
+
+    # the number of combinations is looked at before they are made
     texts = {path: _texts_of(path, of_key) for path, of_key in values.items()}
     _require_few(math.prod(len(of_key) for of_key in texts.values()))
     runs = []
@@ -105,16 +113,6 @@ def _name_of(number: int, given: Mapping[str, str]) -> str:
     parts = [f"{path.rpartition('.')[2]}_{text}" for path, text in given.items()]
     plain = [re.sub(r"[^A-Za-z0-9.+-]+", "_", part).strip("_.") for part in parts]
     return "-".join([f"{number:04d}", *plain])[:_MAX_NAME].rstrip("_.-")
-
-
-def _require_apart(values: Mapping[str, object]) -> None:
-    """Refuse keys that are none, and a key that another one would overwrite."""
-    for path in values:
-        if not isinstance(path, str) or "=" in path or path != path.strip():
-            raise ConfigError(f"{path!r} is no path of a key; give one such as train_params.learning_rate")
-    for path, other in itertools.permutations(values, 2):
-        if path.startswith(f"{other}."):
-            raise ConfigError(f"{path}: {other}, in which it lies, is swept too; sweep one of them")
 
 
 def _require_few(number: int) -> None:
@@ -135,19 +133,19 @@ def _texts_of(path: str, values: object) -> list[str]:
         raise ConfigError(f"{path}: there are no values")
     seen: set[str] = set()
     for text in texts:
-        plain = _as_json(path, _with_whole_numbers(json.loads(text)))
+        plain = _as_json(path, _with_integers(json.loads(text)))
         if plain in seen:
             raise ConfigError(f"{path}: the value {text} is given twice")
         seen.add(plain)
     return texts
 
 
-def _with_whole_numbers(value: object) -> object:
+def _with_integers(value: object) -> object:
     """Return a value in which 1.0 is 1, as configurations take it."""
     if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
+        return [_with_integers(item) for item in value]
     if isinstance(value, dict):
-        return {name: _with_whole_numbers(item) for name, item in value.items()}
+        return {name: _with_integers(item) for name, item in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -111,9 +111,9 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = len(content) - len(error.object) + error.start  # the error counts without the byte order mark
+        position = len(content) - len(error.object) + error.start  # the error counts without the byte order mark
         raise ConfigError(
-            f"{called} {os.fspath(path)} is no text in UTF-8: byte {place} is 0x{error.object[error.start]:02x}; "
+            f"{called} {os.fspath(path)} is no text in UTF-8: byte {position} is 0x{error.object[error.start]:02x}; "
             "save it as UTF-8 if it is a text, take another copy if it is not"
         ) from error
 
@@ -253,28 +253,25 @@ def _refuse_repeated_keys(node: yaml.Node, loader: _BoundedLoader, called: str) 
     waiting, seen = [node], {id(node)}
     while waiting:
         parent = waiting.pop()
-        if isinstance(parent, yaml.MappingNode):
-            _refuse_repeated_keys_of(parent, loader, called)
+        lines: dict[object, int] = {}
+        for key_node, _ in parent.value if isinstance(parent, yaml.MappingNode) else ():
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            is_equals_sign = key_node.tag == "tag:yaml.org,2002:value"
+            key = key_node.value if is_equals_sign else loader.construct_object(key_node)
+            line = key_node.start_mark.line + 1
+            if key in lines:
+                raise ConfigError(
+                    f"{called} has the key {key!r} twice in one mapping: in lines {lines[key]} and {line}; remove one "
+                    "of them"
+                )
+            lines[key] = line
+
+        # each node once, however many aliases of it there are
         for child in _children_of(parent):
             if id(child) not in seen:
                 seen.add(id(child))
                 waiting.append(child)
-
-
-def _refuse_repeated_keys_of(node: yaml.MappingNode, loader: _BoundedLoader, called: str) -> None:
-    lines: dict[object, int] = {}
-    for key_node, _ in node.value:
-        if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
-            continue
-        is_equals_sign = key_node.tag == "tag:yaml.org,2002:value"
-        key = key_node.value if is_equals_sign else loader.construct_object(key_node)
-        line = key_node.start_mark.line + 1
-        if key in lines:
-            raise ConfigError(
-                f"{called} has the key {key!r} twice in one mapping: in lines {lines[key]} and {line}; remove one of "
-                "them"
-            )
-        lines[key] = line
 
 
 def _count_nodes(node: yaml.Node, counted: dict[int, int | None], called: str) -> int:

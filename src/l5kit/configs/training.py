@@ -120,6 +120,7 @@ class TrainingParams(TrainingKeys):
     def _check_together(self) -> None:
         if self.future_num_frames < 1:
             raise ConfigError("model_params.future_num_frames: expected a whole number of at least 1, got 0")
+        # keys of the network that do not go together
         has_no_unit = self.residual_to is None or self.workflow in ("urban_driver", "motion_tokens")
         if self.residual_unit_m is not None and has_no_unit:
             raise ConfigError(
@@ -141,6 +142,8 @@ class TrainingParams(TrainingKeys):
                 "model_params.kinematic_residual: urban_driver predicts step by step; set ctrv or ctra, or leave it "
                 "out and set velocity_residual for differences to the last step"
             )
+
+        # classes of users, and keys of the training
         self._check_own_classes()
         self.run.check()
         self.scaling.check(self.run.precision)
@@ -151,6 +154,8 @@ class TrainingParams(TrainingKeys):
         if self.run.early_stopping_patience is not None and self.val_loader is None:
             raise ConfigError("train_params.early_stopping_patience: it needs evaluations; add a val_data_loader")
         self._check_driving()
+
+        # errors are given at steps that are predicted
         longest_s = self.future_num_frames * self.step_time_s
         for horizon_s in self.horizons_s:
             if abs(horizon_s / self.step_time_s - round(horizon_s / self.step_time_s)) > 1e-6:

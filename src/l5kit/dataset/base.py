@@ -462,8 +462,9 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:
         """Return the columns of samples as this dataset hands them out, as it does with single ones."""
-        has_frame_index = not isinstance(self.sample_function, VectorSampler)
-        return {"frame_index": indices.state_indices, **columns} if has_frame_index else columns
+        if isinstance(self.sample_function, VectorSampler):
+            return columns
+        return {"frame_index": indices.state_indices} | columns
 
     @property
     def route_map(self) -> RouteMap | None:

@@ -91,9 +91,7 @@ def mask_and_whether_kept(
         if problem or not is_complete:
             return computed, False
         try:
-            with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
-                opened.write(npy_header("<u4", computed.shape))
-                opened.write(computed.astype("<u4", copy=False).data)
+            _write_whole(file, computed)
         except OSError as error:
             _warn(f"the agents mask of {dataset.path!r} was computed, but {_fate(file, str(error))}")
             return computed, False
@@ -134,3 +132,10 @@ def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
         return map_npy(file, dtype="<u4", shape=(num_agents, 2))
     except OSError:
         return None
+
+
+def _write_whole(file: Path, mask: UInt32Array) -> None:
+    """Write a mask under a temporary name and rename it; the lock of the file must be held."""
+    with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
+        opened.write(npy_header("<u4", mask.shape))
+        opened.write(mask.astype("<u4", copy=False).data)

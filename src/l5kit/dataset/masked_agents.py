@@ -356,7 +356,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         state = super().__getstate__()
         for name in ("agents_mask", "agents_indices", "cumulative_sizes_agents"):
             del state[name]
-        for name in ("_taken_numbers", "_end_numbers"):
+        for name in ("_taken_lookup", "_end_lookup"):
             state.pop(name, None)
         has_same_threshold = read_filter_agents_threshold(self.cfg) == self._rule.thresholds.probability
         is_on_disk = self._is_mask_kept and isinstance(self.dataset.agents, RecordSequence)

@@ -39,7 +39,7 @@ class ChoiceMemory(NamedTuple):
         table_slots: Where each stands in ``table``, signed integers (R,).
         order: The chosen candidates, signed integers (M,).
         set_tables: As :func:`l5kit.data.set_order.sort_as_set` takes them for M ids.
-        slots: Rows of a sample by track, a hash table of :func:`slot_table_size` of M.
+        slots: Rows of a sample by track, a hash table of :func:`hash_table_size` of 4 M.
     """
 
     met_rows: Int64Array
