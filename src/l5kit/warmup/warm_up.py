@@ -33,7 +33,7 @@ from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.slots.av_slots import AvSlots, ModelMover
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.lane_places import are_in_several_lanes
+from l5kit.evaluation.driving.lane_positions import are_in_several_lanes
 from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.evaluation.epdms.params import EpdmsParams

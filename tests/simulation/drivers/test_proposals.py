@@ -6,7 +6,7 @@ import pytest
 from l5kit.evaluation.driving.collisions import find_collisions
 from l5kit.evaluation.driving.comfort import ComfortBounds, comfort, comfort_filters, is_drive_comfortable
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.time_to_collision import counts_ahead
@@ -78,7 +78,7 @@ def test_lanes_under_boxes_are_those_of_the_score(driving_map):
     road, found = road_arrays(driving_map), []
     for states, _ in random_drives(60, seed=2):
         scene = as_scene(states)
-        places = find_lane_places(scene, driving_map)
+        places = find_lane_positions(scene, driving_map)
         for step in range(0, STEPS, 8):
             box, rear_m = scene.boxes[0, step].copy(), scene.rear_axles_m[0, step].copy()
             across, inside = places.is_across[0, step], places.is_in_junction[0, step]
@@ -132,7 +132,7 @@ def test_collisions_are_those_of_the_score(driving_map):
             boxes=moved.reshape(-1, 5),
             velocities_mps=np.tile(velocities_mps, (STEPS + 1, 1)),
         )
-        collisions = find_collisions(scene, users, find_lane_places(scene, driving_map))
+        collisions = find_collisions(scene, users, find_lane_positions(scene, driving_map))
         is_met[collisions.kinds[:4] > 0] = True
         mark_collisions(states, SIZES, others, is_met, road, marks)
         rows = np.flatnonzero(collisions.is_at_fault)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.evaluation.driving.lane_places import is_across_lanes, room_for_lanes
+from l5kit.evaluation.driving.lane_positions import is_across_lanes, room_for_lanes
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, farthest_corner, no_surface, write_corners
 from l5kit.simulation.drivers.proposal_rollout import YAW, X, Y
