@@ -149,20 +149,20 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
     """Write the road users of a scene into the first rows, and return how many of each frame, and of all, there are."""
     size = int(scene.counts.sum())
     rows = rows.cut(0, size)
-    track_ids, stands = np.empty(size, np.uint64), np.empty(size, np.bool_)
+    track_ids, is_stationary = np.empty(size, np.uint64), np.empty(size, np.bool_)
     _read_rows(
         (scene.firsts, scene.counts),
         _Records(*(as_read_only(getattr(scene, name)) for name in _Records._fields)),
         (groups_of_labels(), float(np.float32(threshold)), include_unknown),
         track_ids,
         rows,
-        stands,
+        is_stationary,
     )
     rows.tracks[:] = number_tracks(track_ids)[1]
-    if stands.any():
+    if is_stationary.any():
         times_s = np.repeat(scene.times_s, scene.counts)
         differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
-        rows.velocities_mps[stands] = differences_mps[stands]
+        rows.velocities_mps[is_stationary] = differences_mps[is_stationary]
     is_used = rows.groups != _NONE
     ends = np.concatenate([[0], np.cumsum(is_used)])
     first_rows = np.cumsum(scene.counts) - scene.counts
@@ -181,9 +181,9 @@ def _read_rows(
     classes: tuple[Int64Array, float, bool],
     track_ids: UInt64Array,
     rows: _Rows,
-    stands: BoolArray,
+    is_stationary: BoolArray,
 ) -> None:
-    """Write the agents of frames, one after the other; ``stands`` marks those that need a velocity of differences."""
+    """Write the agents of frames, one after the other; ``is_stationary`` marks those without an own velocity."""
     (firsts, counts), boxes = frames, rows.boxes
     centroids_m, extents_m, velocities_mps = agents.centroids_m, agents.extents_m, agents.velocities_mps
     group_of_label, threshold, include_unknown = classes
@@ -201,5 +201,5 @@ def _read_rows(
             boxes[index, 3], boxes[index, 4] = extents_m[row, 0], extents_m[row, 1]
             for axis in range(2):
                 rows.velocities_mps[index, axis] = 0.0 if is_other else velocities_mps[row, axis]
-            stands[index] = velocities_mps[row, 0] == 0 and velocities_mps[row, 1] == 0 and not is_other
+            is_stationary[index] = velocities_mps[row, 0] == 0 and velocities_mps[row, 1] == 0 and not is_other
             index += 1

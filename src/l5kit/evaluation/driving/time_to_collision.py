@@ -245,8 +245,8 @@ def meeting_time(
     """Return the first of the times ahead at which two boxes overlap, infinite for none."""
     step_s, num_steps = look
     reach_m = 0.5 * (np.hypot(ego[3], ego[4]) + np.hypot(other[3], other[4]))
-    way_m = num_steps * step_s * (ego_speed_mps + speed_mps)
-    if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + way_m:
+    travel_m = num_steps * step_s * (ego_speed_mps + speed_mps)
+    if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + travel_m:
         return np.inf
     ego_cos, ego_sin, cos, sin = np.cos(ego[2]), np.sin(ego[2]), np.cos(other[2]), np.sin(other[2])
     for step in range(1, num_steps + 1):

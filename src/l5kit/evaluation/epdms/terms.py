@@ -98,10 +98,12 @@ def progress(compared: ComparedWindows) -> Float64Array:
     Ways back count as none; where the longest is at most 5 m it is 1.
     """
     details = compared.plan
-    own_m = _way_along_route(details)
+    own_m = _distance_along_route(details)
     longest_m = own_m * product_of_multipliers(details)
     if compared.rules is not None:
-        longest_m = np.maximum(longest_m, _way_along_route(compared.rules) * product_of_multipliers(compared.rules))
+        longest_m = np.maximum(
+            longest_m, _distance_along_route(compared.rules) * product_of_multipliers(compared.rules)
+        )
     # where nobody gets far, as behind a queue, progress says nothing
     is_free = longest_m > details.params.free_way_m
     ratios = np.divide(own_m, longest_m, out=np.ones(len(own_m)), where=is_free)
@@ -164,7 +166,7 @@ def product_of_multipliers(details: WindowDetails) -> Float64Array:
     return product
 
 
-def _way_along_route(details: WindowDetails) -> Float64Array:
+def _distance_along_route(details: WindowDetails) -> Float64Array:
     """Return how far plans come along their routes, at least 0, metres, (W,)."""
     return np.maximum(details.arcs_m[:, -1] - details.arcs_m[:, 0], 0.0)
 

@@ -142,14 +142,14 @@ def _rows_around(times_s: Float64Array, is_next: BoolArray) -> tuple[Int64Array,
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _stretch(times_s: Float64Array, goes_on: BoolArray, ends: Int64Array, way: int) -> None:
+def _stretch(times_s: Float64Array, goes_on: BoolArray, ends: Int64Array, direction: int) -> None:
     """Move the end of each row on along its track, one row in any case, then as far as the reach allows."""
     for row in range(len(times_s)):
         end = row
-        while goes_on[end + (way > 0)]:
-            if end != row and abs(times_s[end + way] - times_s[row]) > _REACH_S:
+        while goes_on[end + (direction > 0)]:
+            if end != row and abs(times_s[end + direction] - times_s[row]) > _REACH_S:
                 break
-            end += way
+            end += direction
         ends[row] = end
 
 
