@@ -213,7 +213,7 @@ class ModelMover:
             names = ", ".join(known.__name__ for known in get_args(MovingModel))
             raise InvalidArgumentError(f"model is a {type(model).__name__}; in kernels AVs are moved by {names}")
         step_s = float(step_time_s)
-        kind, numbers = (REPLAY, (0.0,) * 5) if model is None else (model.kind, model.numbers(step_s))
+        kind, numbers = (REPLAY, (0.0,) * 5) if model is None else (model.kind, model.parameters(step_s))
         self._model, self._backend = (ROUTE if follows_routes else kind, numbers, step_s), backend
         self._columns: DeviceArray = backend.zeros((num_slots, NUM_COLUMNS), np.float64)
         self.is_bad: DeviceArray = backend.zeros(num_slots, np.bool_)

@@ -28,7 +28,7 @@ class DriverNumbers:
     def fixed(self) -> tuple[tuple[float, float, float, float, float], float, float]:
         """How it drives, but for what the paths say."""
         params = self._driver.params or AGENT_DRIVER
-        return params.numbers, float(self._driver.limit_part), self._step_s
+        return params.kernel_parameters, float(self._driver.limit_part), self._step_s
 
     def on(self, paths: PathArrays) -> Drive:
         """Return how it drives on paths, the first of which are those of the last call."""
