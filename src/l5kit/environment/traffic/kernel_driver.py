@@ -1,4 +1,4 @@
-"""Driver numbers: what drivers of vehicles are told by their parameters and by the paths of a bank."""
+"""Drivers of vehicles as kernels take them: their parameters, and speeds by the paths of a bank."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import Drive
 
-__all__ = ["DriverNumbers"]
+__all__ = ["KernelDriver"]
 
 
-class DriverNumbers:
+class KernelDriver:
     """A driver of vehicles as kernels take it, on paths to which more may come.
 
     Args:
