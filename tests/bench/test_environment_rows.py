@@ -90,7 +90,7 @@ def test_a_driver_is_trained_in_new_folders_by_a_configuration_that_ends(place, 
 @pytest.mark.process  # stable-baselines3 asks one for the kind of processor
 def test_the_driver_of_the_command_is_trained(place, make_rows):
     pytest.importorskip("stable_baselines3")
-    from l5kit.cli.bench import _train_driver
+    from l5kit_bench.command import _train_driver
 
     ((_, ready),), left_out = prepare_rows(make_rows("train-rl", train=_train_driver), place)
     assert left_out == {}
