@@ -209,10 +209,10 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     CompactView(roads, layout).look(one, avs)
     backend.run(scale_actions, 1, *limits, controls, controls, is_bad)
     backend.run(choose_controls, 1, *limits, np.full(2, 3), one, controls, is_bad)
-    follow_routes(bank.paths, one, avs.boxes, roads.now.places)
+    follow_routes(bank.paths, one, avs.boxes, roads.now.positions)
     motions = np.zeros((1, 3))
     track_routes(
-        *(bank.paths, one, roads.now.places),
+        *(bank.paths, one, roads.now.positions),
         motions=motions,
         axles_m=np.ones((1, 2)),
         wanted_mps2=np.zeros(1),
@@ -223,7 +223,7 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
         LanePoints.of_map(road.driving),
         VehicleRows(avs.boxes, motions, one),
         seen=(roads.rows(one).scene_rows, roads.lights_before(one)),
-        routes=RouteRows(bank.paths, one, roads.now.places),
+        routes=RouteRows(bank.paths, one, roads.now.positions),
         out=np.zeros((1, layout.size), np.float32),
     )
 

@@ -15,7 +15,7 @@ from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers import proposal_scores as scores
 from l5kit.simulation.drivers.proposal_choice import choose
 from l5kit.simulation.drivers.proposal_forecasts import forecast_lanes, forecast_others
-from l5kit.simulation.drivers.proposal_places import first_step_off_road, is_across, road_arrays
+from l5kit.simulation.drivers.proposal_road_checks import first_step_off_road, is_across, road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
 from l5kit.simulation.drivers.proposal_scores import mark_collisions
 from l5kit.simulation.engine.actions import Actions, TrackedPlans
@@ -200,7 +200,7 @@ def test_the_first_step_of_a_roll_out_is_that_of_the_simulation():
     fit = speed_fit_matrix(50, 0.1, tracker.params.jerk_weight)
     states = np.zeros((1, 2, rollout.NUM_COLUMNS))
     states[0, 0, :6] = 0.0, 0.1, 0.02, 5.5, 0.3, 0.01
-    roll_out(plan, LENGTH_M, Tracking(fit, 10, *tracker.numbers, tracker.bicycle.numbers(0.1)), states)
+    roll_out(plan, LENGTH_M, Tracking(fit, 10, *tracker.parameters, tracker.bicycle.parameters(0.1)), states)
     wanted = (*moved.positions_m[0], moved.yaws_rad[0], moved.speeds_mps[0], moved.accelerations_mps2[0])
     np.testing.assert_allclose(states[0, 1, :6], [*wanted, moved.steering_rad[0]], atol=1e-12)
     assert states[0, 1, rollout.ACROSS] == pytest.approx(moved.speeds_mps[0] * (moved.yaws_rad[0] - 0.02) / 0.1)

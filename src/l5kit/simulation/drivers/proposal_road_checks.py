@@ -1,4 +1,4 @@
-"""Places of proposals on the map, by the kernels of the score: off the drivable surface, across lanes."""
+"""Checks of proposals against the road, by the kernels of the score: off the drivable surface, across lanes."""
 
 from typing import NamedTuple
 
