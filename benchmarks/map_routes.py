@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from l5kit._types import Float64Array
-from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
+from l5kit.closedloop.checkpoints import NetworkContext, open_checkpoint
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.api import MapAPI
@@ -36,8 +36,8 @@ class MapRoutedPlanner:
 
     def __init__(self, weights: Path, log: Path) -> None:
         files = find_dataset_files(log)
-        place = NetworkPlace(files, ChunkedDataset(files.dataset).open().facts, device="cpu")
-        self._driver, self._digest = open_checkpoint(weights, whom="ego", place=place)
+        context = NetworkContext(files, ChunkedDataset(files.dataset).open().facts, device="cpu")
+        self._driver, self._digest = open_checkpoint(weights, whom="ego", context=context)
 
     def __getstate__(self) -> dict[str, str]:
         """Return what tells this planner apart from others, of which its digest is made."""

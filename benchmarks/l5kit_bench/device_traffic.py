@@ -94,7 +94,7 @@ class TrafficBench:
         def step() -> torch.Tensor:
             traffic.step(slots, boxes, velocities)
             traffic.enter(slots, boxes)
-            return backend.tensor(traffic.places.num_driven)
+            return backend.tensor(traffic.current.num_driven)
 
         return step
 

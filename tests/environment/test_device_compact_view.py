@@ -58,7 +58,7 @@ def test_what_is_seen_is_what_the_processor_sees(city, backend, has_map):
         if step == 15:
             simulation.reset([1], [30], [2])
             begun[2] = True
-        frames, rows = (_host(simulation, array) for array in simulation.traffic.places[:2])
+        frames, rows = (_host(simulation, array) for array in simulation.traffic.current[:2])
         device_view.look(simulation.slots, simulation.avs)
         roads.start(np.flatnonzero(begun), bank.scenes[rows[begun]], frames[begun])
         seen, expected = _host(simulation, device_view.memory), look(view, roads, avs_of(simulation), begun)

@@ -73,8 +73,8 @@ class Twins:
             values = self.found(getattr(found, name)).reshape(*shape, -1)[is_there]
             np.testing.assert_allclose(values, getattr(expected, name), rtol=0, atol=tolerance)
         for name in ("num_driven", "bank_rows"):
-            values = self.found(getattr(self.twin.places, name))[slots]
-            np.testing.assert_array_equal(values, getattr(self.slots.places, name)[slots])
+            values = self.found(getattr(self.twin.current, name))[slots]
+            np.testing.assert_array_equal(values, getattr(self.slots.current, name)[slots])
         np.testing.assert_array_equal(self.found(self.twin.frames), self.slots.frames)
         driven, of_twin = self.slots.driven_rows(slots), self.twin.driven_rows(slots)
         np.testing.assert_array_equal(of_twin.track_ids, driven.track_ids)
@@ -99,7 +99,7 @@ def test_agents_are_where_the_processor_has_them(bank, device, driver):
             twins.start(np.array([3]), np.array([2]), np.array([10]))  # another scene, while the others go on
         twins.step(every if step < 85 else every[[4, 0, 2]])
         twins.check(every)
-        most_driven = max(most_driven, int(twins.found(twins.twin.places.num_driven).sum()))
+        most_driven = max(most_driven, int(twins.found(twins.twin.current.num_driven).sum()))
     assert most_driven > 20 if DRIVERS[driver] else most_driven == 0
     assert twins.most_waiting > 0 if DRIVERS[driver] else twins.most_waiting == 0
 

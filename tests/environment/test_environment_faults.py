@@ -14,7 +14,7 @@ from gymnasium.vector import AsyncVectorEnv  # noqa: E402
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.kinematic_model import UnicycleModel  # noqa: E402
-from l5kit.environment.rewards.step_reward import StepWorth  # noqa: E402
+from l5kit.environment.rewards.step_reward import StepOutcome  # noqa: E402
 from l5kit.environment.setup import ACTIONS, OBSERVATIONS  # noqa: E402
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError  # noqa: E402
 from support.environments import NUM_FRAMES, assert_same, data_of, write_config  # noqa: E402
@@ -338,7 +338,7 @@ class Failing:
         if self.fails:
             raise RuntimeError("no reward")
         zeros = np.zeros(len(slots))
-        return StepWorth(zeros, zeros[:, None], zeros > 0, {})
+        return StepOutcome(zeros, zeros[:, None], zeros > 0, {})
 
 
 @pytest.mark.parametrize("num_steps", [0, 1, SHORT - 3])

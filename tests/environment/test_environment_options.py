@@ -21,7 +21,7 @@ from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E4
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.reward import Reward  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward  # noqa: E402
-from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth  # noqa: E402
+from l5kit.environment.rewards.step_reward import DrivenStep, StepOutcome  # noqa: E402
 from l5kit.environment.setup import ACTIONS, OBSERVATIONS  # noqa: E402
 from l5kit.errors import ConfigError, InvalidArgumentError, UnsupportedValueError  # noqa: E402
 from l5kit.simulation.vehicle_models import PoseChange  # noqa: E402
@@ -357,7 +357,7 @@ class Halves:
     def of_step(self, slots, step):
         distances_m = np.hypot(*(step.boxes[:, :2] - step.log_poses[:, :2]).T)
         values, is_far = np.full((len(slots), 1), 0.5), distances_m > 5.0
-        return StepWorth(values[:, 0], values, is_far, {"far": is_far})
+        return StepOutcome(values[:, 0], values, is_far, {"far": is_far})
 
 
 @pytest.mark.parametrize("observation", OBSERVATIONS)

@@ -150,7 +150,7 @@ def test_episodes_begin_in_the_lap_of_the_log(bank):
         roads.start(slots, slots, np.array([first + 1]))
         poses = roads.log_poses(slots)
         roads.enter(slots, avs_at(poses), begins=True)
-        np.testing.assert_allclose(roads.now.places[:, 0], first + 1, atol=0.3)
+        np.testing.assert_allclose(roads.now.positions[:, 0], first + 1, atol=0.3)
         np.testing.assert_allclose(roads.now.expert_arcs_m, first + 1, atol=0.3)
 
 
@@ -178,4 +178,4 @@ def test_simulations_on_a_device_begin_in_the_lap_of_the_log(bank, backend):
     simulation = SlotSimulation(bank, 2, model=None, drives=None, backend=backend)
     for first in (FIRST, 2, FIRST):
         simulation.reset([0], [first], [1])
-        assert backend.tensor(simulation.roads.now.places)[1, 0].item() == pytest.approx(first, abs=1.3)
+        assert backend.tensor(simulation.roads.now.positions)[1, 0].item() == pytest.approx(first, abs=1.3)

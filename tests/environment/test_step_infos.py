@@ -11,7 +11,7 @@ from gymnasium.wrappers import vector as vector_wrappers  # noqa: E402
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward  # noqa: E402
-from l5kit.environment.rewards.step_reward import StepWorth  # noqa: E402
+from l5kit.environment.rewards.step_reward import StepOutcome  # noqa: E402
 from l5kit.environment.step_infos import StepInfos, of_one, spread  # noqa: E402
 from support.environments import data_of, write_config  # noqa: E402
 
@@ -29,7 +29,7 @@ class Two:
 def worth_of(rows, failed=()):
     terms = np.array(rows, np.float64)
     is_bad = np.array([place in failed for place in range(len(terms))])
-    return StepWorth(terms.sum(axis=1), terms, is_bad, {"bad": is_bad})
+    return StepOutcome(terms.sum(axis=1), terms, is_bad, {"bad": is_bad})
 
 
 def test_sums_are_those_of_the_steps_since_the_episode_began():

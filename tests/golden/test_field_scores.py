@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 from l5kit.evaluation.driving.collisions import count_at_fault, find_collisions, no_at_fault_collisions
 from l5kit.evaluation.driving.comfort import find_comfort_signals
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.lane_positions import LanePositions
 from l5kit.evaluation.driving.map_scores import driving_direction_compliance, find_speed_excess
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.route_progress import expert_progress_ratio
@@ -102,7 +102,7 @@ def test_collisions(case_name: str, is_across: bool, field_scores: Path) -> None
     case = read(field_scores, f"no_ego_at_fault_collision__{case_name}")
     states, others = ego_states(case), road_users(case)
     shape = states.is_there.shape
-    places = LanePlaces(np.full(shape, -1), np.full(shape, is_across), np.zeros(shape, bool))
+    places = LanePositions(np.full(shape, -1), np.full(shape, is_across), np.zeros(shape, bool))
     counts = count_at_fault(states, others, find_collisions(states, others, places))
     vehicles, vulnerable, objects = counts.sum(axis=(0, 1)).tolist()
     expected = statistics(case, "COUNT")
@@ -120,7 +120,7 @@ def test_time_to_collision(case_name: str, field_scores: Path) -> None:
     states, others = ego_states(case), road_users(case)
     given = case["metric_parameters"]
     look = LookAhead(step_s=given["time_step_size"], horizon_s=given["time_horizon"], least_s=given["least_min_ttc"])
-    places = LanePlaces.unknown(states.is_there.shape)
+    places = LanePositions.unknown(states.is_there.shape)
     times_s = find_times_to_collision(states, others, places, find_collisions(states, others, places), look=look)
     assert_allclose(times_s[0], case["expected"]["time_series"]["values"], atol=WRITTEN_WITH)
     assert bool(time_to_collision(times_s, look=look)[0]) is statistics(case, "BOOLEAN")[0]

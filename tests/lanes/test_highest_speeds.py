@@ -7,7 +7,7 @@ import pytest
 
 from l5kit.lanes.lane_paths import PathArrays, write_highest_speeds
 from l5kit.simulation.intelligent_driver import AV_DRIVER
-from l5kit.simulation.lanes.lane_following import ARC, NUM_COLUMNS, SPEED, drive_on, place_vehicles
+from l5kit.simulation.lanes.lane_following import ARC, NUM_COLUMNS, SPEED, drive_on, locate_vehicles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
 
 RADIUS_M = 15.0
@@ -79,8 +79,8 @@ def test_a_driver_slows_down_before_a_bend_and_drives_on_behind_it(has_bends, hi
     bends_mps = speeds_of(paths) if has_bends else np.zeros(0)
     motions = np.zeros((1, NUM_COLUMNS))
     box = np.array([[5.0, 0.0, 0.0, 4.0, 2.0]])
-    place_vehicles(paths, np.array([0]), box, np.array([LIMIT_MPS]), np.array([True]), motions)
-    drive, in_bend, after = (AV_DRIVER.numbers, 1.0, 0.1, bends_mps), [], []
+    locate_vehicles(paths, np.array([0]), box, np.array([LIMIT_MPS]), np.array([True]), motions)
+    drive, in_bend, after = (AV_DRIVER.kernel_parameters, 1.0, 0.1, bends_mps), [], []
     for _ in range(400):
         before_mps = motions[0, SPEED]
         drive_on(

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.data.map.bounds_grid import BoundsGrid
-from l5kit.evaluation.driving.lane_places import is_across_lanes
+from l5kit.evaluation.driving.lane_positions import is_across_lanes
 from l5kit.lanes.lane_paths import PathArrays, piece_at
 from l5kit.lanes.road_surface import (
     REACH_M,

@@ -55,8 +55,8 @@ def assemble(
         frame_table = stack.enter_context(write_table(folder / FRAMES_TABLE, of_frames, with_parquet=with_parquet))
         scene_table = stack.enter_context(write_table(folder / SCENES_TABLE, of_scenes, with_parquet=with_parquet))
         log = stack.enter_context(write_log(folder / DRIVEN_LOG, facts=facts, overwrite=True))
-        place = stack.enter_context(replaced_when_complete(folder / PLANS_FILE, argument="folder"))
-        archive = stack.enter_context(zipfile.ZipFile(place, "w", zipfile.ZIP_STORED))
+        plans_path = stack.enter_context(replaced_when_complete(folder / PLANS_FILE, argument="folder"))
+        archive = stack.enter_context(zipfile.ZipFile(plans_path, "w", zipfile.ZIP_STORED))
         for done, scene in enumerate(_scenes_of(parts, scenes), start=1):
             row = scene.row
             if scene.records is not None and scene.frames is not None:

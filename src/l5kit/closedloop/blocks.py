@@ -71,15 +71,15 @@ class SimulateBlock:
         truth: dict[int, SceneArrays] = {}
         failed: list[FailedScene] = []
         for scene in scenes:
-            found = read_scene(self.setup.log, scene, start=self.setup.options.start_frame)
-            if isinstance(found, FailedScene):
-                failed.append(self._as_failed(found))
+            records = read_scene(self.setup.log, scene, start=self.setup.options.start_frame)
+            if isinstance(records, FailedScene):
+                failed.append(self._as_failed(records))
                 continue
-            true = self._read_truth(scene, found)
+            true = self._read_truth(scene, records)
             if isinstance(true, FailedScene):
                 failed.append(self._as_failed(true))
                 continue
-            recorded[scene] = found
+            recorded[scene] = records
             if true is not None:
                 truth[scene] = true
         finished = self._drive(recorded, truth) if recorded else []
@@ -134,22 +134,22 @@ class SimulateBlock:
             scored = score_driven(
                 driven,
                 self.setup.measured,
-                self._by_place(driven, truth),
+                self._truth_by_index(driven, truth),
                 is_by_rules=self.setup.planner.is_rule_planner,
             )
-        for place, (row, frames) in scored.items():
+        for index, (row, frames) in scored.items():
             overflow = find_overflow(row, frames)
             if overflow is not None:
                 finished.append(self._row_of(self._as_failed(overflow)))
                 continue
-            plans, times_s = _plans_of(driven, place, len(frames)) if self.setup.options.keeps_plans else (None, ())
-            finished.append(FinishedScene(self._whole_row(row), frames, driven.records(place), plans, times_s))
+            plans, times_s = _plans_of(driven, index, len(frames)) if self.setup.options.keeps_plans else (None, ())
+            finished.append(FinishedScene(self._whole_row(row), frames, driven.records(index), plans, times_s))
         return finished
 
-    def _by_place(self, driven: DrivenScenes, truth: dict[int, SceneArrays]) -> dict[int, SceneArrays] | None:
+    def _truth_by_index(self, driven: DrivenScenes, truth: dict[int, SceneArrays]) -> dict[int, SceneArrays] | None:
         if self.setup.truth is None:
             return None
-        return {place: truth[scene] for place, scene in enumerate(driven.batch.scene_indices.tolist())}
+        return {index: truth[scene] for index, scene in enumerate(driven.batch.scene_indices.tolist())}
 
     def _as_failed(self, failed: FailedScene) -> FailedScene:
         """Return a scene that failed.

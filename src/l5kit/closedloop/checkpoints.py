@@ -17,11 +17,11 @@ from l5kit.simulation.engine.traffic_state import Driver
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["NetworkPlace", "open_checkpoint", "open_network"]
+__all__ = ["NetworkContext", "open_checkpoint", "open_network"]
 
 
 @dataclass(frozen=True)
-class NetworkPlace:
+class NetworkContext:
     """Where a network drives, and on what it runs.
 
     Attributes:
@@ -40,14 +40,14 @@ class NetworkPlace:
 
 
 def open_checkpoint(
-    checkpoint: str | os.PathLike[str], *, whom: Literal["ego", "agents"], place: NetworkPlace
+    checkpoint: str | os.PathLike[str], *, whom: Literal["ego", "agents"], context: NetworkContext
 ) -> tuple[Driver, str]:
     """Return a trained network as a driver, and the digest of its weights and configuration.
 
     Args:
         checkpoint: A file of weights, the folder of a training, or the name of a network that ships with l5kit.
         whom: Whom it is to drive.
-        place: Where it drives.
+        context: Where it drives.
 
     Raises:
         ConfigError: There is no configuration, or something in it is wrong.
@@ -61,23 +61,25 @@ def open_checkpoint(
     from l5kit.workflows.trained_network import configuration_of
 
     file = weights_of(checkpoint)
-    cfg = place.cfg or configuration_of(file, allow_pickle=place.allow_pickle)
-    folder = place.files.dataset.parent
+    cfg = context.cfg or configuration_of(file, allow_pickle=context.allow_pickle)
+    folder = context.files.dataset.parent
     of_training, here = (
         DriverCheckpoint(
             file,
             whom,
             cfg=dict(each),
             data_folder=folder,
-            device=place.device,
-            allow_pickle=place.allow_pickle,
+            device=context.device,
+            allow_pickle=context.allow_pickle,
         )
-        for each in (cfg, with_files_of(cfg, place.files))
+        for each in (cfg, with_files_of(cfg, context.files))
     )
-    return here.load(place.facts), of_training.digest
+    return here.load(context.facts), of_training.digest
 
 
-def open_network(network: "nn.Module", *, whom: Literal["ego", "agents"], place: NetworkPlace) -> tuple[Driver, str]:
+def open_network(
+    network: "nn.Module", *, whom: Literal["ego", "agents"], context: NetworkContext
+) -> tuple[Driver, str]:
     """Return a network of torch as a driver with the samples of a configuration, and the digest of both.
 
     It is put into eval mode, and moved to the device.
@@ -86,7 +88,7 @@ def open_network(network: "nn.Module", *, whom: Literal["ego", "agents"], place:
         network: Takes a batch of samples, and gives ``positions`` and ``yaws`` as networks of the workflow do. One that
             :func:`l5kit.load_model` returns has its configuration with it.
         whom: Whom it is to drive.
-        place: Where it drives, with the configuration that says what its samples are.
+        context: Where it drives, with the configuration that says what its samples are.
 
     Raises:
         ConfigError: Something in the configuration is wrong.
@@ -102,17 +104,17 @@ def open_network(network: "nn.Module", *, whom: Literal["ego", "agents"], place:
     from l5kit.workflows.workflow import TrainingConfig
 
     name = type(network).__name__
-    cfg = network.config.mapping if place.cfg is None and isinstance(network, TrainedModel) else place.cfg
+    cfg = network.config.mapping if context.cfg is None and isinstance(network, TrainedModel) else context.cfg
     if cfg is None:
         argument = "planner_cfg" if whom == "ego" else "agents_cfg"
         raise InvalidArgumentError(
             f"{argument} is None, but {name} is a network, and nothing says which samples it takes; pass the "
             "configuration of its training, such as load_training_config('vector_planner')"
         )
-    config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **with_files_of(cfg, place.files)})
+    config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **with_files_of(cfg, context.files)})
     require_whom(config, whom, name=name)
-    samples = samples_to_drive(config, LocalDataManager(place.files.dataset.parent), place.facts)
-    driver = network_driver(network.eval(), config, samples, device=place.device)
+    samples = samples_to_drive(config, LocalDataManager(context.files.dataset.parent), context.facts)
+    driver = network_driver(network.eval(), config, samples, device=context.device)
 
     # what it computes: its layers by their names and sizes, its weights, and what it sees, wherever the map lies
     sha256 = hashlib.sha256(f"{type(network).__module__}.{network!r}".encode())

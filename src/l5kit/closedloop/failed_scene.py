@@ -42,6 +42,6 @@ class FailedScene:
         return asdict(self)
 
     def __str__(self) -> str:
-        places = {"scene": self.scene, "frame": self.frame, "track": self.track}
-        where = ", ".join(f"{name} {number}" for name, number in places.items() if number is not None)
+        location = {"scene": self.scene, "frame": self.frame, "track": self.track}
+        where = ", ".join(f"{name} {number}" for name, number in location.items() if number is not None)
         return f"{where}: {self.message}"

@@ -101,7 +101,7 @@ def require_apart(folder: Path, inputs: Iterable[Path | None]) -> None:
     """
     written = [(folder / name).resolve() for name in (*_FILES, PARTS_FOLDER)]
     for path in inputs:
-        if path is not None and any(path.resolve().is_relative_to(place) for place in written):
+        if path is not None and any(path.resolve().is_relative_to(target) for target in written):
             raise InvalidArgumentError(
                 f"folder is {str(folder)!r}, in which {str(path)!r} would be replaced, which is read; name another "
                 "folder"
@@ -184,19 +184,19 @@ def _take_over(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> N
 
 def _differences(before: JsonObject, now: JsonObject) -> list[str]:
     """Return in words what differs between two runs."""
-    found = []
+    differences = []
     for name in _COMPARED:
         old, new = before.get(name), now.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
             keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and key != _NOT_COMPARED]
             titles = [f"the digest of the {key}" if name == "digests" else with_option(key) for key in keys]
-            found += [
+            differences += [
                 f"{title} was {_short(old.get(key))} and is {_short(new.get(key))}"
                 for key, title in zip(keys, titles, strict=True)
             ]
         elif old != new:
-            found.append(f"{with_option(name)} was {_short(old)} and is {_short(new)}")
-    return found
+            differences.append(f"{with_option(name)} was {_short(old)} and is {_short(new)}")
+    return differences
 
 
 def digest_of_run(run: Mapping[str, object]) -> str:

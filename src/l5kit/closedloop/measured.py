@@ -14,9 +14,9 @@ from l5kit.evaluation.driving.metric import NUPLAN, Metric, combine
 from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.evaluation.epdms.scene_metrics import EPDMS, EPDMS_METRICS
 
-__all__ = ["SCORES", "AskedMetric", "Measured", "find_scores", "open_metrics", "with_whole_files"]
+__all__ = ["SCORES", "Measured", "RequestedMetric", "find_scores", "open_metrics", "with_whole_files"]
 
-AskedMetric = str | Metric
+RequestedMetric = str | Metric
 """``FILE.py:NAME``, or a metric."""
 
 
@@ -52,16 +52,16 @@ class Measured:
         return values[self.scores[0]]
 
 
-def find_scores(asked: str | Sequence[str]) -> tuple[str, ...]:
+def find_scores(requested: str | Sequence[str]) -> tuple[str, ...]:
     """Return the scores that are asked for, in the order of :data:`SCORES`.
 
     Args:
-        asked: Names, one or several; a text may have several with commas between them.
+        requested: Names, one or several; a text may have several with commas between them.
 
     Raises:
         InvalidArgumentError: There is no such score, or none is named.
     """
-    named = [name for text in ([asked] if isinstance(asked, str) else asked) for name in text.split(",")]
+    named = [name for text in ([requested] if isinstance(requested, str) else requested) for name in text.split(",")]
     for name in named or [""]:
         if name not in SCORES:
             raise InvalidArgumentError(
@@ -71,11 +71,11 @@ def find_scores(asked: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in SCORES if name in named)
 
 
-def open_metrics(asked: Sequence[AskedMetric], scores: tuple[str, ...] = (NUPLAN,)) -> Measured:
+def open_metrics(requested: Sequence[RequestedMetric], scores: tuple[str, ...] = (NUPLAN,)) -> Measured:
     """Return what is measured: the metrics of scores, and those that a user adds.
 
     Args:
-        asked: ``FILE.py:NAME`` for a metric, several of them, or what makes them; or metrics.
+        requested: ``FILE.py:NAME`` for a metric, several of them, or what makes them; or metrics.
         scores: As :func:`find_scores` returns them.
 
     Raises:
@@ -85,9 +85,9 @@ def open_metrics(asked: Sequence[AskedMetric], scores: tuple[str, ...] = (NUPLAN
     """
     added: list[Metric] = []
     sources: list[str] = []
-    for each in [asked] if isinstance(asked, AskedMetric) else asked:
-        found, source = _open(each)
-        added += found
+    for each in [requested] if isinstance(requested, RequestedMetric) else requested:
+        metrics, source = _open(each)
+        added += metrics
         sources.append(source)
     of_scores = tuple(metric for name in scores for metric in SCORES[name])
     if not added:
@@ -115,26 +115,28 @@ def open_metrics(asked: Sequence[AskedMetric], scores: tuple[str, ...] = (NUPLAN
     return Measured((*of_scores, *added), tuple(metric.name for metric in added), digest_of_json(facts), scores)
 
 
-def with_whole_files(asked: Sequence[AskedMetric]) -> tuple[AskedMetric, ...]:
+def with_whole_files(requested: Sequence[RequestedMetric]) -> tuple[RequestedMetric, ...]:
     """Return metrics with the whole paths of their files, for a process with another working directory."""
-    each_asked = [asked] if isinstance(asked, AskedMetric) else asked
-    return tuple(with_whole_file(each) if isinstance(each, str) and is_own(each) else each for each in each_asked)
+    several = [requested] if isinstance(requested, RequestedMetric) else requested
+    return tuple(with_whole_file(each) if isinstance(each, str) and is_own(each) else each for each in several)
 
 
-def _open(asked: AskedMetric) -> tuple[list[Metric], str]:
+def _open(requested: RequestedMetric) -> tuple[list[Metric], str]:
     """Return the metrics of one name, and what tells their code from that of others."""
-    if isinstance(asked, Metric):
-        return [asked], digest_of_object(asked)
-    if not is_own(asked):
-        raise InvalidArgumentError(f"metrics (--metrics) is {asked!r}; name a metric of a file of yours: FILE.py:NAME")
-    found, source = read_own(
-        asked, "metrics (--metrics)", called="metric", is_one=lambda each: isinstance(each, Metric)
+    if isinstance(requested, Metric):
+        return [requested], digest_of_object(requested)
+    if not is_own(requested):
+        raise InvalidArgumentError(
+            f"metrics (--metrics) is {requested!r}; name a metric of a file of yours: FILE.py:NAME"
+        )
+    value, source = read_own(
+        requested, "metrics (--metrics)", called="metric", is_one=lambda each: isinstance(each, Metric)
     )
-    several = list(found) if isinstance(found, list | tuple) else [found]
+    several = list(value) if isinstance(value, list | tuple) else [value]
     metrics = [each for each in several if isinstance(each, Metric)]
     if len(metrics) < len(several):
         raise InvalidArgumentError(
-            f"metrics (--metrics) is {asked!r}, which gives {type(found).__name__}; it must be a "
+            f"metrics (--metrics) is {requested!r}, which gives {type(value).__name__}; it must be a "
             "l5kit.evaluation.driving.Metric, or a list of them"
         )
     return metrics, source

@@ -18,22 +18,22 @@ __all__ = ["digest_of_object", "is_own", "read_own", "with_whole_file"]
 _OWN: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
 
-def is_own(asked: str) -> bool:
+def is_own(reference: str) -> bool:
     """Return whether a text names something in a file of the user."""
-    return _OWN.fullmatch(asked) is not None
+    return _OWN.fullmatch(reference) is not None
 
 
-def with_whole_file(asked: str) -> str:
+def with_whole_file(reference: str) -> str:
     """Return the same with the whole path of the file, for a process with another working directory."""
-    file, name = _parts(asked)
+    file, name = _parts(reference)
     return f"{os.path.abspath(file)}:{name}"
 
 
-def read_own(asked: str, argument: str, *, called: str, is_one: Callable[[object], bool]) -> tuple[object, str]:
+def read_own(reference: str, argument: str, *, called: str, is_one: Callable[[object], bool]) -> tuple[object, str]:
     """Return what has a name in a file, or what it makes if it is a class or function, and what tells it from others.
 
     Args:
-        asked: ``FILE.py:NAME``, for which :func:`is_own` holds.
+        reference: ``FILE.py:NAME``, for which :func:`is_own` holds.
         argument: Who asks, for messages.
         called: What is asked for, for messages.
         is_one: Whether something is it already.
@@ -42,10 +42,10 @@ def read_own(asked: str, argument: str, *, called: str, is_one: Callable[[object
         FileNotFoundError: There is no such file.
         InvalidArgumentError: It cannot be loaded, has no such name, or that cannot be called without arguments.
     """
-    path, name = _parts(asked)
+    path, name = _parts(reference)
     file = Path(path)
     if not file.is_file():
-        raise FileNotFoundError(f"{argument} is {asked!r}, but there is no file {path!r}; check it for spelling")
+        raise FileNotFoundError(f"{argument} is {reference!r}, but there is no file {path!r}; check it for spelling")
     source = f"{name} of {hashlib.sha256(file.read_bytes()).hexdigest()}"
     spec = importlib.util.spec_from_file_location(f"l5kit_user_{file.stem}", file)
     if spec is None or spec.loader is None:
@@ -57,14 +57,14 @@ def read_own(asked: str, argument: str, *, called: str, is_one: Callable[[object
         raise
     except (Exception, SystemExit) as error:  # a script may end itself when it is loaded
         raise InvalidArgumentError(f"{argument}: {file} cannot be loaded: {describe_error(error)}") from error
-    found: object = getattr(module, name, None)
-    if found is None:
+    member: object = getattr(module, name, None)
+    if member is None:
         raise InvalidArgumentError(f"{argument}: {file} has no {name}; name a {called}, or what makes one")
-    makes_one = callable(found) and (isinstance(found, type) or not is_one(found))
+    makes_one = callable(member) and (isinstance(member, type) or not is_one(member))
     if not makes_one:
-        return found, source
+        return member, source
     try:
-        return found(), source  # type: ignore[operator]
+        return member(), source  # type: ignore[operator]
     except TypeError as error:
         raise InvalidArgumentError(
             f"{argument}: {name} of {file} could not be called without arguments ({error}); give a function that makes "
@@ -84,6 +84,6 @@ def digest_of_object(part: object) -> str:
         return uuid.uuid4().hex
 
 
-def _parts(asked: str) -> tuple[str, str]:
-    file, _, name = asked.rpartition(":")
+def _parts(reference: str) -> tuple[str, str]:
+    file, _, name = reference.rpartition(":")
     return file, name

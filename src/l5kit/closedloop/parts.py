@@ -72,7 +72,7 @@ class Part:
         content = read_receipt(folder, _ROWS_FILE)
         self._rows: list[JsonObject] = content["rows"]
         self._plan_times_s: list[float] = content["plan_times_s"]
-        self._numbers = {int(row["scene"]): number for number, row in enumerate(self._rows)}
+        self._row_of_scene = {int(row["scene"]): number for number, row in enumerate(self._rows)}
 
     @property
     def plan_times_s(self) -> Float64Array:
@@ -82,7 +82,7 @@ class Part:
     @property
     def scenes(self) -> list[int]:
         """The scenes that it holds."""
-        return list(self._numbers)
+        return list(self._row_of_scene)
 
     @property
     def rows(self) -> list[JsonObject]:
@@ -91,7 +91,7 @@ class Part:
 
     def read(self, scene: int) -> FinishedScene:
         """Return a scene that it holds."""
-        number = self._numbers[scene]
+        number = self._row_of_scene[scene]
         row = self._rows[number]
         if row.get("message") is not None:
             return FinishedScene(row)
@@ -178,7 +178,7 @@ def drop_damaged(folder: Path, run: str) -> None:
     """
     clear_leftovers_in(folder)
     for path in sorted(folder.glob("[0-9]*")):
-        damage = find_damage(path, _ROWS_FILE) or _other_run(path, run) or _other_place(path)
+        damage = find_damage(path, _ROWS_FILE) or _other_run(path, run) or _other_name(path)
         if damage is not None:
             text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
@@ -192,7 +192,7 @@ def _other_run(path: Path, run: str) -> str | None:
     return "it is of another simulation, or of an earlier l5kit"
 
 
-def _other_place(path: Path) -> str | None:
+def _other_name(path: Path) -> str | None:
     """Return what is wrong where a whole part lies under the name of another one, which would count twice."""
     scenes = Part(path).scenes
     if scenes and path.name == _name_of_part(int(scenes[0])):

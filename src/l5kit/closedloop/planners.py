@@ -7,7 +7,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard
 
-from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint, open_network
+from l5kit.closedloop.checkpoints import NetworkContext, open_checkpoint, open_network
 from l5kit.closedloop.options import MOVES
 from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.closedloop.policies import open_policy
@@ -29,18 +29,18 @@ __all__ = [
     "LANE_DRIVERS",
     "PLANNERS",
     "TRAFFIC",
-    "AskedPlanner",
-    "AskedTraffic",
     "Planner",
+    "RequestedPlanner",
+    "RequestedTraffic",
     "Traffic",
     "open_planner",
     "open_traffic",
 ]
 
-AskedPlanner: TypeAlias = "str | Driver | EgoSeat | nn.Module"
+RequestedPlanner: TypeAlias = "str | Driver | EgoSeat | nn.Module"
 """Who is asked to drive AVs; see :func:`open_planner`."""
 
-AskedTraffic: TypeAlias = "str | Driver | AgentSeat | nn.Module"
+RequestedTraffic: TypeAlias = "str | Driver | AgentSeat | nn.Module"
 """Who is asked to drive others; see :func:`open_traffic`."""
 
 _MODELS: dict[str, Callable[[], ActionModel]] = {"tracked": TrackedPlans, "poses": PlannedPoses}
@@ -135,23 +135,23 @@ TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
 
 
 def open_planner(
-    asked: AskedPlanner,
+    requested: RequestedPlanner,
     *,
     moves: str | None = None,
-    place: NetworkPlace | None = None,
+    context: NetworkContext | None = None,
     fallback: str | None = None,
 ) -> Planner:
     """Return a planner.
 
     Args:
-        asked: One of :data:`PLANNERS`; a network or policy that ships with l5kit
+        requested: One of :data:`PLANNERS`; a network or policy that ships with l5kit
             (:func:`~l5kit.planning.weights_file.shipped_weights`,
             :func:`~l5kit.planning.weights_file.shipped_policies`); a checkpoint, or the folder of a training; a policy
             of ``l5kit train-rl``, or its folder; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs,
             or a class or function that makes one; a network of torch, with
-            ``place.cfg``; a driver; or a driver with how its plans are carried out.
+            ``context.cfg``; a driver; or a driver with how its plans are carried out.
         moves: One of :data:`MOVES`; None for what is usual for the planner.
-        place: Where networks drive; None where there are none.
+        context: Where networks drive; None where there are none.
         fallback: One of :data:`FALLBACKS`, who drives where plans have a fault; None for nobody. Plans are then tracked
             where ``moves`` does not say otherwise.
 
@@ -162,13 +162,13 @@ def open_planner(
         L5KitError: A checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
     """
     if fallback is None:
-        return _open_alone(asked, moves=moves, place=place, is_tracked=False)
-    if fallback not in FALLBACKS or asked == fallback:
+        return _open_alone(requested, moves=moves, context=context, is_tracked=False)
+    if fallback not in FALLBACKS or requested == fallback:
         raise InvalidArgumentError(
             f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, set(FALLBACKS) - {fallback})}; allowed are "
-            f"{', '.join(FALLBACKS)}, behind another planner, got planner {asked!r}"
+            f"{', '.join(FALLBACKS)}, behind another planner, got planner {requested!r}"
         )
-    return _with_fallback(_open_alone(asked, moves=moves, place=place, is_tracked=True), fallback)
+    return _with_fallback(_open_alone(requested, moves=moves, context=context, is_tracked=True), fallback)
 
 
 def _with_fallback(planner: Planner, fallback: str) -> Planner:
@@ -187,126 +187,129 @@ def _with_fallback(planner: Planner, fallback: str) -> Planner:
     return Planner(planner.name, seat, _digest_of(planner.digest, _described(rules)), fallback)
 
 
-def _open_alone(asked: AskedPlanner, *, moves: str | None, place: NetworkPlace | None, is_tracked: bool) -> Planner:
+def _open_alone(
+    requested: RequestedPlanner, *, moves: str | None, context: NetworkContext | None, is_tracked: bool
+) -> Planner:
     """Return a planner without a fallback; ``is_tracked`` says that plans are tracked where ``moves`` is None."""
-    if isinstance(asked, EgoSeat):
+    if isinstance(requested, EgoSeat):
         if moves is not None:
             raise InvalidArgumentError(
                 f"moves is {moves!r}, but the planner is an EgoSeat, whose model says how; drop it"
             )
-        return Planner(_name_of(asked.driver), asked, _digest_of(_described(asked)))
-    if asked == "replay" and moves is None and not is_tracked:
+        return Planner(_name_of(requested.driver), requested, _digest_of(_described(requested)))
+    if requested == "replay" and moves is None and not is_tracked:
         return Planner("replay", None, _digest_of("replay"))
-    if isinstance(asked, str) and asked not in PLANNERS and is_policy(asked):
-        return _open_policy(asked, moves=moves, place=place)
-    driver, name, source = _open_driver(asked, PLANNERS, whom="ego", place=place)
+    if isinstance(requested, str) and requested not in PLANNERS and is_policy(requested):
+        return _open_policy(requested, moves=moves, context=context)
+    driver, name, source = _open_driver(requested, PLANNERS, whom="ego", context=context)
     usual = MOVES[0] if is_tracked else _USUAL_MOVES.get(name, MOVES[0])
     seat = EgoSeat(driver, _MODELS[moves or usual]())
-    return Planner(name, seat, _digest_of(source, _described(seat, has_code=_has_code(asked))))
+    return Planner(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
 
 
-def _open_policy(asked: str, *, moves: str | None, place: NetworkPlace | None) -> Planner:
+def _open_policy(requested: str, *, moves: str | None, context: NetworkContext | None) -> Planner:
     """Return a policy of reinforcement learning."""
     if moves is not None:
         raise InvalidArgumentError(
-            f"moves is {moves!r}, but planner {asked!r} is a policy, which gives controls of the vehicle model of its "
-            "training; drop it"
+            f"moves is {moves!r}, but planner {requested!r} is a policy, which gives controls of the vehicle model of "
+            "its training; drop it"
         )
-    if place is not None and place.cfg is not None:
+    if context is not None and context.cfg is not None:
         raise InvalidArgumentError(
-            f"planner {asked!r} is a policy, which has its configuration with it; drop the one that is given"
+            f"planner {requested!r} is a policy, which has its configuration with it; drop the one that is given"
         )
-    seat, digest = open_policy(asked)
-    return Planner(asked, seat, digest)
+    seat, digest = open_policy(requested)
+    return Planner(requested, seat, digest)
 
 
-def open_traffic(asked: AskedTraffic, *, place: NetworkPlace | None = None) -> Traffic:
+def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None = None) -> Traffic:
     """Return who drives the other road users; vehicles that nobody drives are replayed, and so is everybody else.
 
     Args:
-        asked: One of :data:`TRAFFIC`, a checkpoint, ``FILE.py:NAME``, a driver, or a seat; see :func:`open_planner`.
-        place: Where networks drive; None where there are none.
+        requested: One of :data:`TRAFFIC`, a checkpoint, ``FILE.py:NAME``, a driver, or a seat; see
+            :func:`open_planner`.
+        context: Where networks drive; None where there are none.
 
     Raises:
         InvalidArgumentError: There is no such traffic.
         FileNotFoundError: There is no such file.
     """
-    if isinstance(asked, AgentSeat):
-        return Traffic(_name_of(asked.driver), asked, _digest_of(_described(asked)))
-    if isinstance(asked, str) and asked in TRAFFIC:
-        seat = TRAFFIC[asked]()
-        return Traffic(asked, seat, _digest_of(asked, _described(seat)))
-    driver, name, source = _open_driver(asked, TRAFFIC, whom="agents", place=place)
+    if isinstance(requested, AgentSeat):
+        return Traffic(_name_of(requested.driver), requested, _digest_of(_described(requested)))
+    if isinstance(requested, str) and requested in TRAFFIC:
+        seat = TRAFFIC[requested]()
+        return Traffic(requested, seat, _digest_of(requested, _described(seat)))
+    driver, name, source = _open_driver(requested, TRAFFIC, whom="agents", context=context)
     control = AgentControl.of_traffic()
     reach_m = getattr(driver, "reach_m", control.near_m)  # of networks that know agents near the AV only
     seat = AgentSeat(driver, control=replace(control, near_m=min(control.near_m, reach_m)))
-    return Traffic(name, seat, _digest_of(source, _described(seat, has_code=_has_code(asked))))
+    return Traffic(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
 
 
-def with_whole_path(asked: str) -> str:
+def with_whole_path(requested: str) -> str:
     """Return a planner or traffic with the whole path of its file, for a process with another working directory."""
-    if asked in PLANNERS or asked in TRAFFIC or asked in (*shipped_weights(), *shipped_policies()):
-        return asked
-    return with_whole_file(asked) if is_own(asked) else whole_path_of(asked)
+    if requested in PLANNERS or requested in TRAFFIC or requested in (*shipped_weights(), *shipped_policies()):
+        return requested
+    return with_whole_file(requested) if is_own(requested) else whole_path_of(requested)
 
 
 def _open_driver(
-    asked: "AskedPlanner | AskedTraffic",
+    requested: "RequestedPlanner | RequestedTraffic",
     known: dict[str, Callable[[], Any]],
     *,
     whom: Literal["ego", "agents"],
-    place: NetworkPlace | None,
+    context: NetworkContext | None,
 ) -> tuple[Driver, str, str]:
     """Return a driver, its name, and what tells its code apart from that of others."""
     argument = "planner" if whom == "ego" else "agents"
-    if _is_network(asked) and place is not None:
-        driver, digest = open_network(asked, whom=whom, place=place)
-        return driver, _name_of(asked), digest
-    if not isinstance(asked, str):
-        return _as_driver(asked, argument), _name_of(asked), _name_of(asked)
-    if asked in known:
-        return known[asked](), asked, asked
-    if asked.endswith(".py"):
-        raise InvalidArgumentError(f"{argument} is {asked!r}; say which driver of the file it is: {asked}:NAME")
-    if not is_own(asked) and is_policy(asked):
+    if _is_network(requested) and context is not None:
+        driver, digest = open_network(requested, whom=whom, context=context)
+        return driver, _name_of(requested), digest
+    if not isinstance(requested, str):
+        return _as_driver(requested, argument), _name_of(requested), _name_of(requested)
+    if requested in known:
+        return known[requested](), requested, requested
+    if requested.endswith(".py"):
+        raise InvalidArgumentError(f"{argument} is {requested!r}; say which driver of the file it is: {requested}:NAME")
+    if not is_own(requested) and is_policy(requested):
         raise InvalidArgumentError(
-            f"{argument} is {asked!r}, a policy of l5kit train-rl, which drives the AV; pass it as the planner"
+            f"{argument} is {requested!r}, a policy of l5kit train-rl, which drives the AV; pass it as the planner"
         )
-    if not is_own(asked) and place is not None and checkpoint_path(asked).exists():
-        driver, digest = open_checkpoint(asked, whom=whom, place=place)
-        return driver, asked, digest
-    if not is_own(asked):
+    if not is_own(requested) and context is not None and checkpoint_path(requested).exists():
+        driver, digest = open_checkpoint(requested, whom=whom, context=context)
+        return driver, requested, digest
+    if not is_own(requested):
         names = (
             (*known, *shipped_weights(), *shipped_policies()) if whom == "ego" else tuple(known)
         )  # all that ship drive the AV
-        beside = Path(asked).parent
+        beside = Path(requested).parent
         weights = (str(beside / each.name) for each in beside.glob("*.safetensors"))
         raise InvalidArgumentError(
-            f"{argument} is {asked!r}{did_you_mean(asked, (*names, *weights))}, which is none of {', '.join(names)}, "
-            "no FILE.py:NAME, and no file or folder that is there"
+            f"{argument} is {requested!r}{did_you_mean(requested, (*names, *weights))}, which is none of "
+            f"{', '.join(names)}, no FILE.py:NAME, and no file or folder that is there"
         )
-    found, source = read_own(asked, argument, called="driver", is_one=lambda each: hasattr(each, "drive"))
-    return _as_driver(found, argument), asked, source
+    candidate, source = read_own(requested, argument, called="driver", is_one=lambda each: hasattr(each, "drive"))
+    return _as_driver(candidate, argument), requested, source
 
 
-def _is_network(asked: object) -> TypeGuard["nn.Module"]:
+def _is_network(requested: object) -> TypeGuard["nn.Module"]:
     """Return whether something is a network of torch that is no driver itself."""
     torch = sys.modules.get("torch")  # nobody has a network without it
-    return torch is not None and isinstance(asked, torch.nn.Module) and not hasattr(asked, "drive")
+    return torch is not None and isinstance(requested, torch.nn.Module) and not hasattr(requested, "drive")
 
 
-def _has_code(asked: object) -> bool:
+def _has_code(requested: object) -> bool:
     """Return whether the digest of a driver's source tells all that it computes."""
-    return isinstance(asked, str) or _is_network(asked)
+    return isinstance(requested, str) or _is_network(requested)
 
 
-def _as_driver(found: Any, argument: str) -> Driver:
-    if not callable(getattr(found, "drive", None)):
+def _as_driver(candidate: Any, argument: str) -> Driver:
+    if not callable(getattr(candidate, "drive", None)):
         raise InvalidArgumentError(
             f"{argument} must be a network of torch or an object with a method drive(state), got "
-            f"{type(found).__name__}; docs/architecture.md, A driver, has one"
+            f"{type(candidate).__name__}; docs/architecture.md, A driver, has one"
         )
-    driver: Driver = found
+    driver: Driver = candidate
     return driver
 
 

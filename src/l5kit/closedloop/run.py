@@ -22,10 +22,10 @@ from l5kit.closedloop.folder import (
     require_apart,
     require_folder,
 )
-from l5kit.closedloop.measured import AskedMetric
+from l5kit.closedloop.measured import RequestedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, drop_damaged, find_parts
-from l5kit.closedloop.planners import AskedPlanner, AskedTraffic
+from l5kit.closedloop.planners import RequestedPlanner, RequestedTraffic
 from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.scores_file import scores_of
 from l5kit.closedloop.setup import ClosedLoopSetup, SimulationRequest, set_up
@@ -46,15 +46,15 @@ def simulate(
     path: str | os.PathLike[str],
     folder: str | os.PathLike[str] = "simulation",
     *,
-    planner: AskedPlanner = "idm",
-    agents: AskedTraffic = "replay",
+    planner: RequestedPlanner = "idm",
+    agents: RequestedTraffic = "replay",
     planner_cfg: Config | None = None,
     agents_cfg: Config | None = None,
     map_path: str | os.PathLike[str] | None = None,
     meta_path: str | os.PathLike[str] | None = None,
     truth: str | os.PathLike[str] | None = None,
     fallback: str | None = None,
-    metrics: Sequence[AskedMetric] = (),
+    metrics: Sequence[RequestedMetric] = (),
     score: str | Sequence[str] = NUPLAN,
     options: ClosedLoopOptions = _DEFAULTS,
 ) -> ClosedLoopResult:
@@ -175,8 +175,8 @@ def _require_all(setup: ClosedLoopSetup, parts: Path) -> None:
     Raises:
         EngineError: There are such.
     """
-    found = [scene for part in find_parts(parts) for scene in part.scenes]
-    lacking = setup.scenes[~np.isin(setup.scenes, found)]
+    present = [scene for part in find_parts(parts) for scene in part.scenes]
+    lacking = setup.scenes[~np.isin(setup.scenes, present)]
     if len(lacking):
         raise EngineError(
             f"folder is {str(parts.parent)!r}, in which there is nothing of scene {lacking[0]} and {len(lacking) - 1} "

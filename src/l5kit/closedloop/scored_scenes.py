@@ -99,7 +99,7 @@ def _rows_of(driven: DrivenScenes, drives: ScoredDrives, measured: Measured) -> 
     failing = {metric: judged[metric.name][2] for metric in metrics if metric.fault is not None}
     scores = {"score": measured.score_of(values)} | values
     rows = _scene_rows(driven, drives, frames, scores, failing)
-    return {scene: (rows[place], frames[place]) for place, scene in enumerate(drives.scenes.tolist())}
+    return {scene: (rows[index], frames[index]) for index, scene in enumerate(drives.scenes.tolist())}
 
 
 def _frame_rows(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric]) -> RecordArray:
@@ -133,16 +133,16 @@ def _write_collisions(frames: RecordArray, details: SceneDetails, track_ids: lis
     road_users = details.road_users
     frames["collision_at_fault"] = -1
     collided = np.flatnonzero(details.collisions.kinds != CollisionKind.NONE)
-    places = road_users.frames_of_rows[collided]
+    frame_indices = road_users.frames_of_rows[collided]
     by_frame = frames.reshape(-1)
-    np.add.at(by_frame["collisions"], places, 1)
-    for row, place in zip(collided.tolist(), places.tolist(), strict=True):
+    np.add.at(by_frame["collisions"], frame_indices, 1)
+    for row, frame_index in zip(collided.tolist(), frame_indices.tolist(), strict=True):
         is_at_fault = int(details.collisions.is_at_fault[row])
-        if is_at_fault > by_frame["collision_at_fault"][place]:
-            by_frame["collision_at_fault"][place] = is_at_fault
-            by_frame["collision_kind"][place] = details.collisions.kinds[row]
-            ids = track_ids[place // frames.shape[1]]
-            by_frame["collision_track"][place] = ids[road_users.tracks[row]]
+        if is_at_fault > by_frame["collision_at_fault"][frame_index]:
+            by_frame["collision_at_fault"][frame_index] = is_at_fault
+            by_frame["collision_kind"][frame_index] = details.collisions.kinds[row]
+            ids = track_ids[frame_index // frames.shape[1]]
+            by_frame["collision_track"][frame_index] = ids[road_users.tracks[row]]
 
 
 def _write_appearances(
@@ -150,12 +150,12 @@ def _write_appearances(
 ) -> None:
     """Write who appears close ahead: how many, and the nearest of them."""
     appeared = np.flatnonzero(gaps_m < np.inf)
-    places = road_users.frames_of_rows[appeared]
+    frame_indices = road_users.frames_of_rows[appeared]
     by_frame = frames.reshape(-1)
-    np.add.at(by_frame["appeared_close"], places, 1)
+    np.add.at(by_frame["appeared_close"], frame_indices, 1)
     for row in appeared[np.argsort(-gaps_m[appeared], kind="stable")].tolist():  # the nearest last, which stays
-        place = int(np.searchsorted(road_users.starts, row, side="right")) - 1
-        by_frame["appeared_track"][place] = track_ids[place // frames.shape[1]][road_users.tracks[row]]
+        frame_index = int(np.searchsorted(road_users.starts, row, side="right")) - 1
+        by_frame["appeared_track"][frame_index] = track_ids[frame_index // frames.shape[1]][road_users.tracks[row]]
 
 
 def _scene_rows(
@@ -178,8 +178,8 @@ def _scene_rows(
         "collisions": frames["collisions"].sum(axis=1),
         "collisions_at_fault": details.counts_at_fault.sum(axis=(1, 2)),
         **{metric.counted_as: where.sum(axis=1) for metric, where in failing.items() if metric.counted_as is not None},
-        "way_m": drives.ways_m,
-        "expert_way_m": drives.expert_ways_m,
+        "way_m": drives.distances_m,
+        "expert_way_m": drives.expert_distances_m,
         "route_m": details.progress_m.sum(axis=1),
         "expert_route_m": details.expert_progress_m.sum(axis=1),
         "most_from_log_m": frames["distance_to_log_m"].max(axis=1),

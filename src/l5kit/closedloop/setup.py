@@ -13,15 +13,15 @@ from pathlib import Path
 
 from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
-from l5kit.closedloop.checkpoints import NetworkPlace
+from l5kit.closedloop.checkpoints import NetworkContext
 from l5kit.closedloop.failed_scene import as_unicode
-from l5kit.closedloop.measured import AskedMetric, Measured, find_scores, open_metrics, with_whole_files
+from l5kit.closedloop.measured import Measured, RequestedMetric, find_scores, open_metrics, with_whole_files
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import (
     LANE_DRIVERS,
-    AskedPlanner,
-    AskedTraffic,
     Planner,
+    RequestedPlanner,
+    RequestedTraffic,
     Traffic,
     open_planner,
     open_traffic,
@@ -56,15 +56,15 @@ class SimulationRequest:
     """
 
     path: str | os.PathLike[str]
-    planner: AskedPlanner
-    agents: AskedTraffic
+    planner: RequestedPlanner
+    agents: RequestedTraffic
     planner_cfg: Config | None
     agents_cfg: Config | None
     map_path: str | os.PathLike[str] | None
     meta_path: str | os.PathLike[str] | None
     truth: str | os.PathLike[str] | None
     fallback: str | None
-    metrics: Sequence[AskedMetric]
+    metrics: Sequence[RequestedMetric]
     score: str | Sequence[str]
     options: ClosedLoopOptions
 
@@ -188,11 +188,11 @@ def _open(request: SimulationRequest) -> ClosedLoopSetup:
     scenes = options.scenes_of(len(log.scenes))
     require_start(log, scenes, options.start_frame)
     of_ego, of_agents = (
-        NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle)
+        NetworkContext(files, log.facts, cfg, options.device, options.allow_pickle)
         for cfg in (request.planner_cfg, request.agents_cfg)
     )
-    ego = open_planner(request.planner, moves=options.moves, place=of_ego, fallback=request.fallback)
-    others = open_traffic(request.agents, place=of_agents)
+    ego = open_planner(request.planner, moves=options.moves, context=of_ego, fallback=request.fallback)
+    others = open_traffic(request.agents, context=of_agents)
     true_log = None if request.truth is None else _open_truth(request.truth, log, scenes, others)
     map_api = open_map(files)
     road = None if map_api is None else RoadMap(map_api)
@@ -253,9 +253,9 @@ def _set_up_elsewhere(
 
         torch.set_num_threads(num_threads)
     setup = _open(request)
-    found = _digests_of(setup, data, request.options)
+    digests_here = _digests_of(setup, data, request.options)
     names = ["map", *(name for name in ("planner", "agents") if isinstance(getattr(request, name), str))]
-    different = [name for name in names if found[name] != digests[name]]
+    different = [name for name in names if digests_here[name] != digests[name]]
     if len(setup.log.scenes) != data.num_scenes:
         different.insert(0, "number of scenes")
     if different:

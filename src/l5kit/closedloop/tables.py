@@ -112,10 +112,10 @@ def write_table(path: Path, columns: Mapping[str, Column], *, with_parquet: bool
         if with_parquet:
             from pyarrow.parquet import ParquetWriter
 
-            place = stack.enter_context(replaced_when_complete(path.with_suffix(".parquet"), argument="folder"))
-            parquet = stack.enter_context(ParquetWriter(place, _schema_of(columns)))
-        place = stack.enter_context(replaced_when_complete(path, argument="folder"))
-        file = stack.enter_context(place.open("w", encoding="utf-8", newline=""))
+            parquet_path = stack.enter_context(replaced_when_complete(path.with_suffix(".parquet"), argument="folder"))
+            parquet = stack.enter_context(ParquetWriter(parquet_path, _schema_of(columns)))
+        csv_path = stack.enter_context(replaced_when_complete(path, argument="folder"))
+        file = stack.enter_context(csv_path.open("w", encoding="utf-8", newline=""))
         writer = TableWriter(columns, file, parquet)
         yield writer
         writer.end()

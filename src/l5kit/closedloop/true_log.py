@@ -46,15 +46,15 @@ class TrueLog:
             start: First frame that is simulated.
             num_frames: Frames that are simulated, at most; None for all.
         """
-        found = read_scene(self.log, scene, start=start)
-        if isinstance(found, FailedScene):
-            return FailedScene(scene, found.frame, found.track, f"in the true log: {found.message}")
-        frame, difference = _find_difference(seen, found)
+        records = read_scene(self.log, scene, start=start)
+        if isinstance(records, FailedScene):
+            return FailedScene(scene, records.frame, records.track, f"in the true log: {records.message}")
+        frame, difference = _find_difference(seen, records)
         if difference is not None:
             return FailedScene(scene, frame, None, f"the true log is not that of this one: {difference}")
-        length = len(found.frames)
+        length = len(records.frames)
         stop = length if num_frames is None else min(length, start + num_frames)
-        return SceneArrays.of_records(found.cut(start, stop))
+        return SceneArrays.of_records(records.cut(start, stop))
 
 
 def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64Array) -> TrueLog:
@@ -69,22 +69,24 @@ def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64A
         DatasetNotFoundError: There is no dataset.
         InvalidArgumentError: It has other scenes: another number of them, or others in frames or times.
     """
-    place = find_dataset(path)
-    truth = ChunkedDataset(place).open()
-    told = f"truth (--truth) is {str(path)!r}, which is not of the log that is simulated"
+    dataset_path = find_dataset(path)
+    truth = ChunkedDataset(dataset_path).open()
+    problem = f"truth (--truth) is {str(path)!r}, which is not of the log that is simulated"
     hint = "take the true log that was made with it"
     if len(truth.scenes) != len(log.scenes):
-        raise InvalidArgumentError(f"{told}: it has {len(truth.scenes)} scenes in place of {len(log.scenes)}; {hint}")
+        raise InvalidArgumentError(
+            f"{problem}: it has {len(truth.scenes)} scenes in place of {len(log.scenes)}; {hint}"
+        )
     own, others = truth.scenes[scenes], log.scenes[scenes]
     for name, what in ((FRAME_INTERVAL, "frames"), ("start_time", "start time"), ("end_time", "end time")):
         differs = (own[name] != others[name]).reshape(len(scenes), -1).any(axis=1)
         if differs.any():
             row = int(np.argmax(differs))
             raise InvalidArgumentError(
-                f"{told}: the {what} of scene {int(scenes[row])} there: {own[name][row].tolist()}, in the log: "
+                f"{problem}: the {what} of scene {int(scenes[row])} there: {own[name][row].tolist()}, in the log: "
                 f"{others[name][row].tolist()}; {hint}"
             )
-    return TrueLog(place, truth, DataRecord.of(place, num_scenes=len(truth.scenes)))
+    return TrueLog(dataset_path, truth, DataRecord.of(dataset_path, num_scenes=len(truth.scenes)))
 
 
 def _find_difference(seen: SceneRecords, true: SceneRecords) -> tuple[int | None, str | None]:

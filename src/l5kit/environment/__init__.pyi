@@ -29,8 +29,8 @@ from .rewards.driving_reward import DrivingReward as DrivingReward, DrivingWeigh
 from .rewards.step_reward import (
     DisplacementReward as DisplacementReward,
     DrivenStep as DrivenStep,
+    StepOutcome as StepOutcome,
     StepReward as StepReward,
-    StepWorth as StepWorth,
 )
 from .sb3 import StableBaselinesVecEnv as StableBaselinesVecEnv
 from .slots.slot_simulation import SlotSimulation as SlotSimulation

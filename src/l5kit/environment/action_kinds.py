@@ -82,8 +82,8 @@ class EgosNow:
 
 def _with_direction(moved: VehicleStates, before: VehicleStates, step_time_s: float) -> VehicleStates:
     """Return AVs whose speeds are below 0 where they have gone backwards, which poses do not tell."""
-    ways_m = moved.positions_m - before.positions_m
-    ahead_m = ways_m[:, 0] * np.cos(before.yaws_rad) + ways_m[:, 1] * np.sin(before.yaws_rad)
+    steps_m = moved.positions_m - before.positions_m
+    ahead_m = steps_m[:, 0] * np.cos(before.yaws_rad) + steps_m[:, 1] * np.sin(before.yaws_rad)
     is_backwards = (ahead_m < 0) & (moved.speeds_mps > 0)
     if not is_backwards.any():
         return moved
@@ -168,7 +168,7 @@ class UnicycleActions:
     ) -> None:
         self.model, self.scales = model, scales
         self.space = spaces.Box(-1, 1, (3,), np.float32)
-        self._ways_m: Float64Array = np.full(num_slots, np.nan)
+        self._steps_m: Float64Array = np.full(num_slots, np.nan)
         self._speeds_mps: Float64Array = np.zeros(num_slots)
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
@@ -177,17 +177,17 @@ class UnicycleActions:
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
         """Begin with speeds."""
-        self._speeds_mps[slots], self._ways_m[slots] = speeds_mps, np.nan
+        self._speeds_mps[slots], self._steps_m[slots] = speeds_mps, np.nan
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:
         """Return the AVs after turning and going on; speeds are counted in metres per step."""
         controls = actions if self.scales is None else scaled_controls(actions, self.scales)
-        begins = np.isnan(self._ways_m[slots])
-        before_m = np.where(begins, step_time_s * self._speeds_mps[slots], self._ways_m[slots])
-        positions_m, yaws_rad, ways_m = self.model.moved(before_m, controls)
+        begins = np.isnan(self._steps_m[slots])
+        before_m = np.where(begins, step_time_s * self._speeds_mps[slots], self._steps_m[slots])
+        positions_m, yaws_rad, steps_m = self.model.moved(before_m, controls)
         said = {"positions": positions_m[:, None], "yaws": yaws_rad[:, None, None]}
         moved = egos.ahead(said, step_time_s)
-        self._ways_m[slots] = ways_m
+        self._steps_m[slots] = steps_m
         return moved
 
 
@@ -282,9 +282,9 @@ class ModelActions:
         """Return the controls (B, A) that actions stand for."""
         size, backend = len(actions), open_backend("cpu")
         controls: Float64Array = np.empty((size, len(self.lows)))
-        kernel, numbers = self.control_kernel()
+        kernel, parameters = self.control_kernel()
         values = np.array(actions, np.float64 if self.grid is None else np.int64)
-        backend.run(kernel, size, *numbers, values, controls, np.empty(size, np.bool_))
+        backend.run(kernel, size, *parameters, values, controls, np.empty(size, np.bool_))
         return controls
 
     def control_kernel(self) -> tuple[Kernel, tuple[NumericArray, ...]]:
@@ -319,7 +319,7 @@ class RouteActions(ModelActions):
         return track_routes(
             routes.paths,
             routes.routes,
-            routes.places,
+            routes.positions,
             motions=np.stack([states.speeds_mps, states.accelerations_mps2, states.steering_rad], axis=-1),
             axles_m=states.lengths_m[:, None] * shares,
             wanted_mps2=self.controls(actions)[:, 0],

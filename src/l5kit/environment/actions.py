@@ -48,16 +48,16 @@ def scaled_poses(actions: NumericArray, scales: NonKinematicActionRescaleParams)
     """Return the poses (..., 3) that actions (..., 3) stand for, in their own type."""
     scaled = actions.copy()
     pairs = ((scales.x_mu, scales.x_scale), (scales.y_mu, scales.y_scale), (scales.yaw_mu, scales.yaw_scale))
-    for place, (mean, scale) in enumerate(pairs):
-        scaled[..., place] = mean + scale * actions[..., place]
+    for column, (mean, scale) in enumerate(pairs):
+        scaled[..., column] = mean + scale * actions[..., column]
     return scaled
 
 
 def scaled_controls(actions: NumericArray, scales: KinematicActionRescaleParams) -> NumericArray:
     """Return the steering and acceleration (..., 3), the third unused, that actions stand for, in their own type."""
     scaled = actions.copy()
-    for place, scale in enumerate((scales.steer_scale, scales.acc_scale)):
-        scaled[..., place] = scale * actions[..., place].astype(np.float64)
+    for column, scale in enumerate((scales.steer_scale, scales.acc_scale)):
+        scaled[..., column] = scale * actions[..., column].astype(np.float64)
     return scaled
 
 
@@ -87,20 +87,20 @@ def scale_actions(item: int, arguments: tuple[Any, ...]) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def choose_controls(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the controls of a grid that a number stands for, zeros for one that is none of them.
+    """Write the controls of a grid that a choice stands for, zeros for one that is none of them.
 
-    Arguments: lowest and highest controls, (A,) each; how many values each has, int64 (A,); numbers, int64 (N,);
-    controls (N, A) and whether a number is none, (N,), which are written.
+    Arguments: lowest and highest controls, (A,) each; how many values each has, int64 (A,); choices, int64 (N,);
+    controls (N, A) and whether a choice is none, (N,), which are written.
     """
-    lows, highs, sizes, numbers, controls, is_bad = arguments
+    lows, highs, sizes, choices, controls, is_bad = arguments
     num_choices = 1
     for column in range(len(sizes)):
         num_choices *= sizes[column]
-    rest = numbers[item]
+    rest = choices[item]
     is_bad[item] = not 0 <= rest < num_choices
-    for place in range(len(sizes)):
+    for index in range(len(sizes)):
         # the last control changes first
-        column = len(sizes) - 1 - place
+        column = len(sizes) - 1 - index
         value = 2.0 * (rest % sizes[column]) / (sizes[column] - 1) - 1.0
         rest //= sizes[column]
         controls[item, column] = 0.0 if is_bad[item] else control_of(value, lows[column], highs[column])

@@ -97,15 +97,15 @@ class L5KitEvalCallback(EvalCallback):
         """
         num_wanted = self._num_scenes()
         share = math.ceil(num_wanted / self.n_eval_envs)
-        for place in range(self.n_eval_envs):
-            self.eval_env.env_method("set_reset_id", place * share, indices=[place])
+        for index in range(self.n_eval_envs):
+            self.eval_env.env_method("set_reset_id", index * share, indices=[index])
         seen: set[int] = set()
         observations = self.eval_env.reset()
         while len(seen) < num_wanted:
             actions, _ = self.model.predict(observations, deterministic=True)  # type: ignore[arg-type]
             observations, _, dones, infos = self.eval_env.step(actions)
-            for place in dones.nonzero()[0].tolist():
-                output = self._output_of(infos[place])
+            for index in dones.nonzero()[0].tolist():
+                output = self._output_of(infos[index])
                 if output.get_scene_id() not in seen and len(seen) < num_wanted:
                     seen.add(output.get_scene_id())
                     self.metric_set.evaluate([output])

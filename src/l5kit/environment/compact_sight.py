@@ -58,7 +58,7 @@ class CompactSight:
         egos, size = state.ego, len(scenes)
         motions = np.stack([egos.speeds_mps, egos.accelerations_mps2, egos.steering_rad], axis=-1)
         boxes = state.ego_boxes
-        places = self._followed.follow(
+        positions = self._followed.follow(
             self._paths,
             scenes,
             slots=scenes,
@@ -66,7 +66,7 @@ class CompactSight:
             poses=boxes,
             first_arcs_m=self._frame_arcs_m[self._frame_starts[scenes] + state.frame_indices],
         )
-        seen, routes = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, scenes, places)
+        seen, routes = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, scenes, positions)
         write_compact_states(
             self._layout,
             self._lane_points,

@@ -11,7 +11,7 @@ from l5kit._types import Float64Array, Int64Array, RecordArray
 from l5kit.data.read_only_views import read_only, shown_to
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.reward import Reward
-from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
+from l5kit.environment.rewards.step_reward import DrivenStep, StepOutcome
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.simulation.dataset import SimulationDataset
 from l5kit.simulation.unroll import SimulationOutputCLE, TrajectoryStateIndices, UnrollInputOutput
@@ -125,10 +125,10 @@ class EpisodeReward:
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
         """Do nothing: the episode stands a moment later."""
 
-    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:  # noqa: ARG002
+    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:  # noqa: ARG002
         """Return what the step is worth; the reward ends no task."""
         assert self._episode is not None
         self._episode.note_ego(self.frame_index + 1, step.boxes[0, :2], float(step.boxes[0, 2]))
-        worth = self.reward.get_reward(self.frame_index, shown_to(self.reward, "get_reward", [self._episode]))
-        terms = np.array([[worth[name] for name in self.terms]])
-        return StepWorth(np.array([worth["total"]]), terms, np.zeros(1, np.bool_), {})
+        rewards = self.reward.get_reward(self.frame_index, shown_to(self.reward, "get_reward", [self._episode]))
+        terms = np.array([[rewards[name] for name in self.terms]])
+        return StepOutcome(np.array([rewards["total"]]), terms, np.zeros(1, np.bool_), {})

@@ -111,8 +111,8 @@ class EpisodeChoice:
         Raises:
             InvalidArgumentError: The log does not have the scenes.
         """
-        asked = params.max_scene_id if train else params.max_val_scene_id
-        num_scenes = len(lengths) if asked is None else asked
+        requested = params.max_scene_id if train else params.max_val_scene_id
+        num_scenes = len(lengths) if requested is None else requested
         if not 1 <= num_scenes <= len(lengths):
             raise InvalidArgumentError(f"gym_params asks for {num_scenes} scenes, but the log has {len(lengths)}")
         if params.overfit and params.overfit_id >= len(lengths):
@@ -177,13 +177,13 @@ class EpisodeChoice:
             InvalidArgumentError: There is no such scene or frame, or too few frames are left.
             CorruptedDataError: The scene that is wanted is damaged, or all are, or one is and that is an error.
         """
-        asked = wanted.get("scene_id")
+        requested = wanted.get("scene_id")
         is_free = not wanted and self.overfit_id is None
         while True:
-            scene = self.draw_scene(generator, asked=asked, next_id=next_id)
-            is_sound = self._is_sound(scene, is_needed=asked is not None or self.overfit_id is not None)
+            scene = self.draw_scene(generator, requested=requested, next_id=next_id)
+            is_sound = self._is_sound(scene, is_needed=requested is not None or self.overfit_id is not None)
             if is_sound and not (is_free and self._is_too_short(scene)):
-                start = self.draw_start(generator, scene, asked=wanted.get("start_frame_index"))
+                start = self.draw_start(generator, scene, requested=wanted.get("start_frame_index"))
                 return self._start_of(scene, self.first_frame if start is None else start)
             if next_id is not None:
                 next_id = scene + 1
@@ -247,39 +247,39 @@ class EpisodeChoice:
         return EpisodeStart(scene, first_frame, num_frames)
 
     def draw_scene(
-        self, generator: np.random.Generator, *, asked: int | None = None, next_id: int | None = None
+        self, generator: np.random.Generator, *, requested: int | None = None, next_id: int | None = None
     ) -> int:
         """Return the scene of the next episode; one is drawn in any case, so that seeds go on alike.
 
         Args:
             generator: Draws.
-            asked: A scene that is wanted.
+            requested: A scene that is wanted.
             next_id: The next one of those that come in their order; the last one stays.
 
         Raises:
             InvalidArgumentError: There is no such scene.
         """
         drawn = int(generator.integers(0, self.max_scene_id))
-        if asked is not None:
-            if not 0 <= asked < len(self.lengths):
+        if requested is not None:
+            if not 0 <= requested < len(self.lengths):
                 raise InvalidArgumentError(
-                    f"options['scene_id'] is {asked}; there are scenes 0 to {len(self.lengths) - 1}"
+                    f"options['scene_id'] is {requested}; there are scenes 0 to {len(self.lengths) - 1}"
                 )
-            return int(asked)
+            return int(requested)
         if self.overfit_id is not None:
             return self.overfit_id
         return drawn if next_id is None else min(next_id, self.max_scene_id - 1)
 
-    def draw_start(self, generator: np.random.Generator, scene: int, *, asked: int | None = None) -> int | None:
+    def draw_start(self, generator: np.random.Generator, scene: int, *, requested: int | None = None) -> int | None:
         """Return the first frame of an episode; None for that which is set.
 
         Raises:
             InvalidArgumentError: The scene has too few frames, or there is no such frame.
         """
-        if asked is not None and asked < 0:
-            raise InvalidArgumentError(f"options['start_frame_index'] is {asked}; it must be 0 or more")
+        if requested is not None and requested < 0:
+            raise InvalidArgumentError(f"options['start_frame_index'] is {requested}; it must be 0 or more")
         if not self.is_anywhere:
-            return asked
+            return requested
         available = int(self.lengths[scene])
         needed = available if self.num_frames is None else self.num_frames
         if needed > available:
@@ -287,7 +287,7 @@ class EpisodeChoice:
                 f"num_simulation_steps is {needed}, but scene {scene} has {available} frames; take fewer"
             )
         drawn = int(generator.integers(0, available - needed + 1))
-        return drawn if asked is None else asked
+        return drawn if requested is None else requested
 
 
 def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
@@ -351,13 +351,13 @@ def read_options(options: Mapping[str, Any] | None) -> dict[str, int]:
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidArgumentError(f"options is {options!r}; pass a dictionary, or None")
-    asked = dict(options or {})
-    unknown = asked.keys() - set(_OPTIONS)
+    requested = dict(options or {})
+    unknown = requested.keys() - set(_OPTIONS)
     if unknown:
         raise InvalidArgumentError(
             f"options has {', '.join(sorted(map(str, unknown)))}; it may have {' and '.join(_OPTIONS)}"
         )
-    for name, value in asked.items():
+    for name, value in requested.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool):
             raise InvalidArgumentError(f"options[{name!r}] is {value!r}; it must be a whole number")
-    return {name: int(value) for name, value in asked.items()}
+    return {name: int(value) for name, value in requested.items()}

@@ -86,7 +86,7 @@ class EpisodeDraws:
         if seed is None:
             return [None] * num_envs
         if isinstance(seed, int | np.integer):
-            return [int(seed) + place for place in range(num_envs)]
+            return [int(seed) + index for index in range(num_envs)]
         if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
             raise InvalidArgumentError(f"seed is {seed!r}; pass a whole number, a list of them, or None")
         if len(seed) != num_envs:

@@ -10,14 +10,14 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import TrafficRows
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
-from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
+from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotFrames
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_positions import follow_route
 from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
-__all__ = ["AvArrays", "EpisodeRoads", "RoutePlaces"]
+__all__ = ["AvArrays", "EpisodeRoads", "RoutePositions"]
 
 
 class AvArrays(NamedTuple):
@@ -37,19 +37,19 @@ class AvArrays(NamedTuple):
     motions_before: DeviceArray
 
 
-class RoutePlaces(NamedTuple):
+class RoutePositions(NamedTuple):
     """Where the AVs of N slots, and those of the log, are on their routes in some frames.
 
     Attributes:
         frames: The frames, counted in the bank, -1 where nothing has started, int64 (N,).
         routes: The paths of the AVs, int64 (N,).
-        places: Where they are on these, float64 (N, 3); see :func:`~l5kit.lanes.path_positions.follow_routes`.
+        positions: Where they are on these, float64 (N, 3); see :func:`~l5kit.lanes.path_positions.follow_routes`.
         expert_arcs_m: How far the AVs of the log are, float64 (N,).
     """
 
     frames: DeviceArray
     routes: DeviceArray
-    places: DeviceArray
+    positions: DeviceArray
     expert_arcs_m: DeviceArray
 
 
@@ -85,7 +85,7 @@ class EpisodeRoads:
         self.traffic = TrafficSlots(bank, num_slots, drives=drives, backend=backend) if traffic is None else traffic
         self.every: DeviceArray = self.backend.upload_one(np.arange(num_slots))
         self.going: DeviceArray = self.backend.upload_one(np.arange(num_slots))
-        self.before, self.now = _make_places(self.backend, num_slots), _make_places(self.backend, num_slots)
+        self.before, self.now = _make_positions(self.backend, num_slots), _make_positions(self.backend, num_slots)
         self._last: tuple[DeviceArray, TrafficRows] | None = None
         self.backend.wait()  # for what other streams may read
 
@@ -156,7 +156,7 @@ class EpisodeRoads:
         traffic.let_in(slots, self.taken(avs.boxes, slots))
         of_bank = (bank.starts, bank.paths.starts, bank.paths.points_m, bank.ego.arcs_m)
         self.backend.run(
-            follow_avs, len(slots), slots, traffic.places, *of_bank, avs.boxes, begins, self.before, self.now
+            follow_avs, len(slots), slots, traffic.current, *of_bank, avs.boxes, begins, self.before, self.now
         )
 
     def items(self, size: int) -> DeviceArray:
@@ -189,12 +189,12 @@ class EpisodeRoads:
         return self.backend.array(self.backend.tensor(array)[self.backend.tensor(slots)])
 
 
-def _make_places(backend: Backend, size: int) -> RoutePlaces:
-    """Return places that nobody has come to yet."""
-    return RoutePlaces(
+def _make_positions(backend: Backend, size: int) -> RoutePositions:
+    """Return positions that nobody has come to yet."""
+    return RoutePositions(
         frames=backend.full(size, -1, np.int64),
         routes=backend.full(size, -1, np.int64),
-        places=backend.zeros((size, 3), np.float64),
+        positions=backend.zeros((size, 3), np.float64),
         expert_arcs_m=backend.zeros(size, np.float64),
     )
 
@@ -203,31 +203,31 @@ def _make_places(backend: Backend, size: int) -> RoutePlaces:
 def follow_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Write where the AV of a slot is on its route, and where it was; where an episode begins both are the same.
 
-    Arguments: slots (B,); places of all slots; ``starts``, starts and points of ``paths`` and ``ego.arcs_m`` of
-    BankArrays; boxes of all AVs, (N, 5); whether episodes begin; RoutePlaces before and now, which are written.
+    Arguments: slots (B,); current frames of all slots; ``starts``, starts and points of ``paths`` and ``ego.arcs_m`` of
+    BankArrays; boxes of all AVs, (N, 5); whether episodes begin; RoutePositions before and now, which are written.
     """
-    slots, slot_places, scenes, path_starts, points_m, arcs_m, boxes, begins, before, now = arguments
-    slot_places, scenes = SlotPlaces(*slot_places), SceneStarts(*scenes)
-    before, now, slot = RoutePlaces(*before), RoutePlaces(*now), slots[item]
-    if slot < 0 or slot_places.frames[slot] < 0:
+    slots, current, scenes, path_starts, points_m, arcs_m, boxes, begins, before, now = arguments
+    current, scenes = SlotFrames(*current), SceneStarts(*scenes)
+    before, now, slot = RoutePositions(*before), RoutePositions(*now), slots[item]
+    if slot < 0 or current.frames[slot] < 0:
         return
-    scene, place = slot_places.bank_rows[slot], now.places[slot]
-    frame, route = scenes.frames[scene] + slot_places.frames[slot], scenes.routes[scene]
+    scene, position = current.bank_rows[slot], now.positions[slot]
+    frame, route = scenes.frames[scene] + current.frames[slot], scenes.routes[scene]
     if begins:
-        # a route may come by the same place twice: at first an AV is looked for around where the log has it
-        place[0] = arcs_m[frame]
+        # a route may come by the same position twice: at first an AV is looked for around where the log has it
+        position[0] = arcs_m[frame]
     else:
         _copy(slot, now, before)
-    follow_route(path_starts, points_m, route, boxes[slot], False, place)
+    follow_route(path_starts, points_m, route, boxes[slot], False, position)
     now.frames[slot], now.routes[slot], now.expert_arcs_m[slot] = frame, route, arcs_m[frame]
     if begins:
         _copy(slot, now, before)
 
 
 @njit(nogil=True, inline="always")
-def _copy(slot: int, places: RoutePlaces, copies: RoutePlaces) -> None:
+def _copy(slot: int, positions: RoutePositions, copies: RoutePositions) -> None:
     """Copy where the AV of a slot is."""
-    copies.frames[slot], copies.routes[slot] = places.frames[slot], places.routes[slot]
-    copies.expert_arcs_m[slot] = places.expert_arcs_m[slot]
+    copies.frames[slot], copies.routes[slot] = positions.frames[slot], positions.routes[slot]
+    copies.expert_arcs_m[slot] = positions.expert_arcs_m[slot]
     for column in range(3):
-        copies.places[slot, column] = places.places[slot, column]
+        copies.positions[slot, column] = positions.positions[slot, column]

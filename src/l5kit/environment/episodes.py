@@ -13,7 +13,7 @@ from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView
-from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWorth
+from l5kit.environment.rewards.step_reward import DrivenStep, StepOutcome, StepReward
 from l5kit.environment.slots.av_slots import AvMover, AvSlots, as_columns
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.slots.scene_slots import SceneSlots
@@ -133,7 +133,7 @@ class Episodes:
         self.parts.reward.begin(*shown_to(self.parts.reward, "begin", (slots, step)))
         return seen
 
-    def drive(self, slots: Int64Array, actions: NumericArray) -> StepWorth:
+    def drive(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
         """Drive the AVs of slots (B,) by actions (B, ...) for the frames of an action, and return what that was worth.
 
         One that fails, or reaches the end of its episode, stays there.
@@ -141,15 +141,15 @@ class Episodes:
         Raises:
             InvalidArgumentError: An action leads to a state that is not finite; nothing has moved in that frame.
         """
-        worth = self._drive_frame(slots, actions)
+        outcome = self._drive_frame(slots, actions)
         for _ in range(self.parts.frames_per_action - 1):
-            goes_on = ~(worth.is_failed | self.is_at_end[slots])
+            goes_on = ~(outcome.is_failed | self.is_at_end[slots])
             if not goes_on.any():
                 break
-            worth = worth.with_next(self._drive_frame(slots[goes_on], actions[goes_on]), goes_on)
-        return worth
+            outcome = outcome.with_next(self._drive_frame(slots[goes_on], actions[goes_on]), goes_on)
+        return outcome
 
-    def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepWorth:
+    def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
         """Drive the AVs of slots (B,) to their next frames, and return what that was worth."""
         log, reward, boxes = self.parts.log, self.parts.reward, self.avs.arrays.boxes
         boxes_before = boxes[slots]
@@ -183,7 +183,7 @@ class Episodes:
         poses, yaws_rad = self._world_from_agent[slots], self._yaws_rad[slots]
         if not isinstance(self.parts.view, LogView):
             poses, yaws_rad = compute_agent_poses(states.positions_m, states.yaws_rad), states.yaws_rad
-        routes = None if roads is None else RouteRows(roads.paths, roads.now.routes[slots], roads.now.places[slots])
+        routes = None if roads is None else RouteRows(roads.paths, roads.now.routes[slots], roads.now.positions[slots])
         egos = EgosNow(states, poses, yaws_rad, routes)
         moved = kind.move(*shown_to(kind, "move", (slots, egos, actions)), avs.step_time_s)
         return as_columns(moved, angular_distance(moved.yaws_rad, states.yaws_rad) / avs.step_time_s)

@@ -58,11 +58,11 @@ class PolicyDriver:
         options = self.options
         options.require_simulated()
         object.__setattr__(self, "actions", model_actions(options.actions))
-        found = (self.network.num_inputs, self.network.num_outputs)
+        sizes = (self.network.num_inputs, self.network.num_outputs)
         expected = (options.layout.size, self._num_outputs)
-        if found != expected:
+        if sizes != expected:
             raise InvalidArgumentError(
-                f"the policy takes {found[0]} values and gives {found[1]}; its options tell of {expected[0]} and "
+                f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options tell of {expected[0]} and "
                 f"{expected[1]}"
             )
 
@@ -124,8 +124,8 @@ class PolicyDriver:
             sight = CompactSight(state.batch, self.options.layout, threshold=self.options.threshold)
             state.memory[_MEMORY] = sight
         seen, routes = sight.look(state)
-        told = self.network.act(seen)
-        return np.argmax(told, axis=1) if self._chooses else told, routes
+        outputs = self.network.act(seen)
+        return np.argmax(outputs, axis=1) if self._chooses else outputs, routes
 
     @property
     def _chooses(self) -> bool:
@@ -155,14 +155,14 @@ class RoutePolicyPlanner:
         kind = self.policy.actions
         assert isinstance(kind, RouteActions)
         actions, routes = self.policy._decide(state)
-        step_s, states, places = state.step_time_s, state.ego, routes.places.copy()
+        step_s, states, positions = state.step_time_s, state.ego, routes.positions.copy()
         poses = np.empty((len(actions), round(_PLANNED_S / step_s), 3))
         for step in range(poses.shape[1]):
             held = actions if step * step_s < _HELD_S else np.minimum(actions, 0)
-            controls = kind.steered(held, states, routes._replace(places=places), step_s)
+            controls = kind.steered(held, states, routes._replace(positions=positions), step_s)
             states = kind.model.step(states, controls, step_s)
             poses[:, step, :2], poses[:, step, 2] = states.positions_m, states.yaws_rad
-            follow_routes(routes.paths, routes.routes, poses[:, step], places)
+            follow_routes(routes.paths, routes.routes, poses[:, step], positions)
         return Actions(poses)
 
 

@@ -112,8 +112,8 @@ class PolicyNetwork:
         Each row has the same bits whatever the others are.
         """
         values = seen if self.encoder is None else self.encoder.encode(seen)
-        for place, (weights, offsets) in enumerate(self.layers):
-            values = _times(weights, values if place == 0 else np.tanh(values)) + offsets
+        for index, (weights, offsets) in enumerate(self.layers):
+            values = _times(weights, values if index == 0 else np.tanh(values)) + offsets
         return values
 
 
@@ -175,8 +175,8 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
     options = _options_of(file, content)
     options.require_simulated()
     shape, encoder = content.get("policy_kwargs"), _encoder_of(file, weights, options)
-    numbers = sorted(int(match[1]) for name in weights if (match := _LAYER.fullmatch(name)))
-    names = [*(f"mlp_extractor.policy_net.{number}" for number in numbers), "action_net"]
+    indices = sorted(int(match[1]) for name in weights if (match := _LAYER.fullmatch(name)))
+    names = [*(f"mlp_extractor.policy_net.{number}" for number in indices), "action_net"]
     is_known = encoder is not None or (isinstance(shape, dict) and shape.keys() <= _KNOWN_SHAPE)
     if not is_known or any(f"{name}.{part}" not in weights for name in names for part in ("weight", "bias")):
         raise InvalidArgumentError(

@@ -60,10 +60,10 @@ class PolicyOptions:
         """
         try:
             read = cls(**{**content, "layout": CompactLayout(**content["layout"])})
-            told = replace(read, step_time_s=float(read.step_time_s), threshold=float(read.threshold))
-            if not (0 < told.step_time_s < math.inf and math.isfinite(told.threshold)):
+            checked = replace(read, step_time_s=float(read.step_time_s), threshold=float(read.threshold))
+            if not (0 < checked.step_time_s < math.inf and math.isfinite(checked.threshold)):
                 raise ValueError("step_time_s and threshold are finite, and a step takes time")
-            return told
+            return checked
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"{POLICY_OPTIONS} of the policy are {content!r}, which this version of l5kit does not know ({error})"

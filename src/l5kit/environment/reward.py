@@ -64,7 +64,7 @@ class Reward(ABC):
 
     @abstractmethod
     def get_reward(self, frame_index: int, simulated_outputs: Sequence[Any]) -> dict[str, float]:
-        """Return the worth of the step from a frame to the next.
+        """Return the reward of the step from a frame to the next.
 
         Args:
             frame_index: The frame that the step was taken in; the AV is in the next one now.
@@ -139,13 +139,13 @@ class L2DisplacementYawReward(Reward):
         self.metric_set.evaluate(sliced)  # type: ignore[arg-type]  # these two metrics read nothing but states
         if self.has_usual_metrics:
             states = (sliced[0].simulated_ego_states.numpy(), sliced[0].recorded_ego_states.numpy())
-            worth = self.of_states(
+            rewards = self.of_states(
                 *(part for each in states for part in (each[:, :2], each[:, TrajectoryStateIndices.THETA]))
             )
         else:
             results = self.metric_set.evaluator.metric_results()[sliced[0].scene_id]
-            worth = self._worth(np.array([results[_DISPLACEMENT].item()]), np.array([results[_YAW].item()]))
-        return {name: float(value[0]) for name, value in worth.items()}
+            rewards = self._weighted(np.array([results[_DISPLACEMENT].item()]), np.array([results[_YAW].item()]))
+        return {name: float(value[0]) for name, value in rewards.items()}
 
     @property
     def has_usual_metrics(self) -> bool:
@@ -167,15 +167,15 @@ class L2DisplacementYawReward(Reward):
             recorded_m: World x and y as recorded.
             recorded_yaws_rad: Headings as recorded.
         """
-        ways_m = (simulated_m - recorded_m).astype(np.float32)
-        displacements_m = np.sqrt(ways_m[:, 0] * ways_m[:, 0] + ways_m[:, 1] * ways_m[:, 1])
+        offsets_m = (simulated_m - recorded_m).astype(np.float32)
+        displacements_m = np.sqrt(offsets_m[:, 0] * offsets_m[:, 0] + offsets_m[:, 1] * offsets_m[:, 1])
         turn = np.float32(2 * np.pi)  # as in closest_angle_error, which takes tensors
         wrapped_rad = np.fmod(recorded_yaws_rad - simulated_yaws_rad, turn)
         turns_rad = np.abs(np.fmod(2 * wrapped_rad, turn) - wrapped_rad)
-        return self._worth(displacements_m.astype(np.float64), turns_rad.astype(np.float64))
+        return self._weighted(displacements_m.astype(np.float64), turns_rad.astype(np.float64))
 
-    def _worth(self, displacements_m: Float64Array, turns_rad: Float64Array) -> dict[str, Float64Array]:
-        """Return what errors (N,) are worth."""
+    def _weighted(self, displacements_m: Float64Array, turns_rad: Float64Array) -> dict[str, Float64Array]:
+        """Return rewards and their terms of errors (N,)."""
         distance = -displacements_m
         if self.enable_clip:
             distance = np.maximum(distance, -float(self.rew_clip_thresh))

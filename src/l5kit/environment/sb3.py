@@ -92,16 +92,16 @@ class StableBaselinesVecEnv(VecEnv):
             raise EpisodeEndedError("there are no actions yet; call step(), or step_async() before step_wait()")
         actions, self._actions = self._actions, None
         start_s = time.perf_counter()
-        observations, rewards, terminated, truncated, told = self.env.step(actions)
+        observations, rewards, terminated, truncated, step_infos = self.env.step(actions)
         self.stepped_s += time.perf_counter() - start_s
-        self.step_infos = told
+        self.step_infos = step_infos
         self._returns += rewards
         self._lengths += 1
         is_over = terminated | truncated
         infos: list[JsonObject] = [{} for _ in range(self.num_envs)]
         over = np.flatnonzero(is_over)
-        for place in over.tolist():
-            infos[place] = self._end_of(place, told, is_cut=bool(truncated[place] and not terminated[place]))
+        for index in over.tolist():
+            infos[index] = self._end_of(index, step_infos, is_cut=bool(truncated[index] and not terminated[index]))
         self._returns[over], self._lengths[over] = 0.0, 0
         return self._owned(observations), rewards.astype(np.float32), is_over, infos
 
@@ -121,7 +121,7 @@ class StableBaselinesVecEnv(VecEnv):
         """
         value = _getattr_of(self.env, attr_name)
         has_rows = isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == self.env.num_envs
-        return [value[place] if has_rows else value for place in self._places(indices)]
+        return [value[index] if has_rows else value for index in self._indices_of(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set an attribute that all environments share.
@@ -148,18 +148,18 @@ class StableBaselinesVecEnv(VecEnv):
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> list[bool]:
         """Return True for ``Monitor``, whose work is done here, and False for other wrappers."""
-        return [issubclass(wrapper_class, Monitor) for _ in self._places(indices)]
+        return [issubclass(wrapper_class, Monitor) for _ in self._indices_of(indices)]
 
-    def _end_of(self, place: int, told: Mapping[str, Any], *, is_cut: bool) -> JsonObject:
+    def _end_of(self, index: int, step_infos: Mapping[str, Any], *, is_cut: bool) -> JsonObject:
         """Return the infos of an environment whose episode has ended."""
         episode = {
-            "r": round(float(self._returns[place]), _DIGITS),
-            "l": int(self._lengths[place]),
+            "r": round(float(self._returns[index]), _DIGITS),
+            "l": int(self._lengths[index]),
             "t": round(time.perf_counter() - self._start_s, _DIGITS),
         }
         return {
-            **_told_of(told.get("final_info", {}), place),
-            "terminal_observation": _row_of(told["final_obs"], place),
+            **_info_of(step_infos.get("final_info", {}), index),
+            "terminal_observation": _row_of(step_infos["final_obs"], index),
             "TimeLimit.truncated": is_cut,
             "episode": episode,
         }
@@ -172,11 +172,11 @@ class StableBaselinesVecEnv(VecEnv):
             return {key: value.copy() for key, value in observations.items()}
         return observations.copy()
 
-    def _places(self, indices: VecEnvIndices) -> Sequence[int]:
-        return [range(self.env.num_envs)[place] for place in self._get_indices(indices)]
+    def _indices_of(self, indices: VecEnvIndices) -> Sequence[int]:
+        return [range(self.env.num_envs)[index] for index in self._get_indices(indices)]
 
     def _require_all(self, indices: VecEnvIndices, call: str) -> None:
-        if set(self._places(indices)) != set(range(self.env.num_envs)):
+        if set(self._indices_of(indices)) != set(range(self.env.num_envs)):
             raise InvalidArgumentError(
                 f"{call} is for environments {indices}, but all {self.num_envs} are one object; leave out indices"
             )
@@ -187,20 +187,20 @@ def _getattr_of(env: _VectorEnv, name: str) -> Any:
     return getattr(env if hasattr(env, name) else env.unwrapped, name)
 
 
-def _row_of(values: Any, place: int) -> _Observation:
+def _row_of(values: Any, index: int) -> _Observation:
     """Return the observation of one environment, from objects (N,), arrays (N, ...) or a dictionary of arrays."""
     if isinstance(values, Mapping):
-        return {key: value[place] for key, value in values.items()}
-    row: _Observation = values[place]
+        return {key: value[index] for key, value in values.items()}
+    row: _Observation = values[index]
     return row
 
 
-def _told_of(infos: Mapping[str, Any], place: int) -> JsonObject:
+def _info_of(infos: Mapping[str, Any], index: int) -> JsonObject:
     """Return what infos of Gymnasium, arrays (N,) and masks, tell of one environment."""
-    told: JsonObject = {}
+    info: JsonObject = {}
     for name, value in infos.items():
         mask = infos.get(f"_{name}")
-        if name.startswith("_") or not (mask is None or mask[place]):
+        if name.startswith("_") or not (mask is None or mask[index]):
             continue
-        told[name] = _told_of(value, place) if isinstance(value, Mapping) else value[place]
-    return told
+        info[name] = _info_of(value, index) if isinstance(value, Mapping) else value[index]
+    return info

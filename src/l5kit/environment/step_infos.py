@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
-from l5kit.environment.rewards.step_reward import StepReward, StepWorth
+from l5kit.environment.rewards.step_reward import StepOutcome, StepReward
 
-__all__ = ["StepInfos", "named_worth", "of_one", "spread"]
+__all__ = ["StepInfos", "of_one", "reward_infos", "spread"]
 
 _Column = TypeVar("_Column")
 
@@ -38,10 +38,10 @@ class StepInfos:
         """Begin episodes in slots (B,)."""
         self._sums[slots] = 0.0
 
-    def of_step(self, slots: Int64Array, worth: StepWorth, is_over: BoolArray) -> dict[str, Any]:
+    def of_step(self, slots: Int64Array, outcome: StepOutcome, is_over: BoolArray) -> dict[str, Any]:
         """Return the infos of a step of slots (B,), an array (B,) for each, after which episodes are over (B,)."""
-        self._sums[slots] += np.column_stack([worth.total, worth.terms])
-        infos = named_worth(self._names, worth.total, worth.terms.T, worth.failures)
+        self._sums[slots] += np.column_stack([outcome.total, outcome.terms])
+        infos = reward_infos(self._names, outcome.total, outcome.terms.T, outcome.failures)
         if self._has_sums and is_over.any():
             infos["reward_sums"] = dict(zip(("tot", *self._names), self._sums[slots].T, strict=True))
         return infos
@@ -50,16 +50,16 @@ class StepInfos:
         """Return the infos of slots (B,) that have done no step: all that those of a step have, as 0 or False."""
         nothing, size = np.zeros((1 + len(self._names), len(slots))), len(slots)
         failures = {name: np.zeros(size, np.bool_) for name in self._failures}
-        return named_worth(self._names, nothing[0], nothing[1:], failures) | self.sums_of(slots)
+        return reward_infos(self._names, nothing[0], nothing[1:], failures) | self.sums_of(slots)
 
     def sums_of(self, slots: Int64Array) -> dict[str, NumericArray]:
         """Return the sums over the episodes of slots (B,) so far, ``reward_sum_<term>``, where rewards have them."""
         if not self._has_sums:
             return {}
-        return {f"reward_sum_{name}": self._sums[slots, place] for place, name in enumerate(("tot", *self._names))}
+        return {f"reward_sum_{name}": self._sums[slots, index] for index, name in enumerate(("tot", *self._names))}
 
 
-def named_worth(
+def reward_infos(
     names: Sequence[str], totals: _Column, terms: Iterable[_Column], failures: Mapping[str, _Column]
 ) -> dict[str, Any]:
     """Return what a step of B environments is worth, and what went wrong in it, by the names that infos have.
@@ -93,17 +93,17 @@ def spread(
     Returns:
         The arrays, 0 where they mean nothing, and their masks; nothing where none means something.
     """
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name, value in infos.items():
         means = mask if only is None else only.get(name, mask)
         if not means.any():
             continue
         if isinstance(value, dict):
-            found[name] = spread(value, slots, means)
+            columns[name] = spread(value, slots, means)
         else:
             array: NumericArray = np.zeros(len(mask), value.dtype)
             array[slots] = value
             array[~means] = 0
-            found[name] = array
-        found[f"_{name}"] = means.copy()
-    return found
+            columns[name] = array
+        columns[f"_{name}"] = means.copy()
+    return columns

@@ -91,7 +91,7 @@ def save_input_raster(
     """
     folder = Path(output_folder)
     folder.mkdir(parents=True, exist_ok=True)
-    free = next((place for place in range(num_images) if not (folder / f"input{place}.png").exists()), None)
+    free = next((index for index in range(num_images) if not (folder / f"input{index}.png").exists()), None)
     if free is not None:
         picture = rasterizer.to_rgb(image.detach().cpu().numpy().transpose(1, 2, 0))
         Image.fromarray(np.ascontiguousarray(picture)).save(folder / f"input{free}.png")

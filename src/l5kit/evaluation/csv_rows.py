@@ -25,12 +25,12 @@ class CsvRow:
     Attributes:
         timestamp: As it stands in the file.
         track_id: As it stands in the file.
-        numbers: The other columns in the wanted order, (K,).
+        values: The other columns in the wanted order, (K,).
     """
 
     timestamp: str
     track_id: str
-    numbers: Float64Array
+    values: Float64Array
 
 
 def read_rows(
@@ -43,7 +43,7 @@ def read_rows(
 
     Args:
         csv_path: The file, UTF-8.
-        headers_for: Returns the headers that are allowed, for the header of the file; numbers come in their order.
+        headers_for: Returns the headers that are allowed, for the header of the file; values come in their order.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -84,7 +84,7 @@ def listed(items: Sequence[object]) -> str:
 def column_order(
     csv_path: str | os.PathLike[str], header: list[str], headers_for: Callable[[Sequence[str]], list[list[str]]]
 ) -> list[int]:
-    """Return for each wanted column its place in the file.
+    """Return for each wanted column its index in the file.
 
     Args:
         csv_path: The file, for the error.
@@ -101,9 +101,9 @@ def column_order(
     for wanted in allowed:
         if header == wanted:
             return list(range(len(header)))
-        places = {name: place for place, name in enumerate(header)}
-        if len(places) == len(header) and places.keys() == set(wanted):
-            return [places[name] for name in wanted]
+        indices = {name: index for index, name in enumerate(header)}
+        if len(indices) == len(header) and indices.keys() == set(wanted):
+            return [indices[name] for name in wanted]
     missing = [name for name in allowed[0] if name not in header]
     unknown = [name for name in header if name not in allowed[0]]
     raise InvalidArgumentError(
@@ -117,7 +117,7 @@ def _parse(fields: list[str], order: list[int]) -> CsvRow | str:
     """Return a row, or what is wrong with it."""
     if len(fields) != len(order):
         return f"{len(fields)} columns instead of {len(order)}"
-    timestamp, track_id, *values = [fields[place] for place in order]
+    timestamp, track_id, *values = [fields[index] for index in order]
     try:
         return CsvRow(timestamp, track_id, np.array([float(value) for value in values]))
     except ValueError as error:

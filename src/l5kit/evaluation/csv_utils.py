@@ -91,12 +91,12 @@ def read_gt_csv(csv_path: str | os.PathLike[str]) -> Iterator[TrueRow]:
         InvalidArgumentError: The columns are others, or rows cannot be read; all are listed, up to a limit.
     """
     for row in read_rows(csv_path, _gt_headers):
-        num_steps = len(row.numbers) // 3
+        num_steps = len(row.values) // 3
         yield {
             "track_id": row.track_id,
             "timestamp": row.timestamp,
-            "coord": row.numbers[num_steps:].reshape(num_steps, 2),
-            "avail": row.numbers[:num_steps],
+            "coord": row.values[num_steps:].reshape(num_steps, 2),
+            "avail": row.values[:num_steps],
         }
 
 
@@ -167,8 +167,8 @@ def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) 
         yield {
             "track_id": row.track_id,
             "timestamp": row.timestamp,
-            "coords": row.numbers[max_modes:].reshape(max_modes, -1, 2),
-            "conf": row.numbers[:max_modes],
+            "coords": row.values[max_modes:].reshape(max_modes, -1, 2),
+            "conf": row.values[:max_modes],
         }
 
 
@@ -275,7 +275,7 @@ def _require_max_modes(max_modes: int) -> None:
 
 def _require_shape(name: str, array: NumericArray, shape: tuple[int | None, ...]) -> None:
     fits = array.ndim == len(shape) and all(
-        size in (None, found) for size, found in zip(shape, array.shape, strict=True)
+        size in (None, actual) for size, actual in zip(shape, array.shape, strict=True)
     )
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
@@ -309,8 +309,8 @@ def _keyed_rows(
 ) -> Iterable[list[str]]:
     """Yield rows as text: time, track, values (n, V) as they print, coordinates (n, ...) with 5 decimals."""
     for timestamp, track_id, row_values, row_coords in zip(timestamps, track_ids, values, coords, strict=True):
-        numbers = map("{:.5f}".format, row_coords.ravel().tolist())
-        yield [str(timestamp), str(track_id), *map(str, row_values), *numbers]
+        coordinates = map("{:.5f}".format, row_coords.ravel().tolist())
+        yield [str(timestamp), str(track_id), *map(str, row_values), *coordinates]
 
 
 def _write(

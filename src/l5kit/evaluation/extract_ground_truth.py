@@ -92,13 +92,13 @@ def _futures(
 
 @dataclass(frozen=True)
 class _FuturesOfBatches:
-    """Times, tracks, displacements and availabilities of batches of agents, by their numbers."""
+    """Times, tracks, displacements and availabilities of batches of agents, by their indices."""
 
     dataset: "AgentDataset"
     batch_size: int
 
-    def __call__(self, numbers: Int64Array) -> list[tuple[NumericArray, ...]]:
-        return [self._future_of(number * self.batch_size) for number in numbers.tolist()]
+    def __call__(self, batches: Int64Array) -> list[tuple[NumericArray, ...]]:
+        return [self._future_of(batch * self.batch_size) for batch in batches.tolist()]
 
     def _future_of(self, start: int) -> tuple[NumericArray, ...]:
         samples = self.dataset.__getitems__(range(start, min(start + self.batch_size, len(self.dataset))))

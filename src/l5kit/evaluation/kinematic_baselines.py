@@ -47,7 +47,7 @@ def baseline_positions(
         )
     positions, is_known = past_of(batch)
     yaws = positions[..., 0] if baseline == "constant_velocity" else _take(batch, "history_yaws")[..., 0]
-    ways_m = baseline_displacements(
+    displacements_m = baseline_displacements(
         baseline,
         positions,
         yaws,
@@ -56,7 +56,7 @@ def baseline_positions(
         step_time_s=step_time_s,
         past_step_time_s=step_time_s if past_step_time_s is None else past_step_time_s,
     )
-    return positions[:, :1] + ways_m
+    return positions[:, :1] + displacements_m
 
 
 def score_baselines(

@@ -383,8 +383,8 @@ def _scores(of_batch: Callable[..., torch.Tensor], *arrays: FloatArray, **option
     uses_confidences = not of_batch.__name__.endswith(("error_oracle", "error_mean", "miss_rate"))
     dtype = np.result_type(truth, pred, avails, *([confidences] if uses_confidences else []))
     with np.errstate(over="ignore"):
-        found: FloatArray = value.numpy().astype(dtype if np.issubdtype(dtype, np.floating) else np.float64)
-    return found
+        scores: FloatArray = value.numpy().astype(dtype if np.issubdtype(dtype, np.floating) else np.float64)
+    return scores
 
 
 def _check_shapes(

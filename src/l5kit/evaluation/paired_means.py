@@ -104,14 +104,14 @@ def paired_means(
     with np.errstate(invalid="ignore"):
         means = drawn[..., 1:] / drawn[..., :1]
 
-    found = []
+    of_groups = []
     for group, is_of_group in enumerate(groups):
         of_group = []
-        for place, metric in enumerate(metrics):
-            values = scenes.values[:, is_of_group & scenes.is_known[:, place], place]
-            of_group.append(_means_of(means[:, group, place], values, metric, reference, resampling))
-        found.append(of_group)
-    return found
+        for index, metric in enumerate(metrics):
+            values = scenes.values[:, is_of_group & scenes.is_known[:, index], index]
+            of_group.append(_means_of(means[:, group, index], values, metric, reference, resampling))
+        of_groups.append(of_group)
+    return of_groups
 
 
 def _means_of(
@@ -122,14 +122,14 @@ def _means_of(
         bound if bound is not None else sign * np.inf for bound, sign in zip(metric.range, (-1, 1), strict=True)
     )
     sign = 1.0 if metric.better == "high" else -1.0
-    found = []
+    paired = []
     for planner, of_planner in enumerate(values):
         gains = sign * (of_planner - values[reference])
         is_better, is_worse = gains > _SAME, gains < -_SAME
         draws = means[:, planner] - means[:, reference]
         num_scenes = len(of_planner)
         has_test = planner != reference and num_scenes > 1
-        found.append(
+        paired.append(
             PairedMean(
                 num_scenes=num_scenes,
                 mean=estimate_of(means[:, planner], resampling, num_scenes=num_scenes, lowest=least, highest=most),
@@ -141,4 +141,4 @@ def _means_of(
                 num_worse=int(is_worse.sum()),
             )
         )
-    return found
+    return paired

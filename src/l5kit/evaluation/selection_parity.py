@@ -112,26 +112,26 @@ class SelectionParity:
     @property
     def differences(self) -> tuple[str, ...]:
         """What differs, a clause each; empty where nothing does."""
-        found = []
+        clauses = []
         if self.num_short_history:
-            found.append(
+            clauses.append(
                 f"{self._share(self.num_short_history)} have fewer than {self.training.min_frame_history} past frames, "
                 "and the training has no such agents: make its AgentDataset with "
                 f"min_frame_history={self.test.min_frame_history}"
             )
         if self.num_short_future:
-            found.append(
+            clauses.append(
                 f"{self._share(self.num_short_future)} have fewer than {self.training.min_frame_future} future frames, "
                 "and the training has no such agents: make its AgentDataset with "
                 f"min_frame_future={self.test.min_frame_future}"
             )
         if self.test.min_frame_future > self.training.min_frame_future:
-            found.append(
+            clauses.append(
                 f"the training also has agents with as few as {self.training.min_frame_future} future frames, the test "
                 f"set none below {self.test.min_frame_future}: make its AgentDataset with "
                 f"min_frame_future={self.test.min_frame_future}"
             )
-        return tuple(found)
+        return tuple(clauses)
 
     def warn(self, training_agents: str = "those of the training", *, stacklevel: int = 2) -> None:
         """Give a ``RuntimeWarning`` if something differs.

@@ -120,14 +120,14 @@ class SimulationDataset:
         self._scene_ids = np.array(list(subsets), np.int64)
         self._is_known = False  # tracks are read when somebody first asks who is controlled
         self._take_up_tracks([], set())
-        self._position = {scene: place for place, scene in enumerate(subsets)}
+        self._position = {scene: index for index, scene in enumerate(subsets)}
         self._faces: list[BufferedScene] = []
         self.recorded_scene_dataset_batch: dict[int, Any] = {}
-        for place, (scene, dataset) in enumerate(self.scene_dataset_batch.items()):
+        for index, (scene, dataset) in enumerate(self.scene_dataset_batch.items()):
             recorded = copy.copy(dataset)
             _set_log(recorded, subsets[scene])
             self.recorded_scene_dataset_batch[scene] = recorded
-            self._faces.append(BufferedScene(self._buffer, place))
+            self._faces.append(BufferedScene(self._buffer, index))
             _set_log(dataset, self._faces[-1])
         if sim_cfg.disable_new_agents:
             self._hide_new_agents(subsets)
@@ -204,8 +204,8 @@ class SimulationDataset:
         if maker is None:
             batch = self.ego_batch(state_index)
             return {key: value.numpy() for key, value in batch.items() if key != "image"}
-        found = self._make_columns(maker.without_pictures(), state_index, np.arange(len(self._faces)))
-        return {key: np.asarray(value) for key, value in found.items()}
+        columns = self._make_columns(maker.without_pictures(), state_index, np.arange(len(self._faces)))
+        return {key: np.asarray(value) for key, value in columns.items()}
 
     def rasterise_agents_frame_batch(self, state_index: int) -> dict[Controlled, Sample]:
         """Return the samples of the agents that are controlled in a frame, by scene and track; they are tracked then.
@@ -294,10 +294,10 @@ class SimulationDataset:
         yaws_rad = np.asarray(ego_yaws)[:, output_index].astype(np.float64)
         self._take_over_logs()
         self._buffer.set_ego(self._frame_rows(state_index), positions_m, yaws_rad)
-        for place, face in enumerate(self._faces):
+        for index, face in enumerate(self._faces):
             if face.is_taken:
-                face.frames["ego_translation"][state_index, :2] = positions_m[place]
-                face.frames["ego_rotation"][state_index] = yaw_as_rotation33(float(yaws_rad[place]))
+                face.frames["ego_translation"][state_index, :2] = positions_m[index]
+                face.frames["ego_rotation"][state_index] = yaw_as_rotation33(float(yaws_rad[index]))
 
     def set_agents(self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]) -> None:
         """Put agents into a frame: over the row of their track, or behind the other agents.
@@ -369,8 +369,8 @@ class SimulationDataset:
         is_hidden = np.ones(len(self._tracks), np.bool_)
         is_hidden[agents.track_rows[chosen]] = False
         hide_tracks(self._buffer, self._tracks, is_hidden)
-        for place, subset in enumerate(subsets.values()):
-            part = slice(*self._tracks.starts[place : place + 2])
+        for index, subset in enumerate(subsets.values()):
+            part = slice(*self._tracks.starts[index : index + 2])
             disable_agents(subset, self._tracks.track_ids[part][~is_hidden[part]])
 
     def _with_labels_and_velocities(
@@ -399,7 +399,7 @@ class SimulationDataset:
             self._is_known = True
         agents = self._agents_of(frames)
         if (agents.track_rows < 0).any():  # somebody has put in tracks that the log does not have
-            scenes = [self._buffer.scene(place) for place in range(len(frames))]
+            scenes = [self._buffer.scene(index) for index in range(len(frames))]
             self._take_up_tracks(scenes, self._agents_tracked)
             agents = self._agents_of(frames)
         positions_m = frames["ego_translation"][:, :2]
@@ -429,11 +429,11 @@ class SimulationDataset:
         return first if all(same) and all(each.cfg is first.cfg for each in others) else None
 
     def _make_columns(
-        self, maker: BaseEgoDataset, state_index: int, places: Int64Array, rows: Int64Array | None = None
+        self, maker: BaseEgoDataset, state_index: int, scene_indices: Int64Array, rows: Int64Array | None = None
     ) -> dict[str, Column]:
         """Return samples of a frame of scenes (B,), those of the AV or of rows of agents (B,)."""
         self._put_back()
-        samples = SampleIndices(places, np.full(len(places), state_index), rows)
+        samples = SampleIndices(scene_indices, np.full(len(scene_indices), state_index), rows)
         names, routes = self._scene_ids, self._routes
         return dict(samples_of_buffer(maker, self._buffer, samples, scene_indices=names, routes=routes).arrays)
 

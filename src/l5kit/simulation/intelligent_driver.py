@@ -54,7 +54,7 @@ class IntelligentDriverParams:
                 )
 
     @property
-    def numbers(self) -> tuple[float, float, float, float, float]:
+    def kernel_parameters(self) -> tuple[float, float, float, float, float]:
         """The parameters in their order, as kernels take them."""
         return (
             float(self.standing_gap_m),
@@ -122,13 +122,13 @@ def intelligent_driver_accelerations(seen: Following, params: IntelligentDriverP
     """
     arrays = (seen.speeds_mps, seen.gaps_m, seen.leader_speeds_mps, seen.wanted_speeds_mps)
     plain = tuple(array if array.flags.carray else array.copy() for array in arrays)
-    return np.asarray(_accelerations(plain, params.numbers))
+    return np.asarray(_accelerations(plain, params.kernel_parameters))
 
 
 def intelligent_driver_step(
     seen: Following, step_time_s: float, params: IntelligentDriverParams = AGENT_DRIVER
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the speeds (N,) m/s after a step, never below 0, and the ways (N,) m that were driven in it.
+    """Return the speeds (N,) m/s after a step, never below 0, and the distances (N,) m that were driven in it.
 
     The acceleration holds for the step; a vehicle that comes to a stop within it stands from then on.
 
@@ -159,13 +159,13 @@ def _require_all(name: str, values: Float64Array, *, lowest: float = -math.inf) 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _accelerations(arrays: tuple[Float64Array, ...], numbers: tuple[float, ...]) -> Float64Array:
+def _accelerations(arrays: tuple[Float64Array, ...], parameters: tuple[float, ...]) -> Float64Array:
     """Return accelerations (N,), see :func:`intelligent_driver_accelerations`."""
     speeds_mps, gaps_m, leader_speeds_mps, wanted_speeds_mps = arrays
     accelerations = np.empty(speeds_mps.shape[0])
     for i in range(speeds_mps.shape[0]):
         accelerations[i] = driver_acceleration(
-            speeds_mps[i], gaps_m[i], leader_speeds_mps[i], wanted_speeds_mps[i], numbers
+            speeds_mps[i], gaps_m[i], leader_speeds_mps[i], wanted_speeds_mps[i], parameters
         )
     return accelerations
 
@@ -186,13 +186,13 @@ def wanted_gap(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def driver_acceleration(
-    speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, numbers: tuple[float, ...]
+    speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, parameters: tuple[float, ...]
 ) -> float:
     """Return how hard one driver accelerates, see :func:`intelligent_driver_accelerations`; for use inside kernels.
 
-    ``numbers`` are the fields of :class:`IntelligentDriverParams`, in their order, as float.
+    ``parameters`` are the fields of :class:`IntelligentDriverParams`, in their order, as float.
     """
-    standing_gap_m, headway_s, max_acceleration, max_braking, exponent = numbers
+    standing_gap_m, headway_s, max_acceleration, max_braking, exponent = parameters
     wanted_m = wanted_gap(speed_mps, leader_speed_mps, standing_gap_m, headway_s, max_acceleration, max_braking)
     pressure = wanted_m / max(gap_m, standing_gap_m)
     part = speed_mps / wanted_speed_mps

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import wrap_angle
-from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleStates, kernel_arrays, kernel_numbers
+from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleStates, kernel_arrays, kernel_parameters
 
 __all__ = ["TrackerParams", "TrajectoryTracker"]
 
@@ -127,11 +127,11 @@ class TrajectoryTracker:
         plan = planned_poses if planned_poses.flags.carray else planned_poses.copy(order="C")
         is_joined = len(knots_s) > len(times)
         arrays, ahead = kernel_arrays(states), int(self.params.num_steps)
-        return np.asarray(_track(arrays, plan, is_joined, grid, speed_fit, ahead, *self.numbers))
+        return np.asarray(_track(arrays, plan, is_joined, grid, speed_fit, ahead, *self.parameters))
 
     @property
-    def numbers(self) -> tuple[_Constants, _Constants, _Constants]:
-        """What kernels take: numbers of the vehicle, of acceleration and of steering.
+    def parameters(self) -> tuple[_Constants, _Constants, _Constants]:
+        """What kernels take: parameters of the vehicle, of acceleration and of steering.
 
         They are: how far behind the centre the rear axle is and how long the wheel base, in lengths, and the largest
         tangent of the steering; the gain of the acceleration, and speed and gain of a stop; the step, and the weights
@@ -141,11 +141,11 @@ class TrajectoryTracker:
         ahead_s = params.num_steps * params.step_time_s
         gain_1ps = params.speed_weight * ahead_s / (params.acceleration_weight + params.speed_weight * ahead_s**2)
         return (
-            kernel_numbers(
+            kernel_parameters(
                 geometry.rear_axle_share, geometry.wheel_base_share, math.tan(self.bicycle.max_steering_rad)
             ),
-            kernel_numbers(gain_1ps, params.stopping_speed_mps, params.stopping_gain_1ps),
-            kernel_numbers(
+            kernel_parameters(gain_1ps, params.stopping_speed_mps, params.stopping_gain_1ps),
+            kernel_parameters(
                 params.step_time_s,
                 params.curvature_rate_weight,
                 params.offset_weight,
@@ -187,7 +187,7 @@ def _grid_in(knots_s: Float64Array, step_time_s: float, most_steps: int) -> _Gri
 
 @functools.lru_cache(maxsize=64)
 def speed_fit_matrix(num_steps: int, step_time_s: float, jerk_weight: float) -> Float64Array:
-    """Return F, (num_steps, num_steps), such that the fitted speeds are the ways d of the steps times F.
+    """Return F, (num_steps, num_steps), such that the fitted speeds are the distances d of the steps times F.
 
     The normal equations are (h^2 I + w D'D / h^4) v = h d, D the second differences; they depend on the horizon only.
     """
@@ -219,7 +219,7 @@ def _track(
         grid: Knot before each of the M + 1 times that are looked at, and the way to the next one.
         speed_fit: (M, M).
         num_ahead: Steps looked ahead.
-        vehicle: The first of :attr:`TrajectoryTracker.numbers`; the other two are its others.
+        vehicle: The first of :attr:`TrajectoryTracker.parameters`; the other two are its others.
         longitudinal: How to accelerate.
         lateral: How to steer.
     """
@@ -330,7 +330,7 @@ def best_steering_rate(
         curvatures: Of the plan from there on.
         motion: Speed, acceleration, steering and wheel base.
         num_ahead: Steps looked ahead.
-        lateral: The last of :attr:`TrajectoryTracker.numbers`.
+        lateral: The last of :attr:`TrajectoryTracker.parameters`.
     """
     speed, acceleration, steering, wheel_base_m = motion
     step_s, _, by_offset, by_heading, by_steering, by_rate = lateral

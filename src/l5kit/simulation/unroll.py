@@ -355,7 +355,7 @@ class ClosedLoopSimulator:
         agents["track_id"], agents["extent"] = input_dict["track_id"], input_dict["extent"]
         agents["label_probabilities"][:, _CAR] = 1
         keys = zip(input_dict["scene_index"].tolist(), agents["track_id"].tolist(), strict=True)
-        dataset.set_agents(frame_idx, {key: agents[place : place + 1] for place, key in enumerate(keys)})
+        dataset.set_agents(frame_idx, {key: agents[index : index + 1] for index, key in enumerate(keys)})
 
     @staticmethod
     def update_ego(

@@ -33,7 +33,7 @@ __all__ = [
     "VehicleModel",
     "VehicleStates",
     "kernel_arrays",
-    "kernel_numbers",
+    "kernel_parameters",
     "log_states",
 ]
 
@@ -246,9 +246,9 @@ class PoseChange:
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return the changes of pose, exact up to rounding, dyaw in [-pi, pi); see :class:`InvertibleModel`."""
         _require_pair(states, next_states, step_time_s)
-        ways_m = next_states.positions_m - states.positions_m
+        displacements_m = next_states.positions_m - states.positions_m
         dyaws_rad = angular_distance(next_states.yaws_rad, states.yaws_rad)
-        return np.column_stack([_turned(ways_m, _plain(-states.yaws_rad)), dyaws_rad])
+        return np.column_stack([_turned(displacements_m, _plain(-states.yaws_rad)), dyaws_rad])
 
 
 @dataclass(frozen=True)
@@ -305,9 +305,9 @@ class Unicycle:
             (yaw_changes_rad[0] / step_time_s, yaw_changes_rad[1] / step_time_s),
         )
 
-    def numbers(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
+    def parameters(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
         """Return what kernels take for a step: lowest and highest acceleration and yaw rate, and nothing."""
-        return kernel_numbers(*self.accelerations_mps2, *self.yaw_rates_radps, 0.0)
+        return kernel_parameters(*self.accelerations_mps2, *self.yaw_rates_radps, 0.0)
 
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states after accelerating, turning and moving; see :class:`VehicleModel`."""
@@ -322,8 +322,8 @@ class Unicycle:
         Headings come out exactly, and positions up to the part of the way that lies across the next heading.
         """
         _require_pair(states, next_states, step_time_s)
-        ways_m = _turned(next_states.positions_m - states.positions_m, _plain(-next_states.yaws_rad))
-        accelerations_mps2 = (ways_m[:, 0] / step_time_s - states.speeds_mps) / step_time_s
+        displacements_m = _turned(next_states.positions_m - states.positions_m, _plain(-next_states.yaws_rad))
+        accelerations_mps2 = (displacements_m[:, 0] / step_time_s - states.speeds_mps) / step_time_s
         yaw_rates_radps = angular_distance(next_states.yaws_rad, states.yaws_rad) / step_time_s
         return np.column_stack([accelerations_mps2, yaw_rates_radps])
 
@@ -360,9 +360,9 @@ class InvertibleBicycle:
             self, max_acceleration_mps2=above_0, max_curvature_1pm=above_0, max_log_acceleration_mps2=above_0
         )
 
-    def numbers(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
+    def parameters(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
         """Return what kernels take for a step: largest acceleration and curvature, shares of the axles, and nothing."""
-        return kernel_numbers(
+        return kernel_parameters(
             self.max_acceleration_mps2,
             self.max_curvature_1pm,
             self.geometry.rear_axle_share,
@@ -384,9 +384,9 @@ class InvertibleBicycle:
         """
         _require_pair(states, next_states, step_time_s)
         accelerations_mps2 = (next_states.speeds_mps - states.speeds_mps) / step_time_s
-        ways_m = (states.speeds_mps + accelerations_mps2 * step_time_s / 2) * step_time_s
+        distances_m = (states.speeds_mps + accelerations_mps2 * step_time_s / 2) * step_time_s
         dyaws_rad = angular_distance(next_states.yaws_rad, states.yaws_rad)
-        return np.column_stack([accelerations_mps2, _curvatures(dyaws_rad, ways_m, states.speeds_mps)])
+        return np.column_stack([accelerations_mps2, _curvatures(dyaws_rad, distances_m, states.speeds_mps)])
 
     def is_infeasible(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> BoolArray:
         """Return which steps (N,) of a log ask for more than a vehicle can do (Waymax: 10.4 m/s2, 0.3 1/m).
@@ -435,9 +435,9 @@ class KinematicBicycle:
     def __post_init__(self) -> None:
         _require_limits(self, max_steering_rad=(1e-6, 1.57), acceleration_lag_s=(0, 60), steering_lag_s=(0, 60))
 
-    def numbers(self, step_time_s: float) -> tuple[float, ...]:
+    def parameters(self, step_time_s: float) -> tuple[float, ...]:
         """Return what kernels take for a step: limit of the steering, shares of the lags, and of the axles."""
-        return kernel_numbers(
+        return kernel_parameters(
             self.max_steering_rad,
             step_time_s / (step_time_s + self.acceleration_lag_s),
             step_time_s / (step_time_s + self.steering_lag_s),
@@ -489,9 +489,9 @@ class KinematicBicycle:
         starts, ends = poses[:, :-1], poses[:, 1:]
         headings = np.stack([np.cos(poses[..., 2]), np.sin(poses[..., 2])], axis=-1)
         rear_m = poses[..., :2] - (self.geometry.rear_axle_share * lengths_m)[:, None, None] * headings
-        ways_m = (np.diff(rear_m, axis=1) * headings[:, :-1]).sum(axis=-1)
-        speeds_mps = ways_m / steps_s
-        curvatures_1pm = _curvatures(angular_distance(ends[..., 2], starts[..., 2]), ways_m, speeds_mps)
+        distances_m = (np.diff(rear_m, axis=1) * headings[:, :-1]).sum(axis=-1)
+        speeds_mps = distances_m / steps_s
+        curvatures_1pm = _curvatures(angular_distance(ends[..., 2], starts[..., 2]), distances_m, speeds_mps)
         steering_rad = np.arctan(self.geometry.wheel_base_share * lengths_m[:, None] * curvatures_1pm)
         steering_rad = _held(steering_rad, np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS)
         return _states_of_steps(
@@ -534,8 +534,8 @@ def kernel_arrays(states: VehicleStates) -> _Arrays:
     return tuple([_plain(array) for array in states._arrays])
 
 
-def kernel_numbers(*values: float) -> tuple[float, ...]:
-    """Return numbers as floats, since kernels are compiled again for integers."""
+def kernel_parameters(*values: float) -> tuple[float, ...]:
+    """Return parameters as floats, since kernels are compiled again for integers."""
     return tuple(float(value) for value in values)
 
 
@@ -550,8 +550,8 @@ def _moved_by(
     actions: Float64Array,
     step_time_s: float,
 ) -> VehicleStates:
-    numbers, step_s = model.numbers(step_time_s), float(step_time_s)
-    moved = move_vehicles(model.kind, kernel_arrays(states), _plain(actions), numbers, step_s)
+    parameters, step_s = model.parameters(step_time_s), float(step_time_s)
+    moved = move_vehicles(model.kind, kernel_arrays(states), _plain(actions), parameters, step_s)
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad = moved
     return VehicleStates(positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, states.lengths_m)
 
@@ -560,18 +560,18 @@ def _moved_to(
     states: VehicleStates, positions_m: Float64Array, yaws_rad: Float64Array, step_time_s: float
 ) -> VehicleStates:
     """Return the states with other poses, and speeds and accelerations from them."""
-    ways_m = positions_m - states.positions_m
-    speeds_mps = np.sqrt(ways_m[:, 0] * ways_m[:, 0] + ways_m[:, 1] * ways_m[:, 1]) / step_time_s
+    steps_m = positions_m - states.positions_m
+    speeds_mps = np.sqrt(steps_m[:, 0] * steps_m[:, 0] + steps_m[:, 1] * steps_m[:, 1]) / step_time_s
     accelerations_mps2 = (speeds_mps - states.speeds_mps) / step_time_s
     return VehicleStates(
         positions_m, yaws_rad, speeds_mps, accelerations_mps2, states.steering_rad.copy(), states.lengths_m
     )
 
 
-def _curvatures(dyaws_rad: Float64Array, ways_m: Float64Array, speeds_mps: Float64Array) -> Float64Array:
+def _curvatures(dyaws_rad: Float64Array, distances_m: Float64Array, speeds_mps: Float64Array) -> Float64Array:
     """Return the curvatures of steps, 0 for slow ones."""
-    is_turning = (np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS) & (ways_m != 0)
-    return np.where(is_turning, dyaws_rad / np.where(is_turning, ways_m, 1.0), 0.0)
+    is_turning = (np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS) & (distances_m != 0)
+    return np.where(is_turning, dyaws_rad / np.where(is_turning, distances_m, 1.0), 0.0)
 
 
 def _held(values: Float64Array, is_known: BoolArray) -> Float64Array:
@@ -675,14 +675,14 @@ def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def move_vehicles(
-    kind: int, arrays: _Arrays, actions: Float64Array, numbers: tuple[float, ...], step_s: float
+    kind: int, arrays: _Arrays, actions: Float64Array, parameters: tuple[float, ...], step_s: float
 ) -> _Arrays:
-    """Return positions, yaws, speeds, accelerations and steering after a step of a model that has ``numbers``."""
+    """Return positions, yaws, speeds, accelerations and steering after a step of a model that has ``parameters``."""
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
     moved_m, rest = np.empty(positions_m.shape), np.empty((4, len(actions)))
     for i in range(len(actions)):
         x, y, yaw = positions_m[i, 0], positions_m[i, 1], yaws_rad[i]
         now = (x, y, yaw, speeds_mps[i], accelerations_mps2[i], steering_rad[i], lengths_m[i])
-        moved = step_vehicle(kind, now, (actions[i, 0], actions[i, 1]), numbers, step_s)
+        moved = step_vehicle(kind, now, (actions[i, 0], actions[i, 1]), parameters, step_s)
         moved_m[i, 0], moved_m[i, 1], rest[0, i], rest[1, i], rest[2, i], rest[3, i] = moved
     return moved_m, rest[0], rest[1], rest[2], rest[3]

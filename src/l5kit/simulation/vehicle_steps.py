@@ -24,48 +24,48 @@ UNICYCLE, CURVATURE, BICYCLE = range(3)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def step_vehicle(kind: int, now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
-    """Return the state after a step of a model, one of those above, whose method ``numbers`` returns five numbers."""
+def step_vehicle(kind: int, now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
+    """Return the state after a step of a model, one of those above, whose ``parameters`` these are."""
     if kind == UNICYCLE:
-        return _step_unicycle(now, action, numbers, step_s)
+        return _step_unicycle(now, action, parameters, step_s)
     if kind == CURVATURE:
-        return _step_by_curvature(now, action, numbers, step_s)
-    return _step_bicycle(now, action, numbers, step_s)
+        return _step_by_curvature(now, action, parameters, step_s)
+    return _step_bicycle(now, action, parameters, step_s)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _step_unicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
-    """Return the state after a step of a ``Unicycle``, whose ``numbers`` are its limits."""
+def _step_unicycle(now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
+    """Return the state after a step of a ``Unicycle``, whose ``parameters`` are its limits."""
     x, y, yaw, speed, _, steering, _ = now
-    acceleration = min(max(action[0], numbers[0]), numbers[1])
+    acceleration = min(max(action[0], parameters[0]), parameters[1])
     speed = speed + acceleration * step_s
-    yaw = yaw + min(max(action[1], numbers[2]), numbers[3]) * step_s
+    yaw = yaw + min(max(action[1], parameters[2]), parameters[3]) * step_s
     x, y = x + speed * step_s * math.cos(yaw), y + speed * step_s * math.sin(yaw)
     return x, y, yaw, speed, acceleration, steering
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _step_by_curvature(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
-    """Return the state after a step of an ``InvertibleBicycle``; ``numbers`` are limits and shares of the axles."""
+def _step_by_curvature(now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
+    """Return the state after a step of an ``InvertibleBicycle``; ``parameters`` are limits and shares of the axles."""
     x, y, yaw, speed, _, _, length_m = now
-    acceleration = min(max(action[0], -numbers[0]), numbers[0])
-    curvature = min(max(action[1], -numbers[1]), numbers[1])
+    acceleration = min(max(action[0], -parameters[0]), parameters[0])
+    curvature = min(max(action[1], -parameters[1]), parameters[1])
     way_m = speed * step_s + acceleration * step_s * step_s / 2
     after = yaw + curvature * way_m
-    x, y = _moved_centre((x, y), way_m, (yaw, after), numbers[2] * length_m)
-    return x, y, after, speed + acceleration * step_s, acceleration, math.atan(curvature * numbers[3] * length_m)
+    x, y = _moved_centre((x, y), way_m, (yaw, after), parameters[2] * length_m)
+    return x, y, after, speed + acceleration * step_s, acceleration, math.atan(curvature * parameters[3] * length_m)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _step_bicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
-    """Return the state after a step of a ``KinematicBicycle``; ``numbers`` are those of its method."""
+def _step_bicycle(now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
+    """Return the state after a step of a ``KinematicBicycle``; ``parameters`` are those of its method."""
     x, y, yaw, speed, acceleration, steering, length_m = now
     way_m = speed * step_s
-    acceleration = acceleration + numbers[1] * (action[0] - acceleration)
-    after = yaw + way_m * math.tan(steering) / (numbers[4] * length_m)
-    turned = steering + numbers[2] * action[1] * step_s
-    x, y = _moved_centre((x, y), way_m, (yaw, after), numbers[3] * length_m)
-    return x, y, after, speed + acceleration * step_s, acceleration, min(max(turned, -numbers[0]), numbers[0])
+    acceleration = acceleration + parameters[1] * (action[0] - acceleration)
+    after = yaw + way_m * math.tan(steering) / (parameters[4] * length_m)
+    turned = steering + parameters[2] * action[1] * step_s
+    x, y = _moved_centre((x, y), way_m, (yaw, after), parameters[3] * length_m)
+    return x, y, after, speed + acceleration * step_s, acceleration, min(max(turned, -parameters[0]), parameters[0])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -33,7 +33,7 @@ from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.slots.av_slots import AvSlots, ModelMover
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.lane_places import are_in_several_lanes
+from l5kit.evaluation.driving.lane_positions import are_in_several_lanes
 from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.evaluation.epdms.params import EpdmsParams
@@ -209,10 +209,10 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     CompactView(roads, layout).look(one, avs)
     backend.run(scale_actions, 1, *limits, controls, controls, is_bad)
     backend.run(choose_controls, 1, *limits, np.full(2, 3), one, controls, is_bad)
-    follow_routes(bank.paths, one, avs.boxes, roads.now.places)
+    follow_routes(bank.paths, one, avs.boxes, roads.now.positions)
     motions = np.zeros((1, 3))
     track_routes(
-        *(bank.paths, one, roads.now.places),
+        *(bank.paths, one, roads.now.positions),
         motions=motions,
         axles_m=np.ones((1, 2)),
         wanted_mps2=np.zeros(1),
@@ -223,7 +223,7 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
         LanePoints.of_map(road.driving),
         VehicleRows(avs.boxes, motions, one),
         seen=(roads.rows(one).scene_rows, roads.lights_before(one)),
-        routes=RouteRows(bank.paths, one, roads.now.places),
+        routes=RouteRows(bank.paths, one, roads.now.positions),
         out=np.zeros((1, layout.size), np.float32),
     )
 

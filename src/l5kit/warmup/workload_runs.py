@@ -11,7 +11,7 @@ from l5kit.data.map.opened import open_map
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
 from l5kit.evaluation.driving.collisions import find_collisions
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
@@ -78,7 +78,7 @@ def drive_by_idm(batch: SceneBatch) -> DrivenScenes:
 def check_drive(driven: DrivenScenes) -> int:
     """Look for collisions and ways off the road, and return the rows of agents and AVs of all frames."""
     states, road_users, driving_map = driven.ego_states(), driven.road_users(), driven.batch.driving_map
-    find_collisions(states, road_users, find_lane_places(states, driving_map))
+    find_collisions(states, road_users, find_lane_positions(states, driving_map))
     if driving_map is not None:
         find_distances_off_road(states, driving_map)
     return int(np.diff(driven.buffer.frames["agent_index_interval"], axis=1).sum() + states.is_there.sum())

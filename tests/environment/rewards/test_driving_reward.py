@@ -17,7 +17,7 @@ from l5kit.environment.rewards.step_reward import DisplacementReward, DrivenStep
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving import build_driving_map, ego_states_of_poses, read_ego_states, read_road_users
 from l5kit.evaluation.driving.collisions import count_at_fault, find_collisions
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.route_progress import find_progress, find_routes
@@ -82,8 +82,8 @@ def make_step(
         boxes_before=box,
         motions=np.array([motion]),
         motions_before=np.array([motion_before]),
-        places=np.array([place]),
-        places_before=np.array([place if place_before is None else place_before]),
+        route_positions=np.array([place]),
+        route_positions_before=np.array([place if place_before is None else place_before]),
         expert_arcs_m=np.array([experts_m[1]]),
         expert_arcs_before_m=np.array([experts_m[0]]),
         log_poses=np.array([pose]),
@@ -393,8 +393,8 @@ def steps_of(states, road_users: RoadUsers, driving_map, expert):
             boxes_before=states.boxes[:, before].copy(),
             motions=motions[:, frame].copy(),
             motions_before=motions[:, before].copy(),
-            places=places[:, frame].copy(),
-            places_before=places[:, before].copy(),
+            route_positions=places[:, frame].copy(),
+            route_positions_before=places[:, before].copy(),
             expert_arcs_m=experts[:, frame, 0].copy(),
             expert_arcs_before_m=experts[:, before, 0].copy(),
             log_poses=np.concatenate([expert.positions_m[:, frame], expert.yaws_rad[:, frame, None]], axis=1),
@@ -442,7 +442,7 @@ def test_whole_drives_as_the_score_sees_them(wild_drives):
     worths = drive_through(
         DrivingReward(DrivingWeights(collision=1.0, contact=1.0)), steps, np.arange(states.num_scenes)
     )
-    places = find_lane_places(states, driving_map)
+    places = find_lane_positions(states, driving_map)
     collisions = find_collisions(states, road_users, places)
     at_fault = count_at_fault(states, road_users, collisions).sum(axis=-1)[:, 1:]
     everyone = np.zeros(states.is_there.size)
@@ -465,7 +465,7 @@ def test_progress_of_the_log_is_that_of_the_score(wild_drives):
     far = DrivingWeights(progress=100.0, progress_reference="expert", least_reference_mps=100.0)
     steps = list(steps_of(expert, road_users, driving_map, expert))
     worths = drive_through(DrivingReward(far), steps, np.arange(expert.num_scenes))
-    places = find_lane_places(expert, driving_map)
+    places = find_lane_positions(expert, driving_map)
     routes = find_routes(places, driving_map, expert=expert)
     progress_m = find_progress(expert, places, routes=routes, driving_map=driving_map).sum(axis=1)
     assert progress_m.min() > 5

@@ -14,7 +14,7 @@ from l5kit.evaluation.driving.collisions import (
     find_collisions,
     no_at_fault_collisions,
 )
-from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.lane_positions import LanePositions
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from support.driving import road_users_at, stacked, straight_drive
 
@@ -23,7 +23,7 @@ MOVES = (3.0, 0.0)
 
 def places_of(states, *, is_across=False):
     shape = states.is_there.shape
-    return LanePlaces(np.full(shape, -1), np.full(shape, is_across), np.zeros(shape, bool))
+    return LanePositions(np.full(shape, -1), np.full(shape, is_across), np.zeros(shape, bool))
 
 
 def meet(other, *, speed_mps=10.0, is_across=False):

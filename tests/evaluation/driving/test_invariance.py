@@ -19,7 +19,7 @@ from l5kit.lanes.driving_map import REACH_M
 from support.driving import BODY, make_road_map, stacked
 
 NUM_SCENES, NUM_FRAMES, NUM_TRACKS = 24, 60, 6
-FIELDS = ("times_to_collision_s", "distances_off_road_m", "ways_along_lanes_m", "speed_excess_mps", "progress_m")
+FIELDS = ("times_to_collision_s", "distances_off_road_m", "distances_along_lanes_m", "speed_excess_mps", "progress_m")
 
 
 @pytest.fixture(scope="module")

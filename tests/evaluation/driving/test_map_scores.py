@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.map_scores import (
     drivable_area_compliance,
     driving_direction_compliance,
@@ -52,14 +52,14 @@ def test_drivable_area(road_map, position_m, yaw_rad, distance_m, score):
     ],
 )
 def test_driving_direction(road_map, drive, score):
-    places = find_lane_places(drive, road_map)
+    places = find_lane_positions(drive, road_map)
     sums_m = sum_over_last_second(find_progress_along_lanes(drive, road_map, places), drive)
     assert driving_direction_compliance(sums_m) == score
 
 
 def test_the_frame_of_another_lane_has_no_progress(road_map):
     drive = drive_along([[98, 0], [99, 0], [101, 0], [102, 0], [102, 9]], [0] * 5)
-    found_m = find_progress_along_lanes(drive, road_map, find_lane_places(drive, road_map))
+    found_m = find_progress_along_lanes(drive, road_map, find_lane_positions(drive, road_map))
     assert_allclose(found_m, [[0, 1, 0, 1, 0]], atol=ROUNDED_M)
 
 
@@ -97,7 +97,7 @@ def test_score_of_the_way_back(smallest_sum_m, score):
     ],
 )
 def test_speed_limit(road_map, drive, score):
-    limits_mps = limits_of_lanes(road_map, find_lane_places(drive, road_map).lanes)
+    limits_mps = limits_of_lanes(road_map, find_lane_positions(drive, road_map).lanes)
     assert_allclose(speed_limit_compliance(find_speed_excess(drive, limits_mps), drive), score, atol=1e-9)
 
 
@@ -109,7 +109,7 @@ def test_a_batch_has_the_scores_of_its_scenes(road_map):
     batch = stacked(*drives)
 
     def scores(states):
-        places = find_lane_places(states, road_map)
+        places = find_lane_positions(states, road_map)
         excess_mps = find_speed_excess(states, limits_of_lanes(road_map, places.lanes))
         sums_m = sum_over_last_second(find_progress_along_lanes(states, road_map, places), states)
         return np.stack(

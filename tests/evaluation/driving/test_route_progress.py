@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.route_progress import (
     expert_progress_ratio,
     find_progress,
@@ -22,21 +22,21 @@ EXPERT = straight_drive(101, start_m=(50, 0))
 
 
 def progress_m(states, expert, road_map):
-    places, expert_places = find_lane_places(states, road_map), find_lane_places(expert, road_map)
+    places, expert_places = find_lane_positions(states, road_map), find_lane_positions(expert, road_map)
     return find_progress(
         states, places, routes=find_routes(expert_places, road_map, expert=expert), driving_map=road_map
     )
 
 
 def test_parts_of_a_route(road_map):
-    routes = find_routes(find_lane_places(EXPERT, road_map), road_map, expert=EXPERT)
+    routes = find_routes(find_lane_positions(EXPERT, road_map), road_map, expert=EXPERT)
     assert_array_equal(routes.parents, road_map.parents[[RIGHT, STRAIGHT, EAST]])
     assert_allclose(routes.arc_lengths_m[[0, -1]], [0, 220], atol=ROUNDED_M)
 
 
 def test_a_change_of_lanes_within_a_road_stays_in_one_part(road_map):
     changes = drive_along([[10, 0], [20, 4], [30, 0], [110, 0]], [0] * 4)
-    routes = find_routes(find_lane_places(changes, road_map), road_map, expert=changes)
+    routes = find_routes(find_lane_positions(changes, road_map), road_map, expert=changes)
     assert_array_equal(routes.parents, road_map.parents[[RIGHT, STRAIGHT]])
     assert_allclose(progress_m(changes, changes, road_map)[0], [0, 10, 10, 80], atol=ROUNDED_M)
 

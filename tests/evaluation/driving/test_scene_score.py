@@ -135,7 +135,13 @@ def test_details_have_the_scores_and_the_frames_that_lower_them(road_map):
 
 def test_details_without_a_map_know_no_places():
     details = detail_scenes(EXPERT, NOBODY, None, expert=EXPERT)
-    for name in ("distances_off_road_m", "ways_along_lanes_m", "speed_limits_mps", "speed_excess_mps", "progress_m"):
+    for name in (
+        "distances_off_road_m",
+        "distances_along_lanes_m",
+        "speed_limits_mps",
+        "speed_excess_mps",
+        "progress_m",
+    ):
         assert np.isnan(getattr(details, name)).all()
     assert not any(frames.any() for frames in details.failures.values())
 
@@ -153,7 +159,7 @@ def test_no_bit_of_a_scene_depends_on_others_of_its_length(road_map):
     batch = detail_scenes(stacked(*drives), RoadUsers.none(7, 60), road_map, expert=stacked(*drives))
     for scene, drive in enumerate(drives):
         alone = detail_scenes(drive, RoadUsers.none(1, 60), road_map, expert=drive)
-        for name in ("progress_m", "expert_progress_m", "distances_off_road_m", "ways_along_lanes_m"):
+        for name in ("progress_m", "expert_progress_m", "distances_off_road_m", "distances_along_lanes_m"):
             assert_array_equal(getattr(batch, name)[scene], getattr(alone, name)[0], err_msg=name)
         assert batch.scores.score[scene] == alone.scores.score[0]
 

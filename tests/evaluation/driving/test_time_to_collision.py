@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.collisions import find_collisions
-from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.lane_positions import LanePositions
 from l5kit.evaluation.driving.time_to_collision import LookAhead, find_times_to_collision, time_to_collision
 from support.driving import road_users_at, straight_drive
 
@@ -19,7 +19,7 @@ INF = np.inf
 def times_of(frames, *, num_frames=2, speed_mps=10.0, is_across=False, is_in_junction=False, look=None):
     states = straight_drive(num_frames, speed_mps=speed_mps)
     shape = states.is_there.shape
-    places = LanePlaces(np.full(shape, -1), np.full(shape, is_across), np.full(shape, is_in_junction))
+    places = LanePositions(np.full(shape, -1), np.full(shape, is_across), np.full(shape, is_in_junction))
     others = road_users_at(frames)
     return find_times_to_collision(states, others, places, find_collisions(states, others, places), look=look)[0]
 
@@ -86,9 +86,9 @@ def test_another_look_ahead():
 
 def test_what_belongs_to_other_frames_or_rows_is_refused():
     states, others = straight_drive(2), road_users_at([[{"at": (9, 0)}], []])
-    places = LanePlaces.unknown((1, 2))
+    places = LanePositions.unknown((1, 2))
     found = find_collisions(states, others, places)
-    with pytest.raises(InvalidArgumentError, match=r"states of shape \(1, 2\) need places of it, got \(1, 3\)"):
-        find_times_to_collision(states, others, LanePlaces.unknown((1, 3)), found)
+    with pytest.raises(InvalidArgumentError, match=r"states of shape \(1, 2\) need positions of it, got \(1, 3\)"):
+        find_times_to_collision(states, others, LanePositions.unknown((1, 3)), found)
     with pytest.raises(InvalidArgumentError, match="the 0 rows of road_users, got 1"):
         find_times_to_collision(states, road_users_at([[], []]), places, found)

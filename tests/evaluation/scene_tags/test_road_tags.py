@@ -12,7 +12,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.records import TL_FACE_DTYPE
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.scene_tags.road_tags import find_lane_changes, find_stops_at_red, find_unprotected_crossings
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap
@@ -32,7 +32,7 @@ def driving_map(tmp_path_factory):
 def stops(driving_map, states, red, *, standing=((0, 30),)):
     return find_stops_at_red(
         states,
-        find_lane_places(states, driving_map),
+        find_lane_positions(states, driving_map),
         [np.array([ROW[name] for name in red], np.int64)] * states.is_there.shape[1],
         standing=np.array(standing),
         driving_map=driving_map,
@@ -69,7 +69,7 @@ def test_the_light_of_the_lane_that_is_driven_on_next_counts(driving_map):
 def changes(driving_map, y_m, *, x_m=None, yaw=0.0):
     x_m = np.linspace(10, 40, len(y_m)) if x_m is None else x_m
     states = drive_along(np.column_stack([x_m, y_m]), np.full(len(y_m), yaw))
-    places = find_lane_places(states, driving_map)
+    places = find_lane_positions(states, driving_map)
     return find_lane_changes(states, places, driving_map=driving_map, thresholds=DEFAULTS).tolist()
 
 
@@ -99,7 +99,7 @@ def crossings(driving_map, other_frames, *, lit=(), speed_mps=10.0, start_m=(100
     has_light = np.isin(np.arange(driving_map.num_lanes), [ROW[name] for name in lit])
     tag_map = TagMap(driving_map, LaneLights.of_faces({}), has_light)
     return find_unprotected_crossings(
-        states, users, find_lane_places(states, driving_map), tag_map=tag_map, thresholds=DEFAULTS
+        states, users, find_lane_positions(states, driving_map), tag_map=tag_map, thresholds=DEFAULTS
     ).tolist()
 
 

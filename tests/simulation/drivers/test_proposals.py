@@ -6,7 +6,7 @@ import pytest
 from l5kit.evaluation.driving.collisions import find_collisions
 from l5kit.evaluation.driving.comfort import ComfortBounds, comfort, comfort_filters, is_drive_comfortable
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.time_to_collision import counts_ahead
@@ -15,7 +15,7 @@ from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers import proposal_scores as scores
 from l5kit.simulation.drivers.proposal_choice import choose
 from l5kit.simulation.drivers.proposal_forecasts import forecast_lanes, forecast_others
-from l5kit.simulation.drivers.proposal_places import first_step_off_road, is_across, road_arrays
+from l5kit.simulation.drivers.proposal_road_checks import first_step_off_road, is_across, road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
 from l5kit.simulation.drivers.proposal_scores import mark_collisions
 from l5kit.simulation.engine.actions import Actions, TrackedPlans
@@ -78,7 +78,7 @@ def test_lanes_under_boxes_are_those_of_the_score(driving_map):
     road, found = road_arrays(driving_map), []
     for states, _ in random_drives(60, seed=2):
         scene = as_scene(states)
-        places = find_lane_places(scene, driving_map)
+        places = find_lane_positions(scene, driving_map)
         for step in range(0, STEPS, 8):
             box, rear_m = scene.boxes[0, step].copy(), scene.rear_axles_m[0, step].copy()
             across, inside = places.is_across[0, step], places.is_in_junction[0, step]
@@ -132,7 +132,7 @@ def test_collisions_are_those_of_the_score(driving_map):
             boxes=moved.reshape(-1, 5),
             velocities_mps=np.tile(velocities_mps, (STEPS + 1, 1)),
         )
-        collisions = find_collisions(scene, users, find_lane_places(scene, driving_map))
+        collisions = find_collisions(scene, users, find_lane_positions(scene, driving_map))
         is_met[collisions.kinds[:4] > 0] = True
         mark_collisions(states, SIZES, others, is_met, road, marks)
         rows = np.flatnonzero(collisions.is_at_fault)
@@ -200,7 +200,7 @@ def test_the_first_step_of_a_roll_out_is_that_of_the_simulation():
     fit = speed_fit_matrix(50, 0.1, tracker.params.jerk_weight)
     states = np.zeros((1, 2, rollout.NUM_COLUMNS))
     states[0, 0, :6] = 0.0, 0.1, 0.02, 5.5, 0.3, 0.01
-    roll_out(plan, LENGTH_M, Tracking(fit, 10, *tracker.numbers, tracker.bicycle.numbers(0.1)), states)
+    roll_out(plan, LENGTH_M, Tracking(fit, 10, *tracker.parameters, tracker.bicycle.parameters(0.1)), states)
     wanted = (*moved.positions_m[0], moved.yaws_rad[0], moved.speeds_mps[0], moved.accelerations_mps2[0])
     np.testing.assert_allclose(states[0, 1, :6], [*wanted, moved.steering_rad[0]], atol=1e-12)
     assert states[0, 1, rollout.ACROSS] == pytest.approx(moved.speeds_mps[0] * (moved.yaws_rad[0] - 0.02) / 0.1)

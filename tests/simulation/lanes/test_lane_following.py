@@ -9,11 +9,11 @@ from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_positions import FADE_M
 from l5kit.lanes.red_lights import RED, YELLOW
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER
-from l5kit.simulation.lanes.lane_following import ARC, NUM_COLUMNS, SPEED, drive_on, place_vehicles
+from l5kit.simulation.lanes.lane_following import ARC, NUM_COLUMNS, SPEED, drive_on, locate_vehicles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 
 STEP_S = 0.1
-DRIVE = (AGENT_DRIVER.numbers, 1.0, STEP_S, np.zeros(0))
+DRIVE = (AGENT_DRIVER.kernel_parameters, 1.0, STEP_S, np.zeros(0))
 LINE_M = 100.0
 """Where the first lane of the path ends, whose lights stop there."""
 
@@ -31,7 +31,7 @@ def path_of(length_m=400.0, limit_mps=10.0):
 def vehicle_at(x_m, speed_mps, *, y_m=0.0, yaw_rad=0.0, paths=None):
     motions = np.zeros((1, NUM_COLUMNS))
     box = np.array([[x_m, y_m, yaw_rad, 4.0, 2.0]])
-    place_vehicles(paths or path_of(), np.array([0]), box, np.array([speed_mps]), np.array([True]), motions)
+    locate_vehicles(paths or path_of(), np.array([0]), box, np.array([speed_mps]), np.array([True]), motions)
     return motions[0]
 
 
@@ -160,5 +160,5 @@ def test_a_vehicle_that_was_moved_is_found_again():
     motions = vehicle_at(20.0, 5.0)[None]
     step(motions[0])
     box = np.array([[23.0, 0.5, 0.0, 4.0, 2.0]])
-    place_vehicles(path_of(), np.array([0]), box, np.array([4.0]), np.array([False]), motions)
+    locate_vehicles(path_of(), np.array([0]), box, np.array([4.0]), np.array([False]), motions)
     np.testing.assert_allclose(motions[0, :5], [23.0, 23.0, 0.5, 0.0, 4.0])

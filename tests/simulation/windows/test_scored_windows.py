@@ -19,7 +19,7 @@ from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
 from l5kit.simulation.engine.scored_drives import score_drives
 from l5kit.simulation.vehicle_models import Unicycle
-from l5kit.simulation.windows.drive_windows import driven_in_all_frames, find_window_places, present_states
+from l5kit.simulation.windows.drive_windows import driven_in_all_frames, find_window_starts, present_states
 from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of
 from l5kit.simulation.windows.rule_plans import plan_by_rules
 from l5kit.simulation.windows.scored_windows import score_windows_of
@@ -72,7 +72,7 @@ class SlowingDown:
 )
 def test_windows_have_their_past_and_their_future(scenes, road, start, num_frames, firsts):
     driven, drives = drive(scenes, road, None, start=start, num_frames=num_frames)
-    places = find_window_places(driven, drives, PARAMS)
+    places = find_window_starts(driven, drives, PARAMS)
     size = len(firsts)
     assert places.scene_frames.tolist() == 3 * list(firsts)
     assert (places.scene_frames - places.frames == start).all()
@@ -88,7 +88,7 @@ def test_windows_have_their_past_and_their_future(scenes, road, start, num_frame
 def test_a_plan_that_is_kept_to_is_where_the_av_comes(scenes, road):
     """Straight on with one speed: the roll-out of each plan is what the simulation drives."""
     driven, drives = drive(scenes, road, EgoSeat(ConstantVelocity(40)))
-    places = find_window_places(driven, drives, PARAMS)
+    places = find_window_starts(driven, drives, PARAMS)
     whole = driven_in_all_frames(driven, drives)
     present = present_states(driven, whole, places)
     plans, planned = kept_plans_of(driven, places, present, NUM_STEPS)
@@ -101,7 +101,7 @@ def test_a_plan_that_is_kept_to_is_where_the_av_comes(scenes, road):
 
 def test_a_window_begins_with_the_state_of_the_vehicle(scenes, road):
     driven, drives = drive(scenes, road, EgoSeat(Replay(40)), start=10)
-    places = find_window_places(driven, drives, PARAMS)
+    places = find_window_starts(driven, drives, PARAMS)
     present = present_states(driven, driven_in_all_frames(driven, drives), places)
     rows = places.scenes, places.frames
     assert_array_equal(present.steering_rad, driven.motion.steering_rad[rows])
@@ -116,7 +116,7 @@ def test_a_window_begins_with_the_state_of_the_vehicle(scenes, road):
 
 def test_without_a_vehicle_steering_is_that_of_the_poses(scenes, road):
     replayed, drives = drive(scenes, road, None)
-    places = find_window_places(replayed, drives, PARAMS)
+    places = find_window_starts(replayed, drives, PARAMS)
     present = present_states(replayed, driven_in_all_frames(replayed, drives), places)
     followed, of_followed = drive(scenes, road, EgoSeat(Replay(40)))
     of_vehicle = present_states(followed, driven_in_all_frames(followed, of_followed), places)
@@ -174,7 +174,7 @@ def test_a_batch_is_its_scenes_one_by_one(scenes, road):
 
 def test_rules_plan_each_window_by_itself(scenes, road):
     driven, drives = drive(scenes, road, EgoSeat(SlowingDown()))
-    places = find_window_places(driven, drives, PARAMS)
+    places = find_window_starts(driven, drives, PARAMS)
     present = present_states(driven, driven_in_all_frames(driven, drives), places)
     plans = plan_by_rules(driven, places, present, rules=RulePlanner(), num_steps=NUM_STEPS)
     assert_array_equal(plans[:, 0, :2], present.positions_m)

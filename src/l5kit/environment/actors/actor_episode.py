@@ -9,7 +9,7 @@ from l5kit.environment.actors.actor_roads import ActorRoads
 from l5kit.environment.actors.vehicle_choice import Actors
 from l5kit.environment.episode_choice import EpisodeStart
 from l5kit.environment.episodes import EpisodeParts, Episodes
-from l5kit.environment.rewards.step_reward import StepWorth
+from l5kit.environment.rewards.step_reward import StepOutcome
 from l5kit.environment.slots.av_slots import as_columns
 
 __all__ = ["ActorEpisode", "ActorSteps"]
@@ -23,14 +23,14 @@ class ActorSteps:
 
     Attributes:
         actors: Which they are, those that were there before it, int64 (K,).
-        worth: What the step is worth to each of them.
+        outcome: Rewards of the step, and what went wrong in it, of each of them.
         is_failed: Which have ended by what they did, (K,).
         is_at_end: Which have ended as the log of theirs, or the episode, goes no further, (K,).
         arrived: The actors that are new, (N,).
     """
 
     actors: Int64Array
-    worth: StepWorth
+    outcome: StepOutcome
     is_failed: BoolArray
     is_at_end: BoolArray
     arrived: Int64Array
@@ -79,10 +79,10 @@ class ActorEpisode(Episodes):
             InvalidArgumentError: An action leads to a state that is not finite; nothing has moved.
         """
         actors = self.acting
-        worth = self.drive(actors, actions)
-        is_failed, is_at_end = worth.is_failed, self.is_at_end[actors] & ~worth.is_failed
+        outcome = self.drive(actors, actions)
+        is_failed, is_at_end = outcome.is_failed, self.is_at_end[actors] & ~outcome.is_failed
         self.is_acting[actors[is_failed | is_at_end]] = False
-        return ActorSteps(actors, worth, is_failed, is_at_end, self._admit())
+        return ActorSteps(actors, outcome, is_failed, is_at_end, self._admit())
 
     def _admit(self) -> Int64Array:
         """Begin with the vehicles that have come near, and return which they are."""

@@ -5,7 +5,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.environment.actors.vehicle_choice import Actors
 from l5kit.environment.episode_choice import FIRST_FRAME
-from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePlaces
+from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePositions
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import ACTING, DRIVEN, FIXED, GONE, LOGGED, TrafficRows
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
@@ -86,7 +86,7 @@ class ActorRoads(EpisodeRoads):
         self._last, self._avs = None, avs
         is_av = 0 in slots
         if not begins:
-            self._place_seats(slots[slots > 0], avs)
+            self._write_seats(slots[slots > 0], avs)
             if not is_av:
                 avs.velocities_mps[0] = 0.0  # an AV that has failed stands from now on
         if is_av or not begins:
@@ -137,7 +137,7 @@ class ActorRoads(EpisodeRoads):
             )
         return self._last[1]
 
-    def _place_seats(self, vehicles: Int64Array, avs: AvArrays) -> None:
+    def _write_seats(self, vehicles: Int64Array, avs: AvArrays) -> None:
         """Put vehicles (K,) where others see them, as exactly as records have it."""
         seats, own = self.traffic.seats, self._now.seats[vehicles - 1]
         seats.boxes[0, own, :2] = avs.boxes[vehicles, :2]
@@ -149,18 +149,18 @@ class ActorRoads(EpisodeRoads):
         now, actors, frame = self.now, self._now, self.episode_frame - FIRST_FRAME
         if not begins:
             _copy(slots, now, self.before)
-        places, arcs_m = now.places[slots], actors.expert_arcs_m[frame, slots]
+        positions, arcs_m = now.positions[slots], actors.expert_arcs_m[frame, slots]
         if begins:
-            # a route may come by the same place twice: at first an actor is looked for around where the log has it
-            places[:, 0] = arcs_m
-        follow_routes(self.paths, actors.routes[slots], boxes, places)
+            # a route may come by the same position twice: at first an actor is looked for around where the log has it
+            positions[:, 0] = arcs_m
+        follow_routes(self.paths, actors.routes[slots], boxes, positions)
         now.frames[slots] = self.bank.frame_starts[self.traffic.bank_rows[0]] + self.traffic.frames[0]
-        now.routes[slots], now.places[slots], now.expert_arcs_m[slots] = actors.routes[slots], places, arcs_m
+        now.routes[slots], now.positions[slots], now.expert_arcs_m[slots] = actors.routes[slots], positions, arcs_m
         if begins:
             _copy(slots, now, self.before)
 
 
-def _copy(slots: Int64Array, places: RoutePlaces, copies: RoutePlaces) -> None:
+def _copy(slots: Int64Array, positions: RoutePositions, copies: RoutePositions) -> None:
     """Copy where actors (B,) are."""
-    for column, copied in zip(places, copies, strict=True):
+    for column, copied in zip(positions, copies, strict=True):
         copied[slots] = column[slots]

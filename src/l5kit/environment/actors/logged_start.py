@@ -23,9 +23,9 @@ def states_at_start(
         length_m: Length of the AV.
         step_time_s: Seconds between them.
     """
-    ways_m = after[:, :2] - before[:, :2]
-    ahead_m = ways_m[:, 0] * np.cos(after[:, 2]) + ways_m[:, 1] * np.sin(after[:, 2])
-    speeds_mps = np.copysign(np.sqrt(ways_m[:, 0] ** 2 + ways_m[:, 1] ** 2), ahead_m) / step_time_s
+    steps_m = after[:, :2] - before[:, :2]
+    ahead_m = steps_m[:, 0] * np.cos(after[:, 2]) + steps_m[:, 1] * np.sin(after[:, 2])
+    speeds_mps = np.copysign(np.sqrt(steps_m[:, 0] ** 2 + steps_m[:, 1] ** 2), ahead_m) / step_time_s
     yaw_rates = angular_distance(after[:, 2], before[:, 2]) / step_time_s
     steering_rad = VehicleGeometry().steering_of(yaw_rates, speeds_mps, length_m=length_m)
     size = len(after)

@@ -72,14 +72,14 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
     """
     begin = int(bank.frame_starts[scene])
     of_bank = slice(begin + frames.start, begin + frames.stop)
-    ego_places = np.column_stack([bank.ego_poses[of_bank], bank.expert_arcs_m[of_bank]])
+    ego_positions = np.column_stack([bank.ego_poses[of_bank], bank.expert_arcs_m[of_bank]])
     routes = np.arange(bank.routes[scene], bank.routes[scene + 1])
     tracks, last_frames = bank.path_tracks[routes], np.minimum(bank.path_last_frames[routes], frames.stop - 1)
-    places, is_there = _logged_places(bank, of_bank, len(routes) - 1)
+    positions, is_there = _logged_positions(bank, of_bank, len(routes) - 1)
 
     # in which frame each comes near, and how near it is then
-    ways_m = places[..., :2] - ego_places[:, None, :2]
-    distances_m = np.where(is_there, np.hypot(ways_m[..., 0], ways_m[..., 1]), np.inf)
+    offsets_m = positions[..., :2] - ego_positions[:, None, :2]
+    distances_m = np.where(is_there, np.hypot(offsets_m[..., 0], offsets_m[..., 1]), np.inf)
     is_near = distances_m < AgentControl.of_traffic().near_m
     firsts = np.where(is_near.any(axis=0), is_near.argmax(axis=0), len(frames))
     at_first_m = distances_m[np.minimum(firsts, len(frames) - 1), np.arange(len(firsts))]
@@ -90,7 +90,7 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
     order = np.lexsort((tracks[1:], at_first_m, firsts))
     seats = order[may_act[order]][:most]
     actors = np.concatenate([[0], 1 + seats])
-    all_places = np.concatenate([ego_places[:, None], places[:, seats]], axis=1)
+    all_positions = np.concatenate([ego_positions[:, None], positions[:, seats]], axis=1)
     return Actors(
         first_frame=frames.start,
         seats=seats,
@@ -98,15 +98,15 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
         track_ids=bank.track_ids[tracks[1 + seats]],
         routes=routes[actors],
         last_frames=last_frames[actors],
-        log_poses=np.ascontiguousarray(all_places[..., :3]),
-        expert_arcs_m=np.ascontiguousarray(all_places[..., 3]),
+        log_poses=np.ascontiguousarray(all_positions[..., :3]),
+        expert_arcs_m=np.ascontiguousarray(all_positions[..., 3]),
     )
 
 
-def _logged_places(bank: SceneBank, frames: slice, num_seats: int) -> tuple[Float64Array, BoolArray]:
+def _logged_positions(bank: SceneBank, frames: slice, num_seats: int) -> tuple[Float64Array, BoolArray]:
     """Return where the log has seats in frames of the bank, and in which it has them, (F, T).
 
-    A place is x, y, yaw and the length of the route up to there, (F, T, 4).
+    A position is x, y, yaw and the length of the route up to there, (F, T, 4).
     """
     logged = bank.rows
     bounds = logged.starts[frames.start : frames.stop + 1]
@@ -114,11 +114,11 @@ def _logged_places(bank: SceneBank, frames: slice, num_seats: int) -> tuple[Floa
     seats, of_rows = logged.seats[rows], np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     is_wanted = seats >= 0
     wanted = of_rows[is_wanted], seats[is_wanted]
-    places = np.zeros((len(bounds) - 1, num_seats, 4))
-    is_there = np.zeros(places.shape[:2], np.bool_)
-    places[wanted] = np.column_stack([logged.boxes[rows][is_wanted, :3], logged.arcs_m[rows][is_wanted]])
+    positions = np.zeros((len(bounds) - 1, num_seats, 4))
+    is_there = np.zeros(positions.shape[:2], np.bool_)
+    positions[wanted] = np.column_stack([logged.boxes[rows][is_wanted, :3], logged.arcs_m[rows][is_wanted]])
     is_there[wanted] = True
-    for frame in range(1, len(places)):
+    for frame in range(1, len(positions)):
         is_missing = ~is_there[frame]
-        places[frame, is_missing] = places[frame - 1, is_missing]
-    return places, is_there
+        positions[frame, is_missing] = positions[frame - 1, is_missing]
+    return positions, is_there

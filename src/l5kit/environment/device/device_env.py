@@ -22,10 +22,10 @@ from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward
 from l5kit.environment.rewards.episode_judge import GOES_ON, IS_BAD, IS_FAILED, EpisodeArrays, EpisodeJudge
-from l5kit.environment.rewards.step_judge import WorthArrays
+from l5kit.environment.rewards.step_judge import OutcomeArrays
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_num_envs
 from l5kit.environment.slots.av_slots import AvSlots
-from l5kit.environment.step_infos import named_worth
+from l5kit.environment.step_infos import reward_infos
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
 
@@ -107,23 +107,23 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self.num_envs, self.copy, self.render_mode, self.device = num_envs, copy, None, backend.device
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
         choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
-        kind, worth, step_time_s = parts.actions(num_envs, choice, self.sim_cfg), parts.reward(), parts.step_time_s
+        kind, step_reward = parts.actions(num_envs, choice, self.sim_cfg), parts.reward()
         assert isinstance(kind, ModelActions)
-        assert isinstance(worth, DrivingReward)
+        assert isinstance(step_reward, DrivingReward)
         assert parts.bank is not None
         parts.bank.prepare(np.array(choice.sound_scenes, np.int64))
         roads = parts.roads(num_envs, backend)
         assert roads is not None
         self._roads = roads
-        self._mover = ActionMover(num_envs, kind, step_time_s=step_time_s, backend=backend, refuses=False)
+        self._mover = ActionMover(num_envs, kind, step_time_s=parts.step_time_s, backend=backend, refuses=False)
         self.avs = AvSlots(
-            num_envs, self._mover, size_m=parts.ego_size_m, step_time_s=step_time_s, roads=roads, backend=backend
+            num_envs, self._mover, size_m=parts.ego_size_m, step_time_s=parts.step_time_s, roads=roads, backend=backend
         )
         self._view = CompactView(roads, parts.layout)
-        self._judge = EpisodeJudge(worth, self.avs)
-        self._worth = WorthArrays(*map(backend.tensor, self._judge.worth))
+        self._judge = EpisodeJudge(step_reward, self.avs)
+        self._outcome = OutcomeArrays(*map(backend.tensor, self._judge.outcome))
         self._episodes = EpisodeArrays(*map(backend.tensor, self._judge.episodes))
-        self._names, self._grid, self._num_frames = worth.terms, kind.grid, parts.params.frames_per_action
+        self._names, self._grid, self._num_frames = step_reward.terms, kind.grid, parts.params.frames_per_action
         self._seen = backend.tensor(self._view.memory)
         self._states = HostCopy(self._episodes.states)
         self._draws = EpisodeDraws(choice, num_envs, failed_share=parts.params.failed_share if train else 0.0)
@@ -203,7 +203,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
                 self._start(np.flatnonzero(is_over), {})
             self._judge_frame(self._roads.every if frame == 0 else going, begins=frame == 0)
         ends = self._handed(self._episodes.is_terminated), self._handed(self._episodes.is_truncated)
-        return self._looked(), self._handed(self._worth.totals), *ends, self._infos()
+        return self._looked(), self._handed(self._outcome.totals), *ends, self._infos()
 
     def _actions_of(self, actions: torch.Tensor) -> DeviceArray:
         """Return actions as kernels take them."""
@@ -253,10 +253,10 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
 
     def _infos(self) -> dict[str, Any]:
         """Return what there is to tell of a step."""
-        worth, sums = self._worth, self._handed(self._episodes.sums)
-        terms, failures = self._handed(worth.terms), self._handed(worth.failures)
+        outcome, sums = self._outcome, self._handed(self._episodes.sums)
+        terms, failures = self._handed(outcome.terms), self._handed(outcome.failures)
         failed = dict(zip(FAILURES, failures.T, strict=True))
-        infos = named_worth(self._names, self._handed(worth.totals), terms.T, failed)
+        infos = reward_infos(self._names, self._handed(outcome.totals), terms.T, failed)
         return infos | {"reward_sums": dict(zip(("tot", *self._names), sums.T, strict=True))}
 
     def _handed(self, tensor: torch.Tensor) -> torch.Tensor:

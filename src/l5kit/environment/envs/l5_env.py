@@ -209,13 +209,14 @@ class L5Env(gymnasium.Env[Any, Any]):
         self.simulator = parts.simulator(self.sim_cfg, simnet_model_path)
         self._scene_slot = parts.scene_slot(self._choice, self.sim_cfg, self.simulator, moves_ego=cle)
         self._actions = self._make_actions(parts, kin_model)
-        self._told: EpisodeReward | None = None
-        worth: StepReward = parts.reward()
+        self._episode_reward: EpisodeReward | None = None
+        step_reward: StepReward = parts.reward()
         if isinstance(reward, Reward):
-            worth = self._told = EpisodeReward(reward)
-        self.reward = reward if isinstance(reward, Reward) else getattr(worth, "reward", worth)
-        self._episodes = Episodes(parts.episode_parts(1, self._actions, worth, self._scene_slot), 1)
-        self._infos = StepInfos(worth, 1, has_sums=not isinstance(worth, DisplacementReward | EpisodeReward))
+            step_reward = self._episode_reward = EpisodeReward(reward)
+        self.reward = reward if isinstance(reward, Reward) else getattr(step_reward, "reward", step_reward)
+        self._episodes = Episodes(parts.episode_parts(1, self._actions, step_reward, self._scene_slot), 1)
+        has_sums = not isinstance(step_reward, DisplacementReward | EpisodeReward)
+        self._infos = StepInfos(step_reward, 1, has_sums=has_sums)
         self.observation_space: spaces.Space[Any] = self._episodes.parts.view.space
         self.action_space: spaces.Space[Any] = self._actions.space
 
@@ -291,9 +292,9 @@ class L5Env(gymnasium.Env[Any, Any]):
         """
         if seed is not None:
             self.seed(seed)
-        asked = read_options(options)
+        requested = read_options(options)
         self.frame_index, self._is_over = -1, True  # until the next episode stands
-        start = self._draw(asked)
+        start = self._draw(requested)
         self._starts, self.sim_cfg.start_frame_index = (self._starts[0], start.first_frame), start.first_frame
         self.scene_index, self.eps_length, self._driven = start.scene, start.num_frames, []
         slot = np.zeros(1, np.int64)
@@ -302,10 +303,10 @@ class L5Env(gymnasium.Env[Any, Any]):
         self._infos.begin(slot)
         self.frame_index, self._is_over = FIRST_FRAME, False
         self.ego_input_dict = _arrays_of(seen)
-        if self._told is not None:
+        if self._episode_reward is not None:
             recorded = self._scene_slot.recorded_frames(0, self.eps_length)
             so_far = EpisodeSoFar(self.scene_index, recorded, self._make_output, step_time_s=self.step_time)
-            self._told.begin_episode(so_far)
+            self._episode_reward.begin_episode(so_far)
         return self._get_obs(), {}
 
     def step(self, action: ArrayLike) -> GymStepOutput:
@@ -323,10 +324,10 @@ class L5Env(gymnasium.Env[Any, Any]):
         if self._is_over or self.frame_index + 1 >= self.eps_length:
             raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
         values, slot = self._actions.checked(action, None), np.zeros(1, np.int64)
-        if self._told is not None:
-            self._told.frame_index = self.frame_index
+        if self._episode_reward is not None:
+            self._episode_reward.frame_index = self.frame_index
         try:
-            worth = self._episodes.drive(slot, values)
+            outcome = self._episodes.drive(slot, values)
         finally:
             self.frame_index = int(self._episodes.frame_indices[0])
         self.ego_output_dict = getattr(self._actions, "said", {})
@@ -334,15 +335,15 @@ class L5Env(gymnasium.Env[Any, Any]):
             excluded = self.simulator.keys_to_exclude
             seen = {key: value for key, value in self.ego_input_dict.items() if key not in excluded}
             self._driven.append((seen, self.ego_output_dict))
-        is_failed, is_end = bool(worth.is_failed[0]), self.frame_index + 1 == self.eps_length
+        is_failed, is_end = bool(outcome.is_failed[0]), self.frame_index + 1 == self.eps_length
         self._is_over = is_failed or is_end
-        info = of_one(self._infos.of_step(slot, worth, np.array([self._is_over])))
+        info = of_one(self._infos.of_step(slot, outcome, np.array([self._is_over])))
         if self._is_over and self.return_info:
             info["sim_outs"] = self.get_episode_outputs()
         last = 0 if is_end and self.legacy_done else None
         self.ego_input_dict = _arrays_of(self._episodes.look(slot, frame=last))
         terminated = is_failed or (is_end and self.legacy_done)
-        return GymStepOutput(self._get_obs(), float(worth.total[0]), terminated, is_end and not terminated, info)
+        return GymStepOutput(self._get_obs(), float(outcome.total[0]), terminated, is_end and not terminated, info)
 
     def get_episode_outputs(self) -> list[EpisodeOutputGym]:
         """Return what has become of the scene so far, in a list.
@@ -371,15 +372,15 @@ class L5Env(gymnasium.Env[Any, Any]):
         picture: UInt8Array = self.rasterizer.to_rgb(one_picture(seen["image"])[0].transpose(1, 2, 0))
         return picture
 
-    def _draw(self, asked: Mapping[str, int]) -> EpisodeStart:
+    def _draw(self, requested: Mapping[str, int]) -> EpisodeStart:
         """Return where the next episode begins, and note what comes behind it."""
         usual, set_last = self._starts
         if self.sim_cfg.start_frame_index != set_last:  # somebody has set another one
             usual = self.sim_cfg.start_frame_index
         self._choice.first_frame, self._starts = usual, (usual, set_last)
         self._choice.num_frames = self.sim_cfg.num_simulation_steps
-        start = self._choice.draw(self.np_random, asked, next_id=self.reset_scene_id)
-        if self.reset_scene_id is not None and not self.overfit and "scene_id" not in asked:
+        start = self._choice.draw(self.np_random, requested, next_id=self.reset_scene_id)
+        if self.reset_scene_id is not None and not self.overfit and "scene_id" not in requested:
             num_damaged = start.scene - min(self.reset_scene_id, self.max_scene_id - 1)
             self.reset_scene_id += 1 + num_damaged
         return start

@@ -155,14 +155,14 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self._view = CompactView(roads, self._parts.layout if layout is None else layout)
         of_all = (self._parts.ego_size_m, self._parts.step_time_s)
         self._episode = ActorEpisode(EpisodeParts(self._view, kind, self._parts.reward(), None, roads, *of_all), roads)
-        worth = self._episode.parts.reward
-        has_sums = not isinstance(worth, DisplacementReward)
-        self._infos = StepInfos(worth, self._num_vehicles + 1, has_sums=has_sums)
+        step_reward = self._episode.parts.reward
+        has_sums = not isinstance(step_reward, DisplacementReward)
+        self._infos = StepInfos(step_reward, self._num_vehicles + 1, has_sums=has_sums)
         self._log: LogSlots | None = None
         if render_mode is not None:
             self._log = LogSlots(self._parts.dataset, 1, self._choice.longest)
             self._log.drive_agents()
-        self.possible_agents: list[str] = [EGO, *(f"vehicle_{place}" for place in range(self._num_vehicles))]
+        self.possible_agents: list[str] = [EGO, *(f"vehicle_{number}" for number in range(self._num_vehicles))]
         seen: spaces.Space[Any] = self._view.space
         self.observation_spaces = {name: deepcopy(seen) for name in self.possible_agents}
         self.action_spaces = {name: deepcopy(kind.space) for name in self.possible_agents}
@@ -198,11 +198,11 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """
         if seed is not None:
             self.np_random = seeding.np_random(seed)[0]
-        asked = dict(options or {})
-        unknown = sorted(map(str, asked.keys() - set(_OPTIONS)))
+        requested = dict(options or {})
+        unknown = sorted(map(str, requested.keys() - set(_OPTIONS)))
         if unknown:
             warnings.warn(f"options has {', '.join(unknown)}, which means nothing here", RuntimeWarning, stacklevel=2)
-        wanted = read_options({name: asked[name] for name in _OPTIONS if name in asked})
+        wanted = read_options({name: requested[name] for name in _OPTIONS if name in requested})
         self.agents, self.episode = [], None  # until the next episode stands
         start = self._choice.draw(self.np_random, wanted)
         self._begin(start)
@@ -210,11 +210,11 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self._infos.begin(np.arange(len(self.possible_agents)))
         actors = self.episode.acting
         self.agents = self._names_of(actors)
-        seen, told = self._seen_by(actors), actors
+        seen, reported = self._seen_by(actors), actors
         if self._resets_all:
-            told = np.arange(len(self.possible_agents))
+            reported = np.arange(len(self.possible_agents))
             seen = {name: seen.get(name, np.zeros_like(seen[EGO])) for name in self.possible_agents}
-        return seen, self._told_of(told, self._infos.of_start(told))
+        return seen, self._infos_of(reported, self._infos.of_start(reported))
 
     def step(self, actions: Mapping[str, ArrayLike]) -> Steps:
         """Drive to the next frame.
@@ -241,12 +241,12 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         is_over = done.is_failed | done.is_at_end
         names, arrived = self._names_of(done.actors), self._names_of(done.arrived)
         seen = self._seen_by(np.concatenate([done.actors, done.arrived]))
-        rewards = dict(zip(names, done.worth.total.tolist(), strict=True)) | dict.fromkeys(arrived, 0.0)
+        rewards = dict(zip(names, done.outcome.total.tolist(), strict=True)) | dict.fromkeys(arrived, 0.0)
         terminated = dict(zip(names, done.is_failed.tolist(), strict=True)) | dict.fromkeys(arrived, False)
         truncated = dict(zip(names, done.is_at_end.tolist(), strict=True)) | dict.fromkeys(arrived, False)
-        told = self._infos.of_step(done.actors, done.worth, np.zeros(len(names), np.bool_))
-        infos = self._told_of(done.actors, told | self._infos.sums_of(done.actors))
-        infos |= self._told_of(done.arrived, self._infos.of_start(done.arrived))
+        step_infos = self._infos.of_step(done.actors, done.outcome, np.zeros(len(names), np.bool_))
+        infos = self._infos_of(done.actors, step_infos | self._infos.sums_of(done.actors))
+        infos |= self._infos_of(done.arrived, self._infos.of_start(done.arrived))
         self._note_frame()
         episode.roads.take_out(done.actors[done.is_failed])
         is_left = self._names_of(done.actors[~is_over])
@@ -322,14 +322,14 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self._episode.look(actors)
         return dict(zip(self._names_of(actors), self._view.memory[actors], strict=True))
 
-    def _told_of(self, actors: Int64Array, told: Mapping[str, NumericArray]) -> dict[str, dict[str, Any]]:
+    def _infos_of(self, actors: Int64Array, columns: Mapping[str, NumericArray]) -> dict[str, dict[str, Any]]:
         """Return the infos (K,) of actors (K,) as numbers of each, and their tracks."""
         now = self._episode.roads.actors
         tracks = {} if now is None else dict(enumerate(now.track_ids.tolist(), start=1))
         return {
             name: {"track_id": tracks.get(actor, -1)}
-            | of_one({key: value[place : place + 1] for key, value in told.items()})
-            for place, (actor, name) in enumerate(zip(actors.tolist(), self._names_of(actors), strict=True))
+            | of_one({key: value[index : index + 1] for key, value in columns.items()})
+            for index, (actor, name) in enumerate(zip(actors.tolist(), self._names_of(actors), strict=True))
         }
 
 

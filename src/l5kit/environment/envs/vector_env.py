@@ -133,8 +133,8 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.single_action_space = episode_parts.actions.space
         self.action_space = batch_space(self.single_action_space, num_envs)
-        worth = episode_parts.reward
-        self._infos = StepInfos(worth, num_envs, has_sums=not isinstance(worth, DisplacementReward))
+        step_reward = episode_parts.reward
+        self._infos = StepInfos(step_reward, num_envs, has_sums=not isinstance(step_reward, DisplacementReward))
         self._draws = EpisodeDraws(self._choice, num_envs, failed_share=parts.params.failed_share if train else 0.0)
         self._is_over: BoolArray = np.ones(num_envs, np.bool_)
 
@@ -211,14 +211,14 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         slots, is_starting = np.flatnonzero(is_driven), self._is_over
         rewards, terminated, infos = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_), {}
         if len(slots):
-            worth = episodes.drive(slots, values[slots])
-            rewards[slots], terminated[slots] = worth.total, worth.is_failed
+            outcome = episodes.drive(slots, values[slots])
+            rewards[slots], terminated[slots] = outcome.total, outcome.is_failed
         truncated: BoolArray = is_driven & episodes.is_at_end & ~terminated
         is_over = terminated | truncated
         self._draws.note(self.scene_indices[is_over], terminated[is_over])
         if len(slots):
-            told = self._infos.of_step(slots, worth, is_over[slots])
-            infos = spread(told, slots, is_driven, only={"reward_sums": is_over})
+            step_infos = self._infos.of_step(slots, outcome, is_over[slots])
+            infos = spread(step_infos, slots, is_driven, only={"reward_sums": is_over})
             episodes.look(slots)
         self._is_over = is_starting | is_over
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -283,17 +283,17 @@ def _copied(seen: Any, slot: int | None = None) -> Any:
 
 def _split(infos: Mapping[str, Any], mask: BoolArray) -> dict[str, Any]:
     """Return infos of some environments (N,) only; nothing of what means nothing in all of them."""
-    found: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     for name, value in infos.items():
         means = infos.get(f"_{name}")
         if means is None or not (means & mask).any():
             continue
         if isinstance(value, dict):
-            found[name] = _split(value, mask)
+            chosen[name] = _split(value, mask)
         else:
-            found[name] = np.where(means & mask, value, value.dtype.type(0))
-        found[f"_{name}"] = means & mask
-    return found
+            chosen[name] = np.where(means & mask, value, value.dtype.type(0))
+        chosen[f"_{name}"] = means & mask
+    return chosen
 
 
 def _as_step_reward(reward: str | L2DisplacementYawReward | StepReward | None) -> str | StepReward | None:

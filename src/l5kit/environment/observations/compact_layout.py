@@ -213,4 +213,4 @@ class CompactLayout:
                 f"observation has shape {observation.shape}; the last axis must be {self.size} long with this layout"
             )
         lead = observation.shape[:-1]
-        return {name: observation[..., place].reshape(*lead, *shape) for name, (place, shape) in self.parts.items()}
+        return {name: observation[..., columns].reshape(*lead, *shape) for name, (columns, shape) in self.parts.items()}

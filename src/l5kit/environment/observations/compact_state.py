@@ -129,19 +129,19 @@ class RouteRows(NamedTuple):
     Attributes:
         paths: All paths, whose lines have lights of their scenes.
         routes: The path of each, -1 for none, int64 (K,).
-        places: Where each is on it, as :func:`l5kit.lanes.path_positions.follow_routes` writes it, float64 (K, 3).
+        positions: Where each is on it, as :func:`l5kit.lanes.path_positions.follow_routes` writes it, float64 (K, 3).
     """
 
     paths: PathArrays
     routes: Int64Array
-    places: Float64Array
+    positions: Float64Array
 
 
 class LookRoom(NamedTuple):
     """Room for what R vehicles see at the same time; item n has the row n modulo R.
 
     Attributes:
-        near: Numbers of road users or points, int64 (R, any).
+        near: Indices of road users or points, int64 (R, any).
         far_m2: How far they are, squared, float64 (R, any).
         point_ranks: Lights of points, int64 (R, any).
     """
@@ -185,9 +185,9 @@ def write_compact_states(
     _check(layout, vehicles, seen, routes, out)
     boxes, motions, slots = vehicles
     rows, (frames, scenes, lights) = seen
-    paths, of_vehicles, places = routes
+    paths, of_vehicles, positions = routes
     backend, size = open_backend("cpu"), len(boxes)
-    seen_by = as_kernel_tuple((slots, (boxes, motions), rows, paths, (of_vehicles, places)))
+    seen_by = as_kernel_tuple((slots, (boxes, motions), rows, paths, (of_vehicles, positions)))
     of_lights = as_kernel_tuple((frames[slots], scenes[slots], lights))
     of_layout, room = (sizes_of(layout), lane_points), LookRoom.make(backend, size, layout)
     backend.run(write_state, size, np.arange(size), *seen_by, of_lights, of_layout, room, out)
@@ -203,9 +203,9 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
     """Refuse arrays whose shapes do not fit together."""
     boxes, motions, slots = vehicles
     (starts, groups, users, velocities_mps), lights = seen
-    _, of_vehicles, places = routes
+    _, of_vehicles, positions = routes
     size, num_slots = len(boxes), len(starts) - 1
-    found = {
+    shapes = {
         "boxes": (boxes.shape, (size, 5)),
         "motions": (motions.shape, (size, 3)),
         "slots": (slots.shape, (size,)),
@@ -215,10 +215,10 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
         "frames of lights": (lights.frames.shape, (num_slots,)),
         "scenes of lights": (lights.scenes.shape, (num_slots,)),
         "routes": (of_vehicles.shape, (size,)),
-        "places": (places.shape, (size, 3)),
+        "positions": (positions.shape, (size, 3)),
         "out": (out.shape, (size, layout.size)),
     }
-    for name, (shape, expected) in found.items():
+    for name, (shape, expected) in shapes.items():
         if shape != expected:
             raise InvalidArgumentError(f"compact states: {name} must have shape {expected}, got {shape}")
     if out.dtype != np.float32 or not out.flags.c_contiguous:
@@ -231,31 +231,31 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
 def write_state(item: int, arguments: tuple[Any, ...]) -> None:
     """Write what one of K vehicles sees, 0 where its frame is below 0, as nothing has started there.
 
-    Arguments: numbers of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5) and
+    Arguments: indices of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5) and
     motions (N, 3 or more), steering last of all; road users of slots; paths, whose lines have lights of their scenes;
     the path of each, -1 for none, (N,), and where it is on it, (N, 3); frame and scene of each, counted in the lights,
     and these; layout and points of lanes; LookRoom; what is written, (N, D).
     """
-    numbers, slots, (boxes, motions), rows, paths, (routes, places), of_lights, (sizes, points), room, out = arguments
-    frames, scenes, lights = of_lights
-    number = numbers[item]
-    row, box, frame, scene = out[number], boxes[number], frames[number], scenes[number]
+    indices, slots, vehicles, rows, paths, (routes, positions), of_lights, (sizes, points), room, out = arguments
+    (boxes, motions), (frames, scenes, lights) = vehicles, of_lights
+    index = indices[item]
+    row, box, frame, scene = out[index], boxes[index], frames[index], scenes[index]
     if frame < 0:
         row[:] = 0.0
         return
     lights, points, room, sizes = SceneLights(*lights), LanePoints(*points), LookRoom(*room), Sizes(*sizes)
-    place = item % len(room.near)
-    near, far_m2, point_ranks = room.near[place], room.far_m2[place], room.point_ranks[place]
+    own = item % len(room.near)
+    near, far_m2, point_ranks = room.near[own], room.far_m2[own], room.point_ranks[own]
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
     _write_surroundings(
         row,
         sizes,
-        (box, motions[number]),
+        (box, motions[index]),
         slots[item],
         SceneRows(*rows),
         PathArrays(*paths),
-        routes[number],
-        places[number],
+        routes[index],
+        positions[index],
         ranks,
         (near, far_m2),
     )
@@ -275,7 +275,7 @@ def _write_surroundings(
     rows: SceneRows,
     paths: PathArrays,
     route: int,
-    place: Float64Array,
+    position: Float64Array,
     ranks: NumericArray,
     scratch: tuple[Int64Array, Float64Array],
 ) -> None:
@@ -289,9 +289,9 @@ def _write_surroundings(
         rows: Road users of all slots.
         paths: All paths.
         route: The path of the vehicle, -1 for none.
-        place: Where it is on it, (3,).
+        position: Where it is on it, (3,).
         ranks: Lights, by the numbers that the paths have of them.
-        scratch: Room for numbers and distances of ``num_agents``.
+        scratch: Room for indices and distances of ``num_agents``.
     """
     box, motion = vehicle
     for column in range(len(row)):
@@ -303,16 +303,16 @@ def _write_surroundings(
     row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
     has_route = route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2
     if has_route:
-        _write_place(row, reach_m, paths, route, (place[0], place[1], place[2]), 0.5 * length_m, ranks)
-        _write_route(row, _EGO, sizes, frame, paths, route, place[0])
+        _write_route_columns(row, reach_m, paths, route, (position[0], position[1], position[2]), 0.5 * length_m, ranks)
+        _write_route(row, _EGO, sizes, frame, paths, route, position[0])
     near, far_m2 = scratch
     first = paths.starts[route] if has_route else 0
     points_m = paths.points_m[first : paths.starts[route + 1] if has_route else 0]
     stretch = _Stretch(points_m, 0, 0, 0.0, box[4], sizes.is_along)
     if sizes.is_along and has_route:
         last = len(points_m) - 1
-        behind, ahead = index_along(place[0] - _BACK_M, last), index_along(place[0] + reach_m, last) + 1
-        stretch = _Stretch(points_m, behind, ahead, place[0], box[4], True)
+        behind, ahead = index_along(position[0] - _BACK_M, last), index_along(position[0] + reach_m, last) + 1
+        stretch = _Stretch(points_m, behind, ahead, position[0], box[4], True)
     count = _find_agents(sizes, frame, slot, rows, stretch, near, far_m2)
     column = _EGO + sizes.num_route_points * _ROUTE
     _write_agents(row, column, reach_m, frame, speed_mps, rows, stretch, near, count)
@@ -327,17 +327,17 @@ def _clip(value: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_place(
+def _write_route_columns(
     row: Float32Array,
     reach_m: float,
     paths: PathArrays,
     route: int,
-    place: tuple[float, float, float],
+    position: tuple[float, float, float],
     half_m: float,
     ranks: NumericArray,
 ) -> None:
     """Write the columns of ``ego`` that tell of the route."""
-    arc_m = place[0]
+    arc_m, left_m, turn_rad = position
     begins_m, line_lanes = paths.piece_arcs_m, paths.line_lanes
     first, stop = paths.piece_starts[route], paths.piece_starts[route + 1]
     here, line_m, rank = first, reach_m, 0
@@ -355,7 +355,7 @@ def _write_place(
             if rank > 0:
                 line_m = gap_m
     row[5] = 1.0
-    row[6], row[7], row[8] = _clip(place[1] / OFFSET_SCALE_M), _clip(math.cos(place[2])), _clip(math.sin(place[2]))
+    row[6], row[7], row[8] = _clip(left_m / OFFSET_SCALE_M), _clip(math.cos(turn_rad)), _clip(math.sin(turn_rad))
     row[9] = _clip(paths.piece_limits_mps[here] / SPEED_SCALE_MPS) if stop > first else 0.0
     row[10] = _clip(line_m / reach_m)
     row[11], row[12] = 1.0 if rank >= RED else 0.0, 1.0 if 0 < rank < RED else 0.0
@@ -375,7 +375,7 @@ def _write_route(
         line_x, line_y, along_x, along_y = line_at(line, ahead_m)
         _write_pose(row, column + point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes.reach_m)
         if sizes.is_along:
-            # the place of the point is known from how far along it lies; what counts is how fast one may be there
+            # the position of the point is known from how far along it lies; what counts is how fast one may be there
             piece = piece_at(paths, route, piece, ahead_m)
             bend_mps = speed_in_bend(line, index_along(ahead_m, len(line) - 1), _BEND_MPS2)
             row[column + point * _ROUTE] = min(bend_mps / SPEED_SCALE_MPS, 1.0)
@@ -458,8 +458,8 @@ def _write_agents(
     count: int,
 ) -> None:
     """Write the part ``agents`` of a vehicle that has some speed."""
-    for place in range(count):
-        user = near[place]
+    for index in range(count):
+        user = near[index]
         _write_agent(row, column, reach_m, frame, speed_mps, rows.boxes[user], rows.velocities_mps[user], stretch)
         row[column + _GROUP + min(rows.groups[user], _NUM_GROUPS - 1)] = 1.0
         row[column + _AGENT - 1] = 1.0
@@ -535,8 +535,8 @@ def write_lanes(
     positions_m, directions, limits_mps = points.positions_m, points.directions, points.limits_mps
     x, y, cos, sin = box[0], box[1], math.cos(box[2]), math.sin(box[2])
     column, reach_m = _EGO + sizes.num_route_points * _ROUTE + sizes.num_agents * _AGENT, sizes.reach_m
-    for place in range(count):
-        point, rank = near[place], point_ranks[place]
+    for index in range(count):
+        point, rank = near[index], point_ranks[index]
         pose = (positions_m[point, 0] - x, positions_m[point, 1] - y, directions[point, 0], directions[point, 1])
         _write_pose(row, column, pose, (cos, sin), reach_m)
         row[column + 4] = _clip(limits_mps[point] / SPEED_SCALE_MPS)

@@ -60,7 +60,7 @@ class CompactView:
             (avs.boxes, avs.motions),
             roads.rows(slots).scene_rows,
             bank.paths,
-            (now.routes, now.places),
+            (now.routes, now.positions),
             (now.frames, roads.bank_rows, bank.lights),
             (sizes_of(self.layout), self._lane_points),
             self._room,

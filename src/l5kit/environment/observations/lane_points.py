@@ -77,9 +77,9 @@ class LanePoints(NamedTuple):
         cell_m = max(_CELL_M, float(size_m.max()) / _MOST_CELLS)
         cells = np.floor((positions_m - origin_m) / cell_m).astype(np.int64)
         num_x, num_y = (np.floor(size_m / cell_m).astype(np.int64) + 1).tolist()
-        numbers = cells[:, 0] * num_y + cells[:, 1]
-        order = np.argsort(numbers, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=num_x * num_y))]).astype(np.int64)
+        cell_indices = cells[:, 0] * num_y + cells[:, 1]
+        order = np.argsort(cell_indices, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(cell_indices, minlength=num_x * num_y))]).astype(np.int64)
         columns = positions_m[order], directions[order], limits_mps[order], lanes[order]
         return as_kernel_tuple(cls(*columns, origin_m, cell_m, (num_x, num_y), starts))
 
@@ -91,8 +91,8 @@ def _points_along(
     lengths_m = arc_lengths_m[:, -1]
     counts = np.where(lengths_m > 0, np.maximum(np.round(lengths_m / STEP_M), 1), 0).astype(np.int64)
     lanes = np.repeat(np.arange(len(counts)), counts)
-    numbers = np.arange(len(lanes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    arcs_m = (numbers + 0.5) * (lengths_m / np.maximum(counts, 1))[lanes]
+    indices = np.arange(len(lanes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    arcs_m = (indices + 0.5) * (lengths_m / np.maximum(counts, 1))[lanes]
     edges = np.clip((arc_lengths_m[lanes] <= arcs_m[:, None]).sum(axis=1) - 1, 0, arc_lengths_m.shape[1] - 2)
     before_m, after_m = arc_lengths_m[lanes, edges], arc_lengths_m[lanes, edges + 1]
     start_m = centre_lines_m[lanes, edges]
@@ -112,14 +112,14 @@ def insert_nearest(
         if most == 0 or squared_m2 > far_m2[most - 1] or (squared_m2 == far_m2[most - 1] and number > near[most - 1]):
             return count
         count -= 1
-    place = count
-    while place > 0:
-        before_m2 = far_m2[place - 1]
-        if before_m2 < squared_m2 or (before_m2 == squared_m2 and near[place - 1] < number):
+    index = count
+    while index > 0:
+        before_m2 = far_m2[index - 1]
+        if before_m2 < squared_m2 or (before_m2 == squared_m2 and near[index - 1] < number):
             break
-        near[place], far_m2[place] = near[place - 1], before_m2
-        place -= 1
-    near[place], far_m2[place] = number, squared_m2
+        near[index], far_m2[index] = near[index - 1], before_m2
+        index -= 1
+    near[index], far_m2[index] = number, squared_m2
     return count + 1
 
 
@@ -127,14 +127,14 @@ def insert_nearest(
 def _insert_points(
     positions_m: Float64Array,
     span: tuple[int, int],
-    place: tuple[float, float, float],
+    position: tuple[float, float, float],
     near: Int64Array,
     far_m2: Float64Array,
     most: int,
     count: int,
 ) -> int:
-    """Put points from a first one to the end of a span among the nearest ones to a place with its squared reach."""
-    x, y, reach_m2 = place
+    """Put points from a first one to the end of a span among the nearest ones to a position with its squared reach."""
+    x, y, reach_m2 = position
     for point in range(span[0], span[1]):
         x_m, y_m = positions_m[point, 0] - x, positions_m[point, 1] - y
         squared_m2 = x_m * x_m + y_m * y_m
@@ -145,25 +145,25 @@ def _insert_points(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_nearest_points(
-    points: LanePoints, place: tuple[float, float, float], near: Int64Array, far_m2: Float64Array, most: int
+    points: LanePoints, position: tuple[float, float, float], near: Int64Array, far_m2: Float64Array, most: int
 ) -> int:
-    """Write the points that are nearest to a place of the world, nearest first, those as far by number.
+    """Write the points that are nearest to a position in the world, nearest first, those as far by number.
 
-    The rings of cells around the place are looked at until no point outside of them can be nearer.
+    The rings of cells around the position are looked at until no point outside of them can be nearer.
 
     Args:
         points: The points.
-        place: World x and y, and the distance from which on points do not count.
-        near: Takes numbers of points, int64 (``most`` or more,).
+        position: World x and y, and the distance from which on points do not count.
+        near: Takes indices of points, int64 (``most`` or more,).
         far_m2: Takes their squared distances, float64, of the same length.
         most: How many are wanted.
 
     Returns:
-        How many were found.
+        How many these are.
     """
     positions_m, cell_starts, cell_m = points.positions_m, points.cell_starts, points.cell_m
     num_x, num_y = points.num_cells
-    x, y, reach_m = place
+    x, y, reach_m = position
     x_m, y_m = x - points.origin_m[0], y - points.origin_m[1]
     is_near = -reach_m <= x_m <= num_x * cell_m + reach_m and -reach_m <= y_m <= num_y * cell_m + reach_m
     if not is_near or most == 0:

@@ -11,10 +11,10 @@ from l5kit.configs.environment import DrivingParams
 from l5kit.data.array_shapes import as_read_only
 from l5kit.device.opening import open_backend
 from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays
-from l5kit.environment.rewards.step_judge import JudgeRoom, WorthArrays, judge_step, step_for_kernel
-from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
+from l5kit.environment.rewards.step_judge import JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
+from l5kit.environment.rewards.step_outcome import FAILURES, TERMS
+from l5kit.environment.rewards.step_reward import DrivenStep, StepOutcome
 from l5kit.environment.rewards.step_terms import StepRules
-from l5kit.environment.rewards.step_worth import FAILURES, TERMS
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 
@@ -100,7 +100,7 @@ class DrivingReward:
         ends_at: Which of :data:`FAILURES` end the task.
 
     Attributes:
-        terms: Names of the terms, in the order of the columns of ``StepWorth.terms``.
+        terms: Names of the terms, in the order of the columns of ``StepOutcome.terms``.
         failures: Names of what may go wrong, :data:`FAILURES`.
         weights: As above.
         ends_at: As above.
@@ -124,7 +124,7 @@ class DrivingReward:
         self._bounds = as_read_only(np.array(list(COMFORT_BOUNDS.values())))
 
     def rules(self, step_time_s: float) -> StepRules:
-        """Return what the worth of a step is computed with."""
+        """Return what the reward of a step is computed with."""
         weights = self.weights
         ends = np.array([name in self.ends_at for name in FAILURES])
         return StepRules(
@@ -142,16 +142,16 @@ class DrivingReward:
         """Begin episodes in slots (B,); who overlaps the AV there is remembered as having collided."""
         self._judge(slots, step, begins=True)
 
-    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
+    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
         """Return what a step of slots (B,) is worth, each slot once."""
         totals, terms, failures, is_failed = self._judge(slots, step, begins=False)
-        return StepWorth(totals, terms, is_failed, dict(zip(FAILURES, failures.T, strict=True)))
+        return StepOutcome(totals, terms, is_failed, dict(zip(FAILURES, failures.T, strict=True)))
 
-    def _judge(self, slots: Int64Array, step: DrivenStep, *, begins: bool) -> WorthArrays:
+    def _judge(self, slots: Int64Array, step: DrivenStep, *, begins: bool) -> OutcomeArrays:
         """Return what steps of slots (B,) are worth, or begin to judge there, and remember collisions."""
         backend, memory, size = self._backend, self._memory, len(slots)
         memory.make_room(slots, step.rows.starts, forgets=begins)
-        worth, room = WorthArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
-        own = (memory.arrays, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, worth)
+        outcome, room = OutcomeArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
+        own = (memory.arrays, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, outcome)
         backend.run(judge_step, size, as_read_only(slots), np.full(size, begins), step_for_kernel(step), *own)
-        return worth
+        return outcome

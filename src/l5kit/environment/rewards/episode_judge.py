@@ -10,10 +10,10 @@ from l5kit._types import Int64Array
 from l5kit.device.backend import DeviceArray
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_faults import FaultArrays, surface_arrays
-from l5kit.environment.rewards.step_judge import JudgeRoom, WorthArrays, judge_step, step_for_kernel
+from l5kit.environment.rewards.step_judge import JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
 from l5kit.environment.slots.av_slots import AvSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_steps import SlotPlaces
+from l5kit.environment.traffic.traffic_steps import SlotFrames
 
 __all__ = ["GOES_ON", "IS_AT_END", "IS_BAD", "IS_FAILED", "EpisodeArrays", "EpisodeJudge"]
 
@@ -38,14 +38,14 @@ class EpisodeArrays(NamedTuple):
 
 
 class EpisodeJudge:
-    """Judges the steps of all slots of a simulation by the rules and numbers of a driving reward.
+    """Judges the steps of all slots of a simulation by the rules and parameters of a driving reward.
 
     Args:
         reward: Has weights, and says what ends episodes; it stays as it is.
         avs: The AVs, with roads.
 
     Attributes:
-        worth: What the last actions were worth, as kernels take it, in memory that is used again, like the next one.
+        outcome: Rewards of the last actions, as kernels take it, in memory that is used again, like the next one.
         episodes: How the episodes stand.
     """
 
@@ -61,7 +61,7 @@ class EpisodeJudge:
             areas=backend.full((size, 4), -1, np.int64),
         )
         self._room = JudgeRoom.make(backend, size, driving_map)
-        self._of_frame, self.worth = WorthArrays.make(backend, size), WorthArrays.make(backend, size)
+        self._of_frame, self.outcome = OutcomeArrays.make(backend, size), OutcomeArrays.make(backend, size)
         self.episodes = EpisodeArrays(
             sums=backend.zeros((size, 1 + len(reward.terms)), np.float64),
             is_terminated=backend.zeros(size, np.bool_),
@@ -77,14 +77,14 @@ class EpisodeJudge:
             slots: All of them, -1 for those that have done none.
             last_frames: The last frame of each episode, counted in its scene, int64 (N,) on the device.
             is_bad: Whose action was none, bool (N,) on the device.
-            begins: Whether this is the first frame of an action. Else worth is added to that of the frames before.
+            begins: Whether this is the first frame of an action. Else rewards are added to those of the frames before.
         """
         avs, backend, boxes = self._avs, self._avs.backend, self._avs.arrays.boxes
         step = avs.step_of(self._roads.every, boxes_before=boxes, log_poses=boxes)  # these two are not looked at
         own = (self._memory, self._surface, self._rules, self._room, self._of_frame)
         backend.run(judge_step, len(slots), slots, avs.is_new, step_for_kernel(step), *own)
-        ends = (self._roads.traffic.places, last_frames, is_bad)
-        written = (self._of_frame, self.worth, self.episodes)
+        ends = (self._roads.traffic.current, last_frames, is_bad)
+        written = (self._of_frame, self.outcome, self.episodes)
         backend.run(_count_step, len(slots), slots, avs.is_new, ends, begins, *written)
 
 
@@ -100,26 +100,26 @@ def _most_tracks(bank: SceneBank) -> int:
 def _count_step(item: int, arguments: tuple[Any, ...]) -> None:
     """Add what a step was worth to the sums of its episode, and write whether that is over.
 
-    Arguments: slots (N,), -1 for none; which episodes begin; places of all slots, last frames of episodes, counted in
-    their scenes, and which actions were none; whether actions begin, else their worth adds up; WorthArrays of the step;
-    those of the action, and EpisodeArrays, which are written.
+    Arguments: slots (N,), -1 for none; which episodes begin; current frames of all slots, last frames of episodes,
+    counted in their scenes, and which actions were none; whether actions begin, else their rewards add up;
+    OutcomeArrays of the step; those of the action, and EpisodeArrays, which are written.
     """
-    slots, is_new, (places, last_frames, is_bad), begins, step, worth, episodes = arguments
+    slots, is_new, (current, last_frames, is_bad), begins, step, outcome, episodes = arguments
     if slots[item] < 0:
         return
-    step, worth, episodes = WorthArrays(*step), WorthArrays(*worth), EpisodeArrays(*episodes)
+    step, outcome, episodes = OutcomeArrays(*step), OutcomeArrays(*outcome), EpisodeArrays(*episodes)
     sums, terms, is_first, is_failed = episodes.sums[item], step.terms[item], is_new[item], step.is_failed[item]
     sums[0] = step.totals[item] + (0.0 if is_first else sums[0])
-    worth.totals[item] = step.totals[item] + (0.0 if begins else worth.totals[item])
+    outcome.totals[item] = step.totals[item] + (0.0 if begins else outcome.totals[item])
     for column in range(len(terms)):
         sums[1 + column] = terms[column] + (0.0 if is_first else sums[1 + column])
-        worth.terms[item, column] = terms[column] + (0.0 if begins else worth.terms[item, column])
+        outcome.terms[item, column] = terms[column] + (0.0 if begins else outcome.terms[item, column])
     for column in range(step.failures.shape[1]):
-        was = not begins and worth.failures[item, column]
-        worth.failures[item, column] = was or step.failures[item, column]
-    worth.is_failed[item] = is_failed
+        was = not begins and outcome.failures[item, column]
+        outcome.failures[item, column] = was or step.failures[item, column]
+    outcome.is_failed[item] = is_failed
 
-    is_at_end = not is_first and SlotPlaces(*places).frames[item] >= last_frames[item]
+    is_at_end = not is_first and SlotFrames(*current).frames[item] >= last_frames[item]
     episodes.is_terminated[item], episodes.is_truncated[item] = is_failed, is_at_end and not is_failed
     episodes.states[item] = GOES_ON
     if is_bad[item] and not is_first:

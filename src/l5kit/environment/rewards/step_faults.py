@@ -8,7 +8,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.ego_states import EgoBody
-from l5kit.evaluation.driving.lane_places import is_across_lanes, room_for_lanes
+from l5kit.evaluation.driving.lane_positions import is_across_lanes, room_for_lanes
 from l5kit.evaluation.driving.time_to_collision import BEHIND_RAD, STOPPED_MPS, LookAhead, counts_ahead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.driving_map import DrivingMap
@@ -16,7 +16,7 @@ from l5kit.lanes.road_surface import RoadSurface, named_surface, no_surface
 from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = [
-    "AvPlace",
+    "AvState",
     "CollidedTracks",
     "FaultArrays",
     "FaultMemory",
@@ -39,7 +39,7 @@ CollidedTracks = tuple[Int64Array, Int64Array]
 """The first two of them."""
 
 
-class AvPlace(NamedTuple):
+class AvState(NamedTuple):
     """One AV: its box, (5,), the size of its speed, its corners, (4, 2), and the middle of its rear axle, (2,)."""
 
     box: Float64Array
@@ -131,7 +131,7 @@ def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_m
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _meets(
-    av: AvPlace,
+    av: AvState,
     other: Float64Array,
     velocity_mps: Float64Array,
     map_parts: tuple[RoadSurface, Int64Array],
@@ -155,8 +155,8 @@ def _has_collided(memory: CollidedTracks, slot: int, track: int) -> bool:
     """Return whether the AV of a slot has collided with a road user."""
     tracks, num_tracks = memory
     is_known = False
-    for place in range(num_tracks[slot]):
-        is_known = is_known or tracks[slot, place] == track
+    for index in range(num_tracks[slot]):
+        is_known = is_known or tracks[slot, index] == track
     return is_known
 
 
@@ -180,7 +180,7 @@ def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_faults(
-    av: AvPlace,
+    av: AvState,
     slot: int,
     item: int,
     rows: SceneRows,

@@ -9,22 +9,22 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.rewards.step_faults import (
-    AvPlace,
+    AvState,
     FaultArrays,
     find_faults,
     room_for_lanes,
     write_rear_axle,
 )
+from l5kit.environment.rewards.step_outcome import FAILURES, TERMS, write_outcome
 from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.rewards.step_terms import NUM_AMOUNTS, StepRules, write_amounts
-from l5kit.environment.rewards.step_worth import FAILURES, TERMS, write_worth
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
 from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corners
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["JudgeRoom", "WorthArrays", "judge_step", "step_for_kernel"]
+__all__ = ["JudgeRoom", "OutcomeArrays", "judge_step", "step_for_kernel"]
 
 
 class JudgeRoom(NamedTuple):
@@ -57,8 +57,8 @@ class JudgeRoom(NamedTuple):
         )
 
 
-class WorthArrays(NamedTuple):
-    """What steps of B slots are worth, with T terms and K failures.
+class OutcomeArrays(NamedTuple):
+    """Rewards of steps of B slots with T terms, and what went wrong in them, K failures.
 
     Attributes:
         totals: The reward, float64 (B,).
@@ -73,7 +73,7 @@ class WorthArrays(NamedTuple):
     is_failed: DeviceArray
 
     @classmethod
-    def make(cls, backend: Backend, size: int) -> "WorthArrays":
+    def make(cls, backend: Backend, size: int) -> "OutcomeArrays":
         """Return zeros on a device."""
         return cls(
             totals=backend.zeros(size, np.float64),
@@ -94,11 +94,11 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
 
     Arguments: slots (B,), -1 for none, and whether their episodes begin; the step of :func:`step_for_kernel`;
     FaultArrays of all slots, with room for all rows, changed; the map, as :func:`named_surface` takes it; StepRules;
-    JudgeRoom; WorthArrays, which are written.
+    JudgeRoom; OutcomeArrays, which are written.
     """
-    slots, is_new, step, memory, surface, rules, room, worth = arguments
+    slots, is_new, step, memory, surface, rules, room, outcome = arguments
     step, memory, rules = DrivenStep(*step), FaultArrays(*memory), StepRules(*rules)
-    room, worth, slot = JudgeRoom(*room), WorthArrays(*worth), slots[item]
+    room, outcome, slot = JudgeRoom(*room), OutcomeArrays(*outcome), slots[item]
     if slot < 0:
         return
     own = item % len(room.counts)
@@ -108,7 +108,7 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
     # collisions of an episode count once, so that those of its first frame are remembered, too
     is_close = _find_faults(item, slot, own, step, memory, surface, room)
     if is_new[item]:
-        _write_nothing(item, worth)
+        _write_nothing(item, outcome)
         return
 
     off_road_m = farthest_corner(surface, room.corners_m[own], memory.areas[slot])
@@ -117,7 +117,7 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
     write_amounts(
         step.boxes[item],
         (step.motions_before[item], step.motions[item]),
-        (step.places_before[item], step.places[item]),
+        (step.route_positions_before[item], step.route_positions[item]),
         (step.expert_arcs_before_m[item], step.expert_arcs_m[item]),
         PathArrays(*step.paths),
         step.routes[item],
@@ -125,8 +125,8 @@ def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
         rules,
         amounts,
     )
-    worth.totals[item], worth.is_failed[item] = write_worth(
-        counts, off_road_m, is_close, amounts, rules, worth.terms[item], worth.failures[item]
+    outcome.totals[item], outcome.is_failed[item] = write_outcome(
+        counts, off_road_m, is_close, amounts, rules, outcome.terms[item], outcome.failures[item]
     )
 
 
@@ -140,7 +140,7 @@ def _find_faults(
     write_rear_axle(box, rear_axle_m)
     rows = SceneRows(*step.rows)
     return find_faults(
-        AvPlace(box, abs(step.motions[item, 0]), corners_m, rear_axle_m),
+        AvState(box, abs(step.motions[item, 0]), corners_m, rear_axle_m),
         slot,
         item,
         rows,
@@ -152,10 +152,10 @@ def _find_faults(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_nothing(item: int, worth: WorthArrays) -> None:
+def _write_nothing(item: int, outcome: OutcomeArrays) -> None:
     """Write that a step is worth nothing, and that nothing went wrong."""
-    worth.totals[item], worth.is_failed[item] = 0.0, False
-    for column in range(worth.terms.shape[1]):
-        worth.terms[item, column] = 0.0
-    for column in range(worth.failures.shape[1]):
-        worth.failures[item, column] = False
+    outcome.totals[item], outcome.is_failed[item] = 0.0, False
+    for column in range(outcome.terms.shape[1]):
+        outcome.terms[item, column] = 0.0
+    for column in range(outcome.failures.shape[1]):
+        outcome.failures[item, column] = False

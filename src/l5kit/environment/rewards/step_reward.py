@@ -14,24 +14,24 @@ from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["DisplacementReward", "DrivenStep", "StepReward", "StepWorth"]
+__all__ = ["DisplacementReward", "DrivenStep", "StepOutcome", "StepReward"]
 
 
 class DrivenStep(NamedTuple):
     """A step of B slots: the AVs before and after it, and what is around them after it. Nothing is checked.
 
     Arrays are contiguous. Boxes are x, y, yaw, length and width. Motions are speed, below 0 backwards, acceleration
-    along the heading, yaw rate and steering. Places are the length of the route so far, the offset to its left and the
-    heading minus that of the route, wrapped. Metres, seconds and radians, world frame. Where an episode begins before
-    and after are the same.
+    along the heading, yaw rate and steering. Route positions are the length of the route so far, the offset to its left
+    and the heading minus that of the route, wrapped. Metres, seconds and radians, world frame. Where an episode begins
+    before and after are the same.
 
     Attributes:
         boxes: The AVs, float64 (B, 5).
         boxes_before: The same before the step.
         motions: How they move, float64 (B, 4).
         motions_before: The same before the step.
-        places: Where on their routes they are, float64 (B, 3).
-        places_before: The same before the step.
+        route_positions: Where on their routes they are, float64 (B, 3).
+        route_positions_before: The same before the step.
         expert_arcs_m: Length of the route up to the logged AV, float64 (B,).
         expert_arcs_before_m: The same before the step.
         log_poses: x, y and yaw of the logged AV, float64 (B, 3).
@@ -48,8 +48,8 @@ class DrivenStep(NamedTuple):
     boxes_before: Float64Array
     motions: Float64Array
     motions_before: Float64Array
-    places: Float64Array
-    places_before: Float64Array
+    route_positions: Float64Array
+    route_positions_before: Float64Array
     expert_arcs_m: Float64Array
     expert_arcs_before_m: Float64Array
     log_poses: Float64Array
@@ -63,8 +63,8 @@ class DrivenStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class StepWorth:
-    """What a step of B slots is worth.
+class StepOutcome:
+    """Rewards of a step of B slots, and what went wrong in it.
 
     Attributes:
         total: The reward, float64 (B,).
@@ -78,16 +78,16 @@ class StepWorth:
     is_failed: BoolArray
     failures: dict[str, BoolArray]
 
-    def with_next(self, worth: "StepWorth", goes_on: BoolArray) -> "StepWorth":
-        """Return what this step and the next one of those slots that go on, (B,) of them marked, are worth together."""
+    def with_next(self, outcome: "StepOutcome", goes_on: BoolArray) -> "StepOutcome":
+        """Return the outcome of this step and the next one of those slots that go on, (B,) of them marked, together."""
         total, terms, is_failed = self.total.copy(), self.terms.copy(), self.is_failed.copy()
-        total[goes_on] += worth.total
-        terms[goes_on] += worth.terms
-        is_failed[goes_on] = worth.is_failed
+        total[goes_on] += outcome.total
+        terms[goes_on] += outcome.terms
+        is_failed[goes_on] = outcome.is_failed
         failures = {name: value.copy() for name, value in self.failures.items()}
-        for name, value in worth.failures.items():
+        for name, value in outcome.failures.items():
             failures[name][goes_on] |= value
-        return StepWorth(total, terms, is_failed, failures)
+        return StepOutcome(total, terms, is_failed, failures)
 
 
 class StepReward(Protocol):
@@ -102,7 +102,7 @@ class StepReward(Protocol):
         """Begin episodes in slots (B,), of which nothing is remembered any more."""
         ...
 
-    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
+    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
         """Return what a step of slots (B,) is worth, each slot once."""
         ...
 
@@ -133,13 +133,13 @@ class DisplacementReward:
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
         """Do nothing, as nothing is remembered."""
 
-    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
+    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
         """Return what a step of slots (B,) is worth; it ends no task."""
         yaws_rad = rotations33_as_yaws(yaws_as_rotations33(step.boxes[:, 2]))
         logged = _states_of(step.log_poses, step.log_poses[:, 2])
-        worth = self.reward.of_states(*_states_of(step.boxes, yaws_rad), *logged)
-        terms = np.stack([worth[name] for name in self.terms], axis=1)
-        return StepWorth(worth["total"], terms, np.zeros(len(slots), np.bool_), {})
+        rewards = self.reward.of_states(*_states_of(step.boxes, yaws_rad), *logged)
+        terms = np.stack([rewards[name] for name in self.terms], axis=1)
+        return StepOutcome(rewards["total"], terms, np.zeros(len(slots), np.bool_), {})
 
 
 def _states_of(poses: Float64Array, yaws_rad: Float64Array) -> tuple[FloatArray, Float32Array]:

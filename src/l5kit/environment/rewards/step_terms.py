@@ -55,9 +55,9 @@ Pair = tuple[Float64Array, Float64Array]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _is_on_route(place: Float64Array, tolerated_m: float) -> bool:
+def _is_on_route(position: Float64Array, tolerated_m: float) -> bool:
     """Return whether an AV is near its route and looks along it; what is no number is not."""
-    return bool(abs(place[1]) <= tolerated_m and abs(place[2]) <= _LARGEST_TURN_RAD)
+    return bool(abs(position[1]) <= tolerated_m and abs(position[2]) <= _LARGEST_TURN_RAD)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -95,7 +95,7 @@ def _num_red_lines(paths: PathArrays, route: int, front_before_m: float, front_m
 def write_amounts(
     box: Float64Array,
     motions: Pair,
-    places: Pair,
+    route_positions: Pair,
     expert_arcs_m: tuple[float, float],
     paths: PathArrays,
     route: int,
@@ -108,7 +108,7 @@ def write_amounts(
     Args:
         box: The AV, (5,).
         motions: Speed, acceleration along, yaw rate, and more, (3 or more,).
-        places: Where on its route it is, (3,).
+        route_positions: Where on its route it is, (3,).
         expert_arcs_m: Where the logged AV was, and is.
         paths: All paths.
         route: Its path.
@@ -116,26 +116,26 @@ def write_amounts(
         rules: What the step is judged by.
         amounts: Takes seconds times a share for all columns but the last, and red lines that were passed, (5,).
     """
-    (before, place), step_s = places, rules.step_s
+    (before, position), step_s = route_positions, rules.step_s
     has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
-    limit_mps = limit_at(paths, route, place[0]) if has_path else UNKNOWN_LIMIT_MPS
-    is_on = has_path and _is_on_route(place, rules.tolerated_m) and _is_on_route(before, rules.tolerated_m)
+    limit_mps = limit_at(paths, route, position[0]) if has_path else UNKNOWN_LIMIT_MPS
+    is_on = has_path and _is_on_route(position, rules.tolerated_m) and _is_on_route(before, rules.tolerated_m)
 
     # progress as a part of the way of the reference, which is that at the limit, or that of the logged AV
     reference_m = limit_mps * step_s
     if rules.by_expert:
         reference_m = expert_arcs_m[1] - expert_arcs_m[0]
     gain = 0.0
-    if is_on and math.isfinite(place[0] - before[0]):
-        gain = (place[0] - before[0]) / max(reference_m, rules.least_mps * step_s)
+    if is_on and math.isfinite(position[0] - before[0]):
+        gain = (position[0] - before[0]) / max(reference_m, rules.least_mps * step_s)
     amounts[PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
 
-    amounts[OFF_ROUTE] = 0.0 if _is_on_route(place, rules.tolerated_m) or not has_path else step_s
+    amounts[OFF_ROUTE] = 0.0 if _is_on_route(position, rules.tolerated_m) or not has_path else step_s
     excess = (abs(motions[1][0]) - limit_mps) / EXCESS_MPS
     amounts[SPEED] = step_s * min(max(excess, 0.0), MOST_EXCESS)
     amounts[COMFORT] = step_s * _discomfort(motions[0], motions[1], step_s, rules.bounds)
     amounts[RED_LIGHT] = 0.0
     if is_on:
         half_m = 0.5 * box[3]
-        fronts = before[0] + half_m, place[0] + half_m
+        fronts = before[0] + half_m, position[0] + half_m
         amounts[RED_LIGHT] = _num_red_lines(paths, route, fronts[0], fronts[1], ranks)

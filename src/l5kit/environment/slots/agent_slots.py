@@ -61,10 +61,10 @@ class AgentSlots:
         added = before[np.isin(before["track_id"], ids[~is_there])]
         agents = join_records([kept, added])
         order = np.argsort(agents["track_id"])
-        places = order[np.searchsorted(agents["track_id"], ids[~is_hidden], sorter=order)]
+        rows = order[np.searchsorted(agents["track_id"], ids[~is_hidden], sorter=order)]
         poses = driven.poses[part][~is_hidden]
-        agents["centroid"][places], agents["yaw"][places] = poses[:, :2], poses[:, 2]
-        agents["velocity"][places] = driven.velocities_mps[part][~is_hidden]
+        agents["centroid"][rows], agents["yaw"][rows] = poses[:, :2], poses[:, 2]
+        agents["velocity"][rows] = driven.velocities_mps[part][~is_hidden]
         begin = self._put(slot, agents)
         self._frames[AGENT_INTERVAL][row] = begin, begin + len(agents)
 

@@ -7,7 +7,7 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.actors.logged_start import states_at_start
-from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePlaces
+from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePositions
 from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.slots.av_steps import NUM_COLUMNS, REPLAY, ROUTE, choose_going, move_avs, set_avs
 from l5kit.environment.traffic.bank_arrays import BankArrays
@@ -146,7 +146,7 @@ class AvSlots:
             lights = LightRows(starts[1:], starts[1:], _NOTHING.lights._replace(starts=two, lane_starts=two))
             paths, driving_map = _NOTHING.paths, None
             own = AvArrays(*(each[slots] for each in avs))
-            now = before = RoutePlaces(slots, np.full(size, -1), np.zeros((size, 3)), np.zeros(size))
+            now = before = RoutePositions(slots, np.full(size, -1), np.zeros((size, 3)), np.zeros(size))
         else:
             rows, paths, lights, driving_map = (
                 roads.rows(slots),
@@ -155,14 +155,15 @@ class AvSlots:
                 roads.driving_map,
             )
             own = AvArrays(*(roads.taken(each, slots) for each in avs))
-            now, before = (RoutePlaces(*(roads.taken(each, slots) for each in of)) for of in (roads.now, roads.before))
+            routes = (roads.now, roads.before)
+            now, before = (RoutePositions(*(roads.taken(each, slots) for each in of)) for of in routes)
         return DrivenStep(
             boxes=own.boxes,
             boxes_before=boxes_before,
             motions=own.motions,
             motions_before=own.motions_before,
-            places=now.places,
-            places_before=before.places,
+            route_positions=now.positions,
+            route_positions_before=before.positions,
             expert_arcs_m=now.expert_arcs_m,
             expert_arcs_before_m=before.expert_arcs_m,
             log_poses=log_poses,
@@ -213,8 +214,8 @@ class ModelMover:
             names = ", ".join(known.__name__ for known in get_args(MovingModel))
             raise InvalidArgumentError(f"model is a {type(model).__name__}; in kernels AVs are moved by {names}")
         step_s = float(step_time_s)
-        kind, numbers = (REPLAY, (0.0,) * 5) if model is None else (model.kind, model.numbers(step_s))
-        self._model, self._backend = (ROUTE if follows_routes else kind, numbers, step_s), backend
+        kind, parameters = (REPLAY, (0.0,) * 5) if model is None else (model.kind, model.parameters(step_s))
+        self._model, self._backend = (ROUTE if follows_routes else kind, parameters, step_s), backend
         self._columns: DeviceArray = backend.zeros((num_slots, NUM_COLUMNS), np.float64)
         self.is_bad: DeviceArray = backend.zeros(num_slots, np.bool_)
 
@@ -223,7 +224,7 @@ class ModelMover:
         controls, roads = self.controls_of(len(slots), actions), avs.roads
         assert roads is not None
         bank = roads.traffic.arrays
-        of_log, of_routes = (roads.traffic.places, bank.starts, bank.ego), (bank.paths, roads.now)
+        of_log, of_routes = (roads.traffic.current, bank.starts, bank.ego), (bank.paths, roads.now)
         to_write = (self._columns, self.is_bad)
         self._backend.run(move_avs, len(slots), slots, avs.arrays, of_log, of_routes, controls, self._model, *to_write)
         return self._columns

@@ -5,8 +5,8 @@ from typing import Any
 
 from numba import njit
 
-from l5kit.environment.episode_roads import AvArrays, RoutePlaces
-from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotPlaces
+from l5kit.environment.episode_roads import AvArrays, RoutePositions
+from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotFrames
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.lane_paths import PathArrays
@@ -55,16 +55,16 @@ def set_avs(item: int, arguments: tuple[Any, ...]) -> None:
 def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Write where the AV of a slot, which has a next frame, gets by its controls; where it is if that is not finite.
 
-    Arguments: slots (B,); all AVs; places of all slots, ``starts`` and ``ego`` of BankArrays; all paths, and where AVs
-    are on them; controls (B, 2); what moves AVs, the numbers of the model, and seconds; what is written: the AVs,
-    (B, ``NUM_COLUMNS``), and which controls are none, (B,), where they may be marked before.
+    Arguments: slots (B,); all AVs; current frames of all slots, ``starts`` and ``ego`` of BankArrays; all paths, and
+    where AVs are on them; controls (B, 2); what moves AVs, the parameters of the model, and seconds; what is written:
+    the AVs, (B, ``NUM_COLUMNS``), and which controls are none, (B,), where they may be marked before.
     """
-    slots, avs, (places, scenes, log), (paths, routes), controls, (kind, numbers, step_s), states, is_bad = arguments
+    slots, avs, (current, scenes, log), (paths, routes), controls, (kind, params, step_s), states, is_bad = arguments
     avs, slot, moved = AvArrays(*avs), slots[item], states[item]
     if slot < 0:
         return
     if kind == REPLAY:
-        (log_poses, log_motion, _), at = log, SlotPlaces(*places)
+        (log_poses, log_motion, _), at = log, SlotFrames(*current)
         row = SceneStarts(*scenes).frames[at.bank_rows[slot]] + at.frames[slot] + 1
         for column in range(_POSE):
             moved[column] = log_poses[row, column]
@@ -76,12 +76,12 @@ def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
     box, motion, action = avs.boxes[slot], avs.motions[slot], (controls[item, 0], controls[item, 1])
     speed_mps, acceleration, steering = motion[_SPEED], motion[_ACCELERATION], motion[_STEERING]
     if kind == ROUTE:
-        on_route, axles_m = RoutePlaces(*routes), (numbers[2] * box[3], numbers[3] * box[3])
-        place, now = on_route.places[slot], (speed_mps, acceleration, steering)
-        action = track_route(PathArrays(*paths), on_route.routes[slot], place, now, axles_m, action[0], step_s)
+        on_route, axles_m = RoutePositions(*routes), (params[2] * box[3], params[3] * box[3])
+        position, now = on_route.positions[slot], (speed_mps, acceleration, steering)
+        action = track_route(PathArrays(*paths), on_route.routes[slot], position, now, axles_m, action[0], step_s)
     model = CURVATURE if kind == ROUTE else kind
     state = (box[0], box[1], box[2], speed_mps, acceleration, steering, box[3])
-    x, y, yaw, speed_mps, acceleration, steering = step_vehicle(model, state, action, numbers, step_s)
+    x, y, yaw, speed_mps, acceleration, steering = step_vehicle(model, state, action, params, step_s)
 
     if not math.isfinite(x + y + yaw + speed_mps + acceleration + steering):
         is_bad[item] = True
@@ -106,15 +106,15 @@ def choose_going(item: int, arguments: tuple[Any, ...]) -> None:
 def check_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Write whether the AV of a slot overlaps a road user, how far off the road it is, and whether its scene is over.
 
-    Arguments: places of all slots; ``starts`` of BankArrays; numbers of the road users of slots, and these; the map;
-    boxes of all AVs; corners (N, 4, 2) and the areas that held them, (N, 4); what is written, (N,) each.
+    Arguments: current frames of all slots; ``starts`` of BankArrays; numbers of the road users of slots, and these; the
+    map; boxes of all AVs; corners (N, 4, 2) and the areas that held them, (N, 4); what is written, (N,) each.
     """
-    places, scenes, sizes, rows, surface, boxes, corners_m, areas, (is_collided, off_road_m, is_over) = arguments
-    places, scenes, (starts, groups, others, _) = SlotPlaces(*places), SceneStarts(*scenes), rows
-    if places.frames[item] < 0:
+    current, scenes, sizes, rows, surface, boxes, corners_m, areas, (is_collided, off_road_m, is_over) = arguments
+    current, scenes, (starts, groups, others, _) = SlotFrames(*current), SceneStarts(*scenes), rows
+    if current.frames[item] < 0:
         return
-    scene, box = places.bank_rows[item], boxes[item]
-    is_over[item] = scenes.frames[scene] + places.frames[item] + 1 >= scenes.frames[scene + 1]
+    scene, box = current.bank_rows[item], boxes[item]
+    is_over[item] = scenes.frames[scene] + current.frames[item] + 1 >= scenes.frames[scene + 1]
     is_collided[item] = False
     for row in range(starts[item], starts[item] + sizes[item]):
         if groups[row] >= 0 and boxes_overlap(box, others[row]):

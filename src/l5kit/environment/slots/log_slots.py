@@ -117,7 +117,7 @@ class LogSlots:
         if self._agents is None:
             return
         bounds = driven.starts.tolist()
-        for place, (slot, frame) in enumerate(zip(slots.tolist(), frames.tolist(), strict=True)):
-            part = slice(bounds[place], bounds[place + 1])
+        for index, (slot, frame) in enumerate(zip(slots.tolist(), frames.tolist(), strict=True)):
+            part = slice(bounds[index], bounds[index + 1])
             if part.start < part.stop:
                 self._agents.replace(slot, slot * self._num_frames + frame, driven, part)

@@ -67,8 +67,8 @@ class SceneSlots:
             with torch.no_grad():
                 self._move_agents(slots, frames)
         none = np.zeros(1, np.int64)
-        for place, (slot, frame) in enumerate(zip(slots.tolist(), frames.tolist(), strict=True)):
-            part = slice(place, place + 1)
+        for index, (slot, frame) in enumerate(zip(slots.tolist(), frames.tolist(), strict=True)):
+            part = slice(index, index + 1)
             self._slots[slot].set_ego(none, none + frame, positions_m[part], yaws_rad[part])
 
     def recorded_frames(self, slot: int, num_frames: int) -> RecordArray:

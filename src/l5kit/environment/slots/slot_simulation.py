@@ -101,9 +101,9 @@ class SlotSimulation:
         self._corners_m = backend.zeros((num_slots, 4, 2), np.float64)
         self._areas = backend.full((num_slots, 4), -1, np.int64)
         is_collided, off_road_m = backend.zeros(num_slots, np.bool_), backend.zeros(num_slots, np.float64)
-        self._found = (is_collided, off_road_m, backend.full(num_slots, True, np.bool_))
-        found = [backend.tensor(array) for array in (*self._found, self.traffic.places.num_driven)]
-        self._result = StepResult(self.boxes[:, :3], self.motions[:, 0], *found)
+        self._checks = (is_collided, off_road_m, backend.full(num_slots, True, np.bool_))
+        columns = [backend.tensor(array) for array in (*self._checks, self.traffic.current.num_driven)]
+        self._result = StepResult(self.boxes[:, :3], self.motions[:, 0], *columns)
         backend.wait()  # for what other streams may read
 
     def __len__(self) -> int:
@@ -187,14 +187,14 @@ class SlotSimulation:
             InvalidArgumentError: Actions are missing, or not wanted, or of another shape or type, or on another device.
         """
         given = self._actions_of(actions)
-        self._slots.move(self._slots.choose_going(self._found[-1]), given)
+        self._slots.move(self._slots.choose_going(self._checks[-1]), given)
         return self._checked()
 
     def _checked(self) -> StepResult:
         """Return how all AVs stand."""
         traffic, rows = self.traffic, self.roads.rows(self.slots)
-        of_traffic = (traffic.places, traffic.arrays.starts, rows.sizes, rows.scene_rows)
-        own = (self._surface, self.avs.boxes, self._corners_m, self._areas, self._found)
+        of_traffic = (traffic.current, traffic.arrays.starts, rows.sizes, rows.scene_rows)
+        own = (self._surface, self.avs.boxes, self._corners_m, self._areas, self._checks)
         self.backend.run(check_avs, len(self), *of_traffic, *own)
         return self._result
 
@@ -204,8 +204,8 @@ class SlotSimulation:
         ends = np.diff(self.bank.frame_starts)[bank_rows]
         is_wrong = (frames < first) | (frames >= ends)
         if is_wrong.any():
-            place = int(np.argmax(is_wrong))
-            raise IndexOutOfRangeError(f"{name} has {int(frames[place])}; it may be {first} to {int(ends[place]) - 1}")
+            index = int(np.argmax(is_wrong))
+            raise IndexOutOfRangeError(f"{name} has {int(frames[index])}; it may be {first} to {int(ends[index]) - 1}")
 
     def _actions_of(self, actions: torch.Tensor | None) -> DeviceArray:
         """Return actions as kernels take them."""

@@ -110,15 +110,15 @@ class SceneBank:
             IndexOutOfRangeError: The log does not have a scene.
             CorruptedDataError: A scene is damaged; the bank stays as it was.
         """
-        asked = np.asarray(scenes, np.int64).tolist()
-        missing = [scene for scene in dict.fromkeys(asked) if scene not in self._bank_rows]
+        requested = np.asarray(scenes, np.int64).tolist()
+        missing = [scene for scene in dict.fromkeys(requested) if scene not in self._bank_rows]
         if missing:
             for scene, (prepared, vehicle_paths) in [(scene, self._read(scene)) for scene in missing]:
                 self._bank_rows[scene] = len(self._bank_rows)
                 _extend(self._grown, prepared, len(self._grown.track_ids))
                 _extend(self._grown.paths, vehicle_paths, 0)
             self._refresh()
-        return np.array([self._bank_rows[scene] for scene in asked], np.int64)
+        return np.array([self._bank_rows[scene] for scene in requested], np.int64)
 
     def _read(self, scene: int) -> tuple[BankArrays, PathArrays]:
         """Return a scene of the log, and the paths of its vehicles."""

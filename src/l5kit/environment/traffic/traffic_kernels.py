@@ -204,14 +204,14 @@ def write_objects(
     seats: Seats,
     present: Int64Array,
     objects: Float64Array,
-    numbers: Int64Array,
+    object_rows: Int64Array,
 ) -> int:
     """Write the road users that are there, and the number of each seat that is driven; return how many there are."""
     count = 0
     for who in present:
         if who < 0:
             seat = -1 - who
-            numbers[seat] = count
+            object_rows[seat] = count
             write_object(objects, count, seats.boxes[slot, seat], seats.velocities_mps[slot, seat])
             count += 1
         elif rows.groups[who] >= 0:
@@ -321,7 +321,7 @@ def write_slot_rows(
     seats: Seats,
     path_tracks: Int64Array,
     scratch: tuple[Int64Array, BoolArray],
-    found: TrafficRows,
+    out: TrafficRows,
     begin: int,
 ) -> int:
     """Write the agents of the current frame of an environment behind others, and return how many they are.
@@ -335,26 +335,26 @@ def write_slot_rows(
         seats: The seats.
         path_tracks: Track of each path.
         scratch: Room for who is there and for marks of seats.
-        found: Takes group, box, velocity and track of each row.
+        out: Takes group, box, velocity and track of each row.
         begin: The first row that is written.
     """
     is_as_logged = True
     for seat in range(num_own):
         is_as_logged = is_as_logged and WAITING < seats.states[slot, seat] < DRIVEN
     if is_as_logged:
-        return _copy_rows(rows, rows.starts[frame], rows.starts[frame + 1], found, begin)
+        return _copy_rows(rows, rows.starts[frame], rows.starts[frame + 1], out, begin)
     count = list_present(frame, rows, seats.states[slot], num_own, scratch[0], scratch[1])
     for number in range(count):
         who, end = scratch[0][number], begin + number
         if who < 0:
             seat = -1 - who
-            found.groups[end], found.track_rows[end] = seats.groups[slot, seat], path_tracks[first + seat]
+            out.groups[end], out.track_rows[end] = seats.groups[slot, seat], path_tracks[first + seat]
             for column in range(5):
-                found.boxes[end, column] = seats.boxes[slot, seat, column]
+                out.boxes[end, column] = seats.boxes[slot, seat, column]
             for column in range(2):
-                found.velocities_mps[end, column] = seats.velocities_mps[slot, seat, column]
+                out.velocities_mps[end, column] = seats.velocities_mps[slot, seat, column]
         else:
-            _copy_rows(rows, who, who + 1, found, end)
+            _copy_rows(rows, who, who + 1, out, end)
     return count
 
 
@@ -363,15 +363,15 @@ def _copy_rows(
     rows: LogRows,
     first: int,
     stop: int,
-    found: TrafficRows,
+    out: TrafficRows,
     end: int,
 ) -> int:
     """Write rows of the log behind others, and return how many they are."""
-    groups, boxes, velocities_mps = found.groups, found.boxes, found.velocities_mps
+    groups, boxes, velocities_mps = out.groups, out.boxes, out.velocities_mps
     for row in range(first, stop):
-        place = end + row - first
-        groups[place], found.track_rows[place] = rows.groups[row], rows.tracks[row]
+        index = end + row - first
+        groups[index], out.track_rows[index] = rows.groups[row], rows.tracks[row]
         for column in range(5):
-            boxes[place, column] = rows.boxes[row, column]
-        velocities_mps[place, 0], velocities_mps[place, 1] = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1]
+            boxes[index, column] = rows.boxes[row, column]
+        velocities_mps[index, 0], velocities_mps[index, 1] = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1]
     return stop - first

@@ -8,13 +8,13 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
-from l5kit.environment.traffic.driver_numbers import DriverNumbers
+from l5kit.environment.traffic.kernel_driver import KernelDriver
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import DRIVEN, WAITING, Seats, TrafficRows
 from l5kit.environment.traffic.traffic_steps import (
     NUM_MARKS,
     NUM_STEP_COLUMNS,
-    SlotPlaces,
+    SlotFrames,
     TrafficRoom,
     begin_step,
     enter_frame,
@@ -81,7 +81,7 @@ class TrafficSlots:
         drives: As above.
         backend: As above.
         arrays: The scenes as kernels read them.
-        places: Frames and scenes of the slots.
+        current: Frames and scenes of the slots.
         seats: The vehicles that may be driven.
         room: Room for what is looked up in a step.
 
@@ -110,9 +110,9 @@ class TrafficSlots:
         self._take_up_bank()
         is_as_logged = drives is None and not has_actors
         self._near_m = -1.0 if is_as_logged else float(AgentControl.of_traffic().near_m)
-        self._numbers = DriverNumbers(drives or IntelligentDriver(), bank.log.facts.step_time_s)
+        self._kernel_driver = KernelDriver(drives or IntelligentDriver(), bank.log.facts.step_time_s)
         self._drive = self._drive_on_paths()
-        self.places = SlotPlaces(
+        self.current = SlotFrames(
             frames=backend.full(num_slots, -1, np.int64),
             bank_rows=backend.zeros(num_slots, np.int64),
             num_driven=backend.zeros(num_slots, np.int64),
@@ -131,17 +131,17 @@ class TrafficSlots:
         self._take_up_bank()
 
     def __len__(self) -> int:
-        return int(self.places.frames.shape[0])
+        return int(self.current.frames.shape[0])
 
     @property
     def frames(self) -> DeviceArray:
         """Current frame of each slot, counted in its scene, -1 where nothing has started, int64 (N,)."""
-        return self.places.frames
+        return self.current.frames
 
     @property
     def bank_rows(self) -> DeviceArray:
         """The scene of each slot, counted in the bank, int64 (N,)."""
-        return self.places.bank_rows
+        return self.current.bank_rows
 
     @property
     def most(self) -> int:
@@ -172,7 +172,7 @@ class TrafficSlots:
         starts = self.bank.frame_starts
         require_range("frames", orders[2], starts[orders[1] + 1] - starts[orders[1]])
         uploaded = self.backend.upload_one(np.stack(orders))
-        self.backend.run(start_slots, len(orders[0]), uploaded, self.places, self.seats.states)
+        self.backend.run(start_slots, len(orders[0]), uploaded, self.current, self.seats.states)
 
     def step(
         self,
@@ -216,7 +216,7 @@ class TrafficSlots:
         """Do what :meth:`step` does, with arrays of the backend, and without a look at them."""
         bank, seats, room = self.arrays, self.seats, self.room
         of_bank = (bank.starts, bank.rows, bank.paths, bank.path_last_frames)
-        begin = (slots, ego, self.places, *of_bank, seats, self._near_m, room)
+        begin = (slots, ego, self.current, *of_bank, seats, self._near_m, room)
         move = (slots, seats, bank.paths, bank.lights, self._drive, room)
         if self.backend.is_serial:
             step_in_turn(len(slots), begin, move)
@@ -230,14 +230,14 @@ class TrafficSlots:
         if self._near_m <= 0:
             return
         bank = self.arrays
-        arguments = (slots, ego_boxes, self.places, bank.starts, bank.rows, self.seats, self._near_m, self.room)
+        arguments = (slots, ego_boxes, self.current, bank.starts, bank.rows, self.seats, self._near_m, self.room)
         self.backend.run(enter_frame, len(slots), *arguments)
 
     def take_over(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
         """Let drivers take over vehicles near the AVs (B, 5) now, as the next step would begin with."""
         bank = self.arrays
         of_bank = (bank.starts, bank.rows, bank.paths)
-        self.backend.run(take_seats, len(slots), slots, ego_boxes, self.places, *of_bank, self.seats, self._near_m)
+        self.backend.run(take_seats, len(slots), slots, ego_boxes, self.current, *of_bank, self.seats, self._near_m)
 
     def rows(self, slots: "Int64Array | torch.Tensor") -> TrafficRows:
         """Return the agents of the current frames of slots (B,), int64, in memory that the next call uses again.
@@ -260,7 +260,7 @@ class TrafficSlots:
             return self._memory
         frames = self.bank.frame_starts[self.bank_rows[slots]] + np.maximum(self.frames[slots], 0)
         of_log = self.bank.rows.starts[frames + 1] - self.bank.rows.starts[frames]
-        most = int(of_log.sum() + self.places.num_driven[slots].sum())
+        most = int(of_log.sum() + self.current.num_driven[slots].sum())
         if most > len(self._memory.groups):
             self._memory = self._make_memory(0, most + most // 4)
         rows = self._memory._replace(sizes=np.empty(len(slots), np.int64), starts=np.empty(len(slots) + 1, np.int64))
@@ -272,7 +272,7 @@ class TrafficSlots:
         """Write the agents of the current frames of slots (B,) into rows."""
         bank = self.arrays
         of_bank = (bank.starts, bank.rows, bank.path_tracks)
-        arguments = (slots, self.places, *of_bank, self.seats, self.room, rows)
+        arguments = (slots, self.current, *of_bank, self.seats, self.room, rows)
         if self.backend.is_serial:
             write_rows_in_turn(len(slots), arguments)
         else:
@@ -280,7 +280,7 @@ class TrafficSlots:
 
     def num_driven(self, slots: Int64Array) -> Int64Array:
         """Return how many agents were driven into the current frames of slots (B,), (B,)."""
-        counts: Int64Array = self._on_host(self.places.num_driven)[slots]
+        counts: Int64Array = self._on_host(self.current.num_driven)[slots]
         return counts
 
     def driven_rows(self, slots: Int64Array) -> DrivenRows:
@@ -367,8 +367,8 @@ class TrafficSlots:
     def _drive_on_paths(self) -> Drive:
         """Return how vehicles are driven on the paths of the bank, as kernels take it."""
         if self.drives is None:
-            return (*self._numbers.fixed, self.backend.zeros(0, np.float64))
-        parameters, part, step_s, bends_mps = self._numbers.on(self.bank.paths)
+            return (*self._kernel_driver.fixed, self.backend.zeros(0, np.float64))
+        parameters, part, step_s, bends_mps = self._kernel_driver.on(self.bank.paths)
         return parameters, part, step_s, bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
 
     def _make_seats(self) -> Seats:
@@ -390,7 +390,7 @@ class TrafficSlots:
             present=backend.empty((size, most), np.int64),
             marks=backend.empty((size, NUM_MARKS, most), np.bool_),
             objects=backend.empty((size, most + 1, OBJECT_FIELDS), np.float64),
-            numbers=backend.empty((size, most_seats), np.int64),
+            object_rows=backend.empty((size, most_seats), np.int64),
             driven=backend.empty((size, most_seats), np.int32),
             steps=backend.zeros((size, NUM_STEP_COLUMNS), np.int64),
             poses=backend.empty((size, most_seats, 1, 3), np.float64),
@@ -429,6 +429,6 @@ def require_range(name: str, values: Int64Array, ends: Int64Array | np.int64) ->
     """Refuse values that are not from 0 to below their ends."""
     is_wrong = (values < 0) | (values >= ends)
     if is_wrong.any():
-        place = int(np.argmax(is_wrong))
-        last = int(np.broadcast_to(ends, values.shape)[place]) - 1
-        raise IndexOutOfRangeError(f"{name} has {int(values[place])}; it may be 0 to {last}")
+        index = int(np.argmax(is_wrong))
+        last = int(np.broadcast_to(ends, values.shape)[index]) - 1
+        raise IndexOutOfRangeError(f"{name} has {int(values[index])}; it may be 0 to {last}")

@@ -35,7 +35,7 @@ __all__ = [
     "NUM_MARKS",
     "NUM_STEP_COLUMNS",
     "SceneStarts",
-    "SlotPlaces",
+    "SlotFrames",
     "TrafficRoom",
     "begin_step",
     "enter_frame",
@@ -70,8 +70,8 @@ class SceneStarts(NamedTuple):
     routes: Int64Array
 
 
-class SlotPlaces(NamedTuple):
-    """Where N slots are.
+class SlotFrames(NamedTuple):
+    """The frames that N slots are in.
 
     Attributes:
         frames: Current frame of each, counted in its scene, -1 where nothing has started, (N,).
@@ -91,7 +91,7 @@ class TrafficRoom(NamedTuple):
         present: Who is there, (R, M).
         marks: Marks of seats and of who is there, (R, NUM_MARKS, M).
         objects: What drivers see, (R, M + 1, OBJECT_FIELDS).
-        numbers: Which of these objects each seat is, (R, T).
+        object_rows: Which of these objects each seat is, (R, T).
         driven: The seats that are moved, (R, T).
         steps: What is known of the step, (R, NUM_STEP_COLUMNS).
         poses: Where seats get, (R, T, 1, 3).
@@ -100,7 +100,7 @@ class TrafficRoom(NamedTuple):
     present: Int64Array
     marks: BoolArray
     objects: Float64Array
-    numbers: Int64Array
+    object_rows: Int64Array
     driven: Int32Array
     steps: Int64Array
     poses: Float64Array
@@ -110,11 +110,11 @@ class TrafficRoom(NamedTuple):
 def start_slots(item: int, arguments: tuple[Any, ...]) -> None:
     """Put a slot at a frame, with all agents where the log has them.
 
-    Arguments: orders, a row of slots, of scenes and of frames each, int64 (3, B); what changes: places of all slots,
-    and states of seats.
+    Arguments: orders, a row of slots, of scenes and of frames each, int64 (3, B); what changes: current frames of all
+    slots, and states of seats.
     """
-    orders, places, states = arguments
-    frames, bank_rows, num_driven = places
+    orders, current, states = arguments
+    frames, bank_rows, num_driven = current
     slot = orders[0, item]
     bank_rows[slot], frames[slot], num_driven[slot] = orders[1, item], orders[2, item], 0
     for seat in range(states.shape[1]):
@@ -129,19 +129,19 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     begin; the log; all paths, and the last frame of the track of each; the seats, changed; how near of the AV seats
     are driven, 0 or less where nobody is; room.
     """
-    slots, (boxes, velocities_mps), places, scenes, rows, paths, last_frames, seats, near_m, room = arguments
-    places, scenes, rows, paths = SlotPlaces(*places), SceneStarts(*scenes), LogRows(*rows), PathArrays(*paths)
+    slots, (boxes, velocities_mps), current, scenes, rows, paths, last_frames, seats, near_m, room = arguments
+    current, scenes, rows, paths = SlotFrames(*current), SceneStarts(*scenes), LogRows(*rows), PathArrays(*paths)
     seats, room, slot = Seats(*seats), TrafficRoom(*room), slots[item]
-    if not 0 <= slot < len(places.frames):
+    if not 0 <= slot < len(current.frames):
         return
     own = slot % len(room.steps)
     step, states = room.steps[own], seats.states[slot]
     step[_MOVED] = 0
-    frame, scene = places.frames[slot], places.bank_rows[slot]
+    frame, scene = current.frames[slot], current.bank_rows[slot]
     row = scenes.frames[scene] + frame
     if frame < 0 or row + 1 >= scenes.frames[scene + 1]:
         return
-    places.frames[slot], places.num_driven[slot] = frame + 1, 0
+    current.frames[slot], current.num_driven[slot] = frame + 1, 0
     if near_m <= 0:
         return
     first = scenes.routes[scene] + 1
@@ -155,13 +155,13 @@ def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
     if count > 0:
         present, objects = room.present[own], room.objects[own]
         num_present = list_present(row, rows, states, num_own, present, room.marks[own, MET])
-        num_objects = write_objects(slot, rows, seats, present[:num_present], objects, room.numbers[own])
+        num_objects = write_objects(slot, rows, seats, present[:num_present], objects, room.object_rows[own])
         write_object(objects, num_objects, boxes[item], velocities_mps[item])
         step[_OBJECTS], step[_FIRST], step[_FRAME] = num_objects + 1, first, row
     for seat in range(num_own):
         if states[seat] >= DRIVEN and last_frames[first + seat] <= frame:
             states[seat] = LOGGED
-    step[_MOVED] = places.num_driven[slot] = count
+    step[_MOVED] = current.num_driven[slot] = count
 
 
 @njit(nogil=True, inline="always")
@@ -179,7 +179,7 @@ def _move_one(
     step, seat = room.steps[own], room.driven[own, number]
     motion, box, velocity_mps = seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat]
     ranks = lights.ranks[lights.starts[step[_FRAME]] : lights.starts[step[_FRAME] + 1]]
-    seen, own_row, pose = room.objects[own, : step[_OBJECTS]], room.numbers[own, seat], room.poses[own, seat]
+    seen, own_row, pose = room.objects[own, : step[_OBJECTS]], room.object_rows[own, seat], room.poses[own, seat]
     move_seat(motion, box, velocity_mps, step[_FIRST] + seat, paths, seen, own_row, ranks, drive, pose)
 
 
@@ -218,16 +218,16 @@ def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
     Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; the seats,
     changed; how near of the AV seats are driven; room.
     """
-    slots, ego_boxes, places, scenes, rows, seats, near_m, room = arguments
-    places, scenes, room, slot = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), slots[item]
-    if not 0 <= slot < len(places.frames) or places.frames[slot] < 0:
+    slots, ego_boxes, current, scenes, rows, seats, near_m, room = arguments
+    current, scenes, room, slot = SlotFrames(*current), SceneStarts(*scenes), TrafficRoom(*room), slots[item]
+    if not 0 <= slot < len(current.frames) or current.frames[slot] < 0:
         return
-    scene, own = places.bank_rows[slot], slot % len(room.steps)
+    scene, own = current.bank_rows[slot], slot % len(room.steps)
     marks = room.marks[own]
     entering = EnteringRoom(
         room.present[own], marks[MET], room.objects[own, :, :5], marks[_THERE], marks[_NEW], marks[_BLOCKED]
     )
-    frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - scenes.routes[scene] - 1
+    frame, num_own = scenes.frames[scene] + current.frames[slot], scenes.routes[scene + 1] - scenes.routes[scene] - 1
     withhold_seats(slot, frame, num_own, LogRows(*rows), Seats(*seats), ego_boxes[item], near_m, entering)
 
 
@@ -238,10 +238,10 @@ def take_seats(item: int, arguments: tuple[Any, ...]) -> None:
     Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; all paths;
     the seats, changed; how near of the AV seats are driven.
     """
-    slots, ego_boxes, places, scenes, rows, paths, seats, near_m = arguments
-    places, scenes, slot = SlotPlaces(*places), SceneStarts(*scenes), slots[item]
-    scene = places.bank_rows[slot]
-    frame, first = scenes.frames[scene] + places.frames[slot], scenes.routes[scene] + 1
+    slots, ego_boxes, current, scenes, rows, paths, seats, near_m = arguments
+    current, scenes, slot = SlotFrames(*current), SceneStarts(*scenes), slots[item]
+    scene = current.bank_rows[slot]
+    frame, first = scenes.frames[scene] + current.frames[slot], scenes.routes[scene] + 1
     begin_seats(slot, frame, first, LogRows(*rows), Seats(*seats), PathArrays(*paths), ego_boxes[item], near_m)
 
 
@@ -249,20 +249,20 @@ def take_seats(item: int, arguments: tuple[Any, ...]) -> None:
 def _write_rows_of(
     slot: int,
     begin: int,
-    places: SlotPlaces,
+    current: SlotFrames,
     scenes: SceneStarts,
     rows: LogRows,
     path_tracks: Int64Array,
     seats: Seats,
     room: TrafficRoom,
-    found: TrafficRows,
+    out: TrafficRows,
 ) -> int:
     """Write the agents of the current frame of a slot that has started, and return how many they are."""
-    scene, own = places.bank_rows[slot], slot % len(room.steps)
+    scene, own = current.bank_rows[slot], slot % len(room.steps)
     first = scenes.routes[scene] + 1
-    frame, num_own = scenes.frames[scene] + places.frames[slot], scenes.routes[scene + 1] - first
+    frame, num_own = scenes.frames[scene] + current.frames[slot], scenes.routes[scene + 1] - first
     scratch = (room.present[own], room.marks[own, MET])
-    return write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, found, begin)
+    return write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, out, begin)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -272,24 +272,24 @@ def write_rows(item: int, arguments: tuple[Any, ...]) -> None:
     Arguments: slots (B,); where all slots are, and where scenes begin; the log; the track of each path; the seats;
     room; what is written: TrafficRows, from the given first row of each slot on.
     """
-    slots, places, scenes, rows, path_tracks, seats, room, found = arguments
-    places, scenes, room, found = SlotPlaces(*places), SceneStarts(*scenes), TrafficRoom(*room), TrafficRows(*found)
-    slot, begin, count = slots[item], found.starts[item], 0
-    if 0 <= slot < len(places.frames) and places.frames[slot] >= 0:
+    slots, current, scenes, rows, path_tracks, seats, room, out = arguments
+    current, scenes, room, out = SlotFrames(*current), SceneStarts(*scenes), TrafficRoom(*room), TrafficRows(*out)
+    slot, begin, count = slots[item], out.starts[item], 0
+    if 0 <= slot < len(current.frames) and current.frames[slot] >= 0:
         rows, seats = LogRows(*rows), Seats(*seats)
-        count = _write_rows_of(slot, begin, places, scenes, rows, path_tracks, seats, room, found)
-    found.sizes[item] = count
-    for row in range(begin + count, found.starts[item + 1]):
-        found.groups[row] = -1
+        count = _write_rows_of(slot, begin, current, scenes, rows, path_tracks, seats, room, out)
+    out.sizes[item] = count
+    for row in range(begin + count, out.starts[item + 1]):
+        out.groups[row] = -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def write_rows_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
     """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before."""
-    slots, places, scenes, rows, path_tracks, seats, room, found = uncounted(arguments)
-    found.starts[0] = 0
+    slots, current, scenes, rows, path_tracks, seats, room, out = uncounted(arguments)
+    out.starts[0] = 0
     for item in range(num_slots):
-        slot, begin, count = slots[item], found.starts[item], 0
-        if places.frames[slot] >= 0:
-            count = _write_rows_of(slot, begin, places, scenes, rows, path_tracks, seats, room, found)
-        found.sizes[item], found.starts[item + 1] = count, begin + count
+        slot, begin, count = slots[item], out.starts[item], 0
+        if current.frames[slot] >= 0:
+            count = _write_rows_of(slot, begin, current, scenes, rows, path_tracks, seats, room, out)
+        out.sizes[item], out.starts[item + 1] = count, begin + count

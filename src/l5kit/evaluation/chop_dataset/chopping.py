@@ -86,7 +86,7 @@ def create_chopped_dataset(
     _require_apart(path_of(zarr_path), str(folder), argument="output_folder")
     clear_leftovers(folder)
     _require_free(folder, name, overwrite=overwrite)
-    _require_numbers(num_frames_to_copy, num_frames_gt, min_frame_future)
+    _require_counts(num_frames_to_copy, num_frames_gt, min_frame_future)
     from l5kit.dataset.select_agents.thresholds import MaskThresholds  # here, as datasets bring torch
 
     dataset = ChunkedDataset(path_of(zarr_path)).open()
@@ -150,7 +150,7 @@ def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:
         )
 
 
-def _require_numbers(num_frames_to_copy: int, num_frames_gt: int, min_frame_future: int) -> None:
+def _require_counts(num_frames_to_copy: int, num_frames_gt: int, min_frame_future: int) -> None:
     for name, value, least in (
         ("num_frames_to_copy", num_frames_to_copy, 1),
         ("num_frames_gt", num_frames_gt, 1),

@@ -10,7 +10,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.lane_positions import LanePositions
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import turn_between
@@ -76,7 +76,7 @@ class Collisions(ReadOnlyArrays):
         require_shapes(self, kinds=(len(self.kinds),), is_at_fault=(len(self.kinds),))
 
 
-def find_collisions(states: EgoStates, road_users: RoadUsers, places: LanePlaces) -> Collisions:
+def find_collisions(states: EgoStates, road_users: RoadUsers, lane_positions: LanePositions) -> Collisions:
     """Return the collisions of the AV.
 
     In each frame every road user that has not collided before, and whose box overlaps that of the AV, gives one. Boxes
@@ -86,14 +86,14 @@ def find_collisions(states: EgoStates, road_users: RoadUsers, places: LanePlaces
     Args:
         states: The AV in S scenes.
         road_users: The others in the same frames.
-        places: Where on the lanes the AV is.
+        lane_positions: Where on the lanes the AV is.
 
     Raises:
-        InvalidArgumentError: The road users or places are those of another number of frames.
+        InvalidArgumentError: The road users or lane positions are those of another number of frames.
     """
     kinds = find_kinds(states, road_users)
-    places.require_shape(states.is_there.shape)
-    return blame(kinds, places.is_across.reshape(-1)[road_users.frames_of_rows])
+    lane_positions.require_shape(states.is_there.shape)
+    return blame(kinds, lane_positions.is_across.reshape(-1)[road_users.frames_of_rows])
 
 
 def find_kinds(states: EgoStates, road_users: RoadUsers) -> Int64Array:
@@ -158,8 +158,8 @@ def no_at_fault_collisions(counts: Int64Array, *, by_number: bool = True) -> Flo
         0, 0.5 or 1, (S,).
     """
     tolerated = np.array([_TOLERATED[RoadUserGroup(group)] for group in range(len(_TOLERATED))])
-    numbers = counts.sum(axis=1) if by_number else counts.any(axis=1)
-    of_groups = np.maximum(0.0, 1.0 - numbers / (tolerated + 1))
+    totals = counts.sum(axis=1) if by_number else counts.any(axis=1)
+    of_groups = np.maximum(0.0, 1.0 - totals / (tolerated + 1))
     scores: Float64Array = of_groups.prod(axis=1) if by_number else of_groups.min(axis=1)
     return scores
 
@@ -221,9 +221,9 @@ def _write_kinds(
     for scene in range(len(num_frames)):
         has_collided[:] = False
         for frame in range(num_frames[scene]):
-            place = scene * egos.shape[1] + frame
+            frame_index = scene * egos.shape[1] + frame
             ego = egos[scene, frame]
-            for row in range(starts[place], starts[place + 1]):
+            for row in range(starts[frame_index], starts[frame_index + 1]):
                 if has_collided[tracks[row]] or not boxes_overlap(ego, others[row]):
                     continue
                 has_collided[tracks[row]] = True

@@ -5,7 +5,7 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.lane_positions import LanePositions
 from l5kit.geometry.box import compute_box_outline
 from l5kit.lanes.driving_map import DrivingMap
 
@@ -58,7 +58,9 @@ def drivable_area_compliance(distances_m: Float64Array, *, most_m: float = MOST_
     return np.asarray(is_on_road, np.float64)
 
 
-def find_progress_along_lanes(states: EgoStates, driving_map: DrivingMap, places: LanePlaces) -> Float64Array:
+def find_progress_along_lanes(
+    states: EgoStates, driving_map: DrivingMap, lane_positions: LanePositions
+) -> Float64Array:
     """Return how far the centre of the AV has come along the centre line of its lane since the frame before.
 
     Returns:
@@ -66,13 +68,13 @@ def find_progress_along_lanes(states: EgoStates, driving_map: DrivingMap, places
         the frame before, and where there is none, (S, F).
 
     Raises:
-        InvalidArgumentError: The places are those of another number of frames or of another map.
+        InvalidArgumentError: The lane positions are those of another number of frames or of another map.
     """
-    places.require_shape(states.is_there.shape)
-    along_m = driving_map.arcs_on_lanes_m(states.positions_m.reshape(-1, 2), places.lanes.reshape(-1))
-    steps_m = np.diff(along_m.reshape(places.lanes.shape), axis=1)
-    is_same = (places.lanes[:, 1:] == places.lanes[:, :-1]) & (places.lanes[:, 1:] >= 0)
-    progress_m = np.zeros(places.lanes.shape)
+    lane_positions.require_shape(states.is_there.shape)
+    along_m = driving_map.arcs_on_lanes_m(states.positions_m.reshape(-1, 2), lane_positions.lanes.reshape(-1))
+    steps_m = np.diff(along_m.reshape(lane_positions.lanes.shape), axis=1)
+    is_same = (lane_positions.lanes[:, 1:] == lane_positions.lanes[:, :-1]) & (lane_positions.lanes[:, 1:] >= 0)
+    progress_m = np.zeros(lane_positions.lanes.shape)
     progress_m[:, 1:] = np.where(is_same, steps_m, 0.0)
     return progress_m
 

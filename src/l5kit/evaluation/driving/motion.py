@@ -119,9 +119,9 @@ def _write_velocities(
     """Write the velocities of rows, which are gone through scene by scene and by time; ``last_rows`` has room."""
     tracks, scenes = of_rows
     before, after = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    for place in range(len(order)):
-        row = order[place]
-        if place == 0 or scenes[row] != scenes[order[place - 1]]:
+    for index in range(len(order)):
+        row = order[index]
+        if index == 0 or scenes[row] != scenes[order[index - 1]]:
             last_rows[:] = -1
         last = last_rows[tracks[row]]
         before[row], after[row] = row, row

@@ -56,9 +56,9 @@ def find_pose_fault(frames: RecordArray) -> RecordFault | None:
 
 def _find_fault_of_times(timestamps_ns: Int64Array) -> RecordFault | None:
     """Return which frame is not after the one before it, or so late that no scene lasts until then."""
-    stands_still = timestamps_ns[1:] <= timestamps_ns[:-1]
-    if stands_still.any():
-        frame = int(np.argmax(stands_still)) + 1
+    is_not_later = timestamps_ns[1:] <= timestamps_ns[:-1]
+    if is_not_later.any():
+        frame = int(np.argmax(is_not_later)) + 1
         return RecordFault(frame, None, "the time of the frame is not after that of the frame before it")
     passed_ns = timestamps_ns.astype(np.uint64) - timestamps_ns[:1].astype(np.uint64)  # exact, as times rise
     is_late = passed_ns > _LONGEST_SCENE_NS

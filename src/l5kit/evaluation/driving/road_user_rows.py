@@ -135,34 +135,34 @@ def join_road_users(
     tracks, groups, labels = np.empty((3, size), np.int64)
     rows = _Rows(tracks, groups, labels, np.empty((size, 5)), np.empty((size, 2)))
     end = 0
-    for place, scene in enumerate(parts):
+    for index, scene in enumerate(parts):
         begin = end
         counts_of_frames, num_rows = _read_scene(scene, threshold, include_unknown, rows.cut(begin, None))
-        counts[place, : len(counts_of_frames)] = counts_of_frames
+        counts[index, : len(counts_of_frames)] = counts_of_frames
         end = begin + num_rows
     starts = np.concatenate([[0], np.cumsum(counts)])
-    found = rows.cut(0, end)
-    return RoadUsers(starts, found.tracks, found.groups, found.labels, found.boxes, found.velocities_mps)
+    kept = rows.cut(0, end)
+    return RoadUsers(starts, kept.tracks, kept.groups, kept.labels, kept.boxes, kept.velocities_mps)
 
 
 def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, rows: _Rows) -> tuple[Int64Array, int]:
     """Write the road users of a scene into the first rows, and return how many of each frame, and of all, there are."""
     size = int(scene.counts.sum())
     rows = rows.cut(0, size)
-    track_ids, stands = np.empty(size, np.uint64), np.empty(size, np.bool_)
+    track_ids, is_stationary = np.empty(size, np.uint64), np.empty(size, np.bool_)
     _read_rows(
         (scene.firsts, scene.counts),
         _Records(*(as_read_only(getattr(scene, name)) for name in _Records._fields)),
         (groups_of_labels(), float(np.float32(threshold)), include_unknown),
         track_ids,
         rows,
-        stands,
+        is_stationary,
     )
     rows.tracks[:] = number_tracks(track_ids)[1]
-    if stands.any():
+    if is_stationary.any():
         times_s = np.repeat(scene.times_s, scene.counts)
         differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
-        rows.velocities_mps[stands] = differences_mps[stands]
+        rows.velocities_mps[is_stationary] = differences_mps[is_stationary]
     is_used = rows.groups != _NONE
     ends = np.concatenate([[0], np.cumsum(is_used)])
     first_rows = np.cumsum(scene.counts) - scene.counts
@@ -181,25 +181,25 @@ def _read_rows(
     classes: tuple[Int64Array, float, bool],
     track_ids: UInt64Array,
     rows: _Rows,
-    stands: BoolArray,
+    is_stationary: BoolArray,
 ) -> None:
-    """Write the agents of frames, one after the other; ``stands`` marks those that need a velocity of differences."""
+    """Write the agents of frames, one after the other; ``is_stationary`` marks those without an own velocity."""
     (firsts, counts), boxes = frames, rows.boxes
     centroids_m, extents_m, velocities_mps = agents.centroids_m, agents.extents_m, agents.velocities_mps
     group_of_label, threshold, include_unknown = classes
-    place = 0
+    index = 0
     for frame in range(len(firsts)):
         for row in range(firsts[frame], firsts[frame] + counts[frame]):
             label, is_hidden = label_of_row(row, agents.label_probabilities, extents_m, threshold)
             group = group_of_label[label] if label >= 0 else _NONE
-            rows.labels[place] = label
+            rows.labels[index] = label
             is_other = include_unknown and group == _NONE
-            rows.groups[place] = _OTHER if is_other and not is_hidden else group
-            track_ids[place] = agents.track_ids[row]
-            boxes[place, 0], boxes[place, 1] = centroids_m[row, 0], centroids_m[row, 1]
-            boxes[place, 2] = agents.yaws_rad[row]
-            boxes[place, 3], boxes[place, 4] = extents_m[row, 0], extents_m[row, 1]
+            rows.groups[index] = _OTHER if is_other and not is_hidden else group
+            track_ids[index] = agents.track_ids[row]
+            boxes[index, 0], boxes[index, 1] = centroids_m[row, 0], centroids_m[row, 1]
+            boxes[index, 2] = agents.yaws_rad[row]
+            boxes[index, 3], boxes[index, 4] = extents_m[row, 0], extents_m[row, 1]
             for axis in range(2):
-                rows.velocities_mps[place, axis] = 0.0 if is_other else velocities_mps[row, axis]
-            stands[place] = velocities_mps[row, 0] == 0 and velocities_mps[row, 1] == 0 and not is_other
-            place += 1
+                rows.velocities_mps[index, axis] = 0.0 if is_other else velocities_mps[row, axis]
+            is_stationary[index] = velocities_mps[row, 0] == 0 and velocities_mps[row, 1] == 0 and not is_other
+            index += 1

@@ -10,7 +10,7 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_starts
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.lane_positions import LanePositions
 from l5kit.lanes.driving_map import DrivingMap, project_onward
 
 __all__ = ["ExpertRoutes", "expert_progress_ratio", "find_progress", "find_routes", "making_progress"]
@@ -53,31 +53,31 @@ class ExpertRoutes(ReadOnlyArrays):
             )
 
 
-def find_routes(places: LanePlaces, driving_map: DrivingMap, *, expert: EgoStates) -> ExpertRoutes:
+def find_routes(lane_positions: LanePositions, driving_map: DrivingMap, *, expert: EgoStates) -> ExpertRoutes:
     """Return the routes of the expert.
 
     Lanes of one parent that the expert drove after each other are one part. Its line is the centre line of the first of
     them, and of those that follow without a lane change; a lane that leads into itself is there once for each lap.
 
     Args:
-        places: Where on the lanes the expert was.
+        lane_positions: Where on the lanes the expert was.
         driving_map: The map of these lanes.
         expert: The expert in the same frames.
 
     Raises:
-        InvalidArgumentError: The places are those of another number of frames.
+        InvalidArgumentError: The lane positions are those of another number of frames.
     """
-    places.require_shape(expert.is_there.shape)
-    along_m = driving_map.arcs_on_lanes_m(expert.positions_m.reshape(-1, 2), places.lanes.reshape(-1))
+    lane_positions.require_shape(expert.is_there.shape)
+    along_m = driving_map.arcs_on_lanes_m(expert.positions_m.reshape(-1, 2), lane_positions.lanes.reshape(-1))
     parts: list[list[int]] = []
     counts = [0]
-    for lanes, along_of_scene_m in zip(places.lanes, along_m.reshape(places.lanes.shape), strict=True):
+    for lanes, along_of_scene_m in zip(lane_positions.lanes, along_m.reshape(lane_positions.lanes.shape), strict=True):
         driven, driven_m = lanes[lanes >= 0], along_of_scene_m[lanes >= 0]
         # a lane begins where it is another one, and again where the expert is back by more than half of it
         is_back = -np.diff(driven_m, prepend=np.nan) > driving_map.arc_lengths_m[driven, -1] / 2
-        found = _parts_of(driven[(np.diff(driven, prepend=-1) != 0) | is_back].tolist(), driving_map)
-        parts += found
-        counts.append(len(found))
+        scene_parts = _parts_of(driven[(np.diff(driven, prepend=-1) != 0) | is_back].tolist(), driving_map)
+        parts += scene_parts
+        counts.append(len(scene_parts))
     lines_m = [driving_map.centre_lines_m[part].reshape(-1, 2) for part in parts]
     part_starts, line_starts = np.cumsum(counts), np.cumsum([0, *map(len, lines_m)])
     points_m = np.concatenate([np.zeros((0, 2)), *lines_m])
@@ -91,7 +91,7 @@ def find_routes(places: LanePlaces, driving_map: DrivingMap, *, expert: EgoState
 
 
 def find_progress(
-    states: EgoStates, places: LanePlaces, *, routes: ExpertRoutes, driving_map: DrivingMap
+    states: EgoStates, lane_positions: LanePositions, *, routes: ExpertRoutes, driving_map: DrivingMap
 ) -> Float64Array:
     """Return how far the centre of the AV has come along the route since the frame before.
 
@@ -101,7 +101,7 @@ def find_progress(
 
     Args:
         states: The AV.
-        places: Where on the lanes it is.
+        lane_positions: Where on the lanes it is.
         routes: Those of the same scenes.
         driving_map: The map of lanes and routes.
 
@@ -109,16 +109,16 @@ def find_progress(
         Metres, 0 in the first frame and wherever it is off the route in this frame or the one before, (S, F).
 
     Raises:
-        InvalidArgumentError: There are routes of another number of scenes, or places of another number of frames.
+        InvalidArgumentError: There are routes of another number of scenes, or positions of another number of frames.
     """
-    places.require_shape(states.is_there.shape)
+    lane_positions.require_shape(states.is_there.shape)
     if len(routes.part_starts) != states.num_scenes + 1:
         raise InvalidArgumentError(
             f"routes must be of {states.num_scenes} scenes like the states, got {len(routes.part_starts) - 1}"
         )
     along_m = np.full(states.is_there.shape, np.nan)
-    parents = np.append(driving_map.parents, -1)[places.lanes]
-    _write_places_on_routes(
+    parents = np.append(driving_map.parents, -1)[lane_positions.lanes]
+    _write_positions_on_routes(
         states.positions_m,
         states.num_frames,
         parents,
@@ -188,7 +188,7 @@ class _Routes(NamedTuple):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_places_on_routes(
+def _write_positions_on_routes(
     positions_m: Float64Array,
     num_frames: Int64Array,
     parents: Int64Array,

@@ -13,7 +13,7 @@ from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.collisions import Collisions, count_at_fault, find_collisions, no_at_fault_collisions
 from l5kit.evaluation.driving.comfort import comfort_of_frames, find_comfort_signals, is_comfortable
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces, find_lane_places
+from l5kit.evaluation.driving.lane_positions import LanePositions, find_lane_positions
 from l5kit.evaluation.driving.map_scores import (
     MOST_OFF_ROAD_M,
     TOLERATED_BACKWARD_M,
@@ -98,7 +98,7 @@ class SceneDetails(ReadOnlyArrays):
         times_to_collision_s: Infinite where nobody is met, float64 (S, F).
         is_comfortable: Whether all signals are within their bounds, bool (S, F).
         distances_off_road_m: Of the farthest corner from the drivable surface, infinite from half a metre on, (S, F).
-        ways_along_lanes_m: Progress along the lanes in the last second, negative against them, (S, F).
+        distances_along_lanes_m: Progress along the lanes in the last second, negative against them, (S, F).
         speed_limits_mps: Of the lane that the AV is on, NaN where there is none, (S, F).
         speed_excess_mps: How much faster than that it is, (S, F).
         progress_m: Along the route of the expert since the frame before, (S, F).
@@ -119,7 +119,7 @@ class SceneDetails(ReadOnlyArrays):
     times_to_collision_s: Float64Array
     is_comfortable: BoolArray
     distances_off_road_m: Float64Array
-    ways_along_lanes_m: Float64Array
+    distances_along_lanes_m: Float64Array
     speed_limits_mps: Float64Array
     speed_excess_mps: Float64Array
     progress_m: Float64Array
@@ -162,7 +162,7 @@ def _write_gaps(egos: Float64Array, others: Float64Array, gaps_m: Float64Array) 
 FARTHEST_OFF_ROAD_M = 0.5
 """Distances from the road are not measured beyond."""
 
-_OF_MAP = ("distances_off_road_m", "ways_along_lanes_m", "speed_limits_mps", "speed_excess_mps", "progress_m")
+_OF_MAP = ("distances_off_road_m", "distances_along_lanes_m", "speed_limits_mps", "speed_excess_mps", "progress_m")
 
 
 def score_scenes(
@@ -191,12 +191,12 @@ def detail_scenes(
         raise InvalidArgumentError(
             f"expert must have {states.num_scenes} scenes like states, got {expert.num_scenes}; pass the log of each"
         )
-    places = find_lane_places(states, driving_map)
-    collisions = find_collisions(states, road_users, places)
+    lane_positions = find_lane_positions(states, driving_map)
+    collisions = find_collisions(states, road_users, lane_positions)
     counts = count_at_fault(states, road_users, collisions)
-    times_s = find_times_to_collision(states, road_users, places, collisions)
+    times_s = find_times_to_collision(states, road_users, lane_positions, collisions)
     is_fine = is_comfortable(find_comfort_signals(states))
-    of_map = _values_of_map(states, places, driving_map, expert=expert)
+    of_map = _values_of_map(states, lane_positions, driving_map, expert=expert)
     scores = SceneScores(
         no_at_fault_collisions=no_at_fault_collisions(counts),
         time_to_collision=time_to_collision(times_s),
@@ -209,22 +209,24 @@ def detail_scenes(
 
 
 def _values_of_map(
-    states: EgoStates, places: LanePlaces, driving_map: DrivingMap | None, *, expert: EgoStates
+    states: EgoStates, lane_positions: LanePositions, driving_map: DrivingMap | None, *, expert: EgoStates
 ) -> dict[str, Float64Array]:
     """Return the values of frames that need a map, NaN without one."""
     if driving_map is None:
         unknown = np.full(states.is_there.shape, np.nan)
         return dict.fromkeys(_OF_MAP, unknown) | {"expert_progress_m": np.full(expert.is_there.shape, np.nan)}
-    expert_places = find_lane_places(expert, driving_map)
-    routes = find_routes(expert_places, driving_map, expert=expert)
-    limits_mps = limits_of_lanes(driving_map, places.lanes)
+    expert_lane_positions = find_lane_positions(expert, driving_map)
+    routes = find_routes(expert_lane_positions, driving_map, expert=expert)
+    limits_mps = limits_of_lanes(driving_map, lane_positions.lanes)
     return {
         "distances_off_road_m": find_distances_off_road(states, driving_map),
-        "ways_along_lanes_m": sum_over_last_second(find_progress_along_lanes(states, driving_map, places), states),
+        "distances_along_lanes_m": sum_over_last_second(
+            find_progress_along_lanes(states, driving_map, lane_positions), states
+        ),
         "speed_limits_mps": limits_mps,
         "speed_excess_mps": find_speed_excess(states, limits_mps),
-        "progress_m": find_progress(states, places, routes=routes, driving_map=driving_map),
-        "expert_progress_m": find_progress(expert, expert_places, routes=routes, driving_map=driving_map),
+        "progress_m": find_progress(states, lane_positions, routes=routes, driving_map=driving_map),
+        "expert_progress_m": find_progress(expert, expert_lane_positions, routes=routes, driving_map=driving_map),
     }
 
 
@@ -236,7 +238,7 @@ def _scores_of_map(values: dict[str, Float64Array], states: EgoStates, *, has_ma
     ratios = expert_progress_ratio(values["progress_m"], values["expert_progress_m"])
     return {
         "drivable_area_compliance": drivable_area_compliance(values["distances_off_road_m"]),
-        "driving_direction_compliance": driving_direction_compliance(values["ways_along_lanes_m"]),
+        "driving_direction_compliance": driving_direction_compliance(values["distances_along_lanes_m"]),
         "speed_limit_compliance": speed_limit_compliance(values["speed_excess_mps"], states),
         "progress": ratios,
         "making_progress": making_progress(ratios),
@@ -296,7 +298,7 @@ METRICS = (
         sentence="1 where the AV drives less than 2 m against its lane within a second, 0.5 below 6 m, else 0",
         role=MULTIPLIER,
         needs_map=True,
-        of_frames=lambda details: details.ways_along_lanes_m,
+        of_frames=lambda details: details.distances_along_lanes_m,
         of_scenes=_score_named("driving_direction_compliance"),
         column="way_along_lanes_m",
         fault=Fault("<=", -TOLERATED_BACKWARD_M[0], "wrong_direction", "Wrong direction"),
@@ -362,10 +364,10 @@ def read_facts(scores: Mapping[str, Any]) -> tuple[MetricFacts, ...]:
     Raises:
         CorruptedDataError: What is told of metrics is not what :meth:`MetricFacts.as_json` returns.
     """
-    told = scores.get("about_metrics")
-    if told is None:
+    facts = scores.get("about_metrics")
+    if facts is None:
         return METRICS
     try:
-        return tuple(MetricFacts.of_json(each) for each in told)
+        return tuple(MetricFacts.of_json(each) for each in facts)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptedDataError(f"about_metrics of scores.json cannot be read: {error}") from error

@@ -45,18 +45,18 @@ def smoothing_matrix(num_samples: int, window: int, *, order: int, derivative: i
     half = length // 2
     for sample in range(num_samples):
         if half <= sample < num_samples - half:
-            first, place = sample - (length - 1) // 2, (length - 1) / 2
+            first, position = sample - (length - 1) // 2, (length - 1) / 2
         else:
             first = 0 if sample < half else num_samples - length
-            place = sample - first
-        matrix[sample, first : first + length] = _weights(length, place, order, derivative)
+            position = sample - first
+        matrix[sample, first : first + length] = _weights(length, position, order, derivative)
     matrix.setflags(write=False)
     return matrix
 
 
-def _weights(length: int, place: float, order: int, derivative: int) -> Float64Array:
-    """Return by how much each sample of a window counts in a derivative of its polynomial at a place."""
+def _weights(length: int, position: float, order: int, derivative: int) -> Float64Array:
+    """Return by how much each sample of a window counts in a derivative of its polynomial at a position."""
     powers = np.arange(order + 1)
-    fit = np.linalg.pinv((np.arange(length)[:, None] - place) ** powers)  # (order + 1, length)
+    fit = np.linalg.pinv((np.arange(length)[:, None] - position) ** powers)  # (order + 1, length)
     weights: Float64Array = math.factorial(derivative) * fit[derivative]
     return weights

@@ -11,7 +11,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, angle_from_heading, count_at_fault
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces, is_across_lanes
+from l5kit.evaluation.driving.lane_positions import LanePositions, is_across_lanes
 from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.road_surface import RoadSurface, is_in_junction
@@ -73,7 +73,7 @@ class LookAhead:
 def find_times_to_collision(
     states: EgoStates,
     road_users: RoadUsers,
-    places: LanePlaces,
+    lane_positions: LanePositions,
     collisions: Collisions,
     *,
     look: LookAhead | None = None,
@@ -87,7 +87,7 @@ def find_times_to_collision(
     Args:
         states: The AV in S scenes.
         road_users: The others in the same frames.
-        places: Where on the lanes the AV is.
+        lane_positions: Where on the lanes the AV is.
         collisions: The collisions of the same road users.
         look: How far to look ahead.
 
@@ -96,17 +96,17 @@ def find_times_to_collision(
         is; 0 in the frame of a collision at fault; (S, F).
 
     Raises:
-        InvalidArgumentError: Road users, places or collisions are those of another number of frames or rows.
+        InvalidArgumentError: Road users, lane positions or collisions are those of another number of frames or rows.
     """
     road_users.require_frames_of(states.is_there.shape)
-    places.require_shape(states.is_there.shape)
+    lane_positions.require_shape(states.is_there.shape)
     if len(collisions.kinds) != len(road_users):
         raise InvalidArgumentError(
             f"collisions must be of the {len(road_users)} rows of road_users, got {len(collisions.kinds)}"
         )
     look = LookAhead() if look is None else look
     times_s = np.full(states.is_there.shape, np.inf)
-    widest_rad: Float64Array = np.where(places.is_across | places.is_in_junction, BEHIND_RAD, AHEAD_RAD)
+    widest_rad: Float64Array = np.where(lane_positions.is_across | lane_positions.is_in_junction, BEHIND_RAD, AHEAD_RAD)
     _write_times(
         states.arrays,
         states.rear_axles_m,
@@ -206,9 +206,9 @@ def _write_times(
     for scene in range(len(egos.num_frames)):
         has_collided[:] = False
         for frame in range(egos.num_frames[scene]):
-            place = scene * egos.boxes.shape[1] + frame
+            frame_index = scene * egos.boxes.shape[1] + frame
             ego, speed_mps = egos.boxes[scene, frame], egos.speeds_mps[scene, frame]
-            for row in range(others.starts[place], others.starts[place + 1]):
+            for row in range(others.starts[frame_index], others.starts[frame_index + 1]):
                 has_collided[tracks[row]] |= collides[row]
                 if has_collided[tracks[row]] or speed_mps <= STOPPED_MPS:
                     continue
@@ -229,7 +229,7 @@ def counts_ahead(
         surface: The map.
         corners_m: Those of the AV, (4, 2).
         rear_axle_m: Its middle, (2,).
-        room: As :func:`~l5kit.evaluation.driving.lane_places.is_across_lanes` takes it.
+        room: As :func:`~l5kit.evaluation.driving.lane_positions.is_across_lanes` takes it.
     """
     if angle_rad <= AHEAD_RAD:
         return True
@@ -245,8 +245,8 @@ def meeting_time(
     """Return the first of the times ahead at which two boxes overlap, infinite for none."""
     step_s, num_steps = look
     reach_m = 0.5 * (np.hypot(ego[3], ego[4]) + np.hypot(other[3], other[4]))
-    way_m = num_steps * step_s * (ego_speed_mps + speed_mps)
-    if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + way_m:
+    travel_m = num_steps * step_s * (ego_speed_mps + speed_mps)
+    if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + travel_m:
         return np.inf
     ego_cos, ego_sin, cos, sin = np.cos(ego[2]), np.sin(ego[2]), np.cos(other[2]), np.sin(other[2])
     for step in range(1, num_steps + 1):

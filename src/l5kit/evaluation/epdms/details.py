@@ -11,7 +11,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays
 from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, blame, find_kinds
 from l5kit.evaluation.driving.comfort import ComfortSignals, find_comfort_signals
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.lane_places import are_in_junction, are_in_several_lanes
+from l5kit.evaluation.driving.lane_positions import are_in_junction, are_in_several_lanes
 from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.time_to_collision import find_meeting_times
 from l5kit.evaluation.epdms.params import STEP_S, EpdmsParams, steps_of
@@ -105,14 +105,14 @@ class WindowDetails(ReadOnlyArrays):
     @property
     def arcs_m(self) -> Float64Array:
         """Length of the route's centre line up to the AV; 0 without a route, (W, T)."""
-        places: Float64Array = self._places[..., 0]
-        return places
+        arcs_m: Float64Array = self._route_positions[..., 0]
+        return arcs_m
 
     @property
     def offsets_m(self) -> Float64Array:
         """How far the AV is to the left of the route's centre line; 0 without a route, (W, T)."""
-        places: Float64Array = self._places[..., 1]
-        return places
+        offsets_m: Float64Array = self._route_positions[..., 1]
+        return offsets_m
 
     @cached_property
     def signals(self) -> ComfortSignals:
@@ -125,15 +125,15 @@ class WindowDetails(ReadOnlyArrays):
         return find_comfort_signals(self.windows.with_past)
 
     @cached_property
-    def _places(self) -> Float64Array:
+    def _route_positions(self) -> Float64Array:
         """Where on their routes AVs are, as :func:`follow_route` says, (W, T, 3)."""
         states, windows = self.states, self.windows
-        places = np.zeros((*states.is_there.shape, 3))
+        positions = np.zeros((*states.is_there.shape, 3))
         if self.routes is not None:
             paths = self.routes.paths
             poses = np.concatenate([states.positions_m, states.yaws_rad[..., None]], axis=-1)
-            _follow_windows(paths.starts, paths.points_m, windows.scenes, poses, windows.arcs_m, places)
-        return places
+            _follow_windows(paths.starts, paths.points_m, windows.scenes, poses, windows.arcs_m, positions)
+        return positions
 
     def _are_aside(self, frames: Int64Array) -> BoolArray:
         """Return whether the AV is in several lanes or off the road in some of the W * T states, (K,)."""
@@ -157,13 +157,13 @@ def _follow_windows(
     scenes: Int64Array,
     poses: Float64Array,
     arcs_m: Float64Array,
-    places: Float64Array,
+    route_positions: Float64Array,
 ) -> None:
-    """Write the places of AVs on the routes of their scenes, each state looked for around the one before."""
-    place = np.zeros(3)
+    """Write the positions of AVs on the routes of their scenes, each state looked for around the one before."""
+    position = np.zeros(3)
     for window in range(len(poses)):
         is_anywhere = np.isnan(arcs_m[window])
-        place[0] = 0.0 if is_anywhere else arcs_m[window]
+        position[0] = 0.0 if is_anywhere else arcs_m[window]
         for step in range(poses.shape[1]):
-            follow_route(starts, points_m, scenes[window], poses[window, step], is_anywhere and step == 0, place)
-            places[window, step] = place
+            follow_route(starts, points_m, scenes[window], poses[window, step], is_anywhere and step == 0, position)
+            route_positions[window, step] = position

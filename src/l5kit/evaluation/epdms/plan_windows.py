@@ -111,6 +111,6 @@ def bounds_of_meetings(states: EgoStates, ahead_s: float) -> Float64Array:
     # half the sum of length and width is more than half the diagonal
     body = states.body
     moved_m = states.positions_m + ahead_s * states.speeds_mps[..., None] * states.directions
-    places_m = np.concatenate([states.positions_m, moved_m], axis=1)
+    points_m = np.concatenate([states.positions_m, moved_m], axis=1)
     half_m = 0.5 * (body.length_m + body.width_m)
-    return np.stack([places_m.min(axis=1) - half_m, places_m.max(axis=1) + half_m], axis=1)
+    return np.stack([points_m.min(axis=1) - half_m, points_m.max(axis=1) + half_m], axis=1)

@@ -52,19 +52,19 @@ def find_red_areas(windows: PlanWindows, routes: WindowRoutes) -> BoolArray:
         windows: The windows.
         routes: Map, routes and lights.
     """
-    is_met = np.zeros(windows.states.is_there.shape, np.bool_)
+    is_on_red = np.zeros(windows.states.is_there.shape, np.bool_)
     colors, driving_map = routes.colors, routes.driving_map
     if colors is None:
-        return is_met
+        return is_on_red
     _mark_red(
         windows.states.boxes,
         colors.scene_starts[windows.scenes] + windows.frames,
         _Lights(colors.starts, colors.lanes, colors.ranks, *routes.closed_by_red),
         routes.is_of_route[windows.scenes],
         _Areas(driving_map.grid.bounds_m, driving_map.area_points_m, driving_map.area_starts),
-        is_met,
+        is_on_red,
     )
-    return is_met
+    return is_on_red
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -74,7 +74,7 @@ def _mark_red(
     lights: _Lights,
     is_of_route: BoolArray,
     areas: _Areas,
-    is_met: BoolArray,
+    is_on_red: BoolArray,
 ) -> None:
     """Mark the states (W, T) whose boxes meet closed lanes of their routes, (W, L)."""
     for window in range(len(boxes)):
@@ -87,7 +87,7 @@ def _mark_red(
                 for slot in range(lights.closed_starts[lane], lights.closed_starts[lane + 1]):
                     closed = lights.closed_lanes[slot]
                     if is_of_route[window, closed] and _is_on(box, closed, areas):
-                        is_met[window, step] = True
+                        is_on_red[window, step] = True
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -74,11 +74,11 @@ def stays_on_road(compared: ComparedWindows) -> Float64Array:
 def drives_in_direction(compared: ComparedWindows) -> Float64Array:
     """Return DDC: 1 below 2 m within a second on no lane of the route and in no junction, 0.5 below 6 m, else 0."""
     details = compared.plan
-    ways_m = np.zeros(details.states.is_there.shape)
+    distances_m = np.zeros(details.states.is_there.shape)
     steps_m = np.diff(details.states.positions_m, axis=1)
-    ways_m[:, 1:] = np.hypot(steps_m[..., 0], steps_m[..., 1])
+    distances_m[:, 1:] = np.hypot(steps_m[..., 0], steps_m[..., 1])
     # as progress against a lane, of which the farthest way back within a second decides
-    sums_m = sum_over_last_second(np.where(details.is_centre_astray, -ways_m, 0.0), details.states)
+    sums_m = sum_over_last_second(np.where(details.is_centre_astray, -distances_m, 0.0), details.states)
     return _where(details.has_route, driving_direction_compliance(sums_m))
 
 
@@ -98,10 +98,12 @@ def progress(compared: ComparedWindows) -> Float64Array:
     Ways back count as none; where the longest is at most 5 m it is 1.
     """
     details = compared.plan
-    own_m = _way_along_route(details)
+    own_m = _distance_along_route(details)
     longest_m = own_m * product_of_multipliers(details)
     if compared.rules is not None:
-        longest_m = np.maximum(longest_m, _way_along_route(compared.rules) * product_of_multipliers(compared.rules))
+        longest_m = np.maximum(
+            longest_m, _distance_along_route(compared.rules) * product_of_multipliers(compared.rules)
+        )
     # where nobody gets far, as behind a queue, progress says nothing
     is_free = longest_m > details.params.free_way_m
     ratios = np.divide(own_m, longest_m, out=np.ones(len(own_m)), where=is_free)
@@ -149,9 +151,9 @@ def extended_comfort(compared: ComparedWindows) -> Float64Array:
         # the states of both, which the second one has a stride earlier
         differences = values[firsts, num_between:] - values[seconds, : values.shape[1] - num_between]
         is_alike &= np.sqrt((differences**2).mean(axis=1)) <= most
-    found = np.full(len(windows), np.nan)
-    found[firsts] = is_alike
-    return found
+    scores = np.full(len(windows), np.nan)
+    scores[firsts] = is_alike
+    return scores
 
 
 def product_of_multipliers(details: WindowDetails) -> Float64Array:
@@ -164,7 +166,7 @@ def product_of_multipliers(details: WindowDetails) -> Float64Array:
     return product
 
 
-def _way_along_route(details: WindowDetails) -> Float64Array:
+def _distance_along_route(details: WindowDetails) -> Float64Array:
     """Return how far plans come along their routes, at least 0, metres, (W,)."""
     return np.maximum(details.arcs_m[:, -1] - details.arcs_m[:, 0], 0.0)
 

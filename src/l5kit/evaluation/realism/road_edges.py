@@ -80,13 +80,13 @@ def find_road_edges(driving_map: DrivingMap) -> RoadEdges:
     two points 0.2 m beside its middle lies on some area, and the other on none. So lines between lanes are none, nor
     are slits of up to 0.2 m between areas that adjoin.
     """
-    ends_m, numbers = _parts_of_outlines(driving_map)
+    ends_m, sides = _parts_of_outlines(driving_map)
     steps_m = ends_m[:, 1] - ends_m[:, 0]
     aside_m = _PROBE_M * np.column_stack([-steps_m[:, 1], steps_m[:, 0]]) / np.hypot(*steps_m.T)[:, None]
     middles_m = 0.5 * (ends_m[:, 0] + ends_m[:, 1])
     is_on_left = distances_to_surface_m(driving_map, middles_m + aside_m) == 0
     is_on_right = distances_to_surface_m(driving_map, middles_m - aside_m) == 0
-    edges_m = _joined(ends_m, numbers, is_on_left != is_on_right)
+    edges_m = _joined(ends_m, sides, is_on_left != is_on_right)
     bounds_m = np.stack([edges_m.min(axis=1), edges_m.max(axis=1)], axis=1)
     return RoadEdges(driving_map, edges_m, BoundsGrid.build(bounds_m, FARTHEST_M))
 
@@ -99,22 +99,22 @@ def distances_to_surface_m(driving_map: DrivingMap, points_m: Float64Array) -> F
 
 
 def _parts_of_outlines(driving_map: DrivingMap) -> tuple[Float64Array, Int64Array]:
-    """Return the ends of short parts of the outlines of all areas, (K, 2, 2), and the number of the side of each."""
+    """Return the ends of short parts of the outlines of all areas, (K, 2, 2), and the index of the side of each."""
     points_m, starts = driving_map.area_points_m, driving_map.area_starts
     following = np.arange(1, len(points_m) + 1)
     following[starts[1:] - 1] = starts[:-1]
     steps_m = points_m[following] - points_m
     counts = np.ceil(np.hypot(*steps_m.T) / _PART_M).astype(np.int64)
-    numbers = np.repeat(np.arange(len(points_m)), counts)
-    within = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shares = np.stack([within, within + 1], axis=1) / counts[numbers][:, None]
-    return points_m[numbers][:, None] + shares[..., None] * steps_m[numbers][:, None], numbers
+    sides = np.repeat(np.arange(len(points_m)), counts)
+    within = np.arange(len(sides)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shares = np.stack([within, within + 1], axis=1) / counts[sides][:, None]
+    return points_m[sides][:, None] + shares[..., None] * steps_m[sides][:, None], sides
 
 
-def _joined(ends_m: Float64Array, numbers: Int64Array, is_edge: BoolArray) -> Float64Array:
+def _joined(ends_m: Float64Array, sides: Int64Array, is_edge: BoolArray) -> Float64Array:
     """Return the parts that are edges, those that follow each other on the same side as one, (E, 2, 2)."""
     kept = np.flatnonzero(is_edge)
-    is_next = (np.diff(kept) == 1) & (np.diff(numbers[kept]) == 0)
+    is_next = (np.diff(kept) == 1) & (np.diff(sides[kept]) == 0)
     firsts = kept[np.concatenate([[True], ~is_next])[: len(kept)]]
     lasts = kept[np.concatenate([~is_next, [True]])[: len(kept)]]
     return np.stack([ends_m[firsts, 0], ends_m[lasts, 1]], axis=1)

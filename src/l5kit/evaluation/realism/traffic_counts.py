@@ -122,8 +122,8 @@ def count_values(values: TrafficValues, *, num_scenes: int) -> TrafficCounts:
     keys = values.scenes * num_tracks + values.tracks
 
     def of_tracks(is_row: BoolArray) -> Int64Array:
-        found = np.unique(keys[is_row])
-        return np.bincount(found // max(1, num_tracks), minlength=num_scenes)
+        unique_keys = np.unique(keys[is_row])
+        return np.bincount(unique_keys // max(1, num_tracks), minlength=num_scenes)
 
     def of_rows(is_row: BoolArray) -> Int64Array:
         return np.bincount(values.scenes[is_row], minlength=num_scenes)

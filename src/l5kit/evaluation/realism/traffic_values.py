@@ -92,7 +92,7 @@ def measure_traffic(
     velocities_mps, speeds_mps, accelerations_mps2, yaw_rates_radps = _motions(ego, road_users)
     gaps_m, times_s, is_colliding = _look_around_with_ego(ego, road_users, velocities_mps, is_subject)
     boxes = road_users.boxes[is_subject]
-    edge_distances_m, is_off_road = _places_on_road(boxes, edges)
+    edge_distances_m, is_off_road = _distances_to_edges(boxes, edges)
     return TrafficValues(
         scenes=(road_users.frames_of_rows // max(1, ego.is_there.shape[1]))[is_subject],
         tracks=road_users.tracks[is_subject],
@@ -142,14 +142,14 @@ def _rows_around(times_s: Float64Array, is_next: BoolArray) -> tuple[Int64Array,
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _stretch(times_s: Float64Array, goes_on: BoolArray, ends: Int64Array, way: int) -> None:
+def _stretch(times_s: Float64Array, goes_on: BoolArray, ends: Int64Array, direction: int) -> None:
     """Move the end of each row on along its track, one row in any case, then as far as the reach allows."""
     for row in range(len(times_s)):
         end = row
-        while goes_on[end + (way > 0)]:
-            if end != row and abs(times_s[end + way] - times_s[row]) > _REACH_S:
+        while goes_on[end + (direction > 0)]:
+            if end != row and abs(times_s[end + direction] - times_s[row]) > _REACH_S:
                 break
-            end += way
+            end += direction
         ends[row] = end
 
 
@@ -167,21 +167,21 @@ def _look_around_with_ego(
     """Return what :func:`look_around` does for the rows of road users, with the AV among the others, (N,) each."""
     there = ego.is_there.reshape(-1)
     ego_velocities_mps = rates_of_frames(ego.positions_m, ego.timestamps_s, ego.is_there).reshape(-1, 2)
-    places = np.concatenate([users.frames_of_rows, np.flatnonzero(there)])
-    order = np.argsort(places, kind="stable")
+    frames = np.concatenate([users.frames_of_rows, np.flatnonzero(there)])
+    order = np.argsort(frames, kind="stable")
     gaps_m, times_s, is_colliding = look_around(
-        np.concatenate([[0], np.cumsum(np.bincount(places, minlength=there.size))]),
+        np.concatenate([[0], np.cumsum(np.bincount(frames, minlength=there.size))]),
         np.concatenate([users.boxes, ego.boxes.reshape(-1, 5)[there]])[order],
         np.concatenate([np.nan_to_num(velocities_mps), ego_velocities_mps[there]])[order],
         np.concatenate([is_subject, np.zeros(there.sum(), np.bool_)])[order],
     )
-    places_of_rows = np.empty(len(order), np.int64)
-    places_of_rows[order] = np.arange(len(order))
-    rows = places_of_rows[: len(users)]
+    sorted_rows = np.empty(len(order), np.int64)
+    sorted_rows[order] = np.arange(len(order))
+    rows = sorted_rows[: len(users)]
     return gaps_m[rows], times_s[rows], is_colliding[rows]
 
 
-def _places_on_road(boxes: Float64Array, edges: RoadEdges | None) -> tuple[Float64Array, BoolArray]:
+def _distances_to_edges(boxes: Float64Array, edges: RoadEdges | None) -> tuple[Float64Array, BoolArray]:
     """Return distances to the edge of the road, and which boxes (M, 5) are off it."""
     is_off_road = np.zeros(len(boxes), np.bool_)
     if edges is None:

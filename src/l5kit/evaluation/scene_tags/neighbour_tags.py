@@ -108,13 +108,13 @@ def _write_cut_ins(
     last_beside_s: Float64Array,
     is_marked: BoolArray,
 ) -> None:
-    """Mark the frames of cut-ins in one scene; ``last_beside_s`` keeps when each track was beside the way last."""
+    """Mark the frames of cut-ins in one scene; ``last_beside_s`` keeps when each track was beside the path last."""
     boxes, speeds_mps, times_s = ego.boxes[0], ego.speeds_mps[0], ego.times_s[0]
     (moving_mps, same_way_rad, within_s), (inside_m, beside_m, ahead_m) = limits, distances_m
-    way = boxes[:, :2].copy()
-    lengths_m = np.zeros(len(way))
-    for frame in range(1, len(way)):
-        step_m = np.hypot(way[frame, 0] - way[frame - 1, 0], way[frame, 1] - way[frame - 1, 1])
+    path = boxes[:, :2].copy()
+    lengths_m = np.zeros(len(path))
+    for frame in range(1, len(path)):
+        step_m = np.hypot(path[frame, 0] - path[frame - 1, 0], path[frame, 1] - path[frame - 1, 1])
         lengths_m[frame] = lengths_m[frame - 1] + step_m
     for frame in range(len(boxes) - 1):
         for row in range(others.starts[frame], others.starts[frame + 1]):
@@ -123,7 +123,7 @@ def _write_cut_ins(
             most_m = ahead_m + half_m + beside_m + _SPARE_M
             if np.hypot(other[0] - boxes[frame, 0], other[1] - boxes[frame, 1]) > most_m:
                 continue
-            aside_m, along_m, turn_rad = _place_on_way(way, lengths_m, frame, other, most_m)
+            aside_m, along_m, turn_rad = _project_on_path(path, lengths_m, frame, other, most_m)
             if aside_m >= beside_m:
                 last_beside_s[track] = times_s[frame]
             gap_m = along_m - half_m
@@ -135,22 +135,22 @@ def _write_cut_ins(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _place_on_way(
-    way: Float64Array, lengths_m: Float64Array, frame: int, other: Float64Array, most_m: float
+def _project_on_path(
+    path: Float64Array, lengths_m: Float64Array, frame: int, other: Float64Array, most_m: float
 ) -> tuple[float, float, float]:
-    """Return how far aside of the way from a frame on, and how far along it somebody is, and the angle to it.
+    """Return how far aside of the path from a frame on, and how far along it somebody is, and the angle to it.
 
-    All is NaN for those behind the AV, and for those beyond the end of its way.
+    All is NaN for those behind the AV, and for those beyond the end of its path.
     """
     end = frame + 1
-    while end < len(way) - 1 and lengths_m[end] - lengths_m[frame] <= most_m:
+    while end < len(path) - 1 and lengths_m[end] - lengths_m[frame] <= most_m:
         end += 1
-    line = way[frame : end + 1]
+    line = path[frame : end + 1]
     edge, part = project_on_line(line, other[:2])
     step = line[edge + 1] - line[edge]
     if (edge == 0 and part <= 0.0) or (edge == len(line) - 2 and part >= 1.0):
         return np.nan, np.nan, np.nan
-    place = line[edge] + part * step
+    nearest = line[edge] + part * step
     along_m = lengths_m[frame + edge] - lengths_m[frame] + part * np.hypot(step[0], step[1])
     turn_rad = turn_between(other[2], np.arctan2(step[1], step[0]))
-    return np.hypot(other[0] - place[0], other[1] - place[1]), along_m, turn_rad
+    return np.hypot(other[0] - nearest[0], other[1] - nearest[1]), along_m, turn_rad

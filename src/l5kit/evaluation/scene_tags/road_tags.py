@@ -7,7 +7,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces, turn_to_line
+from l5kit.evaluation.driving.lane_positions import LanePositions, turn_to_line
 from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUserGroup, RoadUsers
 from l5kit.evaluation.scene_tags.frame_runs import find_runs, is_in_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
@@ -23,7 +23,7 @@ _OTHER = int(RoadUserGroup.OTHER)
 
 def find_stops_at_red(
     states: EgoStates,
-    places: LanePlaces,
+    lane_positions: LanePositions,
     red_lanes: Sequence[Int64Array],
     *,
     standing: Int64Array,
@@ -34,35 +34,35 @@ def find_stops_at_red(
 
     Args:
         states: One scene.
-        places: Where on the lanes the AV is.
+        lane_positions: Where on the lanes the AV is.
         red_lanes: Lanes with a red light in each frame.
         standing: Runs in which the AV stands, (any, 2).
         driving_map: The lanes.
         thresholds: Of the definitions.
     """
-    lanes, num_frames = places.lanes[0], states.is_there.shape[1]
+    lanes, num_frames = lane_positions.lanes[0], states.is_there.shape[1]
     along_m = driving_map.arcs_on_lanes_m(states.positions_m[0], lanes)
     later = _next_lanes(lanes)
     is_marked = np.zeros(num_frames, np.bool_)
     for frame in np.flatnonzero(is_in_runs(standing, num_frames) & (lanes >= 0)).tolist():
         red = set(red_lanes[frame].tolist())
         if red:
-            lane, place_m = int(lanes[frame]), float(along_m[frame])
-            reach_m = thresholds.light_ahead_m + 0.5 * states.body.length_m + place_m
-            is_begun = driving_map.has_line_at_start[lane] and lane in red and place_m <= thresholds.light_behind_m
+            lane, arc_m = int(lanes[frame]), float(along_m[frame])
+            reach_m = thresholds.light_ahead_m + 0.5 * states.body.length_m + arc_m
+            is_begun = driving_map.has_line_at_start[lane] and lane in red and arc_m <= thresholds.light_behind_m
             is_marked[frame] = is_begun or _leads_to(driving_map, red, lane, wanted=int(later[frame]), reach_m=reach_m)
     return find_runs(is_marked, states.timestamps_s[0], merge_s=thresholds.merge_s)
 
 
 def find_lane_changes(
-    states: EgoStates, places: LanePlaces, *, driving_map: DrivingMap, thresholds: TagThresholds
+    states: EgoStates, lane_positions: LanePositions, *, driving_map: DrivingMap, thresholds: TagThresholds
 ) -> Int64Array:
     """Return the runs (R, 2) of frames of lane changes: the last frame on the old lane and the first on the new one.
 
     The lanes are of one road segment, not of a junction, and neither follows the other; the AV keeps to each of them
     for a while, and drives along the new one.
     """
-    lanes, times_s = places.lanes[0], states.timestamps_s[0]
+    lanes, times_s = lane_positions.lanes[0], states.timestamps_s[0]
     changes = np.flatnonzero(lanes[1:] != lanes[:-1]) + 1
     bounds = np.concatenate([[0], changes, [len(lanes)]])
     runs = []
@@ -79,14 +79,19 @@ def find_lane_changes(
 
 
 def find_unprotected_crossings(
-    states: EgoStates, road_users: RoadUsers, places: LanePlaces, *, tag_map: TagMap, thresholds: TagThresholds
+    states: EgoStates,
+    road_users: RoadUsers,
+    lane_positions: LanePositions,
+    *,
+    tag_map: TagMap,
+    thresholds: TagThresholds,
 ) -> Int64Array:
     """Return the runs (R, 2) of frames in which another road user crosses the way of the AV shortly before or after it.
 
     The AV is on a lane of a junction that no light rules, and both move. The time between them is the post-encroachment
     time: from the frame in which the box of one is at a place to that in which the box of the other overlaps it.
     """
-    lanes, times_s = places.lanes[0], states.timestamps_s[0]
+    lanes, times_s = lane_positions.lanes[0], states.timestamps_s[0]
     # a map may have no lanes at all, and then no row may be asked for, not even for frames on none
     is_open = (lanes >= 0) & (states.speeds_mps[0] >= thresholds.moving_mps)
     open_lanes = lanes[is_open]

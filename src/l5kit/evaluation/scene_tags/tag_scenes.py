@@ -14,7 +14,7 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
 from l5kit.evaluation.driving.ego_states import EgoBody
-from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.evaluation.driving.scene_states import read_ego_states, read_road_users
 from l5kit.evaluation.scene_tags.motion_tags import tag_motion
@@ -51,13 +51,15 @@ def tag_scenes(
     Raises:
         InvalidArgumentError: There is no such scene.
     """
-    numbers = np.arange(len(dataset.scenes)) if scenes is None else np.asarray(scenes, np.int64)
+    indices = np.arange(len(dataset.scenes)) if scenes is None else np.asarray(scenes, np.int64)
     tag_map = TagMap.of(map_api) if isinstance(map_api, MapAPI) else map_api
     job = _TagJob(dataset, tag_map, thresholds or TagThresholds())
-    with map_scenes(job, numbers, workers, progress=progress) as parts:
-        found = [each for part in parts for each in part]
-    errors = {scene: each for scene, each in zip(numbers.tolist(), found, strict=True) if isinstance(each, str)}
-    return SceneTags.of_rows(numbers, [{} if isinstance(each, str) else each for each in found], errors)
+    with map_scenes(job, indices, workers, progress=progress) as parts:
+        tags_of_scenes = [each for part in parts for each in part]
+    errors = {
+        scene: each for scene, each in zip(indices.tolist(), tags_of_scenes, strict=True) if isinstance(each, str)
+    }
+    return SceneTags.of_rows(indices, [{} if isinstance(each, str) else each for each in tags_of_scenes], errors)
 
 
 def tag_records(
@@ -66,19 +68,19 @@ def tag_records(
     """Return the events (n, 2) of a scene with a frame or more, by tag; those that are not known are left out."""
     arrays = [SceneArrays.of_records(recorded)]
     states, road_users = read_ego_states(arrays, body=body), read_road_users(arrays)
-    found = tag_motion(states, thresholds) | tag_neighbours(states, road_users, thresholds)
+    tags = tag_motion(states, thresholds) | tag_neighbours(states, road_users, thresholds)
     if tag_map is None:
-        return found
+        return tags
     driving_map = tag_map.driving_map
-    places = find_lane_places(states, driving_map)
+    lane_positions = find_lane_positions(states, driving_map)
     red_lanes = tag_map.red_lanes(face_intervals(recorded.frames), recorded.tl_faces)
-    return found | {
+    return tags | {
         "stop_at_red": find_stops_at_red(
-            states, places, red_lanes, standing=found["standing"], driving_map=driving_map, thresholds=thresholds
+            states, lane_positions, red_lanes, standing=tags["standing"], driving_map=driving_map, thresholds=thresholds
         ),
-        "lane_change": find_lane_changes(states, places, driving_map=driving_map, thresholds=thresholds),
+        "lane_change": find_lane_changes(states, lane_positions, driving_map=driving_map, thresholds=thresholds),
         "unprotected_crossing": find_unprotected_crossings(
-            states, road_users, places, tag_map=tag_map, thresholds=thresholds
+            states, road_users, lane_positions, tag_map=tag_map, thresholds=thresholds
         ),
     }
 

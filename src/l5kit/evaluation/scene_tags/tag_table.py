@@ -97,8 +97,8 @@ class SceneTags(ReadOnlyArrays):
         Raises:
             InvalidArgumentError: There is no such tag.
         """
-        place = row * len(TAG_KINDS) + _column(name)
-        return self.frames[self.starts[place] : self.starts[place + 1]]
+        cell = row * len(TAG_KINDS) + _column(name)
+        return self.frames[self.starts[cell] : self.starts[cell + 1]]
 
     def as_json(self) -> JsonObject:
         """Return the table as JSON holds it: names and labels of the tags, and for each scene its events by name.

@@ -20,7 +20,7 @@ from l5kit.simulation.lanes.lane_following import (
     NUM_COLUMNS,
     drive_agents,
     drive_avs,
-    place_vehicles,
+    locate_vehicles,
 )
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
@@ -82,8 +82,8 @@ class IntelligentDriver:
             seat = state.memory[_MEMORY] = _Seat.of_batch(state, self.unknown_limit_mps)
         params = self.params or (AV_DRIVER if state.actors is None else AGENT_DRIVER)
         bends_mps = seat.bends_of(self.max_lateral_mps2, params.max_braking_mps2)
-        drive = (params.numbers, float(self.limit_part), float(state.step_time_s), bends_mps)
-        vehicles = seat.place(state)
+        drive = (params.kernel_parameters, float(self.limit_part), float(state.step_time_s), bends_mps)
+        vehicles = seat.locate(state)
         num_steps = self.num_steps if state.actors is None else 1
         poses = np.empty((len(state), num_steps, 3))
         rows, ego = state.agents.scene_rows, state.ego_rows
@@ -137,7 +137,7 @@ class _Seat:
             paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
         return cls(paths, read_lane_colors(batch.recorded, batch.road.api.arrays.lights), driving_map.num_lanes)
 
-    def place(self, state: TrafficState) -> Int64Array:
+    def locate(self, state: TrafficState) -> Int64Array:
         """Bring the motions of the vehicles to where they are now, and return their paths.
 
         A driver that is asked twice in one frame, as after an error in another scene, starts from the same motions.
@@ -153,7 +153,7 @@ class _Seat:
         self._before[vehicles] = self.motions[vehicles]
         self._is_before_new[vehicles], self._frames[vehicles] = is_new, frames
         boxes = state.ego_boxes if is_av else state.agents.boxes[state.actors]
-        place_vehicles(self.arrays, vehicles, boxes, state.actor_states.speeds_mps, is_new, self.motions)
+        locate_vehicles(self.arrays, vehicles, boxes, state.actor_states.speeds_mps, is_new, self.motions)
         return vehicles
 
     def bends_of(self, lateral_mps2: float | None, braking_mps2: float) -> Float64Array:

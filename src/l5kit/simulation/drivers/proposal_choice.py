@@ -13,7 +13,9 @@ from l5kit.lanes.lane_paths import PATH_STEP_M
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED
 from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers.proposal_forecasts import Agents, Lanes, Others, forecast_others
-from l5kit.simulation.drivers.proposal_places import RoadArrays, first_step_off_road
+from l5kit.simulation.drivers.proposal_paths import NUM_COLUMNS as OBSTACLE_COLUMNS
+from l5kit.simulation.drivers.proposal_paths import Way, write_obstacles
+from l5kit.simulation.drivers.proposal_road_checks import RoadArrays, first_step_off_road
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
 from l5kit.simulation.drivers.proposal_scores import (
     FAULT_STEP,
@@ -25,10 +27,8 @@ from l5kit.simulation.drivers.proposal_scores import (
     WAY_M,
     mark_collisions,
 )
-from l5kit.simulation.drivers.proposal_speeds import write_plan, write_ways_of_driver, write_ways_of_emergency
-from l5kit.simulation.drivers.proposal_ways import NUM_COLUMNS as OBSTACLE_COLUMNS
-from l5kit.simulation.drivers.proposal_ways import Way, write_obstacles
-from l5kit.simulation.lanes.lane_following import Numbers
+from l5kit.simulation.drivers.proposal_speeds import write_driver_distances, write_emergency_distances, write_plan
+from l5kit.simulation.lanes.lane_following import DriverParameters
 
 GIVEN, EMERGENCY = -2, -1
 """In place of the number of a proposal: the plan that was given, and emergency braking."""
@@ -41,12 +41,12 @@ class Driving(NamedTuple):
     """How proposals drive.
 
     Attributes:
-        numbers: Parameters of the driver.
+        parameters: Parameters of the driver.
         shifts_m: Offsets to the left, (O,).
         parts: Parts of the highest speed that are wanted, (V,); all parts of an offset are in a row.
     """
 
-    numbers: Numbers
+    parameters: DriverParameters
     shifts_m: Float64Array
     parts: Float64Array
 
@@ -183,7 +183,7 @@ def plan_scene(
     chosen = best
     if marks[best, FAULT_STEP] * scoring.step_s <= _EMERGENCY_S:
         braking = (tracking.longitudinal[0], tracking.num_ahead, scoring.step_s)
-        write_ways_of_emergency(max(situation.ego[3], 0.0), braking, driven_m[best])
+        write_emergency_distances(max(situation.ego[3], 0.0), braking, driven_m[best])
         write_plan(situation.way, shifts_m[best // len(parts)], driven_m[best], plans[best])
         chosen = EMERGENCY
     plan[:] = plans[best, 1 : len(plan) + 1]
@@ -204,8 +204,8 @@ def _write_proposals(
         shift_m = driving.shifts_m[number // len(parts)]
         if number % len(parts) == 0:
             count = write_obstacles(way, shift_m, half, situation.others, step_s, line_m, obstacles)
-        driver, seen = (driving.numbers, parts[number % len(parts)], step_s), obstacles[:count]
-        write_ways_of_driver(way, driver, motion, half[0], situation.end_m, situation.lines, seen, driven_m[number])
+        driver, seen = (driving.parameters, parts[number % len(parts)], step_s), obstacles[:count]
+        write_driver_distances(way, driver, motion, half[0], situation.end_m, situation.lines, seen, driven_m[number])
         write_plan(way, shift_m, driven_m[number], plans[number])
 
 

@@ -102,17 +102,17 @@ def forecast_others(
                 rows[count] = row
                 count += 1
     poses, objects = np.empty((count, num_steps + 1, 3)), np.empty((count, OBJECT_FIELDS))
-    for place in range(count):
-        row = rows[place]
-        write_object(objects, place, boxes[row], velocities_mps[row])
+    for index in range(count):
+        row = rows[index]
+        write_object(objects, index, boxes[row], velocities_mps[row])
         is_on_lane = False
         if groups[row] == _VEHICLE:
-            is_on_lane = _follow_lane(boxes[row], objects[place], lanes, step_s, poses[place])
+            is_on_lane = _follow_lane(boxes[row], objects[index], lanes, step_s, poses[index])
         if not is_on_lane:
             for step in range(num_steps + 1):
-                poses[place, step, 0] = boxes[row, 0] + step * step_s * velocities_mps[row, 0]
-                poses[place, step, 1] = boxes[row, 1] + step * step_s * velocities_mps[row, 1]
-                poses[place, step, 2] = boxes[row, 2]
+                poses[index, step, 0] = boxes[row, 0] + step * step_s * velocities_mps[row, 0]
+                poses[index, step, 1] = boxes[row, 1] + step * step_s * velocities_mps[row, 1]
+                poses[index, step, 2] = boxes[row, 2]
     chosen = rows[:count]
     return Others(boxes[chosen], poses, groups[chosen], objects)
 

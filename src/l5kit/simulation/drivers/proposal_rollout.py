@@ -47,7 +47,7 @@ def tracking_of(tracker: TrajectoryTracker, num_steps: int) -> Tracking:
     """Return a tracker and its bicycle as kernels take them, for plans of some of its steps."""
     params = tracker.params
     fit = speed_fit_matrix(num_steps, params.step_time_s, params.jerk_weight)
-    return Tracking(fit, int(params.num_steps), *tracker.numbers, tracker.bicycle.numbers(params.step_time_s))
+    return Tracking(fit, int(params.num_steps), *tracker.parameters, tracker.bicycle.parameters(params.step_time_s))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

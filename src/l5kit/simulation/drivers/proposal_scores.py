@@ -20,7 +20,7 @@ from l5kit.evaluation.driving.time_to_collision import STOPPED_MPS, LookAhead, c
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.road_surface import write_corners
 from l5kit.simulation.drivers.proposal_forecasts import RADIUS, Others
-from l5kit.simulation.drivers.proposal_places import RoadArrays, is_across
+from l5kit.simulation.drivers.proposal_road_checks import RoadArrays, is_across
 from l5kit.simulation.drivers.proposal_rollout import SPEED, YAW, X, Y
 
 NO_FAULT, FAULT_STEP, IS_AHEAD_FREE, OFF_STEP, IS_COMFORTABLE, WAY_M = range(6)
@@ -62,7 +62,7 @@ def mark_collisions(
     reach_m, look_s, num_objects = 0.5 * np.hypot(body[0], body[1]), _LOOK[1] * _LOOK[0], 0
     speeds_mps = np.sqrt(objects[:, 6] ** 2 + objects[:, 7] ** 2)
     for step in range(1, len(states)):
-        _place(states[step], body[2], ego, rear_m)
+        _write_position(states[step], body[2], ego, rear_m)
         speed = abs(states[step, SPEED])
         for row in range(len(boxes)):
             if is_met[row]:
@@ -86,7 +86,7 @@ def mark_collisions(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _place(state: Float64Array, to_rear_m: float, ego: Float64Array, rear_m: Float64Array) -> None:
+def _write_position(state: Float64Array, to_rear_m: float, ego: Float64Array, rear_m: Float64Array) -> None:
     """Write the pose of a state into the box of the AV, and where its rear axle is."""
     ego[0], ego[1], ego[2] = state[X], state[Y], state[YAW]
     rear_m[0] = ego[0] - to_rear_m * np.cos(ego[2])

@@ -5,7 +5,7 @@ from numba import njit
 
 from l5kit._types import Float64Array
 from l5kit.lanes.red_lights import RED
-from l5kit.simulation.drivers.proposal_ways import (
+from l5kit.simulation.drivers.proposal_paths import (
     ALONG_MPS,
     CONTACT,
     FIRST_S,
@@ -15,7 +15,7 @@ from l5kit.simulation.drivers.proposal_ways import (
     pose_on_way,
     speed_at,
 )
-from l5kit.simulation.lanes.lane_following import Numbers, acceleration_behind
+from l5kit.simulation.lanes.lane_following import DriverParameters, acceleration_behind
 
 _LATE_S = 0.8
 """Time that a vehicle leaves between itself and somebody who crosses its way."""
@@ -30,9 +30,9 @@ _MOST_JERK_MPS3 = 4.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_ways_of_driver(
+def write_driver_distances(
     way: Way,
-    driver: tuple[Numbers, float, float],
+    driver: tuple[DriverParameters, float, float],
     motion: tuple[float, float],
     half_m: float,
     end_m: float,
@@ -51,23 +51,23 @@ def write_ways_of_driver(
         half_m: Half length of the vehicle.
         end_m: Gap from its front to the end of the way.
         lines: Gaps to yellow and red lines, and their ranks, (n, 2).
-        obstacles: Rows of :func:`l5kit.simulation.drivers.proposal_ways.write_obstacles`.
+        obstacles: Rows of :func:`l5kit.simulation.drivers.proposal_paths.write_obstacles`.
         driven_m: Takes the metres, (N + 1,).
     """
-    numbers, part, step_s = driver
+    params, part, step_s = driver
     come_m, (speed, last) = 0.0, motion
     driven_m[0] = 0.0
     for step in range(1, len(driven_m)):
         wanted = max(part * speed_at(way, come_m), 0.1)
-        gap_m = _gap_to_line(lines, come_m, speed, numbers[3], end_m)
-        acceleration = acceleration_behind(speed, gap_m, 0.0, wanted, numbers, step_s)
+        gap_m = _gap_to_line(lines, come_m, speed, params[3], end_m)
+        acceleration = acceleration_behind(speed, gap_m, 0.0, wanted, params, step_s)
         needed = _needed_braking(speed, gap_m)
         for row in range(len(obstacles)):
             gap_m, along_mps = _gap_to(obstacles[row], (step - 1) * step_s, come_m, speed, half_m)
             if gap_m < np.inf:
-                acceleration = min(acceleration, acceleration_behind(speed, gap_m, along_mps, wanted, numbers, step_s))
+                acceleration = min(acceleration, acceleration_behind(speed, gap_m, along_mps, wanted, params, step_s))
                 needed = max(needed, _needed_braking(speed - along_mps, gap_m))
-        if needed <= 0.5 * numbers[3]:
+        if needed <= 0.5 * params[3]:
             change = _MOST_JERK_MPS3 * step_s
             acceleration = min(max(acceleration, min(last, 0.0) - change), max(last, 0.0) + change)
         after = max(speed + acceleration * step_s, 0.0)
@@ -114,7 +114,7 @@ def _gap_to(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_ways_of_emergency(speed_mps: float, tracker: tuple[float, int, float], driven_m: Float64Array) -> None:
+def write_emergency_distances(speed_mps: float, tracker: tuple[float, int, float], driven_m: Float64Array) -> None:
     """Write a plan with which a tracker brakes as hard as in an emergency, and comes to a stop without a rebound.
 
     A tracker that takes a part of the change of speed by the end of its look ahead would brake less and less. The plan

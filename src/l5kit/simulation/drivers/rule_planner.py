@@ -15,9 +15,9 @@ from l5kit.lanes.path_positions import find_on_path, points_around
 from l5kit.lanes.red_lights import ColorRows, LaneColors, read_lane_colors
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
 from l5kit.simulation.drivers.proposal_forecasts import Agents, forecast_lanes
-from l5kit.simulation.drivers.proposal_places import road_arrays
+from l5kit.simulation.drivers.proposal_paths import Way, fade_length_m, write_stop_lines
+from l5kit.simulation.drivers.proposal_road_checks import road_arrays
 from l5kit.simulation.drivers.proposal_rollout import tracking_of
-from l5kit.simulation.drivers.proposal_ways import Way, fade_length_m, write_stop_lines
 from l5kit.simulation.drivers.vanished_agents import rows_with_vanished
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -38,7 +38,7 @@ _STRAIGHT_POINTS = 100
 _NEVER = -2
 """Before all frames, and not right before the first one."""
 _LENGTH, _SHIFT, _WAITS = range(3)
-"""Columns of places: where on its path an AV was, which line it drove, and for how long it waits."""
+"""Columns of path states: where on its path an AV was, which line it drove, and for how long it waits."""
 
 _CURVE_MPS2 = 3.0
 _EASY_BRAKING_MPS2 = 1.5
@@ -149,7 +149,7 @@ class RulePlanner:
             rows_with_vanished(state),
             memory.colors.rows_of(state.scenes, state.frame_indices),
         )
-        _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.places, plans, chosen)
+        _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.path_states, plans, chosen)
         return plans, chosen
 
     def _memory_of(self, state: TrafficState) -> "_Memory":
@@ -162,7 +162,7 @@ class RulePlanner:
     @property
     def _driving(self) -> Driving:
         return Driving(
-            self.params.numbers, np.array(self.offsets_m, np.float64), np.array(self.speed_parts, np.float64)
+            self.params.kernel_parameters, np.array(self.offsets_m, np.float64), np.array(self.speed_parts, np.float64)
         )
 
     def _scoring(self, memory: "_Memory") -> Scoring:
@@ -204,8 +204,8 @@ class _Memory:
         first_mps: Float64Array = batch.logged_motion.speeds_mps[np.arange(len(batch)), batch.starts]
         self.known = _Known(paths.arrays, speeds_mps, first_mps, num_lanes)
         self.road = (road_arrays(driving_map), forecast_lanes(driving_map))
-        self.places: Float64Array = np.zeros((len(batch), 3))
-        self._before: Float64Array = self.places.copy()
+        self.path_states: Float64Array = np.zeros((len(batch), 3))
+        self._before: Float64Array = self.path_states.copy()
         self._is_before_new: BoolArray = np.zeros(len(batch), np.bool_)
         self._frames: Int64Array = np.full(len(batch), _NEVER, np.int64)
         self.colors: LaneColors = read_lane_colors(batch.recorded, lights)
@@ -217,19 +217,19 @@ class _Memory:
     def begin(self, state: TrafficState) -> BoolArray:
         """Return which AVs were not planned in the frame before.
 
-        A planner that is asked twice in one frame, as after an error in another scene, starts from the same places.
+        A planner that is asked twice in one frame, as after an error in another scene, starts from the same states.
         """
         scenes, frames = state.scenes, state.frame_indices
         is_again = self._frames[scenes] == frames
         is_new: BoolArray = np.where(is_again, self._is_before_new[scenes], self._frames[scenes] != frames - 1)
-        self.places[scenes[is_again]] = self._before[scenes[is_again]]
-        self._before[scenes] = self.places[scenes]
+        self.path_states[scenes[is_again]] = self._before[scenes[is_again]]
+        self._before[scenes] = self.path_states[scenes]
         self._is_before_new[scenes], self._frames[scenes] = is_new, frames
         return is_new
 
     def forget(self, scenes: Int64Array) -> None:
         """Forget where the AVs of scenes were, and which lines they drove."""
-        self.places[scenes], self._frames[scenes] = 0.0, _NEVER
+        self.path_states[scenes], self._frames[scenes] = 0.0, _NEVER
 
 
 def _no_paths(size: int) -> LanePaths:
@@ -254,9 +254,9 @@ def _plan_scenes(
     given: Float64Array,
     scoring: Scoring,
     driving: Driving,
-    places: Float64Array,
+    path_states: Float64Array,
     plans: Float64Array,
-    numbers: Int64Array,
+    proposals: Int64Array,
 ) -> None:
     """Write plans (R, T, 3) and the chosen proposals (R,) of scenes, one after the other."""
     path_starts, path_ends_m = known.paths.starts, known.paths.lengths_m
@@ -266,11 +266,11 @@ def _plan_scenes(
         scene, ego = now.scenes[row], now.egos[row]
         agents = slice(starts[row], starts[row + 1])
         # the way along the path, with its end and lights, or straight ahead
-        place, count, end_m = places[scene], 0, np.inf
+        path_state, count, end_m = path_states[scene], 0, np.inf
         if path_starts[scene + 1] > path_starts[scene]:
             part = slice(path_starts[scene], path_starts[scene + 1])
             points_m, speeds_mps = known.paths.points_m[part], known.speeds_mps[part]
-            arc_m, offset_m, slope = _find_on_path(points_m, ego, now.is_new[row], place)
+            arc_m, offset_m, slope = _find_on_path(points_m, ego, now.is_new[row], path_state)
             front_m = arc_m + 0.5 * ego[6]
             end_m = path_ends_m[scene] - front_m
             mark_lights(now.colors, row, True, ranks)
@@ -285,26 +285,26 @@ def _plan_scenes(
         seen = Agents(boxes[agents], velocities_mps[agents], groups[agents])
         situation = see(way, ego, end_m, lines[:count], seen, scoring)
         if len(given) == 0:
-            chosen, _ = plan_scene(situation, scoring, driving, place[_SHIFT], plans[row])
+            chosen, _ = plan_scene(situation, scoring, driving, path_state[_SHIFT], plans[row])
         else:
-            last, own = (place[_SHIFT], place[_WAITS]), given[row : row + 1]
-            chosen, place[_WAITS] = keep_or_plan(own, situation, scoring, driving, last, plans[row])
-        numbers[row] = chosen
+            last, own = (path_state[_SHIFT], path_state[_WAITS]), given[row : row + 1]
+            chosen, path_state[_WAITS] = keep_or_plan(own, situation, scoring, driving, last, plans[row])
+        proposals[row] = chosen
         if chosen >= 0:
-            place[_SHIFT] = driving.shifts_m[chosen // len(driving.parts)]
+            path_state[_SHIFT] = driving.shifts_m[chosen // len(driving.parts)]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _find_on_path(
-    points_m: Float64Array, ego: Float64Array, is_new: bool, place: Float64Array
+    points_m: Float64Array, ego: Float64Array, is_new: bool, path_state: Float64Array
 ) -> tuple[float, float, float]:
     """Return where an AV is along the points of its path, to the left of them and turned, and note the first."""
     first, stop = 0, len(points_m)
     if not is_new:
-        first, stop = points_around(place[_LENGTH], stop)
-    found = find_on_path(points_m, first, stop, (ego[0], ego[1], ego[2]))
-    place[_LENGTH] = found[0]
-    return found
+        first, stop = points_around(path_state[_LENGTH], stop)
+    path_position = find_on_path(points_m, first, stop, (ego[0], ego[1], ego[2]))
+    path_state[_LENGTH] = path_position[0]
+    return path_position
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -87,14 +87,14 @@ class FullThrottle:
         """Return the poses straight ahead, (K, T, 3)."""
         times_s = state.step_time_s * np.arange(1, self.num_steps + 1)
         states = state.actor_states
-        ways_m = states.speeds_mps[:, None] * times_s + self.acceleration_mps2 * times_s**2 / 2
-        return Actions(poses_ahead(states, ways_m))
+        distances_m = states.speeds_mps[:, None] * times_s + self.acceleration_mps2 * times_s**2 / 2
+        return Actions(poses_ahead(states, distances_m))
 
 
-def poses_ahead(states: VehicleStates, ways_m: Float64Array) -> Float64Array:
-    """Return world poses straight ahead of K vehicles, (K, T, 3), by some ways in metres (K, T)."""
-    poses = np.empty((*ways_m.shape, 3))
-    poses[..., 0] = states.positions_m[:, :1] + ways_m * np.cos(states.yaws_rad)[:, None]
-    poses[..., 1] = states.positions_m[:, 1:] + ways_m * np.sin(states.yaws_rad)[:, None]
+def poses_ahead(states: VehicleStates, distances_m: Float64Array) -> Float64Array:
+    """Return world poses straight ahead of K vehicles, (K, T, 3), by some distances in metres (K, T)."""
+    poses = np.empty((*distances_m.shape, 3))
+    poses[..., 0] = states.positions_m[:, :1] + distances_m * np.cos(states.yaws_rad)[:, None]
+    poses[..., 1] = states.positions_m[:, 1:] + distances_m * np.sin(states.yaws_rad)[:, None]
     poses[..., 2] = states.yaws_rad[:, None]
     return poses

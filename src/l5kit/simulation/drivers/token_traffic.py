@@ -20,14 +20,14 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.traffic_state import TrafficState
 
-__all__ = ["TokenTraffic", "TokenWays", "WaysOfTokens"]
+__all__ = ["TokenModel", "TokenRollouts", "TokenTraffic"]
 
 _MEMORY: Final = "token traffic"
 _NEVER: Final = -2
 _ROW_KEYS: Final = ("all_other_agents_", "other_agents_polyline")
 
 
-class TokenWays(Protocol):
+class TokenRollouts(Protocol):
     """What a model samples; :class:`l5kit.prediction.vectorized.motion_tokens_model.Rollouts` is one."""
 
     @property
@@ -35,7 +35,7 @@ class TokenWays(Protocol):
         """x, y in metres and yaw in radians in the frame of the sample, (B, K, A, T, 3)."""
 
 
-class WaysOfTokens(Protocol):
+class TokenModel(Protocol):
     """A next-token model, such as :class:`l5kit.prediction.vectorized.motion_tokens_model.MotionTokenModel`."""
 
     def roll_out(
@@ -47,8 +47,8 @@ class WaysOfTokens(Protocol):
         temperature: float | None,
         seed: int | None,
         first_is_greedy: bool,
-    ) -> TokenWays:
-        """Return ways of all agents of samples of the AVs."""
+    ) -> TokenRollouts:
+        """Return trajectories of all agents of samples of the AVs."""
 
 
 @dataclass(eq=False)
@@ -127,7 +127,7 @@ class TokenTraffic:
         self.dataset = dataset
         self.num_steps, self.step_time_s = num_steps, float(step_time_s)
         self.temperature, self.seed, self.reach_m = temperature, seed, float(reach_m)
-        self._ways_of: WaysOfTokens = model  # type: ignore[assignment]
+        self._token_model: TokenModel = model  # type: ignore[assignment]
         self._max_batch = max_batch
 
     def __repr__(self) -> str:
@@ -172,23 +172,23 @@ class TokenTraffic:
         """Draw tokens for some of the actors."""
         scenes = np.unique(state.actor_scenes[due])
         for first in range(0, len(scenes), self._max_batch):
-            asked = scenes[first : first + self._max_batch]
-            track_ids, ways = self._ask(state, asked)
-            for number, scene in enumerate(asked.tolist()):
+            requested = scenes[first : first + self._max_batch]
+            track_ids, trajectories = self._ask(state, requested)
+            for number, scene in enumerate(requested.tolist()):
                 actors = due[state.actor_scenes[due] == scene]
-                rows, is_found = _rows_of(state.batch.tracks.track_ids[state.actor_tracks[actors]], track_ids[number])
+                rows, is_there = _rows_of(state.batch.tracks.track_ids[state.actor_tracks[actors]], track_ids[number])
                 poses = self._straight_on(state, actors)
-                poses[is_found] = ways[number, rows[is_found]]
+                poses[is_there] = trajectories[number, rows[is_there]]
                 kept.poses[state.actor_tracks[actors]] = poses
                 kept.begin[state.actor_tracks[actors]] = state.frame_indices[scene]
 
     def _ask(self, state: TrafficState, scenes: Int64Array) -> tuple[Int64Array, Float64Array]:
-        """Return for scenes (R,) the tracks of the rows of their samples, (R, A), and their ways, (R, A, N, 3)."""
-        places = SampleIndices(state.scenes[scenes], state.frame_indices[scenes], None)
-        columns = samples_of_buffer(self.dataset, state.buffer, places, scene_indices=state.batch.scene_indices).arrays
+        """Return for scenes (R,) the tracks of the rows of their samples, (R, A), and their poses, (R, A, N, 3)."""
+        indices = SampleIndices(state.scenes[scenes], state.frame_indices[scenes], None)
+        columns = samples_of_buffer(self.dataset, state.buffer, indices, scene_indices=state.batch.scene_indices).arrays
         batch = _without_empty_rows(tensors_on(self.device, network_inputs(tensors_of(columns))))
         with torch.no_grad():
-            found = self._ways_of.roll_out(
+            rollouts = self._token_model.roll_out(
                 batch,
                 num_rollouts=1,
                 num_tokens=1,
@@ -196,8 +196,8 @@ class TokenTraffic:
                 seed=self.seed,
                 first_is_greedy=False,
             )
-        ways = np.asarray(found.poses[:, 0].cpu().double().numpy(), np.float64)
-        return batch["all_other_agents_track_ids"].cpu().numpy(), _in_world(ways, columns)
+        trajectories = np.asarray(rollouts.poses[:, 0].cpu().double().numpy(), np.float64)
+        return batch["all_other_agents_track_ids"].cpu().numpy(), _in_world(trajectories, columns)
 
     def _straight_on(self, state: TrafficState, actors: Int64Array) -> Float64Array:
         """Return the poses of agents that go on as they are, (K, N, 3)."""
@@ -237,17 +237,17 @@ def _without_empty_rows(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tenso
 def _rows_of(track_ids: Int64Array, of_rows: Int64Array) -> tuple[Int64Array, BoolArray]:
     """Return the rows of tracks (K,) among those of a sample (A,), and which tracks it has."""
     order = np.argsort(of_rows, kind="stable")
-    places = np.minimum(np.searchsorted(of_rows[order], track_ids.astype(np.int64)), len(order) - 1)
-    rows: Int64Array = order[places]
+    insertions = np.minimum(np.searchsorted(of_rows[order], track_ids.astype(np.int64)), len(order) - 1)
+    rows: Int64Array = order[insertions]
     return rows, of_rows[rows] == track_ids.astype(np.int64)
 
 
-def _in_world(ways: Float64Array, columns: Mapping[str, Column]) -> Float64Array:
-    """Return ways (R, A, N, 3) in the world."""
+def _in_world(trajectories: Float64Array, columns: Mapping[str, Column]) -> Float64Array:
+    """Return trajectories (R, A, N, 3) in the world."""
     matrices = np.asarray(columns["world_from_agent"], np.float64)[:, None, None]
-    x_m, y_m = ways[..., 0], ways[..., 1]
-    world = np.empty_like(ways)
+    x_m, y_m = trajectories[..., 0], trajectories[..., 1]
+    world = np.empty_like(trajectories)
     for axis in range(2):
         world[..., axis] = matrices[..., axis, 0] * x_m + matrices[..., axis, 1] * y_m + matrices[..., axis, 2]
-    world[..., 2] = ways[..., 2] + np.asarray(columns["yaw"], np.float64)[:, None, None]
+    world[..., 2] = trajectories[..., 2] + np.asarray(columns["yaw"], np.float64)[:, None, None]
     return world

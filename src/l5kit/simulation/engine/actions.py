@@ -38,8 +38,8 @@ class Actions:
         if isinstance(values, np.ma.MaskedArray) or isinstance(self.times_s, np.ma.MaskedArray):
             raise InvalidArgumentError("values and times_s must be plain arrays, got a masked one; fill what is masked")
         if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.ndim not in (2, 3):
-            found = f"{values.dtype} of shape {values.shape}" if isinstance(values, np.ndarray) else type(values)
-            raise InvalidArgumentError(f"values must be float64 of shape (K, A) or (K, T, 3), got {found}")
+            given = f"{values.dtype} of shape {values.shape}" if isinstance(values, np.ndarray) else type(values)
+            raise InvalidArgumentError(f"values must be float64 of shape (K, A) or (K, T, 3), got {given}")
         if self.is_plan and (values.shape[1] == 0 or values.shape[2] != 3):
             raise InvalidArgumentError(
                 f"values must be planned poses x, y, yaw of shape (K, T, 3), T at least 1, got shape {values.shape}"

@@ -168,12 +168,12 @@ def _find_tracks(
     Each is looked for behind the one before, in steps that double, then by halving: most frames are sorted by track.
     """
     starts, (track_starts, track_ids) = frames.starts, tracks
-    for place in range(len(frames.firsts)):
-        scene = frames.scenes[place]
+    for index in range(len(frames.firsts)):
+        scene = frames.scenes[index]
         begin, stop = track_starts[scene], track_starts[scene + 1]
         low = begin
-        for row in range(starts[place], starts[place + 1]):
-            wanted = record_ids[frames.firsts[place] + row - starts[place]]
+        for row in range(starts[index], starts[index + 1]):
+            wanted = record_ids[frames.firsts[index] + row - starts[index]]
             if low > begin and track_ids[low - 1] >= wanted:
                 low = begin
             high, step = low, 1
@@ -200,13 +200,13 @@ def _read_motions(
 ) -> None:
     """Write boxes and velocities of rows of records."""
     centroids_m, extents_m = records.centroids_m, records.extents_m
-    for place in range(len(rows)):
-        row = rows[place]
-        boxes[place, 0], boxes[place, 1] = centroids_m[row, 0], centroids_m[row, 1]
-        boxes[place, 2] = records.yaws_rad[row]
-        boxes[place, 3], boxes[place, 4] = extents_m[row, 0], extents_m[row, 1]
-        velocities_mps[place, 0] = records.velocities_mps[row, 0]
-        velocities_mps[place, 1] = records.velocities_mps[row, 1]
+    for index in range(len(rows)):
+        row = rows[index]
+        boxes[index, 0], boxes[index, 1] = centroids_m[row, 0], centroids_m[row, 1]
+        boxes[index, 2] = records.yaws_rad[row]
+        boxes[index, 3], boxes[index, 4] = extents_m[row, 0], extents_m[row, 1]
+        velocities_mps[index, 0] = records.velocities_mps[row, 0]
+        velocities_mps[index, 1] = records.velocities_mps[row, 1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -219,5 +219,5 @@ def _read_groups(
 ) -> None:
     """Write the group of each row, by the rule of ``classify_rows``."""
     probabilities, extents_m = records
-    for place in range(len(rows)):
-        groups[place] = group_of_row(rows[place], probabilities, extents_m, group_of_label, threshold)[0]
+    for index in range(len(rows)):
+        groups[index] = group_of_row(rows[index], probabilities, extents_m, group_of_label, threshold)[0]

@@ -12,7 +12,7 @@ from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUsers
 from l5kit.lanes.driving_map import FARTHEST_LANE_M
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays
 from l5kit.lanes.path_positions import line_at
-from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, X, place_vehicles
+from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, X, locate_vehicles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
 __all__ = ["find_gaps_at_appearance", "stopping_gap_m"]
@@ -88,11 +88,11 @@ def _write_gaps(
         for frame in range(egos.num_frames[scene]):
             ego, speed_mps = boxes[scene, frame], speeds_mps[scene, frame]
             reach_m = stopping_gap_m(speed_mps)
-            # in every frame, as the search goes on from the place before
+            # in every frame, as the search goes on from the position before
             is_new[0] = frame == 0
             one_path, one_box = path_of_scene[scene : scene + 1], boxes[scene, frame : frame + 1]
-            place_vehicles(paths, one_path, one_box, speeds_mps[scene, frame : frame + 1], is_new, motions)
-            place = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
+            locate_vehicles(paths, one_path, one_box, speeds_mps[scene, frame : frame + 1], is_new, motions)
+            position = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
             line = line_at(points_m, motion[ARC])
             is_on_path = math.hypot(ego[0] - line[0], ego[1] - line[1]) <= FARTHEST_LANE_M and abs(motion[SLOPE]) < 1.0
 
@@ -107,7 +107,7 @@ def _write_gaps(
                 write_object(objects, 0, other_boxes[row], others.velocities_mps[row])
                 size = (0.5 * ego[3], 0.5 * ego[4] + _BESIDE_M)
                 if is_on_path:
-                    gap_m = find_leader(points_m, place, size, reach_m, objects, -1)[0]
+                    gap_m = find_leader(points_m, position, size, reach_m, objects, -1)[0]
                 else:
                     ahead_m = _points_ahead(ego, size[0] + reach_m)
                     gap_m = find_leader(ahead_m, (0.0, 0.0, 0.0, 0.0), size, reach_m, objects, -1)[0]

@@ -46,12 +46,12 @@ class Decision:
     Attributes:
         actors: Which of the K actors these are, ascending, (N,).
         moved: Where they are one step later, N of them.
-        told: What they were told to do: for some of them at a time, which of the K actors these are, and their actions.
+        given: Actions of their driver: for some of them at a time, which of the K actors these are, and the actions.
     """
 
     actors: Int64Array
     moved: VehicleStates
-    told: tuple[tuple[Int64Array, Actions], ...] = ()
+    given: tuple[tuple[Int64Array, Actions], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def decide(
                 return _nobody(state), [_refusal_of(error, driver, 0)]
         apart.update({scene: OwnMemory(None, _copied(before)) for scene in state.scenes.tolist()})
         decision, refusals = _decide_apart(driver, model, state, apart)
-        if not before and not decision.told:  # the memory of the batch cannot be made, for which one scene is enough
+        if not before and not decision.given:  # the memory of the batch cannot be made, for which one scene is enough
             apart.update({scene: OwnMemory(state.batch.only(scene), {}) for scene in state.scenes.tolist()})
             decision, refusals = _decide_apart(driver, model, state, apart)
     else:
@@ -115,21 +115,21 @@ def _decide_apart(
 ) -> tuple[Decision, list[Refusal]]:
     """Ask a driver for one scene after the other."""
     decisions, refusals = [], []
-    for place, scene in enumerate(state.scenes.tolist()):
-        members = np.flatnonzero(state.actor_scenes == place)
+    for index, scene in enumerate(state.scenes.tolist()):
+        members = np.flatnonzero(state.actor_scenes == index)
         if len(members) == 0:
             continue
         try:
-            view = apart[scene].view(state.only(place))
+            view = apart[scene].view(state.only(index))
             decision, refused = _carry_out(ask(driver, view), model, view)
         except (Exception, SystemExit) as error:  # the same for this one
             if is_termination(error):
                 raise
-            refusals.append(_refusal_of(error, driver, place))
+            refusals.append(_refusal_of(error, driver, index))
             continue
-        refusals += [replace(each, scene=place, actor=_member(members, each.actor)) for each in refused]
-        told = tuple((members[actors], actions) for actors, actions in decision.told)
-        decisions.append(Decision(members[decision.actors], decision.moved, told))
+        refusals += [replace(each, scene=index, actor=_member(members, each.actor)) for each in refused]
+        given = tuple((members[actors], actions) for actors, actions in decision.given)
+        decisions.append(Decision(members[decision.actors], decision.moved, given))
     return _joined(decisions, state), refusals
 
 
@@ -138,7 +138,7 @@ def _member(members: Int64Array, actor: int | None) -> int | None:
 
 
 def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Refusal:
-    return Refusal(scene, None, f"{type(driver).__name__}: {_text_of(error)}{_place_of(error)}", error)
+    return Refusal(scene, None, f"{type(driver).__name__}: {_text_of(error)}{_error_location(error)}", error)
 
 
 def _copied(memory: dict[str, Any]) -> dict[str, Any]:
@@ -173,9 +173,9 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     if refusals:
         taken, states = actions.taken(kept), states.taken(kept)
     moved = model.move(shown_to(model, "move", states), taken, state.step_time_s) if len(kept) else states
-    ways_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
+    distances_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
     is_thrown: BoolArray = np.zeros(len(state), np.bool_)
-    is_thrown[kept] = ~(ways_m <= _LONGEST_STEP_M)
+    is_thrown[kept] = ~(distances_m <= _LONGEST_STEP_M)
     refusals += _refuse(is_thrown, state, lambda _: f"a step of more than {_LONGEST_STEP_M:g} m is no driving")
     is_lost: BoolArray = np.zeros(len(state), np.bool_)
     is_lost[kept] = ~_is_finite(moved) & ~is_thrown[kept]
@@ -218,8 +218,8 @@ def _joined(decisions: list[Decision], state: TrafficState) -> Decision:
     moved = VehicleStates(
         *(np.concatenate([getattr(each.moved, column.name) for each in decisions]) for column in fields(VehicleStates))
     )
-    told = tuple(part for each in decisions for part in each.told)
-    return Decision(np.concatenate([each.actors for each in decisions]), moved, told)
+    given = tuple(part for each in decisions for part in each.given)
+    return Decision(np.concatenate([each.actors for each in decisions]), moved, given)
 
 
 def _nobody(state: TrafficState) -> Decision:
@@ -231,11 +231,11 @@ def _text_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _place_of(error: BaseException) -> str:
+def _error_location(error: BaseException) -> str:
     """Return the last line of a driver's own file that led to an error; nothing for drivers of l5kit."""
     called = [(frame.f_code, frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
-    asked = [number for number, (code, _, _) in enumerate(called) if code is ask.__code__]
-    of_driver = called[asked[-1] + 1 :] if asked else []  # the last one, as drivers ask others
+    ask_calls = [number for number, (code, _, _) in enumerate(called) if code is ask.__code__]
+    of_driver = called[ask_calls[-1] + 1 :] if ask_calls else []  # the last one, as drivers ask others
     if not of_driver or of_driver[0][1].startswith("l5kit."):
         return ""
     own = of_driver[0][0].co_filename
@@ -246,4 +246,4 @@ def _place_of(error: BaseException) -> str:
 def _shortened(actions: Actions, actor: int) -> str:
     values = actions.values[actor].reshape(-1)
     first = int(np.argmax(~np.isfinite(values)))
-    return f"of shape {actions.values.shape[1:]}, with {values[first]} at place {first},"
+    return f"of shape {actions.values.shape[1:]}, with {values[first]} at index {first},"

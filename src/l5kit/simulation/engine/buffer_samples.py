@@ -18,7 +18,7 @@ __all__ = ["samples_of_buffer"]
 def samples_of_buffer(
     dataset: "BaseEgoDataset",
     buffer: RecordBuffer,
-    places: "SampleIndices",
+    sample_indices: "SampleIndices",
     *,
     scene_indices: Int64Array,
     missing: Literal["error", "mask"] = "error",
@@ -29,7 +29,7 @@ def samples_of_buffer(
     Args:
         dataset: Makes the samples; of its log nothing is read.
         buffer: The records of S scenes as they are now.
-        places: Where the samples lie in the buffer.
+        sample_indices: Where the samples lie in the buffer.
         scene_indices: What the scenes are called in ``scene_index``, (S,).
         missing: What becomes of agents that do not pass the label filter of the dataset: ``error``, or ``mask`` for a
             False in ``is_made``.
@@ -43,6 +43,6 @@ def samples_of_buffer(
 
     tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
     log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m, routes)
-    columns = dataset.columns_of_log(log, places, missing=missing)
-    of_samples = scene_indices[places.scene_indices]
+    columns = dataset.columns_of_log(log, sample_indices, missing=missing)
+    of_samples = scene_indices[sample_indices.scene_indices]
     return SampleColumns({**columns.arrays, "scene_index": of_samples}, columns.is_made)

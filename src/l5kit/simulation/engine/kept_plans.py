@@ -90,9 +90,9 @@ def plans_at(times_s: Float64Array, plans: FloatArray, their_times_s: Float64Arr
     ends, starts = after[between], after[between] - 1
     parts = (times_s[between] - their_times_s[starts]) / (their_times_s[ends] - their_times_s[starts])
     before = plans[:, starts].astype(np.float64)
-    ways = plans[:, ends] - before
-    ways[..., 2] = angular_distance(ways[..., 2], 0.0)
-    at[:, between] = before + parts[:, None] * ways
+    changes = plans[:, ends] - before
+    changes[..., 2] = angular_distance(changes[..., 2], 0.0)
+    at[:, between] = before + parts[:, None] * changes
     return at
 
 

@@ -21,7 +21,7 @@ from l5kit.simulation.engine.track_table import TrackTable
 
 __all__ = ["EgoLog", "RoadMap", "SceneBatch", "stack_ego_frames"]
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class RoadMap:
@@ -98,7 +98,7 @@ class SceneBatch:
 
         Args:
             recorded: The scenes as logged.
-            scene_indices: Their numbers in the log; 0, 1, ... by default.
+            scene_indices: Their indices in the log; 0, 1, ... by default.
             start: First frame that is simulated.
             num_frames: Number of frames that are simulated, at most; None for all.
             facts: Facts of the log; those of L5Kit 1.5 by default.
@@ -128,15 +128,15 @@ class SceneBatch:
         scenes = {name: getattr(self, name)[part] for name in ("scene_indices", "recorded", "starts", "stops")}
         return replace(self, **scenes)
 
-    def once(self, find: "Callable[[SceneBatch], _Found]") -> _Found:
-        """Return what a function finds of this batch; it is called once, and what it found must not be changed."""
-        if find not in self._found:
-            self._found[find] = find(self)
-        found: _Found = self._found[find]
-        return found
+    def once(self, find: "Callable[[SceneBatch], _Result]") -> _Result:
+        """Return what a function finds of this batch; it is called once, and the result must not be changed."""
+        if find not in self._results:
+            self._results[find] = find(self)
+        result: _Result = self._results[find]
+        return result
 
     @cached_property
-    def _found(self) -> dict[Callable[..., object], Any]:
+    def _results(self) -> dict[Callable[..., object], Any]:
         return {}
 
     @property

@@ -225,12 +225,12 @@ class SceneSimulation:
         agents, seen = state.agents, self._seen
         actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, seat.control)
         states = self._states_of_actors(agents, actors)
-        asked = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
+        agent_state = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
         self._tracks.note(state.agents.track_rows[actors])
         if len(actors) == 0:
-            return actors, asked.actor_states
-        decision, refusals = decide(seat.driver, seat.model, asked, self._agents_apart)
-        self._refuse(refusals, asked)
+            return actors, agent_state.actor_states
+        decision, refusals = decide(seat.driver, seat.model, agent_state, self._agents_apart)
+        self._refuse(refusals, agent_state)
         return actors[decision.actors], decision.moved
 
     def _decide_egos(self, state: TrafficState) -> tuple[Int64Array, VehicleStates] | None:
@@ -240,7 +240,7 @@ class SceneSimulation:
             return None
         decision, refusals = decide(seat.driver, seat.model, state, self._egos_apart)
         self._refuse(refusals, state)
-        for actors, actions in decision.told:
+        for actors, actions in decision.given:
             of_actors = state.scenes[actors]
             frames = self.frame_indices[of_actors] - self.batch.starts[of_actors]
             if actions.is_fallback is not None:

@@ -27,20 +27,22 @@ class ScoredDrives:
         scenes: The scenes of the batch, (S,).
         arrays: Where others were, by which they are scored.
         details: The metrics, and what they come from.
-        ways_m: How far the centres of the AVs have come, (S,).
-        expert_ways_m: The same of the log, (S,).
+        distances_m: How far the centres of the AVs have come, (S,).
+        expert_distances_m: The same of the log, (S,).
     """
 
     scenes: Int64Array
     arrays: list[SceneArrays]
     details: SceneDetails
-    ways_m: Float64Array
-    expert_ways_m: Float64Array
+    distances_m: Float64Array
+    expert_distances_m: Float64Array
 
     @property
     def has_score(self) -> BoolArray:
         """Where somebody drives, (S,): where nobody does, whoever stands would get all points."""
-        return (self.details.states.num_frames > 1) & (np.maximum(self.ways_m, self.expert_ways_m) >= LEAST_WAY_M)
+        return (self.details.states.num_frames > 1) & (
+            np.maximum(self.distances_m, self.expert_distances_m) >= LEAST_WAY_M
+        )
 
 
 def score_drives(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None = None) -> Iterator[ScoredDrives]:
@@ -60,11 +62,11 @@ def score_drives(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None =
         states, expert = driven.ego_states(scenes), driven.expert(scenes)
         road_users = read_road_users(arrays, threshold=driven.batch.threshold)
         details = detail_scenes(states, road_users, driven.batch.driving_map, expert=expert)
-        yield ScoredDrives(scenes, arrays, details, _ways(states), _ways(expert))
+        yield ScoredDrives(scenes, arrays, details, _driven_distances(states), _driven_distances(expert))
 
 
-def _ways(states: EgoStates) -> Float64Array:
+def _driven_distances(states: EgoStates) -> Float64Array:
     """Return how far the centres of the AVs have come, all frames being there, (S,)."""
     steps_m = np.diff(states.positions_m, axis=1)
-    ways_m: Float64Array = np.sqrt((steps_m**2).sum(axis=-1)).sum(axis=1)
-    return ways_m
+    distances_m: Float64Array = np.sqrt((steps_m**2).sum(axis=-1)).sum(axis=1)
+    return distances_m

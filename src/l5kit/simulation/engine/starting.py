@@ -57,9 +57,9 @@ def states_of_poses(
     headings = np.stack([np.cos(yaws_rad), np.sin(yaws_rad)], axis=-1)
 
     def speeds_between(first: Int64Array, second: Int64Array) -> Float64Array:
-        ways_m = log.positions_m[rows, second] - log.positions_m[rows, first]
+        steps_m = log.positions_m[rows, second] - log.positions_m[rows, first]
         return _over(
-            np.copysign(np.hypot(ways_m[:, 0], ways_m[:, 1]), (ways_m * headings).sum(axis=1)),
+            np.copysign(np.hypot(steps_m[:, 0], steps_m[:, 1]), (steps_m * headings).sum(axis=1)),
             log.timestamps_s[rows, second] - log.timestamps_s[rows, first],
         )
 
@@ -90,28 +90,28 @@ def fill_velocities(buffer: RecordBuffer) -> None:
 
 def _fill_velocities(frames: RecordArray, agents: RecordArray) -> None:
     """Do so in the agents of all frames of a scene, which follow each other."""
-    tracks, numbers = number_tracks(agents["track_id"])
+    tracks, track_indices = number_tracks(agents["track_id"])
     has_velocity, is_broken = np.zeros(len(tracks), np.bool_), np.zeros(len(tracks), np.bool_)
     low_m, high_m = np.full((len(tracks), 2), np.inf), np.full((len(tracks), 2), -np.inf)
     positions_m, velocities_mps = agents["centroid"], agents["velocity"]
     for column in (positions_m, velocities_mps):
         column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
-    _bound_tracks(numbers, positions_m, velocities_mps, has_velocity, is_broken, low_m, high_m)
+    _bound_tracks(track_indices, positions_m, velocities_mps, has_velocity, is_broken, low_m, high_m)
     is_silent = ~has_velocity & ~is_broken & (np.hypot(*(high_m - low_m).T) >= _LEAST_WAY_M)
-    rows: BoolArray = is_silent[numbers]
+    rows: BoolArray = is_silent[track_indices]
     if not rows.any():
         return
     intervals = frames[AGENT_INTERVAL]
     times_s = (frames["timestamp"] - frames["timestamp"][0]) * 1e-9
     times_of_rows_s = np.repeat(times_s, intervals[:, 1] - intervals[:, 0])
     agents["velocity"][rows] = velocities_of_rows(
-        positions_m[rows], times_of_rows_s[rows], tracks=numbers[rows], scenes=np.zeros(int(rows.sum()), np.int64)
+        positions_m[rows], times_of_rows_s[rows], tracks=track_indices[rows], scenes=np.zeros(int(rows.sum()), np.int64)
     )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _bound_tracks(
-    numbers: Int64Array,
+    track_indices: Int64Array,
     positions_m: NumericArray,
     velocities_mps: NumericArray,
     has_velocity: BoolArray,
@@ -120,8 +120,8 @@ def _bound_tracks(
     high_m: Float64Array,
 ) -> None:
     """Note which tracks have a velocity in any row, which a position that is no number, and the boxes around them."""
-    for row in range(len(numbers)):
-        track = numbers[row]
+    for row in range(len(track_indices)):
+        track = track_indices[row]
         has_velocity[track] |= velocities_mps[row, 0] != 0 or velocities_mps[row, 1] != 0
         for axis in range(2):
             value_m = positions_m[row, axis]

@@ -88,7 +88,7 @@ class TrackTable(ReadOnlyArrays):
 
 def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArray, Int64Array, Int64Array, Int64Array]:
     """Return ids, groups, first and last frames of the tracks of a scene."""
-    ids, numbers = number_tracks(scene.agents["track_id"])
+    ids, track_indices = number_tracks(scene.agents["track_id"])
     first_frames = np.full(len(ids), len(scene.frames), np.int64)
     last_frames = np.full(len(ids), -1, np.int64)
     counts = np.zeros((len(ids), len(RoadUserGroup) - 1), np.int64)
@@ -97,7 +97,7 @@ def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArra
         column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
     _note_rows(
         np.ascontiguousarray(scene.frames[AGENT_INTERVAL]),
-        numbers,
+        track_indices,
         (probabilities, extents_m),
         (groups_of_labels(), float(np.float32(threshold))),
         first_frames,
@@ -111,7 +111,7 @@ def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArra
 @njit(nogil=True, cache=True, error_model="numpy")
 def _note_rows(
     intervals: Int64Array,
-    numbers: Int64Array,
+    track_indices: Int64Array,
     columns: tuple[NumericArray, NumericArray],
     classes: tuple[Int64Array, float],
     first_frames: Int64Array,
@@ -122,7 +122,7 @@ def _note_rows(
     probabilities, extents_m = columns
     for frame in range(len(intervals)):
         for row in range(intervals[frame, 0], intervals[frame, 1]):
-            track = numbers[row]
+            track = track_indices[row]
             first_frames[track] = min(first_frames[track], frame)
             last_frames[track] = max(last_frames[track], frame)
             group, _ = group_of_row(row, probabilities, extents_m, classes[0], classes[1])

@@ -107,9 +107,9 @@ class TrafficState:
 
         of_actors = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
-        places = SampleIndices(self.scenes[of_actors], self.frame_indices[of_actors], rows)
+        indices = SampleIndices(self.scenes[of_actors], self.frame_indices[of_actors], rows)
         names, routes = self.batch.scene_indices, self._routes_for(dataset)
-        return samples_of_buffer(dataset, self.buffer, places, scene_indices=names, missing=missing, routes=routes)
+        return samples_of_buffer(dataset, self.buffer, indices, scene_indices=names, missing=missing, routes=routes)
 
     def _routes_for(self, dataset: "BaseEgoDataset") -> FollowedRoutes | None:
         """Return the routes of the AVs, and where on them they are; None where samples tell of none."""

@@ -63,7 +63,7 @@ class FrameTable:
 
     def _rows(self, scene: int) -> list[list[str]]:
         with self._lock:
-            start, end = self._places.get(scene, (0, 0))
+            start, end = self._byte_ranges.get(scene, (0, 0))
         return list(csv.reader(self._lines(start, end)))
 
     @cached_property
@@ -75,12 +75,12 @@ class FrameTable:
         return names
 
     @cached_property
-    def _places(self) -> dict[int, tuple[int, int]]:
+    def _byte_ranges(self) -> dict[int, tuple[int, int]]:
         """First byte and end of the lines of each scene."""
-        places: dict[int, tuple[int, int]] = {}
+        byte_ranges: dict[int, tuple[int, int]] = {}
         for scene, start, end in self._runs(self._names.index("scene")):
-            places.setdefault(scene, (start, end))
-        return places
+            byte_ranges.setdefault(scene, (start, end))
+        return byte_ranges
 
     def _runs(self, column: int) -> Iterator[tuple[int, int, int]]:
         """Yield scene, first byte and end of the lines that follow each other with the same scene."""

@@ -71,8 +71,8 @@ def find_simulation_folder(path: str | os.PathLike[str]) -> "SimulationFolder | 
     Raises:
         CorruptedDataError: One of its files cannot be read.
     """
-    place = Path(path)
-    for folder in (place, Path(os.path.abspath(place)).parent) if place.name == DRIVEN_LOG else (place,):
+    location = Path(path)
+    for folder in (location, Path(os.path.abspath(location)).parent) if location.name == DRIVEN_LOG else (location,):
         if (folder / SCORES_FILE).is_file() and (folder / RUN_FILE).is_file():
             return SimulationFolder(folder)
     return None

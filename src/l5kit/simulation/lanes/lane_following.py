@@ -18,10 +18,10 @@ ARC, ENTRY, OFFSET, SLOPE, SPEED, X, Y = range(7)
 
 NUM_COLUMNS = 7
 
-Numbers = tuple[float, float, float, float, float]
+DriverParameters = tuple[float, float, float, float, float]
 """The fields of :class:`l5kit.simulation.intelligent_driver.IntelligentDriverParams`, in their order."""
 
-Drive = tuple[Numbers, float, float, Float64Array]
+Drive = tuple[DriverParameters, float, float, Float64Array]
 """Parameters of a driver, the part of the limit that it wants to drive, the length of a step, and how fast it may be at
 each point of all paths for the bends ahead, (P,), of length 0 where bends do not matter."""
 
@@ -31,7 +31,7 @@ _MOVED_M = 1e-4
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def place_vehicles(
+def locate_vehicles(
     paths: PathArrays,
     tracks: Int64Array,
     boxes: Float64Array,
@@ -41,7 +41,7 @@ def place_vehicles(
 ) -> None:
     """Write where on their paths vehicles are that are not where their motions say.
 
-    For new ones all of the path is looked at; others are looked for around the place where they had been, so that loops
+    For new ones all of the path is looked at; others are looked for around where they had been, so that loops
     of a path do not matter.
 
     Args:
@@ -74,14 +74,14 @@ def put_on_path(
     motion: Float64Array,
 ) -> None:
     """Write the motion of a vehicle that comes onto a path, but for x and y; arguments as for :func:`find_on_path`."""
-    place = find_on_path(points_m, first, stop, pose)
-    motion[ARC] = motion[ENTRY] = place[0]
-    motion[OFFSET], motion[SLOPE], motion[SPEED] = place[1], place[2], max(speed_mps, 0.0)
+    position = find_on_path(points_m, first, stop, pose)
+    motion[ARC] = motion[ENTRY] = position[0]
+    motion[OFFSET], motion[SLOPE], motion[SPEED] = position[1], position[2], max(speed_mps, 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
-    """Return the speed limit at a place of a path."""
+    """Return the speed limit at a position on a path."""
     limit_mps: float = paths.piece_limits_mps[piece_at(paths, track, paths.piece_starts[track], arc_m)]
     return limit_mps
 
@@ -110,15 +110,15 @@ def _gap_to_line(
             continue
         rank = rank_of_line(paths.line_lanes, piece, ranks)
         if rank >= RED or (rank >= YELLOW and speed_mps * speed_mps <= 2 * braking_mps2 * gap_m):
-            found_m: float = max(gap_m, 0.0)
-            return found_m
+            line_gap_m: float = max(gap_m, 0.0)
+            return line_gap_m
     end_m: float = max(paths.lengths_m[track] - front_m, 0.0)
     return end_m if end_m < reach_m else np.inf
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _speed_in_bends(bends_mps: Float64Array, arc_m: float) -> float:
-    """Return how fast a driver may be at a place of a path, the lower of the points before and after it."""
+    """Return how fast a driver may be at a position on a path, the lower of the points before and after it."""
     point = min(max(int(arc_m / PATH_STEP_M), 0), len(bends_mps) - 2)
     slowest_mps: float = min(bends_mps[point], bends_mps[point + 1])
     return slowest_mps
@@ -130,7 +130,7 @@ def acceleration_behind(
     gap_m: float,
     leader_speed_mps: float,
     wanted_speed_mps: float,
-    numbers: Numbers,
+    params: DriverParameters,
     step_s: float,
 ) -> float:
     """Return how hard a driver accelerates behind a leader in a step.
@@ -138,8 +138,8 @@ def acceleration_behind(
     It is at most so hard that after the step braking at b still stops it behind a leader that brakes at b from now on.
     The model alone does not see to that: it knows no gap below s0, nor that leaders which drive away may brake.
     """
-    acceleration = driver_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, numbers)
-    braking = numbers[3]
+    acceleration = driver_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, params)
+    braking = params[3]
     leader_mps = max(leader_speed_mps, 0.0)
     spare_m = gap_m - braking * step_s * step_s + (leader_mps * leader_mps - speed_mps * speed_mps) / (2 * braking)
     if spare_m < 2 * speed_mps * step_s:
@@ -176,23 +176,23 @@ def drive_on(
         drive: How it drives.
         poses: Takes world x, y and yaw after each step, (T, 3).
     """
-    numbers, part, step_s, bends_mps = drive
+    params, part, step_s, bends_mps = drive
     points_m = paths.points_m[paths.starts[track] : paths.starts[track + 1]]
-    place = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
+    position = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
     speed = motion[SPEED]
-    wanted_gap_m = numbers[0] + speed * numbers[1] + speed * speed / (2 * math.sqrt(numbers[2] * numbers[3]))
+    wanted_gap_m = params[0] + speed * params[1] + speed * speed / (2 * math.sqrt(params[2] * params[3]))
     reach_m = max(_LOOK_PART * wanted_gap_m, _LEAST_LOOK_M)
-    gap_m, leader_speed = find_leader(points_m, place, size, reach_m, objects, own_row)
+    gap_m, leader_speed = find_leader(points_m, position, size, reach_m, objects, own_row)
     arc_m, last_m = motion[ARC], (len(points_m) - 1) * PATH_STEP_M
     for step in range(len(poses)):
         wanted = max(part * limit_at(paths, track, arc_m), 0.1)
-        line_m = _gap_to_line(paths, track, arc_m + size[0], reach_m, speed, numbers[3], ranks)
-        acceleration = acceleration_behind(speed, line_m, 0.0, wanted, numbers, step_s)
+        line_m = _gap_to_line(paths, track, arc_m + size[0], reach_m, speed, params[3], ranks)
+        acceleration = acceleration_behind(speed, line_m, 0.0, wanted, params, step_s)
         if gap_m < np.inf:
-            acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, numbers, step_s))
+            acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, params, step_s))
         if len(bends_mps) > 0:
             slowest = _speed_in_bends(bends_mps[paths.starts[track] : paths.starts[track + 1]], arc_m + speed * step_s)
-            acceleration = min(acceleration, max((slowest - speed) / step_s, -numbers[3]))
+            acceleration = min(acceleration, max((slowest - speed) / step_s, -params[3]))
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
         if after == 0.0 and acceleration < 0:
@@ -200,7 +200,9 @@ def drive_on(
         way_m = 0.5 * (speed + after) * driven_s
         arc_m, speed = min(arc_m + way_m, max(last_m, arc_m)), after
         gap_m += max(leader_speed, 0.0) * step_s - way_m
-        poses[step, 0], poses[step, 1], poses[step, 2] = pose_at(points_m, arc_m, motion[ENTRY], place[2], place[3])
+        poses[step, 0], poses[step, 1], poses[step, 2] = pose_at(
+            points_m, arc_m, motion[ENTRY], position[2], position[3]
+        )
         if step == 0:
             motion[ARC], motion[SPEED], motion[X], motion[Y] = arc_m, speed, poses[0, 0], poses[0, 1]
 
@@ -226,15 +228,15 @@ EgoRows = tuple[Float64Array, Float64Array]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_objects(objects: Float64Array, scene: int, rows: SceneRows, numbers: Int64Array) -> int:
+def _write_objects(objects: Float64Array, scene: int, rows: SceneRows, object_rows: Int64Array) -> int:
     """Write the road users of a scene, and the number of each of its rows, -1 for none; return how many there are."""
     starts, groups, boxes, velocities_mps = rows
     count = 0
     for row in range(starts[scene], starts[scene + 1]):
-        numbers[row] = -1
+        object_rows[row] = -1
         if groups[row] >= 0:
             write_object(objects, count, boxes[row], velocities_mps[row])
-            numbers[row] = count
+            object_rows[row] = count
             count += 1
     return count
 
@@ -282,20 +284,20 @@ def drive_agents(
         drive: As :func:`drive_on` takes it.
         poses: Takes world x, y and yaw after each step, (K, T, 3).
     """
-    objects, numbers = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
+    objects, object_rows = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
     ranks = np.zeros(num_lanes, np.int64)
     actor = 0
     for scene in range(len(rows.starts) - 1):
         if actor == len(actors) or actors[actor] >= rows.starts[scene + 1]:
             continue
-        count = _write_objects(objects, scene, rows, numbers)
+        count = _write_objects(objects, scene, rows, object_rows)
         write_object(objects, count, ego[0][scene], ego[1][scene])
         mark_lights(colors, scene, True, ranks)
         while actor < len(actors) and actors[actor] < rows.starts[scene + 1]:
             row = actors[actor]
             size = (0.5 * rows.boxes[row, 3], 0.5 * rows.boxes[row, 4])
             seen = objects[: count + 1]
-            drive_on(paths, tracks[row], motions[tracks[row]], size, seen, numbers[row], ranks, drive, poses[actor])
+            drive_on(paths, tracks[row], motions[tracks[row]], size, seen, object_rows[row], ranks, drive, poses[actor])
             actor += 1
         mark_lights(colors, scene, False, ranks)
 
@@ -313,10 +315,10 @@ def drive_avs(
     poses: Float64Array,
 ) -> None:
     """Plan the AVs of R scenes for some steps; as :func:`drive_agents`, with motions and paths by ``tracks`` (R,)."""
-    objects, numbers = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
+    objects, object_rows = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
     ranks = np.zeros(num_lanes, np.int64)
     for scene in range(len(rows.starts) - 1):
-        count = _write_objects(objects, scene, rows, numbers)
+        count = _write_objects(objects, scene, rows, object_rows)
         mark_lights(colors, scene, True, ranks)
         size = (0.5 * ego[0][scene, 3], 0.5 * ego[0][scene, 4])
         track = tracks[scene]

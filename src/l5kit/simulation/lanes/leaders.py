@@ -40,7 +40,7 @@ def write_object(objects: Float64Array, row: int, box: Float64Array, velocity: F
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_leader(
     points_m: Float64Array,
-    place: tuple[float, float, float, float],
+    position: tuple[float, float, float, float],
     size: tuple[float, float],
     reach_m: float,
     objects: Float64Array,
@@ -50,7 +50,7 @@ def find_leader(
 
     Args:
         points_m: The path, (p, 2).
-        place: Where on the path the vehicle is, where it came onto it, and offset and slope there.
+        position: Where on the path the vehicle is, where it came onto it, and offset and slope there.
         size: Half length and half width of the vehicle.
         reach_m: Gap from which on nothing is looked for.
         objects: Rows of :data:`OBJECT_FIELDS`.
@@ -60,11 +60,11 @@ def find_leader(
         Metres, below 0 where boxes overlap, down to minus half a length, and metres per second; infinite and 0 without
         a leader.
     """
-    arc_m = place[0]
+    arc_m = position[0]
     first = index_along(arc_m, len(points_m) - 2)
     stop_m = arc_m + size[0] + reach_m
     last = index_along(stop_m, len(points_m) - 2) + 1
-    left_m = abs(place[2]) + 4 / 27 * FADE_M * abs(place[3]) if arc_m - place[1] < FADE_M else 0.0
+    left_m = abs(position[2]) + 4 / 27 * FADE_M * abs(position[3]) if arc_m - position[1] < FADE_M else 0.0
     wide_m = size[1] + left_m
     x, y, along_x, along_y = line_at(points_m, arc_m)
     frame = _frame_of(points_m, first, last)
@@ -98,7 +98,7 @@ def find_leader(
         start = first + max(int((ahead_m - near_m) / PATH_STEP_M) - 1, 0)
         leave_m = ahead_m + near_m if goes_ahead else np.inf
         contact_m, speed = first_contact(
-            points_m, place, (size[1], wide_m), (start, best_m, leave_m), frame, objects[row]
+            points_m, position, (size[1], wide_m), (start, best_m, leave_m), frame, objects[row]
         )
         is_beside = contact_m < arc_m + size[0]
         if is_beside and (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y <= 0:
@@ -139,7 +139,7 @@ def _bounds_of(
 @njit(nogil=True, cache=True, error_model="numpy")
 def first_contact(
     points_m: Float64Array,
-    place: tuple[float, float, float, float],
+    position: tuple[float, float, float, float],
     width: tuple[float, float],
     span: tuple[int, float, float],
     frame: tuple[float, float, float, float],
@@ -151,7 +151,7 @@ def first_contact(
     the length and the way ahead in the frame at which the search ends. Points from which the box is too far are jumped
     over.
     """
-    arc_m, entry_m, offset_m, slope = place
+    arc_m, entry_m, offset_m, slope = position
     half_m, wide_m = width
     point, stop_m, leave_m = span
     near_m2 = (PATH_STEP_M + _LAP_M) ** 2 + wide_m * wide_m

@@ -31,7 +31,7 @@ _BEND_MPS2, _BRAKING_MPS2 = 2.5, 2.0
 """Acceleration across in bends, and how hard is braked before them and before lower limits."""
 
 _HOLD_S, _EARLY_S = 0.6, 1.2
-"""How soon the highest speed is to be met, and how early that of the places ahead counts: jerk takes time."""
+"""How soon the highest speed is to be met, and how early that of positions ahead counts: jerk takes time."""
 
 _MOST_YAW_ACCELERATION_RADPS2 = 1.6
 """How fast the yaw rate changes at most: below the bound of comfort, 1.93 rad/s2 (nuPlan)."""
@@ -52,7 +52,7 @@ _STRAIGHT = np.array([[0.0, 0.0], [1.0, 0.0]])
 """The line of a vehicle without a route."""
 
 _SPAN_M = 2.0
-"""The curvature of the route is how it turns from so far behind a place to so far ahead of it."""
+"""The curvature of the route is how it turns from so far behind a position to so far ahead of it."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -77,7 +77,7 @@ def _highest_speed(paths: PathArrays, route: int, points_m: Float64Array, arc_m:
 def track_route(
     paths: PathArrays,
     route: int,
-    place: Float64Array,
+    route_position: Float64Array,
     motion: tuple[float, float, float],
     axles_m: tuple[float, float],
     wanted_mps2: float,
@@ -95,14 +95,14 @@ def track_route(
     Args:
         paths: All paths.
         route: That of the vehicle, -1 for none.
-        place: Where on it the vehicle is, as :func:`l5kit.lanes.path_positions.follow_routes` writes it, (3,).
+        route_position: Where on it the vehicle is, as :func:`l5kit.lanes.path_positions.follow_routes` writes it, (3,).
         motion: Speed, acceleration and steering, m/s, m/s2 and rad.
         axles_m: How far the rear axle is behind the centre, and the wheel base.
         wanted_mps2: The wanted acceleration.
         step_s: Seconds of the step.
     """
     speed_mps, acceleration, steering = motion
-    arc_m, left_m, turn_rad = place[0], place[1], place[2]
+    arc_m, left_m, turn_rad = route_position[0], route_position[1], route_position[2]
 
     has_route = route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2
     points_m = paths.points_m[paths.starts[route] : paths.starts[route + 1]] if has_route else _STRAIGHT
@@ -137,7 +137,7 @@ def track_route(
 def _track_all(
     paths: PathArrays,
     routes: Int64Array,
-    places: Float64Array,
+    route_positions: Float64Array,
     motions: Float64Array,
     axles_m: Float64Array,
     wanted_mps2: Float64Array,
@@ -147,13 +147,13 @@ def _track_all(
     """Write what :func:`track_routes` returns."""
     for row in range(len(routes)):
         axles, now = (axles_m[row, 0], axles_m[row, 1]), (motions[row, 0], motions[row, 1], motions[row, 2])
-        controls[row] = track_route(paths, routes[row], places[row], now, axles, wanted_mps2[row], step_s)
+        controls[row] = track_route(paths, routes[row], route_positions[row], now, axles, wanted_mps2[row], step_s)
 
 
 def track_routes(
     paths: PathArrays,
     routes: Int64Array,
-    places: Float64Array,
+    route_positions: Float64Array,
     *,
     motions: Float64Array,
     axles_m: Float64Array,
@@ -165,7 +165,7 @@ def track_routes(
     Args:
         paths: All paths.
         routes: The path of each, -1 for none, which goes straight on, int64 (K,).
-        places: Where on it each is, zeros without one, (K, 3).
+        route_positions: Where on it each is, zeros without one, (K, 3).
         motions: Speeds, accelerations and steering, m/s, m/s2 and rad, (K, 3).
         axles_m: How far the rear axle of each is behind its centre, and its wheel base, (K, 2).
         wanted_mps2: The wanted accelerations, (K,).
@@ -175,7 +175,7 @@ def track_routes(
     _track_all(
         PathArrays(*map(as_kernel_array, paths)),
         as_kernel_array(routes),
-        as_kernel_array(places),
+        as_kernel_array(route_positions),
         as_kernel_array(motions),
         as_kernel_array(axles_m),
         as_kernel_array(wanted_mps2),

@@ -28,9 +28,9 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     positions_m, yaws_rad = np.empty((int(starts[-1]), 2)), np.empty(int(starts[-1]))
     ends = starts[:-1].copy()
-    for scene, (numbers, agents) in enumerate(scenes):
+    for scene, (track_indices, agents) in enumerate(scenes):
         _sort_rows(
-            numbers,
+            track_indices,
             as_read_only(agents["centroid"]),
             as_read_only(agents["yaw"]),
             ends[tracks.starts[scene] : tracks.starts[scene + 1]],
@@ -87,15 +87,15 @@ def _rows_of_scene(
     agents = records.agents[first:stop]
     of_scene = slice(int(tracks.starts[scene]), int(tracks.starts[scene + 1]))
     ids = np.ascontiguousarray(agents["track_id"])
-    numbers = np.searchsorted(tracks.track_ids[of_scene], ids)
-    numbers[~is_wanted[of_scene][numbers]] = -1
-    counts[of_scene] += np.bincount(numbers[numbers >= 0], minlength=of_scene.stop - of_scene.start)
-    return numbers, agents
+    track_indices = np.searchsorted(tracks.track_ids[of_scene], ids)
+    track_indices[~is_wanted[of_scene][track_indices]] = -1
+    counts[of_scene] += np.bincount(track_indices[track_indices >= 0], minlength=of_scene.stop - of_scene.start)
+    return track_indices, agents
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _sort_rows(
-    numbers: Int64Array,
+    track_indices: Int64Array,
     centroids_m: Float64Array,
     yaws_rad: NumericArray,
     ends: Int64Array,
@@ -103,12 +103,12 @@ def _sort_rows(
     headings_rad: Float64Array,
 ) -> None:
     """Write the rows of a scene behind those of their tracks, which end at ``ends``."""
-    for row in range(len(numbers)):
-        if numbers[row] >= 0:
-            place = ends[numbers[row]]
-            positions_m[place, 0], positions_m[place, 1] = centroids_m[row, 0], centroids_m[row, 1]
-            headings_rad[place] = yaws_rad[row]
-            ends[numbers[row]] = place + 1
+    for row in range(len(track_indices)):
+        if track_indices[row] >= 0:
+            target_row = ends[track_indices[row]]
+            positions_m[target_row, 0], positions_m[target_row, 1] = centroids_m[row, 0], centroids_m[row, 1]
+            headings_rad[target_row] = yaws_rad[row]
+            ends[track_indices[row]] = target_row + 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

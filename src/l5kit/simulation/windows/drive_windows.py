@@ -13,11 +13,11 @@ from l5kit.simulation.engine.scored_drives import ScoredDrives
 from l5kit.simulation.engine.starting import states_of_poses
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["WindowPlaces", "driven_in_all_frames", "find_window_places", "present_states", "with_even_times"]
+__all__ = ["WindowStarts", "driven_in_all_frames", "find_window_starts", "present_states", "with_even_times"]
 
 
 @dataclass(frozen=True, eq=False)
-class WindowPlaces:
+class WindowStarts:
     """Where W windows of S scenes of one length begin, scene by scene, ascending in each.
 
     Attributes:
@@ -38,7 +38,7 @@ class WindowPlaces:
         return len(self.rows)
 
 
-def find_window_places(driven: DrivenScenes, drives: ScoredDrives, params: EpdmsParams) -> WindowPlaces:
+def find_window_starts(driven: DrivenScenes, drives: ScoredDrives, params: EpdmsParams) -> WindowStarts:
     """Return all windows of scenes that have their past and their future, one every stride from the start on."""
     num_frames = drives.details.states.is_there.shape[1]
     # the last window ends with the last frame; before the first one there may be frames that were not simulated
@@ -48,7 +48,7 @@ def find_window_places(driven: DrivenScenes, drives: ScoredDrives, params: Epdms
     frames = grid[columns]
     is_last = np.append(np.diff(rows) != 0, True)[: len(rows)]
     following = np.where(is_last, -1, np.arange(1, len(rows) + 1))
-    return WindowPlaces(rows, drives.scenes[rows], frames, starts[rows] + frames, following)
+    return WindowStarts(rows, drives.scenes[rows], frames, starts[rows] + frames, following)
 
 
 def driven_in_all_frames(driven: DrivenScenes, drives: ScoredDrives) -> EgoStates:
@@ -68,24 +68,24 @@ def driven_in_all_frames(driven: DrivenScenes, drives: ScoredDrives) -> EgoState
     return _overwritten(whole, states, starts)
 
 
-def present_states(driven: DrivenScenes, whole: EgoStates, places: WindowPlaces) -> VehicleStates:
+def present_states(driven: DrivenScenes, whole: EgoStates, window_starts: WindowStarts) -> VehicleStates:
     """Return the AVs in the first frames of windows, with the steering of the vehicle model where there is one.
 
     Args:
         driven: The scenes.
         whole: The AVs in all frames, as :func:`driven_in_all_frames` returns them.
-        places: The windows.
+        window_starts: The windows.
     """
     log = EgoLog(whole.is_there, whole.timestamps_s, whole.positions_m, whole.yaws_rad)
     length_m = float(driven.batch.facts.ego_extent_m[0])
-    states, _ = states_of_poses(log, places.rows, places.scene_frames, length_m=length_m)
+    states, _ = states_of_poses(log, window_starts.rows, window_starts.scene_frames, length_m=length_m)
     if driven.motion is None:
         return states
     return replace(
         states,
-        speeds_mps=np.copysign(driven.motion.speeds_mps[places.scenes, places.frames], states.speeds_mps),
-        accelerations_mps2=driven.motion.accelerations_mps2[places.scenes, places.frames, 0],
-        steering_rad=driven.motion.steering_rad[places.scenes, places.frames],
+        speeds_mps=np.copysign(driven.motion.speeds_mps[window_starts.scenes, window_starts.frames], states.speeds_mps),
+        accelerations_mps2=driven.motion.accelerations_mps2[window_starts.scenes, window_starts.frames, 0],
+        steering_rad=driven.motion.steering_rad[window_starts.scenes, window_starts.frames],
     )
 
 

@@ -15,13 +15,13 @@ from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.reaching_plans import reaching_plans
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import VehicleStates
-from l5kit.simulation.windows.drive_windows import WindowPlaces
+from l5kit.simulation.windows.drive_windows import WindowStarts
 
 __all__ = ["follow_plans", "kept_plans_of", "plans_from_now"]
 
 
 def kept_plans_of(
-    driven: DrivenScenes, places: WindowPlaces, present: VehicleStates, num_steps: int
+    driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, num_steps: int
 ) -> tuple[Float64Array, Float64Array]:
     """Return the plans of windows in steps from now on, (W, num_steps + 1, 3), and which part is planned, (W,).
 
@@ -30,15 +30,15 @@ def kept_plans_of(
 
     Args:
         driven: The scenes.
-        places: The windows.
+        window_starts: The windows.
         present: The AVs in their first frames.
         num_steps: Steps of a window.
     """
     plans = np.repeat(_poses_of(present)[:, None], num_steps + 1, axis=1)
-    planned = np.zeros(len(places))
+    planned = np.zeros(len(window_starts))
     if driven.plans is None or driven.plan_times_s is None:
         return plans, planned
-    kept = driven.plans[places.scenes, places.frames].astype(np.float64)
+    kept = driven.plans[window_starts.scenes, window_starts.frames].astype(np.float64)
     is_known: BoolArray = np.all(np.isfinite(kept), axis=-1)
     # plans of one kind have the same times, which most often all have
     kinds, kind_of = np.unique(is_known, axis=0, return_inverse=True)

@@ -9,14 +9,14 @@ from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
-from l5kit.simulation.windows.drive_windows import WindowPlaces
+from l5kit.simulation.windows.drive_windows import WindowStarts
 from l5kit.simulation.windows.plan_rollouts import plans_from_now
 
 __all__ = ["plan_by_rules"]
 
 
 def plan_by_rules(
-    driven: DrivenScenes, places: WindowPlaces, present: VehicleStates, *, rules: RulePlanner, num_steps: int
+    driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, *, rules: RulePlanner, num_steps: int
 ) -> Float64Array:
     """Return what the rule planner plans in the first frame of each window, as if it drove from there on.
 
@@ -24,7 +24,7 @@ def plan_by_rules(
 
     Args:
         driven: The scenes, with the others as they were driven.
-        places: The windows.
+        window_starts: The windows.
         present: The AVs in their first frames.
         rules: The planner.
         num_steps: Steps of a window.
@@ -32,12 +32,12 @@ def plan_by_rules(
     Returns:
         World poses in steps from now on, (W, num_steps + 1, 3).
     """
-    plans = np.empty((len(places), num_steps + 1, 3))
+    plans = np.empty((len(window_starts), num_steps + 1, 3))
     memory: dict[str, object] = {}
-    for frame in np.unique(places.frames).tolist():
+    for frame in np.unique(window_starts.frames).tolist():
         # the drivers of simulations see one frame of each scene at a time
-        windows = np.flatnonzero(places.frames == frame)
-        scenes, now = places.scenes[windows], places.scene_frames[windows]
+        windows = np.flatnonzero(window_starts.frames == frame)
+        scenes, now = window_starts.scenes[windows], window_starts.scene_frames[windows]
         egos, buffer, batch = present.taken(windows), driven.buffer, driven.batch
         records = buffer.frames[buffer.scene_starts[scenes] + now]
         state = TrafficState(

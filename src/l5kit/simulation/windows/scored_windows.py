@@ -25,9 +25,9 @@ from l5kit.simulation.engine.scored_drives import ScoredDrives
 from l5kit.simulation.engine.starting import logged_states
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.windows.drive_windows import (
-    WindowPlaces,
+    WindowStarts,
     driven_in_all_frames,
-    find_window_places,
+    find_window_starts,
     present_states,
     with_even_times,
 )
@@ -56,38 +56,38 @@ def score_windows_of(
         rules: With whose progress plans are compared; None where it is what has planned.
     """
     params = EpdmsParams() if params is None else params
-    places = find_window_places(driven, drives, params)
-    if len(places) == 0:
+    window_starts = find_window_starts(driven, drives, params)
+    if len(window_starts) == 0:
         none, rows = np.zeros(0), np.zeros(0, np.int64)
         return WindowScores(rows, rows, none, none, {term.name: none for term in TERMS})
     # what is the same whatever the AVs do: the others, the past, the route
     body, num_steps = driven.batch.body, params.num_steps
     whole = driven_in_all_frames(driven, drives)
-    present = present_states(driven, whole, places)
+    present = present_states(driven, whole, window_starts)
     around = _Surroundings(
         params,
-        places,
+        window_starts,
         drives.details.road_users,
-        past=whole.windows(places.rows, places.scene_frames - params.num_past, params.num_past),
+        past=whole.windows(window_starts.rows, window_starts.scene_frames - params.num_past, params.num_past),
         driven=drives.details.states,
         scenes=drives.scenes,
         routes=driven.batch.once(_routes_of),
     )
     # what the planner wants, or where it gave no plan, what became of its controls
-    plans, planned = kept_plans_of(driven, places, present, num_steps)
-    as_driven = with_even_times(whole.windows(places.rows, places.scene_frames, num_steps + 1), 0)
+    plans, planned = kept_plans_of(driven, window_starts, present, num_steps)
+    as_driven = with_even_times(whole.windows(window_starts.rows, window_starts.scene_frames, num_steps + 1), 0)
     states = _chosen(planned > 0, follow_plans(plans, present, body), as_driven)
     # what the rule planner would do from the same states
     compared = None
     if rules is not None:
-        of_rules = plan_by_rules(driven, places, present, rules=rules, num_steps=num_steps)
+        of_rules = plan_by_rules(driven, window_starts, present, rules=rules, num_steps=num_steps)
         compared = around.details_of(follow_plans(of_rules, present, body))
     return score_windows(
         around.details_of(states),
         rules=compared,
         human=_details_of_log(driven, drives, around),
-        scenes=places.rows,
-        frames=places.frames,
+        scenes=window_starts.rows,
+        frames=window_starts.frames,
         planned=planned,
     )
 
@@ -97,7 +97,7 @@ class _Surroundings:
 
     Args:
         params: The thresholds.
-        places: The windows.
+        window_starts: The windows.
         road_users: The others in all frames of the scenes.
         past: The AVs in the frames before the windows, (W, P).
         driven: The AVs in all frames of the S scenes, (S, F).
@@ -108,7 +108,7 @@ class _Surroundings:
     def __init__(
         self,
         params: EpdmsParams,
-        places: WindowPlaces,
+        window_starts: WindowStarts,
         road_users: RoadUsers,
         *,
         past: EgoStates,
@@ -116,38 +116,38 @@ class _Surroundings:
         scenes: Int64Array,
         routes: WindowRoutes | None,
     ) -> None:
-        self.params, self.places, self.road_users, self.routes = params, places, road_users, routes
+        self.params, self.window_starts, self.road_users, self.routes = params, window_starts, road_users, routes
         self._past = with_even_times(past, -params.num_past)
-        self._first_frames = places.rows * driven.is_there.shape[1] + places.frames
-        self._arcs_m = _arcs_of(driven, scenes, routes)[places.rows, places.frames]
+        self._first_frames = window_starts.rows * driven.is_there.shape[1] + window_starts.frames
+        self._arcs_m = _arcs_of(driven, scenes, routes)[window_starts.rows, window_starts.frames]
 
     def details_of(self, states: EgoStates) -> WindowDetails:
         """Return the windows in which AVs are in some states, (W, T)."""
-        places, ahead_s = self.places, max(self.params.looks_s)
+        window_starts, ahead_s = self.window_starts, max(self.params.looks_s)
         bounds_m = bounds_of_meetings(states, ahead_s)
         windows = PlanWindows(
             states=states,
             past=self._past,
             road_users=self.road_users.windows(self._first_frames, states.is_there.shape[1], bounds_m),
-            scenes=places.scenes,
-            frames=places.scene_frames,
+            scenes=window_starts.scenes,
+            frames=window_starts.scene_frames,
             arcs_m=self._arcs_m,
-            following=places.following,
+            following=window_starts.following,
         )
         return WindowDetails(windows, self.routes, self.params)
 
 
 def _details_of_log(driven: DrivenScenes, drives: ScoredDrives, around: _Surroundings) -> WindowDetails:
     """Return the windows in which the AVs follow the log, among the others as logged, behind the same tracker."""
-    batch, places, params = driven.batch, around.places, around.params
+    batch, window_starts, params = driven.batch, around.window_starts, around.params
     logged, num_steps = batch.logged_motion, params.num_steps
-    scenes, frames = places.scenes, places.scene_frames
+    scenes, frames = window_starts.scenes, window_starts.scene_frames
     planned = logged.windows(scenes, frames, num_steps + 1)
     plans = np.concatenate([planned.positions_m, planned.yaws_rad[..., None]], axis=-1)
     present, _ = logged_states(batch, scenes, frames)
     around_log = _Surroundings(
         params,
-        places,
+        window_starts,
         _logged_users(driven, drives),
         past=logged.windows(scenes, frames - params.num_past, params.num_past),
         driven=drives.details.expert,

@@ -1,4 +1,4 @@
-"""Places of proposals on the map, by the kernels of the score: off the drivable surface, across lanes."""
+"""Checks of proposals against the road, by the kernels of the score: off the drivable surface, across lanes."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.evaluation.driving.lane_places import is_across_lanes, room_for_lanes
+from l5kit.evaluation.driving.lane_positions import is_across_lanes, room_for_lanes
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, farthest_corner, no_surface, write_corners
 from l5kit.simulation.drivers.proposal_rollout import YAW, X, Y

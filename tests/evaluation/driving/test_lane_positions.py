@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.lane_places import are_in_several_lanes, find_lane_places
+from l5kit.evaluation.driving.lane_positions import are_in_several_lanes, find_lane_positions
 from l5kit.lanes.driving_map import build_driving_map
 from support.driving import ROAD_LANES, drive_along, stacked, straight_drive
 from support.maps import WORLD_TO_ECEF
@@ -21,7 +21,7 @@ RIGHT, LEFT, STRAIGHT, TURN, EAST, NORTH = range(len(ROAD_LANES))
 
 
 def lanes_along(road_map, positions_m, yaws_rad):
-    return find_lane_places(drive_along(positions_m, yaws_rad), road_map).lanes[0].tolist()
+    return find_lane_positions(drive_along(positions_m, yaws_rad), road_map).lanes[0].tolist()
 
 
 def test_the_map_knows_lanes_and_their_order(road_map):
@@ -98,7 +98,7 @@ def test_lane_of_the_av(road_map, positions_m, yaws_rad, lanes):
     ],
 )
 def test_across_lanes(road_map, position_m, yaw_rad, is_across):
-    places = find_lane_places(drive_along([position_m], [yaw_rad]), road_map)
+    places = find_lane_positions(drive_along([position_m], [yaw_rad]), road_map)
     assert places.is_across.item() is is_across
 
 
@@ -109,7 +109,7 @@ def test_short_lanes_that_follow_each_other_count_as_one(tmp_path):
         builder.add_lane(f"lane {i}", left, right, lanes_ahead=[f"lane {i + 1}"] if i != 3 else [])
     builder.save(tmp_path / "short.pb")
     short_lanes = build_driving_map(MapAPI(str(tmp_path / "short.pb"), WORLD_TO_ECEF))
-    places = find_lane_places(drive_along([[2.4, 0], [4.4, 0]], [0, 0]), short_lanes)
+    places = find_lane_positions(drive_along([[2.4, 0], [4.4, 0]], [0, 0]), short_lanes)
     # the first has no corner in lane 1, the second reaches over the end of lane 3, which leads nowhere
     assert places.is_across.tolist() == [[False, True]]
     assert np.isnan(short_lanes.speed_limits_mps).all()
@@ -117,12 +117,12 @@ def test_short_lanes_that_follow_each_other_count_as_one(tmp_path):
 
 
 def test_the_rear_axle_is_in_a_junction(road_map):
-    places = find_lane_places(drive_along([[100.9, 0], [101.1, 0], [120.9, 0], [121.1, 0]], [0] * 4), road_map)
+    places = find_lane_positions(drive_along([[100.9, 0], [101.1, 0], [120.9, 0], [121.1, 0]], [0] * 4), road_map)
     assert places.is_in_junction.tolist() == [[False, True, True, False]]
 
 
 def test_without_a_map_it_is_on_no_lane_and_across_none():
-    places = find_lane_places(straight_drive(3), None)
+    places = find_lane_positions(straight_drive(3), None)
     assert places.lanes.tolist() == [[-1, -1, -1]]
     assert not places.is_across.any()
     assert not places.is_in_junction.any()
@@ -131,7 +131,7 @@ def test_without_a_map_it_is_on_no_lane_and_across_none():
 def test_a_map_without_lanes(tmp_path):
     MapBuilder(WORLD_TO_ECEF).save(tmp_path / "empty.pb")
     empty = build_driving_map(MapAPI(str(tmp_path / "empty.pb"), WORLD_TO_ECEF))
-    places = find_lane_places(straight_drive(2), empty)
+    places = find_lane_positions(straight_drive(2), empty)
     assert places.lanes.tolist() == [[-1, -1]]
     assert places.is_across.all()
     assert_array_equal(empty.distances_to_surface_m(np.zeros((1, 2))), [np.inf])
@@ -139,9 +139,9 @@ def test_a_map_without_lanes(tmp_path):
 
 def test_a_batch_has_the_places_of_its_scenes(road_map):
     drives = [straight_drive(150, speed_mps=9), straight_drive(40), straight_drive(80, start_m=(90, 2), yaw_rad=0.3)]
-    batch = find_lane_places(stacked(*drives), road_map)
+    batch = find_lane_positions(stacked(*drives), road_map)
     for scene, drive in enumerate(drives):
-        alone, num_frames = find_lane_places(drive, road_map), drive.is_there.shape[1]
+        alone, num_frames = find_lane_positions(drive, road_map), drive.is_there.shape[1]
         for name in ("lanes", "is_across", "is_in_junction"):
             assert_array_equal(getattr(batch, name)[scene, :num_frames], getattr(alone, name)[0])
         assert (batch.lanes[scene, num_frames:] == -1).all()
@@ -182,4 +182,4 @@ def test_lanes_of_another_map_are_refused(road_map):
 def test_several_lanes_as_navsim_counts_them(road_map, box, several, across):
     states = drive_along([box[:2]], [box[2]])
     assert are_in_several_lanes(np.array(box, float), road_map) == several
-    assert find_lane_places(states, road_map).is_across == across
+    assert find_lane_positions(states, road_map).is_across == across

@@ -1,4 +1,4 @@
-"""Driver numbers: what drivers of vehicles are told by their parameters and by the paths of a bank."""
+"""Drivers of vehicles as kernels take them: their parameters, and speeds by the paths of a bank."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import Drive
 
-__all__ = ["DriverNumbers"]
+__all__ = ["KernelDriver"]
 
 
-class DriverNumbers:
+class KernelDriver:
     """A driver of vehicles as kernels take it, on paths to which more may come.
 
     Args:
@@ -28,7 +28,7 @@ class DriverNumbers:
     def fixed(self) -> tuple[tuple[float, float, float, float, float], float, float]:
         """How it drives, but for what the paths say."""
         params = self._driver.params or AGENT_DRIVER
-        return params.numbers, float(self._driver.limit_part), self._step_s
+        return params.kernel_parameters, float(self._driver.limit_part), self._step_s
 
     def on(self, paths: PathArrays) -> Drive:
         """Return how it drives on paths, the first of which are those of the last call."""

@@ -16,10 +16,10 @@ from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, write_lanes_at
 
 __all__ = [
-    "LanePlaces",
+    "LanePositions",
     "are_in_junction",
     "are_in_several_lanes",
-    "find_lane_places",
+    "find_lane_positions",
     "is_across_lanes",
     "room_for_lanes",
     "turn_to_line",
@@ -29,7 +29,7 @@ _ALL_CORNERS = 0b1111
 
 
 @dataclass(frozen=True, eq=False)
-class LanePlaces(ReadOnlyArrays):
+class LanePositions(ReadOnlyArrays):
     """Where on the lanes of a map the AV of S scenes of up to F frames is.
 
     Attributes:
@@ -53,26 +53,28 @@ class LanePlaces(ReadOnlyArrays):
         require_shapes(self, is_across=shape, is_in_junction=shape)
 
     @classmethod
-    def unknown(cls, shape: tuple[int, ...]) -> "LanePlaces":
-        """Return places without a map: on no lane, and across none, (S, F)."""
+    def unknown(cls, shape: tuple[int, ...]) -> "LanePositions":
+        """Return positions without a map: on no lane, and across none, (S, F)."""
         return cls(np.full(shape, -1, np.int64), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_))
 
     def require_shape(self, shape: tuple[int, ...]) -> None:
-        """Refuse places of other frames than those of states of a shape (S, F).
+        """Refuse positions of other frames than those of states of a shape (S, F).
 
         Raises:
             InvalidArgumentError: They have another shape.
         """
         if self.lanes.shape != shape:
-            raise InvalidArgumentError(f"LanePlaces: states of shape {shape} need places of it, got {self.lanes.shape}")
+            raise InvalidArgumentError(
+                f"LanePositions: states of shape {shape} need positions of it, got {self.lanes.shape}"
+            )
 
 
-def find_lane_places(states: EgoStates, driving_map: DrivingMap | None) -> LanePlaces:
+def find_lane_positions(states: EgoStates, driving_map: DrivingMap | None) -> LanePositions:
     """Return where on the lanes the AV is; without a map it is on no lane and across none."""
     shape = states.is_there.shape
     if driving_map is None:
-        return LanePlaces.unknown(shape)
-    return LanePlaces(
+        return LanePositions.unknown(shape)
+    return LanePositions(
         lanes=_choose_lanes(states, driving_map),
         is_across=_are_across(states.boxes, driving_map) & states.is_there,
         is_in_junction=are_in_junction(states.rear_axles_m, driving_map) & states.is_there,
@@ -98,7 +100,7 @@ def _choose_lanes(states: EgoStates, driving_map: DrivingMap) -> Int64Array:
 def are_in_several_lanes(boxes: Float64Array, driving_map: DrivingMap) -> BoolArray:
     """Return whether boxes are in several lanes by the rule of NAVSIM: two lanes hold a corner, and none all four.
 
-    Here lanes that follow each other are several, other than for :attr:`LanePlaces.is_across`, and a box with all
+    Here lanes that follow each other are several, other than for :attr:`LanePositions.is_across`, and a box with all
     corners that any lane holds in one lane is in a single one, though others may be off the road.
 
     Args:
@@ -143,10 +145,10 @@ def room_for_lanes(driving_map: DrivingMap | None, num_slots: int) -> tuple[int,
 def _is_ahead(ahead: tuple[Int64Array, Int64Array], lane: int, other: int) -> bool:
     """Return whether a lane follows another without a lane change."""
     starts, rows = ahead
-    is_found = False
+    is_ahead = False
     for slot in range(starts[lane], starts[lane + 1]):
-        is_found |= rows[slot] == other
-    return is_found
+        is_ahead |= rows[slot] == other
+    return is_ahead
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -168,13 +170,13 @@ def _write_chosen_lanes(
     points_m: Float64Array,
     yaws_rad: Float64Array,
     num_frames: Int64Array,
-    found: tuple[Int64Array, Int64Array],
+    lanes_of_points: tuple[Int64Array, Int64Array],
     centre_lines_m: Float64Array,
     ahead: tuple[Int64Array, Int64Array],
     lanes: Int64Array,
 ) -> None:
-    """Write the lane of each frame (S, F); ``found`` has the lanes that hold the points, frame by frame."""
-    rows, starts = found
+    """Write the lane of each frame (S, F); ``lanes_of_points`` has the lanes that hold the points, frame by frame."""
+    rows, starts = lanes_of_points
     for scene in range(len(num_frames)):
         before = -1
         for frame in range(num_frames[scene]):
@@ -246,8 +248,8 @@ def _write_lanes_of_corners(
     for corner in range(4):
         for slot in range(starts[corner], starts[corner + 1]):
             num_lanes = _put_lane(rows[slot], 1 << corner, lanes, corners, num_lanes)
-    for place in range(num_lanes):
-        for slot in range(ahead[0][lanes[place]], ahead[0][lanes[place] + 1]):
+    for index in range(num_lanes):
+        for slot in range(ahead[0][lanes[index]], ahead[0][lanes[index] + 1]):
             num_lanes = _put_lane(ahead[1][slot], 0, lanes, corners, num_lanes)
     return num_lanes
 
@@ -255,21 +257,21 @@ def _write_lanes_of_corners(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _put_lane(lane: int, held: int, lanes: Int64Array, corners: Int64Array, num_lanes: int) -> int:
     """Note that a lane holds some corners, and return how many lanes there are then."""
-    place = _place_of(lanes[:num_lanes], lane)
-    if place < num_lanes:
-        corners[place] |= held
+    index = _index_of(lanes[:num_lanes], lane)
+    if index < num_lanes:
+        corners[index] |= held
         return num_lanes
-    lanes[place], corners[place] = lane, held
+    lanes[index], corners[index] = lane, held
     return num_lanes + 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _place_of(lanes: Int64Array, lane: int) -> int:
-    """Return where a lane stands in an array, its length if nowhere."""
-    place = 0
-    while place < len(lanes) and lanes[place] != lane:
-        place += 1
-    return place
+def _index_of(lanes: Int64Array, lane: int) -> int:
+    """Return the index of a lane in an array, its length if it is not there."""
+    index = 0
+    while index < len(lanes) and lanes[index] != lane:
+        index += 1
+    return index
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -284,16 +286,16 @@ def _reach_all_corners(
         ahead: Which lanes follow each.
         reached: Room for the sets of corners of the chains that end at each lane, a bit for each set.
     """
-    for place in range(len(lanes)):
-        reached[place] = 1 << corners[place]
+    for index in range(len(lanes)):
+        reached[index] = 1 << corners[index]
     for _ in range(len(lanes)):
-        for place in range(len(lanes)):
-            if reached[place] >> _ALL_CORNERS & 1:
+        for index in range(len(lanes)):
+            if reached[index] >> _ALL_CORNERS & 1:
                 return True
-        for place in range(len(lanes)):
+        for index in range(len(lanes)):
             for other in range(len(lanes)):
-                if place != other and _is_ahead(ahead, lanes[place], lanes[other]):
+                if index != other and _is_ahead(ahead, lanes[index], lanes[other]):
                     for held in range(_ALL_CORNERS + 1):
-                        if reached[place] >> held & 1:
+                        if reached[index] >> held & 1:
                             reached[other] |= 1 << (held | corners[other])
     return False

@@ -1,4 +1,4 @@
-"""Worth of steps by the driving reward: terms and their sum, what went wrong, and whether that ends the task."""
+"""Outcomes of steps by the driving reward: terms and their sum, what went wrong, and whether that ends the task."""
 
 from numba import njit
 
@@ -6,7 +6,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.environment.rewards.step_terms import StepRules
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 
-__all__ = ["FAILURES", "TERMS", "write_worth"]
+__all__ = ["FAILURES", "TERMS", "write_outcome"]
 
 FAILURES = ("collision", "contact", "off_road", "red_light", "time_to_collision")
 """What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed, or too
@@ -25,7 +25,7 @@ _LASTING = tuple(TERMS.index(name) for name in ("off_road", "time_to_collision",
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_worth(
+def write_outcome(
     counts: Int64Array,
     off_road_m: float,
     is_close: bool,

@@ -1,4 +1,4 @@
-"""Ways of proposals: lines beside the path of a vehicle, how fast it may be on them, and what stands in their way."""
+"""Paths of proposals: lines beside the path of a vehicle, how fast it may be on them, and what stands in their way."""
 
 import math
 from typing import NamedTuple
