@@ -28,7 +28,11 @@ from .filter import (
     get_tl_faces_slice_from_frames as get_tl_faces_slice_from_frames,
 )
 from .interop import (
+    MapDifferences as MapDifferences,
+    MapExport as MapExport,
+    compare_maps as compare_maps,
     export_columns as export_columns,
+    export_lanelet2 as export_lanelet2,
     export_parquet as export_parquet,
     export_py123d as export_py123d,
     to_arrow as to_arrow,

@@ -1,4 +1,6 @@
 from .importing import ImportResult as ImportResult, import_dataset as import_dataset
+from .lanelet2_map import read_lanelet2 as read_lanelet2
+from .map_files import MapImport as MapImport, import_map as import_map
 from .motion import velocities_of as velocities_of
 from .reader import (
     Reader as Reader,

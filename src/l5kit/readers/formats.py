@@ -8,19 +8,24 @@ from pathlib import Path
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.readers.reader import Reader
 
-__all__ = ["ReaderOptions", "SourceFormat", "guess_format", "open_reader"]
+__all__ = ["MAP_FORMATS", "ReaderOptions", "SourceFormat", "guess_format", "open_reader"]
 
 
 class SourceFormat(StrEnum):
-    """Formats of other datasets."""
+    """Formats of other datasets, and of maps without scenes."""
 
     ARGOVERSE2 = "argoverse2"
     ARGOVERSE2_SENSOR = "argoverse2-sensor"
+    LANELET2 = "lanelet2"
     NUSCENES = "nuscenes"
     PY123D = "py123d"
     SCENARIONET = "scenarionet"
     TABLE = "table"
     WOMD = "womd"
+
+
+MAP_FORMATS = (SourceFormat.LANELET2,)
+"""Formats of maps without scenes, which :func:`~l5kit.readers.map_files.import_map` reads."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +54,17 @@ def open_reader(
         options: How it is to be read.
 
     Raises:
-        InvalidArgumentError: An option is given that this format does not have.
+        InvalidArgumentError: An option is given that this format does not have, or it is one of maps without scenes.
         MissingDependencyError: A library is needed that is not installed.
         ValueError: There is no such format.
     """
     known = SourceFormat(source_format)
     _require_known(known, options)
+    if known in MAP_FORMATS:
+        raise InvalidArgumentError(
+            f"source_format is {known.value!r}, a format of maps without scenes; import_map (l5kit import) makes a "
+            "folder of it"
+        )
     try:
         return _READERS[known](Path(source).absolute(), options)
     except ModuleNotFoundError as error:
