@@ -15,6 +15,7 @@ from l5kit.data.dataset_files import find_dataset, find_map_files
 from l5kit.data.interop.columns import export_columns
 from l5kit.data.interop.export_folder import require_export_target
 from l5kit.data.interop.lanelet2_file import export_lanelet2
+from l5kit.data.interop.opendrive_file import export_opendrive
 from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.interop.py123d_files import export_py123d, split_of_log
 from l5kit.data.layout import ARRAYS
@@ -32,20 +33,21 @@ class Layout(StrEnum):
     PARQUET = "parquet"
     PY123D = "py123d"
     LANELET2 = "lanelet2"
+    OPENDRIVE = "opendrive"
 
 
-_MAPS = {Layout.LANELET2: export_lanelet2}
+_MAPS = {Layout.LANELET2: export_lanelet2, Layout.OPENDRIVE: export_opendrive}
 """Layouts of the map alone."""
 
 
 def export(
     path: DatasetArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; lanelet2: a file.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; lanelet2, opendrive: a file.")],
     layout: Annotated[
         Layout,
         typer.Option(
             help="columns: a plain array of zarr 3 for each field; parquet: tables; py123d: its logs and map; "
-            "lanelet2: the map alone."
+            "lanelet2, opendrive: the map alone."
         ),
     ] = Layout.COLUMNS,
     shards: Annotated[
@@ -71,7 +73,7 @@ def export(
     columns: for TensorStore, zarrita.js and any other reader of zarr 3, and for l5kit itself, with the same bits.
     parquet: for DuckDB, Arrow, pandas and polars. Both contain the digest of the dataset, unless it is on a server.
     py123d: logs and map of that library, as Arrow files. A stopped export starts over, unless --job keeps its files.
-    lanelet2: the semantic map as one file (.osm); what the format cannot hold is listed.
+    lanelet2, opendrive: the semantic map as one file (.osm, .xodr); what the format cannot hold is listed.
     """
     if layout in _MAPS:
         _export_map(path, out, layout, overwrite=overwrite, as_json=as_json)

@@ -28,7 +28,10 @@ _USUAL_STEP_S = 0.1
 def import_dataset(
     source_format: Annotated[SourceFormat, typer.Argument(metavar="FORMAT", help="Format of the source.")],
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="Folder of the dataset, as it is shipped; lanelet2: the map file.")
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="Folder of the dataset, as it is shipped; lanelet2, opendrive: the map file."
+        ),
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Dataset folder to write.")],
     max_scenes: Annotated[
@@ -48,13 +51,14 @@ def import_dataset(
         typer.Option(
             metavar="LAT,LON",
             show_default=False,
-            help="lanelet2: where x = y = 0 is, degrees, if the file has no local coordinates. Default: its middle.",
+            help="lanelet2, opendrive: where x = y = 0 is, degrees. Default: as the file says, or its middle.",
         ),
     ] = None,
     meta: Annotated[
         Path | None,
         typer.Option(
-            show_default=False, help="lanelet2: meta.json that says where the world is, as of the dataset it came from."
+            show_default=False,
+            help="lanelet2, opendrive: meta.json that says where the world is, as of the dataset the map is from.",
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first scene that cannot be read.")] = False,
@@ -74,7 +78,7 @@ def import_dataset(
     Scenes that cannot be read are listed, and the rest is imported; the status is 1 if none can be read, or with
     --strict if one cannot. A stopped import continues from OUT.parts.
 
-    lanelet2: a map without scenes. OUT has the semantic map and meta.json; what could not be read is listed.
+    lanelet2, opendrive: maps without scenes. OUT has the semantic map and meta.json; what could not be read is listed.
     """
     require_writable_folder(out, option="OUT")
     if source_format in MAP_FORMATS:

@@ -18,13 +18,14 @@ class SourceFormat(StrEnum):
     ARGOVERSE2_SENSOR = "argoverse2-sensor"
     LANELET2 = "lanelet2"
     NUSCENES = "nuscenes"
+    OPENDRIVE = "opendrive"
     PY123D = "py123d"
     SCENARIONET = "scenarionet"
     TABLE = "table"
     WOMD = "womd"
 
 
-MAP_FORMATS = (SourceFormat.LANELET2,)
+MAP_FORMATS = (SourceFormat.LANELET2, SourceFormat.OPENDRIVE)
 """Formats of maps without scenes, which :func:`~l5kit.readers.map_files.import_map` reads."""
 
 

@@ -21,6 +21,7 @@ from l5kit.readers.junctions import with_junctions
 from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.lanelet2_map import read_lanelet2
 from l5kit.readers.map_writing import WORLD_TO_ECEF, turn_of
+from l5kit.readers.opendrive_map import read_opendrive
 from l5kit.readers.source_map import SourceLane
 
 __all__ = ["MapImport", "build_semantic_map", "import_map"]
@@ -188,4 +189,4 @@ def _free_id(name: str, known: set[str]) -> str:
     return name
 
 
-_READERS: Final = {SourceFormat.LANELET2: read_lanelet2}
+_READERS: Final = {SourceFormat.LANELET2: read_lanelet2, SourceFormat.OPENDRIVE: read_opendrive}

@@ -1,10 +1,7 @@
 """Semantic maps as Lanelet2 files and back: nothing is lost that the format can hold, and the rest is listed."""
 
-import json
-from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 from l5kit.data import MapAPI, compare_maps, export_lanelet2
@@ -13,8 +10,6 @@ from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.readers import import_map
 from support.exchanged_maps import city_map, opened_map, road_of
 from support.maps import WORLD_TO_ECEF, lane_lines_m, make_map
-
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 
 def returned(semantic_map, folder):
@@ -47,20 +42,6 @@ def test_right_of_way_turns_and_junctions_come_back(city, tmp_path):
         assert [each.id for each in before.yield_to_lanes] == [each.id for each in after.yield_to_lanes]
         assert before.turn_type_in_parent_junction == after.turn_type_in_parent_junction
     assert city.network.is_in_junction.sum() == back.network.is_in_junction.sum() > 0
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the street map of ../shared is not here")
-def test_the_street_map_comes_back(tmp_path):
-    matrix = np.array(json.loads((SHARED / "meta.json").read_text())["world_to_ecef"])
-    street = MapAPI(str(SHARED / "semantic_synth.pb"), matrix)
-    export_lanelet2(street, tmp_path / "map.osm", centre_lines=False)
-    import_map("lanelet2", tmp_path / "map.osm", tmp_path / "back", world_to_ecef=matrix)
-
-    differences = compare_maps(street, opened_map(tmp_path / "back"))
-
-    assert (differences.num_lanes, differences.missing_lanes, differences.lights) == (9680, 0, 0)
-    assert max(differences.boundary_m, differences.centre_line_m, differences.crosswalk_m) < 0.015
-    assert (differences.successors, differences.controls) == (0, 0)
 
 
 def test_lights_without_a_place_stand_at_the_end_of_their_lane(tmp_path):

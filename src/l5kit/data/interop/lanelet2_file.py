@@ -21,12 +21,12 @@ from l5kit.data.interop.exchanged_map import (
     ExchangedMap,
     MapExport,
     counted,
+    require_file_target,
     require_lanes,
 )
 from l5kit.data.interop.lanelet2_sharing import LEFT, RIGHT, SharedLines
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
-from l5kit.data.owned_outputs import require_own_file
 
 __all__ = ["ACCESS_TAG", "ID_TAG", "KIND_TAG", "POINT_TAG", "SIGN_SUBTYPES", "TURN_TAG", "export_lanelet2"]
 
@@ -101,19 +101,6 @@ def export_lanelet2(
     with replaced_when_complete(target, argument="path") as temporary:
         temporary.write_text(writer.text(world_to_ecef), "utf-8", newline="\n")
     return writer.result()
-
-
-def require_file_target(target: Path, *, overwrite: bool) -> None:
-    """Refuse a file that must not be replaced.
-
-    Raises:
-        FileExistsError: There is a file, and ``overwrite`` is False.
-        InvalidArgumentError: It is somebody else's.
-    """
-    if os.path.lexists(target):
-        if not overwrite:
-            raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
-        require_own_file(target, argument="path")
 
 
 @dataclass

@@ -91,7 +91,7 @@ def _line_of_sides(
     line_on: dict[tuple[str, int], tuple[str, int]] = {}
     furthest_m = 0.0
     for left, right in _neighbours(lanes):
-        distance_m = _distance_between(lines_m[right, LEFT], lines_m[left, RIGHT])
+        distance_m = distance_between(lines_m[right, LEFT], lines_m[left, RIGHT])
         if distance_m <= SHARED_M:
             line_on[right, LEFT] = (left, RIGHT)
             furthest_m = max(furthest_m, distance_m)
@@ -143,7 +143,7 @@ def _corner_pairs(
                     yield point(name, side, is_end=True), point(ahead, side, is_end=False)
 
 
-def _distance_between(first_m: Float64Array, second_m: Float64Array) -> float:
+def distance_between(first_m: Float64Array, second_m: Float64Array) -> float:
     """Return how far vertices of two lines are from the other line at most, their ends from each other."""
     ends_m = np.linalg.norm(first_m[[0, -1]] - second_m[[0, -1]], axis=1).max()
     if first_m.shape == second_m.shape or ends_m > SHARED_M:
