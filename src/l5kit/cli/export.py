@@ -16,6 +16,7 @@ from l5kit.data.interop.columns import export_columns
 from l5kit.data.interop.export_folder import require_export_target
 from l5kit.data.interop.lanelet2_file import export_lanelet2
 from l5kit.data.interop.opendrive_file import export_opendrive
+from l5kit.data.interop.openscenario_files import export_openscenario
 from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.interop.py123d_files import export_py123d, split_of_log
 from l5kit.data.layout import ARRAYS
@@ -34,6 +35,7 @@ class Layout(StrEnum):
     PY123D = "py123d"
     LANELET2 = "lanelet2"
     OPENDRIVE = "opendrive"
+    OPENSCENARIO = "openscenario"
 
 
 _MAPS = {Layout.LANELET2: export_lanelet2, Layout.OPENDRIVE: export_opendrive}
@@ -47,7 +49,7 @@ def export(
         Layout,
         typer.Option(
             help="columns: a plain array of zarr 3 for each field; parquet: tables; py123d: its logs and map; "
-            "lanelet2, opendrive: the map alone."
+            "lanelet2, opendrive: the map alone; openscenario: scenes, and the map as opendrive."
         ),
     ] = Layout.COLUMNS,
     shards: Annotated[
@@ -74,6 +76,7 @@ def export(
     parquet: for DuckDB, Arrow, pandas and polars. Both contain the digest of the dataset, unless it is on a server.
     py123d: logs and map of that library, as Arrow files. A stopped export starts over, unless --job keeps its files.
     lanelet2, opendrive: the semantic map as one file (.osm, .xodr); what the format cannot hold is listed.
+    openscenario: a file (.xosc) for each scene with the trajectories of all road users, and map.xodr.
     """
     if layout in _MAPS:
         _export_map(path, out, layout, overwrite=overwrite, as_json=as_json)
@@ -100,6 +103,9 @@ def export(
             )
         elif layout is Layout.PARQUET:
             export_parquet(dataset, out, overwrite=overwrite, digest=digest or "", progress=progress, workers=carriers)
+        elif layout is Layout.OPENSCENARIO:
+            semantic_map = open_map(find_scene_files(path)[0])
+            export_openscenario(dataset, out, semantic_map=semantic_map, overwrite=overwrite, progress=progress)
         else:
             files, _ = find_scene_files(path)
             export_py123d(

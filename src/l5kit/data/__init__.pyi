@@ -34,6 +34,7 @@ from .interop import (
     export_columns as export_columns,
     export_lanelet2 as export_lanelet2,
     export_opendrive as export_opendrive,
+    export_openscenario as export_openscenario,
     export_parquet as export_parquet,
     export_py123d as export_py123d,
     to_arrow as to_arrow,

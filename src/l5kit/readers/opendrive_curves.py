@@ -222,7 +222,8 @@ def _arc(arcs_m: Float64Array, heading_rad: float, curvature: float) -> Complex1
     """Return points of an arc from the origin, complex (S,): the integral of exp(i heading)."""
     turns = curvature * arcs_m
     # (exp(i turn) - 1) / (i turn) = exp(i turn / 2) sinc(turn / 2)
-    return arcs_m * np.exp(1j * (heading_rad + 0.5 * turns)) * np.sinc(0.5 * turns / np.pi)
+    points: Complex128Array = arcs_m * np.exp(1j * (heading_rad + 0.5 * turns)) * np.sinc(0.5 * turns / np.pi)
+    return points
 
 
 def _clothoid(arcs_m: Float64Array, heading_rad: float, curvature: float, rate: float) -> Complex128Array:
@@ -237,6 +238,8 @@ def _clothoid(arcs_m: Float64Array, heading_rad: float, curvature: float, rate: 
 
     def from_apex(lengths_m: Float64Array) -> Complex128Array:
         sine, cosine = fresnel(lengths_m / scale)
-        return scale * (cosine + 1j * np.sign(rate) * sine)
+        integral: Complex128Array = scale * (cosine + 1j * np.sign(rate) * sine)
+        return integral
 
-    return np.exp(1j * apex_heading) * (from_apex(arcs_m - apex_m) - from_apex(np.array([-apex_m])))
+    points: Complex128Array = np.exp(1j * apex_heading) * (from_apex(arcs_m - apex_m) - from_apex(np.array([-apex_m])))
+    return points

@@ -327,7 +327,8 @@ class _Reading:
 
     def _end_of(self, road_id: str, *, at_end: bool) -> Float64Array:
         line = self.roads[road_id].line
-        return line.at(np.array([line.length_m if at_end else 0.0]))[0][0]
+        end_m: Float64Array = line.at(np.array([line.length_m if at_end else 0.0]))[0][0]
+        return end_m
 
     def _neighbours_of(self, key: _Key) -> tuple[str | None, str | None]:
         """Return the lanes to which one may change on the left and on the right."""

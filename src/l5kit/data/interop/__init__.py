@@ -8,6 +8,7 @@ from l5kit.data.interop.exchanged_map import MapExport
 from l5kit.data.interop.lanelet2_file import export_lanelet2
 from l5kit.data.interop.map_differences import MapDifferences, compare_maps
 from l5kit.data.interop.opendrive_file import export_opendrive
+from l5kit.data.interop.openscenario_files import export_openscenario
 from l5kit.data.interop.pandas_frames import to_pandas
 from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.interop.polars_frames import to_polars
@@ -21,6 +22,7 @@ __all__ = [
     "export_columns",
     "export_lanelet2",
     "export_opendrive",
+    "export_openscenario",
     "export_parquet",
     "export_py123d",
     "to_arrow",

@@ -53,11 +53,12 @@ class RoadNet:
         index_of = {name: (row, index) for row, road in enumerate(roads) for index, name in enumerate(road.lanes)}
         ahead: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for name, (row, index) in index_of.items():
-            for other in lanes[name].ahead:
-                if other in index_of:
-                    ahead[row, index_of[other][0]].append((index, index_of[other][1]))
+            for following in lanes[name].ahead:
+                if following in index_of:
+                    ahead[row, index_of[following][0]].append((index, index_of[following][1]))
         net = cls(roads, ahead, {row: road.junction for row, road in enumerate(roads) if road.junction})
-        after, before = defaultdict(list), defaultdict(list)
+        after: dict[int, list[int]] = defaultdict(list)
+        before: dict[int, list[int]] = defaultdict(list)
         for row, other in ahead:
             after[row].append(other)
             before[other].append(row)
@@ -65,9 +66,9 @@ class RoadNet:
         # Where a road parts outside of a junction, those after it become roads of a junction that is made up.
         for others in after.values():
             if len(others) > 1 and not any(other in net.junction_of for other in others):
-                name = f"made up {len(net.made_up)}"
-                net.made_up.add(name)
-                net.junction_of |= dict.fromkeys(others, name)
+                junction = f"made up {len(net.made_up)}"
+                net.made_up.add(junction)
+                net.junction_of |= dict.fromkeys(others, junction)
         for row, others in after.items():
             inside = [net.junction_of[other] for other in others if other in net.junction_of]
             if not inside:
