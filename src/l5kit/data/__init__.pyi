@@ -13,7 +13,11 @@ from .checks.finding import Finding as Finding
 from .checks.path_validation import validate_path as validate_path
 from .checks.validation import validate_dataset as validate_dataset
 from .combine import get_combined_scenes as get_combined_scenes
-from .dataset_files import DatasetFiles as DatasetFiles, find_dataset_files as find_dataset_files
+from .dataset_files import (
+    DatasetFiles as DatasetFiles,
+    find_dataset_files as find_dataset_files,
+    find_map_files as find_map_files,
+)
 from .digest import dataset_digest as dataset_digest
 from .download.downloading import download_dataset as download_dataset
 from .filter import (

@@ -220,9 +220,9 @@ class _Writer:
     def result(self) -> MapExport:
         """Return what was written, and what could not be."""
         lanes, controls = self.exchanged.lanes, self.exchanged.controls
-        found = self.shared.followers()
-        lost = sum(len(set(lane.ahead) & lanes.keys() - found[name]) for name, lane in lanes.items())
-        made_up = sum(len(found[name] - set(lane.ahead)) for name, lane in lanes.items())
+        followers = self.shared.followers()
+        lost = sum(len(set(lane.ahead) & lanes.keys() - followers[name]) for name, lane in lanes.items())
+        made_up = sum(len(followers[name] - set(lane.ahead)) for name, lane in lanes.items())
         changes = [(lane.change_left, name) for name, lane in lanes.items() if lane.change_left in lanes]
         changes += [(name, lane.change_right) for name, lane in lanes.items() if lane.change_right in lanes]
         not_beside = sum(not self.shared.are_beside(str(left), str(right)) for left, right in changes)
