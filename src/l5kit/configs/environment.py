@@ -37,6 +37,10 @@ class CompactParams(Params, section="gym_params.compact"):
     frame: Annotated[
         Literal["vehicle", "route"], Key("what road users and the route are described along: the vehicle, or the route")
     ] = "vehicle"
+    forecast: Annotated[
+        Literal["velocity", "lanes"],
+        Key("how road users are thought to go on: with their velocity, or vehicles along their lanes (frame `route`)"),
+    ] = "velocity"
 
 
 @dataclass(frozen=True, kw_only=True)
