@@ -54,7 +54,8 @@ def require_imitable(options: PolicyOptions) -> RouteActions:
         return kind
     raise ConfigError(
         f"rl_params.init: 'rules' are imitated with gym_params.observation compact and gym_params.actions route, got "
-        f"{options.observation!r} and {options.actions!r}; change these, or name a policy"
+        f"{options.observation!r} and {options.actions!r}; change these, name a policy, or begin with new "
+        "weights (null; --init none)"
     )
 
 
