@@ -90,11 +90,11 @@ class EnvironmentParams(Params, section="gym_params"):
         Key("what is seen: a picture, polylines, or a few numbers of the AV, its route and those near it"),
     ] = "raster"
     actions: Annotated[
-        Literal["poses", "kinematic", "bicycle", "curvature", "pose_change", "grid", "route"],
+        Literal["poses", "kinematic", "bicycle", "curvature", "pose_change", "grid", "route", "route_emergency"],
         Key(
             "what is done: the next pose, steering and acceleration of a unicycle, acceleration and steering rate of a "
             "bicycle, acceleration and curvature, or one of a grid of these, a change of the pose, or acceleration "
-            "along the route"
+            "along the route, within comfort or with braking in emergencies"
         ),
     ] = "poses"
     reward: Annotated[

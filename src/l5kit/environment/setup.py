@@ -25,6 +25,7 @@ from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.device.backend import Backend
 from l5kit.environment.action_kinds import (
     MODEL_ACTIONS,
+    ROUTE_ACTIONS,
     ActionKind,
     ModelActions,
     PoseActions,
@@ -248,7 +249,7 @@ class EnvironmentParts:
         """Scenes as arrays; None where nobody asks for road users and routes."""
         options = self.options
         is_logged = options.reward == "displacement" or isinstance(options.reward, DisplacementReward)
-        needs_no_route = options.actions != "route" and not isinstance(options.actions, RouteActions)
+        needs_no_route = options.actions not in ROUTE_ACTIONS and not isinstance(options.actions, RouteActions)
         if options.observation != "compact" and options.others == "log" and is_logged and needs_no_route:
             return None
         threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])

@@ -11,7 +11,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 
 from l5kit._types import Float32Array, Float64Array
 from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.action_kinds import RouteActions, model_actions
+from l5kit.environment.action_kinds import ROUTE_ACTIONS, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.policy_options import PolicyOptions
@@ -48,8 +48,8 @@ def require_imitable(options: PolicyOptions) -> RouteActions:
     Raises:
         ConfigError: It has others than along the route, or does not see compact observations.
     """
-    if options.observation == "compact" and options.actions == "route":
-        kind = model_actions("route")
+    if options.observation == "compact" and options.actions in ROUTE_ACTIONS:
+        kind = model_actions(options.actions)
         assert isinstance(kind, RouteActions)
         return kind
     raise ConfigError(
