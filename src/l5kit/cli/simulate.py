@@ -22,7 +22,8 @@ from l5kit.cli.output import print_facts, print_json, print_table, remark, remar
 from l5kit.engines.opening import open_workers
 from l5kit.errors import install_command
 from l5kit.evaluation.driving.metric import NUPLAN
-from l5kit.evaluation.epdms.scene_metrics import EPDMS, NUM_WINDOWS, SHARE_PLANNED
+from l5kit.evaluation.epdms.scene_metrics import NUM_WINDOWS, SHARE_PLANNED
+from l5kit.evaluation.epdms.terms import EPDMS
 
 if TYPE_CHECKING:
     from l5kit.closedloop.result import ClosedLoopResult

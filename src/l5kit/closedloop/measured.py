@@ -12,9 +12,8 @@ from l5kit.data.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import NUPLAN, Metric, combine
 from l5kit.evaluation.driving.scene_score import METRICS
-from l5kit.evaluation.epdms.scene_metrics import EPDMS, EPDMS_METRICS
-
-__all__ = ["SCORES", "Measured", "RequestedMetric", "find_scores", "open_metrics", "with_whole_files"]
+from l5kit.evaluation.epdms.scene_metrics import EPDMS_METRICS
+from l5kit.evaluation.epdms.terms import EPDMS
 
 RequestedMetric = str | Metric
 """``FILE.py:NAME``, or a metric."""

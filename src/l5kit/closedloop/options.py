@@ -12,8 +12,6 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.scene_jobs import Workers
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["MOVES", "ClosedLoopOptions", "with_option"]
-
 MOVES: Final = ("tracked", "poses")
 """How plans move the AV: followed by a bicycle behind a tracker, or met to the bit."""
 

@@ -13,8 +13,6 @@ from typing import Final
 from l5kit.configs.class_path import describe_error
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["digest_of_object", "is_own", "read_own", "with_whole_file"]
-
 _OWN: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
 

@@ -24,19 +24,6 @@ from l5kit.simulation.engine.traffic_state import Driver
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = [
-    "FALLBACKS",
-    "LANE_DRIVERS",
-    "PLANNERS",
-    "TRAFFIC",
-    "Planner",
-    "RequestedPlanner",
-    "RequestedTraffic",
-    "Traffic",
-    "open_planner",
-    "open_traffic",
-]
-
 RequestedPlanner: TypeAlias = "str | Driver | EgoSeat | nn.Module"
 """Who is asked to drive AVs; see :func:`open_planner`."""
 

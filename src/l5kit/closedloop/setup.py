@@ -42,8 +42,6 @@ from l5kit.evaluation.epdms.params import STEP_S
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
-__all__ = ["ClosedLoopSetup", "SimulationRequest", "set_up"]
-
 _CACHE_BYTES = 2**27
 """Decoded chunks of the log that are kept: scenes are read once, one after the other."""
 

@@ -12,8 +12,6 @@ from l5kit.environment.action_kinds import MODEL_ACTIONS
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 
-__all__ = ["POLICY_OPTIONS", "PolicyOptions"]
-
 POLICY_OPTIONS: Final = "l5kit_options"
 """Attribute of an algorithm of stable-baselines3 that its file keeps."""
 

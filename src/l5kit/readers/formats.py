@@ -8,8 +8,6 @@ from pathlib import Path
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.readers.reader import Reader
 
-__all__ = ["ReaderOptions", "SourceFormat", "guess_format", "open_reader"]
-
 
 class SourceFormat(StrEnum):
     """Formats of other datasets."""

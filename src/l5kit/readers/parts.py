@@ -23,8 +23,6 @@ from l5kit.readers.scene_conversion import track_ids_of
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["Part", "PartHead", "naming_path", "part_path", "write_part"]
-
 _VERSION = 3
 _ARRAYS = ("frames", "agents", "tl_faces")
 

@@ -24,8 +24,6 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
 from l5kit.simulation.engine.traffic_state import TrafficState
 
-__all__ = ["RULES", "imitate_rules", "require_imitable"]
-
 RULES: Final = "rules"
 """What ``rl_params.init`` calls the imitation of rules."""
 
@@ -70,8 +68,8 @@ def imitate_rules(
 
     In the first one the decisions of the rules are carried out, in the others those of the policy, while the rules say
     what they would do (DAgger, Ross et al., AISTATS 2011): so it learns how to get out of what it gets into. Each round
-    drives other scenes where there are enough, at most twelve of each town, and learns from all that was seen so far. Rules plan along the
-    route only, as the policy does.
+    drives other scenes where there are enough, at most twelve of each town, and learns from all that was seen so far.
+    Rules plan along the route only, as the policy does.
 
     Args:
         model: The algorithm, changed.

@@ -16,7 +16,8 @@ from l5kit.environment.observations.compact_layout import (
     ROUTE_FRAME_ROUTE_COLUMNS,
     CompactLayout,
 )
-from l5kit.environment.observations.compact_state import LanePoints, write_compact_states
+from l5kit.environment.observations.compact_state import write_compact_states
+from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
 from l5kit.lanes.red_lights import RED, YELLOW, LaneColors, LightRows, lights_of_lines, lights_of_scenes

@@ -27,8 +27,6 @@ from l5kit.simulation.lanes.lane_following import SceneRows, mark_lights
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 
-__all__ = ["RulePlanner"]
-
 _MEMORY = "rule planner"
 _STEP_S = 0.1
 _NUM_STEPS = 40
