@@ -80,10 +80,11 @@ def simulate(
     moves: Annotated[
         str | None,
         typer.Option(
-            metavar="tracked|poses",
+            metavar="tracked|poses|FILE.py:NAME",
             show_default=False,
             help="tracked: a tracker and a kinematic bicycle follow the plans; poses: the AV is exactly on the "
-            "plan. Default: tracked, but poses for standing and idm, and the frames of the log for replay.",
+            "plan; FILE.py:NAME: your own vehicle model. Default: tracked, but poses for standing and idm, and the "
+            "frames of the log for replay.",
         ),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Scenes simulated at once; more need more memory.")] = 32,

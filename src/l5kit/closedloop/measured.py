@@ -6,7 +6,7 @@ from typing import Final
 
 from l5kit._types import Float64Array
 from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
-from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
+from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
