@@ -17,8 +17,6 @@ from l5kit.configs.kinds import (
 )
 from l5kit.configs.reading import Params
 
-__all__ = ["CompactParams", "DrivingParams", "EndName", "EnvironmentParams"]
-
 _EpisodeFrames = Annotated[int, Meta(ge=3, le=MAX_NUM_FRAMES)]
 _HeldFrames = Annotated[int, Meta(ge=1, le=MAX_NUM_FRAMES)]
 EndName = Literal["collision", "off_road", "red_light", "time_to_collision"]

@@ -5,38 +5,16 @@ from typing import Final, Literal, Self
 
 from l5kit._types import Config
 from l5kit.configs.known_keys import check_known_keys
-from l5kit.configs.networks import BackboneParams, MotionFeatures, SafePathNetParams, UnrollParams, VectorModelParams
+from l5kit.configs.networks import MotionFeatures, VectorModelParams
 from l5kit.configs.parameters import Route, SamplingParams, VectorizerParams, VectorSamplingParams
 from l5kit.configs.reading import Params, read_params
 from l5kit.configs.runs import (
-    PRECISIONS,
     WORKFLOWS,
-    LoaderParams,
-    OptimizerParams,
     TrainingKeys,
-    TrainingRun,
     WeightsName,
 )
-from l5kit.configs.scaling import LOGGERS, ScalingParams
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
-
-__all__ = [
-    "LOGGERS",
-    "PRECISIONS",
-    "WORKFLOWS",
-    "BackboneParams",
-    "LoaderParams",
-    "OptimizerParams",
-    "SafePathNetParams",
-    "ScalingParams",
-    "TrainingParams",
-    "TrainingRun",
-    "UnrollParams",
-    "VectorModelParams",
-    "read_output_name",
-    "read_workflow",
-]
 
 _SAME_SAMPLES: Final = {
     "urban_driver": "vector_planner",

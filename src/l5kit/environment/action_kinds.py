@@ -1,7 +1,7 @@
 """Kinds of actions of environments: their space, and how they move the AVs of many episodes in one step."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeGuard
+from typing import Protocol, TypeGuard
 
 import numpy as np
 from gymnasium import spaces
@@ -19,6 +19,7 @@ from l5kit.environment.actions import (
     scaled_controls,
     scaled_poses,
 )
+from l5kit.environment.gym_types import AnySpace
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.slots.av_slots import AvSlots, ModelMover, is_moving
@@ -39,21 +40,6 @@ from l5kit.simulation.vehicle_models import (
     VehicleModel,
     VehicleStates,
 )
-
-__all__ = [
-    "MODEL_ACTIONS",
-    "ActionKind",
-    "ActionMover",
-    "EgosNow",
-    "KinematicModelActions",
-    "ModelActions",
-    "PoseActions",
-    "RouteActions",
-    "RouteRows",
-    "UnicycleActions",
-    "model_actions",
-    "moves_in_kernels",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +87,7 @@ class ActionKind(Protocol):
     """What actions of an environment are: any object with this attribute and these methods."""
 
     @property
-    def space(self) -> spaces.Space[Any]:
+    def space(self) -> AnySpace:
         """Space of the actions of one environment."""
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
@@ -252,7 +238,7 @@ class ModelActions:
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     grid: tuple[int, ...] | None = None
-    space: spaces.Space[Any] = field(init=False)
+    space: AnySpace = field(init=False)
 
     def __post_init__(self) -> None:
         if len(self.lows) != len(self.highs) or not self.lows:

@@ -14,8 +14,6 @@ from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 
-__all__ = ["CompactSight"]
-
 
 class CompactSight:
     """Routes and lights of a batch of S scenes, and where on its route each AV was seen last.

@@ -24,8 +24,6 @@ from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.route_tracking import begin_gently
 from l5kit.simulation.vehicle_models import PoseChange
 
-__all__ = ["ActingNetwork", "PolicyDriver", "RoutePolicyPlanner"]
-
 _MEMORY: Final = "policy driver"
 _STEP_SLACK_S: Final = 1e-6
 _PLANNED_S: Final = 4.0

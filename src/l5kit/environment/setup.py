@@ -62,16 +62,6 @@ from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 
-__all__ = [
-    "EnvironmentOptions",
-    "EnvironmentParts",
-    "measure_scales",
-    "named_actions",
-    "require_driven_avs",
-    "require_logged_agents",
-    "require_num_envs",
-]
-
 OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
 REWARDS = ("displacement", "driving")

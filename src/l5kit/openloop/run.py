@@ -26,8 +26,6 @@ from l5kit.openloop.worst_cases import draw_worst_cases, worst_rows
 from l5kit.planning.weights_file import network_of
 from l5kit.workflows.trained_network import configuration_of
 
-__all__ = ["OpenLoopOptions", "OpenLoopResult", "evaluate"]
-
 _DEFAULTS = OpenLoopOptions()
 
 

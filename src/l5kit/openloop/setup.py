@@ -12,7 +12,7 @@ from torch import nn
 from l5kit._types import Config, JsonObject
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.parameters import SamplingParams
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
@@ -26,8 +26,6 @@ from l5kit.planning.weights_file import network_of
 from l5kit.workflows.samples import rasters_of_test_agents
 from l5kit.workflows.trained_network import load_network
 from l5kit.workflows.workflow import TrainingConfig, open_log_samples
-
-__all__ = ["OpenLoopSetup", "set_up"]
 
 _AGENT_WORKFLOWS: Final = ("agent_motion", "agent_motion_multimodal", "simnet")
 """Those that predict any agent from a sample of its own, as test sets need it."""

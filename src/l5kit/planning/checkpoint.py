@@ -36,20 +36,6 @@ from l5kit.planning.own_network import own_network_in
 from l5kit.planning.torch_files import CheckpointError, is_archive, is_torchscript
 from l5kit.planning.weights_file import is_onnx
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointError",
-    "CheckpointMismatchError",
-    "WeightMismatch",
-    "class_path_of",
-    "export_torchscript",
-    "load_checkpoint",
-    "read_checkpoint",
-    "save_checkpoint",
-    "save_weights",
-    "without_wrappers",
-]
-
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module")
 """What ``torch.compile`` and others that wrap modules put between the names of attributes, and nobody else."""
 

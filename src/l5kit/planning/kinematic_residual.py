@@ -6,8 +6,6 @@ from torch import nn
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.baselines import Baseline, baseline_displacements
 
-__all__ = ["KinematicResidual"]
-
 _FIRST_OUTPUTS = 0.01
 """What the weights of the last layer are multiplied by."""
 

@@ -19,8 +19,6 @@ from l5kit.readers.source_bounds import FURTHEST_M, MOST_STATES, as_times_ns, is
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["Argoverse2Reader"]
-
 _CLASSES: Final = {
     "vehicle": "PERCEPTION_LABEL_CAR",
     "bus": "PERCEPTION_LABEL_BUS",

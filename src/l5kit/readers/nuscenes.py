@@ -22,8 +22,6 @@ from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_s
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["LABEL_MAPPING", "NuscenesReader"]
-
 MAP_REACH_M = 200.0
 """Elements of the map belong to a scene that are this near to the way of its AV, metres."""
 

@@ -8,8 +8,6 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.errors import DatasetFormatError
 
-__all__ = ["ArclinePath", "discretize_lane"]
-
 _TURNS = {
     "LRL": (1.0, -1.0, 1.0),
     "LSL": (1.0, 0.0, 1.0),

@@ -16,8 +16,6 @@ from l5kit.readers.nuscenes_lane_sides import sides_of_lane
 from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 
-__all__ = ["read_city_map"]
-
 OLDEST_VERSION = (1, 3)
 """Map files before this one lack arc line paths of lane connectors."""
 

@@ -18,8 +18,6 @@ from l5kit.readers.reader import naming_source
 from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
 from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks
 
-__all__ = ["BOXES", "EGO", "LIGHTS", "SYNC", "Py123dLog"]
-
 SYNC: Final = "sync"
 EGO, BOXES, LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
 

@@ -10,8 +10,6 @@ from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M
 from l5kit.readers.source_scene import LightState, SourceLights
 from l5kit.readers.womd_scenario_pb2 import Scenario, TrafficSignalLaneState
 
-__all__ = ["read_lights"]
-
 _STATES = (
     LightState.UNKNOWN,
     LightState.RED,  # arrow stop

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from l5kit.planning.checkpoint import Checkpoint, CheckpointError, read_checkpoint, save_checkpoint
+from l5kit.planning.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.batches import EvaluationBatches
 from l5kit.training.best import BestScore, evaluation_digest
 from l5kit.training.clock import TrainingClock
@@ -25,8 +26,6 @@ from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFile
 from l5kit.training.top_weights import TopFile, TopWeights
 from l5kit.workflows.driving_scores import DRIVING_SCORE
 from l5kit.workflows.trajectory_scores import score_name
-
-__all__ = ["CheckpointWriter"]
 
 _EVALUATION = "evaluation"
 _EARLY_STOPPING = "EarlyStopping"

@@ -8,8 +8,6 @@ from typing import Final
 from l5kit._types import JsonObject
 from l5kit.planning.checkpoint import without_wrappers
 
-__all__ = ["Architecture", "architecture_of", "is_buffer"]
-
 Shapes = Mapping[str, tuple[int, ...]]
 
 _PREFIXES = ("model.", "network.", "residual.")

@@ -18,7 +18,8 @@ from l5kit.environment.observations.compact_layout import (
     ROUTE_FRAME_ROUTE_COLUMNS,
     CompactLayout,
 )
-from l5kit.environment.observations.compact_state import LanePoints, SeenMap, write_compact_states
+from l5kit.environment.observations.compact_state import SeenMap, write_compact_states
+from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import build_driving_map
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths

@@ -18,8 +18,6 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from l5kit.data.download.replies import InterruptedReplyError, Reply, WrongReplyError
 from l5kit.errors import DownloadError
 
-__all__ = ["HttpSource"]
-
 _BLOCK_BYTES = 1 << 18
 _CONTENT_RANGE = re.compile(r"bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
 _SENT_AS_IT_IS = "!#$%&'()*+,/:;=?@[]~"

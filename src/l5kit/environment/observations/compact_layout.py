@@ -11,21 +11,6 @@ from l5kit.configs.environment import CompactParams
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "AGENT_COLUMNS",
-    "BOUND",
-    "EGO_COLUMNS",
-    "FORECASTS",
-    "FRAMES",
-    "LANE_COLUMNS",
-    "MOST_NORMALISED",
-    "ROUTE_COLUMNS",
-    "ROUTE_FRAME_AGENT_COLUMNS",
-    "ROUTE_FRAME_ROUTE_COLUMNS",
-    "SET_PARTS",
-    "CompactLayout",
-]
-
 BOUND = 5.0
 """All values are between -BOUND and BOUND: what is beyond is clipped."""
 

@@ -1,7 +1,7 @@
 """Compact observations: what vehicles see of their route, of road users and of lanes, as one row of numbers each."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.data.map.bounds_grid import GridArrays
-from l5kit.device.backend import Backend, DeviceArray
+from l5kit.device.backend import Backend, DeviceArray, KernelArguments
 from l5kit.device.opening import open_backend
 from l5kit.environment.observations.compact_layout import (
     ACCELERATION_SCALE_MPS2,
@@ -41,19 +41,6 @@ from l5kit.lanes.red_lights import (
 )
 from l5kit.simulation.lanes.lane_following import SceneRows
 from l5kit.simulation.lanes.lane_forecasts import Lanes, forecast_lanes, write_lane_forecast
-
-__all__ = [
-    "CompactLayout",
-    "LanePoints",
-    "LookRoom",
-    "RouteRows",
-    "SeenMap",
-    "SeenRows",
-    "Sizes",
-    "VehicleRows",
-    "write_compact_states",
-    "write_state",
-]
 
 SeenRows = tuple[SceneRows, LightRows]
 """Road users and lights of B slots."""
@@ -266,7 +253,7 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_state(item: int, arguments: tuple[Any, ...]) -> None:
+def write_state(item: int, arguments: KernelArguments) -> None:
     """Write what one of K vehicles sees, 0 where its frame is below 0, as nothing has started there.
 
     Arguments: indices of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5) and

@@ -12,8 +12,6 @@ from l5kit.environment.observations.compact_state import LookRoom, SeenMap, size
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["CompactView", "compact_space"]
-
 
 def compact_space(layout: CompactLayout) -> "spaces.Box":
     """Return the space of what one environment sees, float32 (``layout.size``,)."""

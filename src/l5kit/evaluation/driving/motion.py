@@ -7,8 +7,6 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_kernel_array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["accelerations_of_ego", "rates_of_frames", "split_along_headings", "velocities_of_rows"]
-
 
 def rates_of_frames(values: Float64Array, timestamps_s: Float64Array, is_there: BoolArray) -> Float64Array:
     """Return how fast values change: central differences over the frames of scenes, one-sided ones at both ends.

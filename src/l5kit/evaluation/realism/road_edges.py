@@ -12,8 +12,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.polygon import distance_to_edge
 from l5kit.lanes.driving_map import DrivingMap
 
-__all__ = ["FARTHEST_M", "RoadEdges", "find_road_edges"]
-
 FARTHEST_M = 10.0
 """Distances to the road's edge are at most so long, metres."""
 

@@ -8,8 +8,6 @@ from torch.nn import functional as F
 
 from l5kit.prediction.vectorized.motion_tokens_layers import Road
 
-__all__ = ["RoadEncoder"]
-
 _PIECE_POINTS: Final = 4
 _NUM_LIGHT_STATES: Final = 5
 _CROSSWALK, _BOUNDARY = _NUM_LIGHT_STATES, _NUM_LIGHT_STATES + 1

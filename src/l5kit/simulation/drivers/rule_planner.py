@@ -28,8 +28,6 @@ from l5kit.simulation.lanes.lane_forecasts import forecast_lanes
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 
-__all__ = ["RulePlanner"]
-
 _MEMORY = "rule planner"
 _STEP_S = 0.1
 _NUM_STEPS = 40

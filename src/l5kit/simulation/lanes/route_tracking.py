@@ -11,15 +11,6 @@ from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at, speed_in_bend
 from l5kit.lanes.path_positions import line_at
 
-__all__ = [
-    "EMERGENCY_BRAKING_MPS2",
-    "HARDEST_BRAKING_MPS2",
-    "MOST_ACCELERATION_MPS2",
-    "begin_gently",
-    "track_route",
-    "track_routes",
-]
-
 HARDEST_BRAKING_MPS2, MOST_ACCELERATION_MPS2 = 3.7, 2.2
 """Braking and acceleration at most: the bounds of comfort, 4.05 and 2.40 m/s2 (nuPlan), less what smoothing adds."""
 
