@@ -41,7 +41,7 @@ def test_a_door_has_the_names_of_its_stub_and_each_is_that_of_its_module(stub):
         package.nothing_of_this_name  # noqa: B018
 
 
-HANDS_ON_A_LIBRARY = {"training/lightning_parts.py"}
+HANDS_ON_A_LIBRARY = {"dataset/torch_parts.py", "training/lightning_parts.py"}
 """Modules that import an optional library for others."""
 
 

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -37,15 +37,18 @@ def _parse_format(text: str) -> str:
     return SourceFormat(text)
 
 
+_FormatArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="FORMAT",
+        parser=_parse_format,
+        help=f"Format of the source: {', '.join(SourceFormat)}, or FILE.py:NAME for your own reader.",
+    ),
+]
+
+
 def import_dataset(
-    source_format: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT",
-            parser=_parse_format,
-            help=f"Format of the source: {', '.join(SourceFormat)}, or FILE.py:NAME for your own reader.",
-        ),
-    ],
+    source_format: _FormatArgument,
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Folder of the dataset, as it is shipped.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Dataset folder to write.")],
     max_scenes: Annotated[

@@ -49,7 +49,10 @@ class TrainingParams(TrainingKeys):
         if params.velocity_residual or params.kinematic_residual:
             _require_past(cfg, params.workflow, "residual")
         if params.workflow in ("vector_planner", "urban_driver"):
-            _check_features(VectorModelParams.from_cfg(cfg).dim_features)
+            # refuse numbers of features that the heads of the attention cannot share
+            dim_features = VectorModelParams.from_cfg(cfg).dim_features
+            if dim_features % _NUM_HEADS:
+                raise ConfigError(f"model_params.dim_features: expected a multiple of {_NUM_HEADS}, got {dim_features}")
         if _MotionFeatures.from_cfg(cfg).motion_features:
             if params.workflow == "motion_tokens":
                 raise ConfigError("model_params.motion_features: motion_tokens sees motions as they are; leave it out")
@@ -183,12 +186,6 @@ class TrainingParams(TrainingKeys):
                 "or set this key to null"
             )
         self.own_classes()
-
-
-def _check_features(dim_features: int) -> None:
-    """Refuse numbers of features that the heads of the attention cannot share."""
-    if dim_features % _NUM_HEADS:
-        raise ConfigError(f"model_params.dim_features: expected a multiple of {_NUM_HEADS}, got {dim_features}")
 
 
 @dataclass(frozen=True)

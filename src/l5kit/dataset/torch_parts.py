@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from l5kit.errors import MissingDependencyError
 
+__all__ = ["Dataset", "Sampler", "get_worker_info", "require_torch"]
+
 if TYPE_CHECKING:
     from torch.utils.data import Dataset, Sampler, get_worker_info
 

@@ -127,7 +127,10 @@ def set_up(
         CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
     """
     file = network_of(checkpoint)
-    device = _device_of(options.device)
+    has_cuda = torch.cuda.is_available()
+    if options.device == "cuda" and not has_cuda:
+        raise InvalidArgumentError("device is 'cuda', and torch finds none here; take 'auto' or 'cpu'")
+    device = torch.device("cuda" if has_cuda and options.device != "cpu" else "cpu")
     data_manager = LocalDataManager(data_folder)
     config = TrainingConfig.from_cfg(_with_evaluation(cfg, options))
     loader = LoaderParams.from_cfg(config.mapping, "val_data_loader")
@@ -162,13 +165,6 @@ def set_up(
         device=device,
         request=request,
     )
-
-
-def _device_of(name: str) -> torch.device:
-    has_cuda = torch.cuda.is_available()
-    if name == "cuda" and not has_cuda:
-        raise InvalidArgumentError("device is 'cuda', and torch finds none here; take 'auto' or 'cpu'")
-    return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
 
 
 def _with_evaluation(cfg: Config, options: OpenLoopOptions) -> JsonObject:
