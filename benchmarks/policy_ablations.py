@@ -95,6 +95,7 @@ ROWS = (
     Row("scenes", "failures first, half", ("gym_params.failed_share=0.5",)),
     Row("observation", "4 road users", ("gym_params.compact.num_agents=4",)),
     Row("observation", "24 points of lanes", ("gym_params.compact.num_lane_points=24",)),
+    Row("action", "route, emergencies", ("gym_params.actions=route_emergency",)),
     Row("action", "bicycle", ("gym_params.actions=bicycle",)),
     Row("scenes", "failures first, all", ("gym_params.failed_share=1.0",)),
     Row("observation", "24 road users", ("gym_params.compact.num_agents=24",)),
