@@ -3,7 +3,7 @@
 import math
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -11,6 +11,8 @@ from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, W
 from l5kit.cli.output import print_facts, print_json, remark, require_writable_folder
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.configs.own_code import is_own
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
@@ -25,8 +27,30 @@ _MOST_LISTED = 5
 _USUAL_STEP_S = 0.1
 
 
+def _parse_format(text: str) -> str:
+    """Return a format that l5kit knows, or the name of a reader of the user."""
+    if is_own(text):
+        return text
+    if text not in list(SourceFormat):
+        raise typer.BadParameter(
+            f"{text!r} is no format{did_you_mean(text, list(SourceFormat))}; allowed are {', '.join(SourceFormat)}, or "
+            "FILE.py:NAME for a reader of your own"
+        )
+    return SourceFormat(text)
+
+
+_FormatArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="FORMAT",
+        parser=_parse_format,
+        help=f"Format of the source: {', '.join(SourceFormat)}, or FILE.py:NAME for your own reader.",
+    ),
+]
+
+
 def import_dataset(
-    source_format: Annotated[SourceFormat, typer.Argument(metavar="FORMAT", help="Format of the source.")],
+    source_format: _FormatArgument,
     source: Annotated[
         Path,
         typer.Argument(
@@ -82,7 +106,9 @@ def import_dataset(
     """
     require_writable_folder(out, option="OUT")
     if source_format in MAP_FORMATS:
-        _import_map(source_format, source, out, origin=origin, meta=meta, overwrite=overwrite, as_json=as_json)
+        _import_map(
+            SourceFormat(source_format), source, out, origin=origin, meta=meta, overwrite=overwrite, as_json=as_json
+        )
         return
     for option, value in (("--origin", origin), ("--meta", meta)):
         if value is not None:
