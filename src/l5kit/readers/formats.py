@@ -10,8 +10,6 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_c
 from l5kit.readers.own_reader import OwnReader
 from l5kit.readers.reader import Reader
 
-__all__ = ["MAP_FORMATS", "ReaderOptions", "SourceFormat", "guess_format", "open_reader"]
-
 
 class SourceFormat(StrEnum):
     """Formats of other datasets, and of maps without scenes."""

@@ -24,8 +24,6 @@ from l5kit.data.proto.road_network_pb2 import AccessRestriction
 from l5kit.readers.lanelet2_osm import OsmFile, Relation, read_osm
 from l5kit.readers.reader import naming_source
 
-__all__ = ["read_lanelet2"]
-
 _ACCESS_OF_SUBTYPE: Final = {
     **dict.fromkeys(("", "road", "highway", "play_street", "emergency_lane", "exit"), "UNKNOWN"),
     "bus_lane": "ONLY_BUS",

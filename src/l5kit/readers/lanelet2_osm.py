@@ -13,8 +13,6 @@ from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_bounds import FURTHEST_M, is_within
 from l5kit.readers.xml_source import parse_xml, refuse_doctype
 
-__all__ = ["OsmFile", "Relation", "read_osm"]
-
 _POSITION_TAGS: Final = ("local_x", "local_y", "ele")
 _FURTHEST_OFF_M: Final = 1.0
 

@@ -24,8 +24,6 @@ from l5kit.readers.map_writing import WORLD_TO_ECEF, turn_of
 from l5kit.readers.opendrive_map import read_opendrive
 from l5kit.readers.source_map import SourceLane
 
-__all__ = ["MapImport", "build_semantic_map", "import_map"]
-
 _KIND_OF_ACCESS: Final = {"ONLY_BUS": "bus", "ONLY_BIKE": "bike"}
 
 

@@ -12,8 +12,6 @@ from scipy.special import fresnel
 
 from l5kit._types import BoolArray, Float64Array
 
-__all__ = ["Polynomials", "ReferenceLine", "number_of"]
-
 Complex128Array: TypeAlias = npt.NDArray[np.complex128]
 
 _LONGEST_M: Final = 1e5

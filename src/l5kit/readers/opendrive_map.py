@@ -38,8 +38,6 @@ from l5kit.readers.reader import naming_source
 from l5kit.readers.source_bounds import FURTHEST_M
 from l5kit.readers.xml_source import read_xml
 
-__all__ = ["read_opendrive"]
-
 _ACCESS_OF_TYPE: Final = {
     **dict.fromkeys(
         ("driving", "entry", "exit", "onRamp", "offRamp", "connectingRamp", "slipLane", "bidirectional", "HOV", "taxi"),

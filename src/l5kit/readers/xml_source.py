@@ -6,8 +6,6 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from l5kit.configs.texts import require_regular_file
 
-__all__ = ["XmlTarget", "parse_xml", "read_xml", "refuse_doctype"]
-
 _MOST_BYTES: Final = 1 << 30
 _MOST_TREE_BYTES: Final = 1 << 28
 _CHUNK_BYTES: Final = 1 << 20

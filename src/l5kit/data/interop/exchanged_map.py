@@ -13,18 +13,6 @@ from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.proto.road_network_pb2 import AccessRestriction, Lane, MapElement, TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "CROSSWALK",
-    "LIGHT",
-    "ExchangedControl",
-    "ExchangedLane",
-    "ExchangedMap",
-    "MapExport",
-    "counted",
-    "require_file_target",
-    "require_lanes",
-]
-
 CROSSWALK, LIGHT = "pedestrian_crosswalk", "traffic_light"
 
 

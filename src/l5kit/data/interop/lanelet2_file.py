@@ -28,8 +28,6 @@ from l5kit.data.interop.lanelet2_sharing import LEFT, RIGHT, SharedLines
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
 
-__all__ = ["ACCESS_TAG", "ID_TAG", "KIND_TAG", "POINT_TAG", "SIGN_SUBTYPES", "TURN_TAG", "export_lanelet2"]
-
 ID_TAG: Final = "l5kit:id"
 """Tag with the id of l5kit, which is text, where those of OSM are numbers."""
 

@@ -12,8 +12,6 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.data.interop.exchanged_map import ExchangedLane
 from l5kit.geometry.polygon import distance_to_line
 
-__all__ = ["LEFT", "RIGHT", "SharedLines"]
-
 LEFT, RIGHT = 0, 1
 
 SHARED_M: Final = 0.03

@@ -12,8 +12,6 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.map.map_arrays import MapLines
 from l5kit.geometry.polygon import distance_to_line
 
-__all__ = ["MapDifferences", "compare_maps"]
-
 _NUM_POINTS: Final = 50
 _SAME_MPS: Final = 1e-3
 

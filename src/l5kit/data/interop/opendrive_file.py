@@ -32,17 +32,6 @@ from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import world_at
 
-__all__ = [
-    "CONTROLS_CODE",
-    "FACE_CODE",
-    "ID_CODE",
-    "KIND_CODE",
-    "LIGHTS_CODE",
-    "MADE_UP_CODE",
-    "POINTS_CODE",
-    "export_opendrive",
-]
-
 ID_CODE: Final = "l5kit:id"
 KIND_CODE: Final = "l5kit:kind"
 FACE_CODE: Final = "l5kit:face"

@@ -11,8 +11,6 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.geometry import resample_line
 from l5kit.geometry.polygon import distance_to_line
 
-__all__ = ["RoadCourse", "fit_course", "simplified_rows"]
-
 _STRAIGHT_STEP_M: Final = 6.0
 _CURVED_STEPS_M: Final = (6.0, 2.0)
 _NEAR_M: Final = 0.01

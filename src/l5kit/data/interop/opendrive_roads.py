@@ -10,8 +10,6 @@ from l5kit.data.interop.exchanged_map import ExchangedLane
 from l5kit.data.interop.lanelet2_sharing import SHARED_M, distance_between
 from l5kit.data.interop.opendrive_geometry import RoadCourse, fit_course
 
-__all__ = ["LARGEST_ERROR_M", "Road", "RoadNet", "make_roads"]
-
 LARGEST_ERROR_M: Final = 0.05
 """Lanes side by side become one road if boundaries stay this near; and worse ones are listed."""
 

@@ -20,8 +20,6 @@ from l5kit.data.progress import Progress
 from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays
 from l5kit.data.zarr_dataset import ChunkedDataset
 
-__all__ = ["export_openscenario"]
-
 _MAP_FILE: Final = "map.xodr"
 _VEHICLES: Final = {
     "PERCEPTION_LABEL_CAR": "car",

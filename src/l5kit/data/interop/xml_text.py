@@ -6,8 +6,6 @@ from xml.sax.saxutils import quoteattr
 
 from l5kit.errors import UnsupportedValueError
 
-__all__ = ["quoted"]
-
 _PLAIN: Final = re.compile(r"[\w .,:;/()+=-]*", re.ASCII)
 _NOT_IN_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
