@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from l5kit._types import BoolArray, Int32Array, NumericArray, UInt8Array
+from l5kit._types import Int32Array, NumericArray, UInt8Array
 from l5kit.visualization.birdseye.tones import Rgb
 from l5kit.visualization.birdseye.view import SHIFT, View
 
@@ -118,8 +118,7 @@ class Canvas:
         lows = np.minimum.reduceat(points_px, starts, axis=0)
         highs = np.maximum.reduceat(points_px, starts, axis=0)
         margin = 16 << SHIFT  # wide lines reach into the picture from beside it
-        is_seen: BoolArray = (highs >= -margin).all(axis=1) & (
-            lows <= (np.array(self.view.size_px) << SHIFT) + margin
-        ).all(axis=1)
+        ends = (np.array(self.view.size_px) << SHIFT) + margin
+        is_seen = np.logical_and.reduce((highs >= -margin) & (lows <= ends), axis=1)
         parts = np.split(points_px, starts[1:])
         return [part for part, shows in zip(parts, is_seen.tolist(), strict=True) if shows]

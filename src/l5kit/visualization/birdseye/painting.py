@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, NumericArray, UInt8Array
+from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.geometry.box_overlap import overlapping
 from l5kit.visualization.birdseye.canvas import Canvas, Stroke
@@ -57,7 +57,7 @@ class Boxes:
         """Return the boxes of agents (N, 5) and, over them, of the AV (5,); what is not finite is left out."""
         boxes = np.vstack([np.asarray(agents, np.float64).reshape(-1, 5), np.asarray(ego, np.float64)[None]])
         tones = np.vstack([np.asarray(colors, np.uint8).reshape(-1, 3), np.array([ego_rgb], np.uint8)])
-        is_known: BoolArray = np.isfinite(boxes).all(axis=1)
+        is_known = np.logical_and.reduce(np.isfinite(boxes), axis=1)
         return cls(boxes[is_known], tones[is_known], has_ego=bool(is_known[-1]))
 
     def near(self, view: View) -> "Boxes":

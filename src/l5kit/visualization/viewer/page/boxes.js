@@ -98,6 +98,7 @@ export function overlap(a, b) {
 
 /** @param {Box[]} boxes @returns {Set<Box>} those that overlap another */
 export function overlapping(boxes) {
+  /** @type {Set<Box>} */
   const found = new Set();
   for (let one = 1; one < boxes.length; one++)
     for (let other = 0; other < one; other++)

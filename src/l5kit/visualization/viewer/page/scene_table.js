@@ -23,6 +23,9 @@ import { SceneTags } from "l5kit/scene_tags";
 
 export const TURNS = ["left", "straight", "right", "standing"];
 
+/** Tags that say the same as a turn, of some frames. @type {Record<string, string>} */
+export const TAG_OF_TURN = { left: "left_turn", right: "right_turn", standing: "standing" };
+
 /** @type {Field[]} */
 export const FIELDS = [
   { key: "scene", head: "Scene", unit: "", title: "Number of the scene", digits: 0 },
@@ -100,6 +103,12 @@ export class SceneTable {
     if (field.key === "failed") return this.failures(scene).join(", ");
     if (field.digits === undefined) return String(this.value(scene, field.key) ?? (this.doubt(scene) ? "damaged" : ""));
     return quantity(this.number(scene, field.key), field.digits);
+  }
+
+  /** @param {number} scene @returns {import("l5kit/scene_tags").Tag[]} without what the column of turns says already */
+  tagsBeside(scene) {
+    const told = this.isDriven ? undefined : TAG_OF_TURN[String(this.value(scene, "turn"))];
+    return this.tags.of(scene).filter(({ name }) => name !== told);
   }
 
   /** @param {number} scene @returns {string} all of a scene, for the tooltip */
