@@ -64,8 +64,5 @@ test("boxes overlap as in Python, and those that do are found", () => {
   // corners lie nearer than the radii, but an axis of the turned box separates them
   assert.ok(!overlap(car, { ...car, x: 3.3, y: 2.6, yaw: -Math.PI / 4 }));
   const away = { ...car, track: 2, x: 50 };
-  assert.deepEqual(
-    [...overlapping([car, away, across])].map(({ track }) => track).sort(),
-    [0, 1],
-  );
+  assert.deepEqual([...overlapping([car, away, across])].map(({ track }) => track).sort(), [0, 1]);
 });

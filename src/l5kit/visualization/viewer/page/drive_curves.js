@@ -47,7 +47,12 @@ export class DriveCurves {
     });
     this.chips = curves.map((curve) => this.chip(curve));
     this.section.replaceChildren(
-      make("div", { class: "toggles curve-toggles", role: "group", "aria-label": "Curves" }, foldButton(this.section, "Curves"), ...this.chips),
+      make(
+        "div",
+        { class: "toggles curve-toggles", role: "group", "aria-label": "Curves" },
+        foldButton(this.section, "Curves"),
+        ...this.chips,
+      ),
       make("div", { class: "curve-plots" }, ...this.plots.map(({ element }) => element)),
     );
   }
