@@ -1,10 +1,10 @@
 """Kinds of actions of environments: their space, and how they move the AVs of many episodes in one step."""
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeGuard
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
@@ -38,6 +38,9 @@ from l5kit.simulation.vehicle_models import (
     VehicleModel,
     VehicleStates,
 )
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
 
 __all__ = [
     "MODEL_ACTIONS",
@@ -100,7 +103,7 @@ class ActionKind(Protocol):
     """What actions of an environment are: any object with this attribute and these methods."""
 
     @property
-    def space(self) -> spaces.Space[Any]:
+    def space(self) -> "spaces.Space[Any]":
         """Space of the actions of one environment."""
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
@@ -125,6 +128,12 @@ class ActionKind(Protocol):
         """
 
 
+def _box(size: int) -> "spaces.Box":
+    from gymnasium import spaces  # here, as policies drive where there is none
+
+    return spaces.Box(-1, 1, (size,), np.float32)
+
+
 class PoseActions:
     """Actions that are the next pose as seen from the AV: x and y in metres and heading in radians, as in L5Kit 1.5.
 
@@ -138,7 +147,7 @@ class PoseActions:
     def __init__(self, scales: NonKinematicActionRescaleParams | None = None) -> None:
         self.scales = scales
         self.said: dict[str, NumericArray] = {}
-        self.space = spaces.Box(-1, 1, (3,), np.float32)
+        self.space = _box(3)
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
         """Return actions (N, 3) in floating point; see :class:`ActionKind`."""
@@ -167,7 +176,7 @@ class UnicycleActions:
         self, num_slots: int, model: UnicycleModel, scales: KinematicActionRescaleParams | None = None
     ) -> None:
         self.model, self.scales = model, scales
-        self.space = spaces.Box(-1, 1, (3,), np.float32)
+        self.space = _box(3)
         self._steps_m: Float64Array = np.full(num_slots, np.nan)
         self._speeds_mps: Float64Array = np.zeros(num_slots)
 
@@ -208,7 +217,7 @@ class KinematicModelActions:
     ) -> None:
         self.model, self.scales = model, scales
         self.said: dict[str, NumericArray] = {}
-        self.space = spaces.Box(-1, 1, (3,), np.float32)
+        self.space = _box(3)
         self._step_time_s = step_time_s
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
@@ -241,7 +250,6 @@ class ModelActions:
         highs: What the action 1 stands for, above 0, (A,); 0 stands for 0, and what lies between is in proportion.
         grid: How many values each control has; None for all between -1 and 1. An action is then one number: that of
             the combination, the last control changing first. Odd numbers have a value 0.
-        space: Space of an action.
 
     Raises:
         InvalidArgumentError: The numbers of controls differ, or a limit or a number of values is not possible.
@@ -251,7 +259,6 @@ class ModelActions:
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     grid: tuple[int, ...] | None = None
-    space: spaces.Space[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         if len(self.lows) != len(self.highs) or not self.lows:
@@ -265,9 +272,18 @@ class ModelActions:
             raise InvalidArgumentError(
                 f"ModelActions: grid is {self.grid}; pass two values or more for each of {len(self.lows)} controls"
             )
-        size = (len(self.lows),)
-        space = spaces.Box(-1, 1, size, np.float32) if self.grid is None else spaces.Discrete(int(np.prod(self.grid)))
-        object.__setattr__(self, "space", space)
+
+    @cached_property
+    def space(self) -> "spaces.Space[Any]":
+        """Space of an action."""
+        from gymnasium import spaces  # here, as policies drive where there is none
+
+        return _box(self.num_outputs) if self.grid is None else spaces.Discrete(self.num_outputs)
+
+    @property
+    def num_outputs(self) -> int:
+        """Values of an action, or how many there are to choose from."""
+        return len(self.lows) if self.grid is None else int(np.prod(self.grid))
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
         """Return actions (N, A) in floating point, or those of the grid as whole numbers (N,)."""

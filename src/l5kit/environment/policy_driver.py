@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from gymnasium import spaces
 
 from l5kit._types import Float64Array, NumericArray
 from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
@@ -59,7 +58,7 @@ class PolicyDriver:
         options.require_simulated()
         object.__setattr__(self, "actions", model_actions(options.actions))
         sizes = (self.network.num_inputs, self.network.num_outputs)
-        expected = (options.layout.size, self._num_outputs)
+        expected = (options.layout.size, self.actions.num_outputs)
         if sizes != expected:
             raise InvalidArgumentError(
                 f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options tell of {expected[0]} and "
@@ -125,16 +124,8 @@ class PolicyDriver:
             state.memory[_MEMORY] = sight
         seen, routes = sight.look(state)
         outputs = self.network.act(seen)
-        return np.argmax(outputs, axis=1) if self._chooses else outputs, routes
-
-    @property
-    def _chooses(self) -> bool:
-        return isinstance(self.actions.space, spaces.Discrete)
-
-    @property
-    def _num_outputs(self) -> int:
-        space = self.actions.space
-        return int(space.n) if isinstance(space, spaces.Discrete) else len(self.actions.lows)
+        chooses = self.actions.grid is not None
+        return np.argmax(outputs, axis=1) if chooses else outputs, routes
 
 
 @dataclass(frozen=True, eq=False)
