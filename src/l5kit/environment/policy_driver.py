@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray
-from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions

@@ -107,25 +107,3 @@ describe("scenes of a simulation", () => {
     assert.deepEqual([...drives.listed({ ...emptyFilter(), text: "Off Road" }, drives.order)], [3]);
   });
 });
-
-test("a tag that the column of turns says already is not listed beside it", () => {
-  const tags = [
-    { name: "left_turn", label: "left turn", is_known: true },
-    { name: "hard_brake", label: "hard brake", is_known: true },
-  ];
-  /** @type {[number, number][]} */
-  const events = [[3, 9]];
-  const part = { tags, scenes: { 0: { left_turn: events, hard_brake: events } }, done: 1, error: "" };
-  const log = new SceneTable({ turn: ["left"] }, 1);
-  log.tags.add(part);
-  assert.deepEqual(
-    log.tagsBeside(0).map(({ name }) => name),
-    ["hard_brake"],
-  );
-  const drives = new SceneTable({ turn: ["left"], score: [1] }, 1); // no column of turns
-  drives.tags.add(part);
-  assert.deepEqual(
-    drives.tagsBeside(0).map(({ name }) => name),
-    ["left_turn", "hard_brake"],
-  );
-});

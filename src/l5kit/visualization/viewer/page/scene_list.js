@@ -227,7 +227,7 @@ export class SceneList {
         error === null ? this.table.cell(scene, field) : column === 0 ? String(scene) : column === 1 ? error : "";
       setText(row.children[column], text);
     });
-    const chips = this.table.tagsBeside(scene).map((tag) => tagChip(tag, () => this.onTag(scene, tag)));
+    const chips = this.table.tags.of(scene).map((tag) => tagChip(tag, () => this.onTag(scene, tag)));
     row.children[this.table.fields.length].replaceChildren(...chips);
   }
 

@@ -105,12 +105,6 @@ export class SceneTable {
     return quantity(this.number(scene, field.key), field.digits);
   }
 
-  /** @param {number} scene @returns {import("l5kit/scene_tags").Tag[]} without what the column of turns says already */
-  tagsBeside(scene) {
-    const told = this.isDriven ? undefined : TAG_OF_TURN[String(this.value(scene, "turn"))];
-    return this.tags.of(scene).filter(({ name }) => name !== told);
-  }
-
   /** @param {number} scene @returns {string} all of a scene, for the tooltip */
   summary(scene) {
     const error = this.error(scene);
