@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from l5kit._types import UInt8Array
 from l5kit.data.scene_arrays import read_scene_arrays
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.simulation.folder.simulation_folder import SimulationFolder
+from l5kit.simulation.folder.simulation_folder import SceneResult, SimulationFolder
 from l5kit.visualization.sample_config import available_map_kinds
 from l5kit.visualization.scene_pictures import ScenePainter
 from l5kit.visualization.showcase import FILM_FORM, Film, draw_film
@@ -50,25 +50,27 @@ def draw_drive(
 
 
 def draw_failure(folder: SimulationFolder) -> FailurePicture | None:
-    """Return the first frame of the worst failure of the drive with the lowest score; None where nothing fails."""
+    """Return the first frame of the worst failure, a collision at fault if there is one; None where nothing fails."""
     files = folder.files()
     driven = ChunkedDataset(files.dataset).open()
     reader = DriveReader(folder)
     scored = [result for result in folder.scenes if result.position is not None and result.score is not None]
-    for result in sorted(scored, key=lambda result: (result.score or 0.0, result.scene)):
+    found: list[tuple[tuple[bool, bool, float, int, int], SceneResult, Failure]] = []
+    for result in scored:
         assert result.position is not None
         drive = reader.read(result.position, read_scene_arrays(driven, result.position))
-        failure = min(drive.failures, key=_rank, default=None)
-        if failure is None:
-            continue
-        overlay = DriveOverlay(folder, driven, with_ghosts=True, with_plans=True)
-        kind = available_map_kinds(files)[0]
-        painter = ScenePainter(files, driven, map_kind=kind, form=FILM_FORM, overlay=overlay)
-        title = f"{failure.name}: scene {result.scene}, frame {failure.first_frame}"
-        return FailurePicture(painter.picture(result.position, failure.first_frame), title)
-    return None
+        found += [(_rank(failure, result), result, failure) for failure in drive.failures]
+    if not found:
+        return None
+    _, result, failure = min(found, key=lambda each: each[0])
+    assert result.position is not None
+    overlay = DriveOverlay(folder, driven, with_ghosts=True, with_plans=True)
+    painter = ScenePainter(files, driven, map_kind=available_map_kinds(files)[0], form=FILM_FORM, overlay=overlay)
+    title = f"{failure.name}: scene {result.scene}, frame {failure.first_frame}"
+    return FailurePicture(painter.picture(result.position, failure.first_frame), title)
 
 
-def _rank(failure: Failure) -> tuple[bool, bool, int]:
-    """Return what puts collisions at fault first, then other collisions, then what came first."""
-    return failure.kind != "collision_at_fault", failure.track_id is None, failure.first_frame
+def _rank(failure: Failure, result: SceneResult) -> tuple[bool, bool, float, int, int]:
+    """Return what puts collisions at fault first, then other collisions, then the lowest score and what came first."""
+    is_at_fault = failure.kind == "collision_at_fault"
+    return not is_at_fault, failure.track_id is None, result.score or 0.0, result.scene, failure.first_frame
