@@ -9,6 +9,7 @@ pictures before you commit them. ``stages.svg`` is drawn by hand from measured t
 """
 
 import argparse
+import contextlib
 import functools
 import io
 import runpy
@@ -16,13 +17,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import av
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
+from typer.main import get_command
+
+from l5kit.cli.main import make_app
 
 FOLDER = Path(__file__).parent
 IMAGES = FOLDER / "images"
@@ -52,7 +55,8 @@ class Studio:
 
     def run(self, *words: str | Path) -> None:
         """Run the command in WORK."""
-        subprocess.run([sys.executable, "-m", "l5kit.cli", *map(str, words)], cwd=self.work, check=True)
+        with contextlib.chdir(self.work):
+            get_command(make_app())(list(map(str, words)), prog_name="l5kit", standalone_mode=False)
 
     def made(self, name: str, *words: str | Path) -> Path:
         """Return a folder of WORK, which a call of the command makes unless it is there."""
@@ -84,7 +88,7 @@ class Studio:
     def policy(self) -> Path:
         """Drives of the policy that ships, with the rules behind it, among traffic that IDM drives."""
         words = ["simulate", self.city, "--planner", "route_policy", "--fallback", "rules", "--agents", "idm"]
-        return self.made("policy", *words, "--start-frame", "10", "--out", "policy")
+        return self.made("policy", *words, "--scenes", "0:2", "--start-frame", "10", "--out", "policy")
 
     @functools.cached_property
     def comparison(self) -> Path:
@@ -93,7 +97,7 @@ class Studio:
         idm = f"idm={self.drives('idm_replayed', 'idm')}"
         return self.made("comparison", "compare", *runs, idm, "--tags", "--out", "comparison")
 
-    @contextmanager
+    @contextlib.contextmanager
     def server(self, path: Path, *options: str | Path) -> Iterator[str]:
         """Serve a dataset, a simulation or a comparison; give the address."""
         words = [sys.executable, "-m", "l5kit.cli", "view", str(path), "--no-browser", *map(str, options)]
@@ -104,7 +108,7 @@ class Studio:
             process.terminate()
             process.wait()
 
-    @contextmanager
+    @contextlib.contextmanager
     def page(self, address: str, *, theme: str = "light", width: int = 1280, height: int = 800) -> Iterator[Page]:
         """Open an address in the browser."""
         with sync_playwright() as playwright:
@@ -119,7 +123,7 @@ class Studio:
 def save(picture: bytes, name: str) -> None:
     """Write a picture with as many colours as a palette has."""
     shown = Image.open(io.BytesIO(picture)).convert("RGB")
-    shown.quantize(256, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
+    shown.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
     print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
 
 

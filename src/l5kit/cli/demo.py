@@ -17,8 +17,8 @@ from l5kit.synthetic.city import make_city
 from l5kit.visualization.facts import map_counts, summary_facts
 
 _CITY_FOLDER = "made-city"
-_PLANNER, _FAILING, _AGENTS = "route_policy", "constant-velocity", "idm"
-_FALLBACK = "rules"
+_PLANNERS = ("route_policy", "constant-velocity")
+_WITHOUT_MAP = ("constant-velocity", "full-throttle")
 _START_FRAME = 10
 _PICTURE_SUFFIXES = (".png", ".gif", ".jpg", ".jpeg", ".mp4", ".html")
 
@@ -71,12 +71,22 @@ def demo(
     }
     print_facts(path_of(files.dataset), facts)
 
-    # the planner that ships, and one that looks at nobody, in the same scenes; without a map there are no routes
+    # one that plans, and one that looks at nobody, in the same scenes; routes and IDM need a map
     has_map = files.semantic_map is not None and files.meta is not None
+    planners = _PLANNERS if has_map else _WITHOUT_MAP
     options = ClosedLoopOptions(scenes=slice(scenes), start_frame=_START_FRAME, overwrite=True, workers=0)
     folders = []
-    for planner, name in ((_PLANNER if has_map else "idm", "drives"), (_FAILING, "failing")):
-        simulate(path, out / name, planner=planner, agents=_AGENTS, map_path=map_path, meta_path=meta, options=options)
+    for planner, name in zip(planners, ("drives", "failing"), strict=True):
+        simulate(
+            path,
+            out / name,
+            planner=planner,
+            agents="idm" if has_map else "replay",
+            map_path=map_path,
+            meta_path=meta,
+            fallback="rules" if planner == _PLANNERS[0] else None,
+            options=options,
+        )
         folders.append(SimulationFolder(out / name))
         print_texts(f"{planner} drives: score {_score_of(folders[-1])}", SCORE_COLUMNS, score_rows(folders[-1]))
 

@@ -15,14 +15,16 @@ def count(picture, color):
 
 
 def test_the_film_shows_the_av_and_the_outlines_of_the_log(driven_city):
-    film = draw_drive(SimulationFolder(driven_city[1]), num_frames=3)
-    assert len(film.pictures) == 3
+    film = draw_drive(SimulationFolder(driven_city[1]), num_frames=30)
+    assert len(film.pictures) == 30
     assert film.frames_per_s == 10
     assert f"scene {film.scene_index}, frames" in film.title
     for picture in film.pictures:
         assert picture.shape == (400, 600, 3)
         assert count(picture, EGO_RGB) > 20
-    assert any(count(picture, tones_of("light").ghost) > 20 for picture in film.pictures)
+    ghost = np.array(tones_of("light").ghost)
+    is_ghost = [(np.abs(picture.astype(int) - ghost).max(axis=-1) < 30).sum() for picture in film.pictures]
+    assert max(is_ghost) > 20
 
 
 def test_the_failure_is_the_first_frame_of_the_worst_one_of_the_lowest_score(driven_city):

@@ -1,5 +1,6 @@
 """Sketches of scenes and maps: small, drawn in some milliseconds, without kernels that have to be compiled."""
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -59,5 +60,6 @@ def sketch_map(shapes: MapShapes, *, size_px: tuple[int, int] = SIZE_PX) -> UInt
     low, high = (bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0)) if len(bounds) else (np.zeros(2), np.ones(2))
     scale = float((np.array(size_px) / np.maximum(high - low, 1.0)).min() * 0.95)
     canvas = Canvas(View.north_up((low + high) / 2, scale, size_px), _TONES.ground)
-    MapPainter(shapes).paint(canvas, _TONES)
+    # from far away lanes are too narrow for edges, and get their colour
+    MapPainter(shapes).paint(canvas, replace(_TONES, lane=_TONES.border))
     return canvas.picture
