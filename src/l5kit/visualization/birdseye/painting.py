@@ -51,12 +51,10 @@ class Boxes:
         require_shapes(self, boxes=(len(self.boxes), 5), colors=(len(self.boxes), 3))
 
     @classmethod
-    def with_ego(
-        cls, ego: NumericArray, agents: NumericArray, colors: NumericArray, *, ego_rgb: Rgb = EGO_RGB
-    ) -> "Boxes":
+    def with_ego(cls, ego: NumericArray, agents: NumericArray, colors: NumericArray) -> "Boxes":
         """Return the boxes of agents (N, 5) and, over them, of the AV (5,); what is not finite is left out."""
         boxes = np.vstack([np.asarray(agents, np.float64).reshape(-1, 5), np.asarray(ego, np.float64)[None]])
-        tones = np.vstack([np.asarray(colors, np.uint8).reshape(-1, 3), np.array([ego_rgb], np.uint8)])
+        tones = np.vstack([np.asarray(colors, np.uint8).reshape(-1, 3), np.array([EGO_RGB], np.uint8)])
         is_known = np.logical_and.reduce(np.isfinite(boxes), axis=1)
         return cls(boxes[is_known], tones[is_known], has_ego=bool(is_known[-1]))
 
