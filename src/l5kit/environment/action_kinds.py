@@ -1,6 +1,6 @@
 """Kinds of actions of environments: their space, and how they move the AVs of many episodes in one step."""
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.actions import checked_actions, scaled_controls, scaled_poses
+from l5kit.environment.gym_types import AnySpace
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.model_actions import EgosNow, ModelActions, RouteActions, box_space
 from l5kit.environment.slots.av_slots import AvSlots, ModelMover, is_moving
@@ -15,24 +16,12 @@ from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicAc
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.vehicle_models import VehicleStates
 
-if TYPE_CHECKING:
-    from gymnasium import spaces
-
-__all__ = [
-    "ActionKind",
-    "ActionMover",
-    "KinematicModelActions",
-    "PoseActions",
-    "UnicycleActions",
-    "moves_in_kernels",
-]
-
 
 class ActionKind(Protocol):
     """What actions of an environment are: any object with this attribute and these methods."""
 
     @property
-    def space(self) -> "spaces.Space[Any]":
+    def space(self) -> AnySpace:
         """Space of the actions of one environment."""
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:

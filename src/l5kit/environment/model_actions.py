@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from l5kit.environment.actions import checked_actions, checked_choices, choose_c
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.lanes.route_tracking import (
+    EMERGENCY_BRAKING_MPS2,
     HARDEST_BRAKING_MPS2,
     MOST_ACCELERATION_MPS2,
     track_routes,
@@ -31,14 +32,17 @@ from l5kit.simulation.vehicle_models import (
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-__all__ = ["MODEL_ACTIONS", "EgosNow", "ModelActions", "RouteActions", "box_space", "model_actions"]
+    from l5kit.environment.gym_types import AnySpace
 
 _MOST_ACCELERATION_MPS2 = 4.0
 _MOST_CURVATURE_1PM = 0.2
 _MOST_STEERING_RADPS = 0.5
 _LONGEST_STEP = (2.5, 0.25, 0.1)
 
-MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid", "route")
+ROUTE_ACTIONS = ("route", "route_emergency")
+"""Those of them that are accelerations along the route."""
+
+MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid", *ROUTE_ACTIONS)
 """What :func:`model_actions` knows."""
 
 
@@ -126,7 +130,7 @@ class ModelActions:
             )
 
     @cached_property
-    def space(self) -> "spaces.Space[Any]":
+    def space(self) -> "AnySpace":
         """Space of an action."""
         from gymnasium import spaces  # here, as policies drive where there is none
 
@@ -209,13 +213,15 @@ def model_actions(name: str) -> ModelActions:
             curvature of 0.2 1/m for :class:`~l5kit.simulation.vehicle_models.InvertibleBicycle`. ``grid``: 7 times 9
             values of these. ``pose_change``: 2.5 m ahead, 0.25 m to the left and 0.1 rad for
             :class:`~l5kit.simulation.vehicle_models.PoseChange`. ``route``: acceleration along the route, from
-            -3.7 to 2.2 m/s2 (the bounds of comfort), for :class:`RouteActions`.
+            -3.7 to 2.2 m/s2 (the bounds of comfort), for :class:`RouteActions`. ``route_emergency``: the same from -6
+            m/s2 on, where what is below -3.7 comes on at once.
 
     Raises:
         InvalidArgumentError: There is no such kind.
     """
-    if name == "route":
-        return RouteActions(InvertibleBicycle(), (-HARDEST_BRAKING_MPS2,), (MOST_ACCELERATION_MPS2,))
+    if name in ROUTE_ACTIONS:
+        braking_mps2 = HARDEST_BRAKING_MPS2 if name == "route" else EMERGENCY_BRAKING_MPS2
+        return RouteActions(InvertibleBicycle(), (-braking_mps2,), (MOST_ACCELERATION_MPS2,))
     curved = (_MOST_ACCELERATION_MPS2, _MOST_CURVATURE_1PM)
     known: dict[str, tuple[VehicleModel, tuple[float, ...], tuple[int, ...] | None]] = {
         "bicycle": (KinematicBicycle(), (_MOST_ACCELERATION_MPS2, _MOST_STEERING_RADPS), None),

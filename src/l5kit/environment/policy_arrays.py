@@ -12,8 +12,6 @@ import numpy as np
 
 from l5kit._types import Float32Array, UInt8Array
 
-__all__ = ["read_arrays"]
-
 _CONTENT: Final = "/data.pkl"
 _MARK_OF_FOLDER: Final = 0x10
 """Of a part with this attribute, torch reads nothing."""
@@ -74,8 +72,8 @@ class _Reader(pickle.Unpickler):
         part = self._archive.getinfo(f"{self._folder}/data/{key}")
         if part.external_attr & _MARK_OF_FOLDER:
             return _Storage(None)
-        numbers: UInt8Array = np.frombuffer(self._archive.read(part), np.uint8)
-        return _Storage(numbers[: len(numbers) // 4 * 4].view("<f4"))
+        content: UInt8Array = np.frombuffer(self._archive.read(part), np.uint8)
+        return _Storage(content[: len(content) // 4 * 4].view("<f4"))
 
 
 def _rebuild(
@@ -83,8 +81,8 @@ def _rebuild(
 ) -> Float32Array | None:
     """Return a tensor as an array of its own."""
     values = storage.values if isinstance(storage, _Storage) else None
-    numbers = [offset, *shape, *strides]
-    if not all(isinstance(number, int) and number >= 0 for number in numbers) or len(shape) != len(strides):
+    whole = [offset, *shape, *strides]
+    if not all(isinstance(value, int) and value >= 0 for value in whole) or len(shape) != len(strides):
         raise ValueError(f"a tensor of shape {shape} with strides {strides}")
     if values is None:
         return None

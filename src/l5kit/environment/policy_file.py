@@ -28,8 +28,6 @@ from l5kit.planning.weights_file import checkpoint_path
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CompactEncoder", "PolicyNetwork", "find_policy_file", "read_policy", "read_weights"]
-
 _DRIVER: Final = "driver.zip"
 _ENTRIES: Final = ("data", "policy.pth")
 _LAYER: Final = re.compile(r"mlp_extractor\.policy_net\.(\d+)\.weight")

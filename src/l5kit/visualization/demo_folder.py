@@ -18,8 +18,6 @@ from l5kit.visualization.tour_tables import SPEED_COLUMNS, speed_rows
 from l5kit.visualization.viewer.exported_page import write_exported_page
 from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
-__all__ = ["DEMO_FILES", "SCORE_COLUMNS", "DemoFolder", "score_rows", "write_demo_folder"]
-
 _COLOURS = (
     "The AV is red, cars are blue, cyclists violet and pedestrians light blue; lines are their past and their future. "
     "The teal line is what the planner intends, outlines are where the recorded log has the AV and others."

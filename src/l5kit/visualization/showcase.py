@@ -19,8 +19,6 @@ from l5kit.visualization.sample_config import SampleForm, available_map_kinds, s
 from l5kit.visualization.sample_pictures import sample_picture
 from l5kit.visualization.scene_pictures import Overlay, ScenePainter, num_frames_of
 
-__all__ = ["FILM_FORM", "Film", "draw_contact_sheet", "draw_film"]
-
 _FORM = SampleForm(raster_size_px=(480, 340), pixel_size_m=0.2, ego_center=(0.3, 0.5))
 FILM_FORM = SampleForm(raster_size_px=(600, 400), pixel_size_m=0.18, ego_center=(0.3, 0.5))
 """Pictures that a page shows."""

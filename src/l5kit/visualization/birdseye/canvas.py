@@ -10,8 +10,6 @@ from l5kit._types import Int32Array, NumericArray, UInt8Array
 from l5kit.visualization.birdseye.tones import Rgb
 from l5kit.visualization.birdseye.view import SHIFT, View
 
-__all__ = ["Canvas", "Stroke"]
-
 _OPAQUE = 255
 
 

@@ -15,8 +15,6 @@ from l5kit.visualization.birdseye.tones import EGO_RGB, LIGHT_RGB, Rgb, Tones, s
 from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.map_shapes import MapShapes, Outlines
 
-__all__ = ["Boxes", "MapPainter", "paint_boxes", "paint_ghosts", "paint_paths", "paint_plan", "round_outlines"]
-
 _BORDER_M: Final = 0.14
 _STRIPE_M: Final = 0.5
 _STRIPES_FROM_PX_PER_M: Final = 2.5
@@ -88,13 +86,13 @@ class MapPainter:
             opacity: Of surfaces, below 1 over an aerial picture.
         """
         view = canvas.view
-        near, numbers = self._shapes.near(view.center_m[None], view.reach_m)
+        near, lane_rows = self._shapes.near(view.center_m[None], view.reach_m)
         lanes, crosswalks = _parts(near.lanes), _parts(near.crosswalks)
         canvas.fill(lanes, tones.lane, opacity)
         canvas.settle()
 
         # the colour of a light over its lanes
-        ranks = [(lit or {}).get(number) for number in numbers.tolist()]
+        ranks = [(lit or {}).get(row) for row in lane_rows.tolist()]
         for rank, color in enumerate(LIGHT_RGB):
             canvas.fill([lane for lane, of in zip(lanes, ranks, strict=True) if of == rank], color, tones.light_tint)
             canvas.settle()

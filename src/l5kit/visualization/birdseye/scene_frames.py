@@ -18,8 +18,6 @@ from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.scene_content import SceneContent, read_scene_content
 
-__all__ = ["DriveMarks", "SceneFrames"]
-
 _PAST_FRAMES: Final = 20
 _FUTURE_FRAMES: Final = 50
 _EGO_PAST_FRAMES: Final = 50
@@ -152,12 +150,12 @@ class _Scene:
         """Return the paths of the agents of a frame between two others, in pieces without gaps, and their colours."""
         agents = self.content.agents
         here = agents.rows_of(frame_index)
-        found = []
+        paths = []
         for row, track in zip(range(here.start, here.stop), agents.track_ids[here].tolist(), strict=True):
             rows = self._rows_of[track]
             frames = self._frames[rows]
             kept = rows[np.searchsorted(frames, first) : np.searchsorted(frames, last, side="right")]
             gaps = np.flatnonzero(np.diff(self._frames[kept]) > _LONGEST_GAP) + 1
             red, green, blue = self._colors[row].tolist()
-            found.append(((red, green, blue), np.split(self._boxes[kept, :2], gaps)))
-        return found
+            paths.append(((red, green, blue), np.split(self._boxes[kept, :2], gaps)))
+        return paths

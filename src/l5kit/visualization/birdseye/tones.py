@@ -15,20 +15,6 @@ from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.map.lane_lights import LIGHT_COLORS
 from l5kit.errors import UnsupportedValueError
 
-__all__ = [
-    "CLASS_RGB",
-    "EGO_RGB",
-    "LIGHT_RGB",
-    "STYLES",
-    "THEMES",
-    "Rgb",
-    "Style",
-    "Theme",
-    "Tones",
-    "shade",
-    "tones_of",
-]
-
 Rgb: TypeAlias = tuple[int, int, int]
 """Red, green and blue, 0 to 255."""
 

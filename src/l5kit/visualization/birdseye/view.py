@@ -8,8 +8,6 @@ import numpy as np
 from l5kit._types import Float64Array, Int32Array, NumericArray
 from l5kit.geometry.transform import transform_points
 
-__all__ = ["SHIFT", "View"]
-
 SHIFT = 4
 """Bits behind the point of the positions that OpenCV takes."""
 

@@ -12,8 +12,6 @@ from l5kit.visualization.birdseye.tones import CLASS_RGB, EGO_RGB, tones_of
 from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.map_shapes import MapShapes
 
-__all__ = ["SIZE_PX", "sketch_map", "sketch_scene"]
-
 SIZE_PX: Final = (360, 240)
 """Width and height."""
 

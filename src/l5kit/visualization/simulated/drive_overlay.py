@@ -17,8 +17,6 @@ from l5kit.visualization.birdseye.tones import EGO_RGB, tones_of
 from l5kit.visualization.simulated.scene_drive import DriveReader, SceneDrive
 from l5kit.visualization.utils import draw_trajectory
 
-__all__ = ["AGENT_GHOST_COLOR", "EGO_GHOST_COLOR", "PLAN_COLOR", "DriveOverlay"]
-
 EGO_GHOST_COLOR: Final = EGO_RGB
 AGENT_GHOST_COLOR: Final = tones_of("dark").ghost
 PLAN_COLOR: Final = tones_of("dark").plan

@@ -14,8 +14,6 @@ from l5kit.visualization.simulated.drive_overlay import DriveOverlay
 from l5kit.visualization.simulated.failures import Failure
 from l5kit.visualization.simulated.scene_drive import DriveReader
 
-__all__ = ["FailurePicture", "draw_drive", "draw_failure"]
-
 
 @dataclass(frozen=True)
 class FailurePicture:
@@ -55,14 +53,14 @@ def draw_failure(folder: SimulationFolder) -> FailurePicture | None:
     driven = ChunkedDataset(files.dataset).open()
     reader = DriveReader(folder)
     scored = [result for result in folder.scenes if result.position is not None and result.score is not None]
-    found: list[tuple[tuple[bool, bool, float, int, int], SceneResult, Failure]] = []
+    failures: list[tuple[tuple[bool, bool, float, int, int], SceneResult, Failure]] = []
     for result in scored:
         assert result.position is not None
         drive = reader.read(result.position, read_scene_arrays(driven, result.position))
-        found += [(_rank(failure, result), result, failure) for failure in drive.failures]
-    if not found:
+        failures += [(_rank(failure, result), result, failure) for failure in drive.failures]
+    if not failures:
         return None
-    _, result, failure = min(found, key=lambda each: each[0])
+    _, result, failure = min(failures, key=lambda each: each[0])
     assert result.position is not None
     overlay = DriveOverlay(folder, driven, with_ghosts=True, with_plans=True)
     painter = ScenePainter(files, driven, map_kind=available_map_kinds(files)[0], form=FILM_FORM, overlay=overlay)
