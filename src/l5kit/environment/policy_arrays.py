@@ -66,8 +66,8 @@ class _Reader(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> _Storage:
         """Return the numbers that a tensor names."""
-        _, kind, key, place, _ = pid
-        if kind != "FloatStorage" or place != "cpu":
+        _, kind, key, device, _ = pid
+        if kind != "FloatStorage" or device != "cpu":
             return _Storage(None)
         part = self._archive.getinfo(f"{self._folder}/data/{key}")
         if part.external_attr & _MARK_OF_FOLDER:
