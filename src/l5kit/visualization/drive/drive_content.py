@@ -12,6 +12,7 @@ from l5kit._types import JsonObject, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_INTERVAL
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.road_users import classify_rows
@@ -23,7 +24,7 @@ from l5kit.lanes.lane_paths import LanePaths, make_lane_paths
 from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.simulation.drivers.intelligent import intelligent_traffic
 from l5kit.simulation.drivers.key_driver import DrivingKeys, KeyResponse
-from l5kit.simulation.engine.scene_batch import SceneBatch, stack_ego_frames
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch, stack_ego_frames
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER
 from l5kit.simulation.lanes.av_paths import paths_of_avs
@@ -43,11 +44,18 @@ def drive_scene_bytes(batch: SceneBatch) -> bytes:
 
     Args:
         batch: One scene with a map that has lanes, driven from its first frame on.
+
+    Raises:
+        InvalidArgumentError: There is no map with lanes.
     """
+    if batch.road is None or batch.road.driving.num_lanes == 0:
+        raise InvalidArgumentError("batch has no map with lanes, on which traffic drives; pass one with a road")
+    road = batch.road
     buffer = RecordBuffer(batch.recorded, facts=batch.facts)
     fill_velocities(buffer)
-    arrays = {**_agent_arrays(batch, buffer), **_light_arrays(batch), **_route_arrays(batch)}
-    arrays |= _path_arrays("path", _paths_of_traffic(batch)) | _path_arrays("av_path", paths_of_avs(batch))
+    arrays = {**_agent_arrays(batch, buffer), **_light_arrays(batch, road), **_route_arrays(batch, road)}
+    of_traffic = make_lane_paths(poses_of_tracks(batch, find_lane_followers(batch)), road.driving)
+    arrays |= _path_arrays("path", of_traffic) | _path_arrays("av_path", paths_of_avs(batch))
     return pack_arrays(_facts_of(batch), arrays)
 
 
@@ -129,10 +137,9 @@ def _agent_arrays(batch: SceneBatch, buffer: RecordBuffer) -> dict[str, NumericA
     }
 
 
-def _light_arrays(batch: SceneBatch) -> dict[str, NumericArray]:
+def _light_arrays(batch: SceneBatch, road: RoadMap) -> dict[str, NumericArray]:
     """Return the lanes that are yellow or red for drivers, and the colours of all lights as they are drawn."""
-    assert batch.road is not None
-    arrays, (scene,) = batch.road.api.arrays, batch.recorded
+    arrays, (scene,) = road.api.arrays, batch.recorded
     colors, controlled = read_lane_colors(batch.recorded, arrays.lights), ControlledLanes(arrays)
     intervals = scene.frames["traffic_light_faces_index_interval"]
     shown = [controlled.ranks_by_lane(scene.tl_faces[first:end]) for first, end in intervals.tolist()]
@@ -144,12 +151,6 @@ def _light_arrays(batch: SceneBatch) -> dict[str, NumericArray]:
         "light_lanes": np.array([lane for ranks in shown for lane in ranks], np.uint32),
         "light_colors": np.array([rank for ranks in shown for rank in ranks.values()], np.uint8),
     }
-
-
-def _paths_of_traffic(batch: SceneBatch) -> LanePaths:
-    """Return the paths that the intelligent driver gives the tracks of a batch."""
-    assert batch.driving_map is not None
-    return make_lane_paths(poses_of_tracks(batch, find_lane_followers(batch)), batch.driving_map)
 
 
 def _path_arrays(name: str, paths: LanePaths) -> dict[str, NumericArray]:
@@ -164,10 +165,9 @@ def _path_arrays(name: str, paths: LanePaths) -> dict[str, NumericArray]:
     }
 
 
-def _route_arrays(batch: SceneBatch) -> dict[str, NumericArray]:
+def _route_arrays(batch: SceneBatch, road: RoadMap) -> dict[str, NumericArray]:
     """Return the route of the log, along which progress is measured, and how far the log comes along it."""
-    expert, driving_map = batch.expert, batch.driving_map
-    assert driving_map is not None
+    expert, driving_map = batch.expert, road.driving
     positions = find_lane_positions(expert, driving_map)
     routes = find_routes(positions, driving_map, expert=expert)
     progress_m = find_progress(expert, positions, routes=routes, driving_map=driving_map)

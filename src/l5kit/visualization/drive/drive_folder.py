@@ -33,11 +33,13 @@ _ENTRY: Final = "l5kit/drive/app"
 _IMPORT: Final = re.compile(r"""(?:^|;|\n)import (?:[\w*{][^"';]*? from )?["']([^"']+)["']""")
 _LIST: Final = "data/drives.json"
 _FORMAT: Final = "l5kit drive folder"
+_LICENSE: Final = resources.files("l5kit.visualization.viewer") / "page" / "vendor" / "pixi.LICENSE.txt"
+"""What whoever hands PixiJS on hands on with it."""
 
 DRIVE_FOLDER: Final = OutputKind(
     called="a page of l5kit drive",
     is_marked=lambda folder: holds_keys(folder / _LIST, {"scenes", "road"}, format=_FORMAT),
-    paths=r"index\.html|scripts/[\w.]+|data/(?:drives\.json|(?:map|road|scene-\d+)\.bin)",
+    paths=r"index\.html|pixi\.LICENSE\.txt|scripts/[\w.]+|data/(?:drives\.json|(?:map|road|scene-\d+)\.bin)",
 )
 """What the command may replace."""
 
@@ -112,6 +114,7 @@ def write_drive_folder(
         for file in drive_page_files():
             (scratch / "scripts" / file.name).write_bytes(file.content)
         (scratch / "index.html").write_text(_page(), "utf-8")
+        (scratch / _LICENSE.name).write_bytes(_LICENSE.read_bytes())
         sizes = [(len(content), _num_zipped(content)) for content in _contents_of(scratch)]
     num_bytes, num_zipped = (sum(column) for column in zip(*sizes, strict=True))
     return DriveFolder(target, tuple(chosen), num_bytes, num_zipped)
