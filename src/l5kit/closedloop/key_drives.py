@@ -20,8 +20,6 @@ from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.simulation.drivers.key_driver import KeyDriver
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
-__all__ = ["KeyDrive", "ScoredKeyDrive", "read_key_drive", "score_key_drive"]
-
 _FORMAT: Final = "l5kit drive"
 _VERSION: Final = 1
 _SAME: Final = 1e-6

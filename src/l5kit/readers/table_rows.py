@@ -16,8 +16,6 @@ from l5kit.data.array_shapes import require_shapes
 from l5kit.readers.source_bounds import as_times_ns
 from l5kit.readers.table_columns import OTHER_CLASS, TableColumns
 
-__all__ = ["SUFFIXES", "TableRows", "read_rows"]
-
 SUFFIXES: Final = (".csv", ".parquet")
 """Names of files of tables end so."""
 

@@ -21,8 +21,6 @@ from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, dra
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["CHECKSUM_KEY", "ExportFacts", "ExportedArray", "ExportedNetwork", "TokenDraws", "checksum_of_model"]
-
 CHECKSUM_KEY: Final = "l5kit.checksum"
 """The key of the metadata that holds a SHA-256 of all the rest."""
 

@@ -14,8 +14,6 @@ from l5kit.simulation.engine.asking import ask
 from l5kit.simulation.engine.reaching_plans import reaching_plans
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 
-__all__ = ["FallbackPlanner"]
-
 _MEMORY: Final = "planner with a fallback"
 _HELD_STEPS: Final = 15
 """Steps for which controls are held in the plan that they stand for, more than the tracker looks ahead."""

@@ -16,8 +16,6 @@ from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.vehicle_models import KinematicBicycle
 
-__all__ = ["DrivingKeys", "KeyDriver", "KeyResponse", "action_of_keys"]
-
 
 class DrivingKeys(IntFlag):
     """The keys of a drive, one bit each; those of a step are their sum."""

@@ -11,8 +11,6 @@ from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import PoseModel, VehicleModel, VehicleStates
 
-__all__ = ["ActionModel", "Actions", "Controls", "PlannedPoses", "TrackedPlans"]
-
 
 @dataclass(frozen=True, eq=False)
 class Actions:

@@ -33,8 +33,6 @@ from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
-__all__ = ["NUM_PLANNED_STEPS", "drive_scene_bytes", "road_bytes"]
-
 NUM_PLANNED_STEPS = 40
 """Steps of the plan that is shown as a ghost, as ``idm`` plans them."""
 

@@ -27,8 +27,6 @@ from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.viewer.content_bytes import map_bytes
 from l5kit.visualization.viewer.page_files import PageFile, fill_template, page_files, page_style
 
-__all__ = ["DRIVE_FOLDER", "DriveFolder", "drive_page_files", "write_drive_folder"]
-
 _ENTRY: Final = "l5kit/drive/app"
 _IMPORT: Final = re.compile(r"""(?:^|;|\n)import (?:[\w*{][^"';]*? from )?["']([^"']+)["']""")
 _LIST: Final = "data/drives.json"
