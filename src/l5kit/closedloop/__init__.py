@@ -3,5 +3,6 @@
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.run import simulate
+from l5kit.closedloop.session import open_session
 
-__all__ = ["ClosedLoopOptions", "ClosedLoopResult", "read_result", "simulate"]
+__all__ = ["ClosedLoopOptions", "ClosedLoopResult", "open_session", "read_result", "simulate"]
