@@ -79,7 +79,8 @@ class SeenObjects:
             ("sizes_m", _GREATEST_SIZE_M),
             ("label_probabilities", 1.0),
         ):
-            values = getattr(observations, name).reshape(size, -1)
+            values = getattr(observations, name)
+            values = values[:, None] if values.ndim == 1 else values
             is_wrong = ~(np.abs(values) <= most).all(axis=1)
             if name == "sizes_m":
                 is_wrong |= ~(values > 0).all(axis=1)

@@ -59,8 +59,8 @@ class KeptPast:
         if self._moments:
             self._require_next(now_ns, moment)
         self._moments.append((now_ns, moment))
-        # frames may be a quarter of a step longer than steps, and between two moments one is made
-        oldest_ns = now_ns - (self._num_frames - 1) * (self._step_ns + self._step_ns // 4)
+        # frames may be a tenth of a step longer than steps, and between two moments one is made
+        oldest_ns = now_ns - (self._num_frames - 1) * (self._step_ns + self._step_ns // 10)
         while len(self._moments) > 1 and self._moments[1][0] <= oldest_ns:
             self._moments.popleft()
         self._speeds.append((now_ns, float(speed_mps)))
@@ -95,13 +95,13 @@ class KeptPast:
     def frames(self) -> SceneRecords:
         """Return the past as a scene of frames a step apart, whose last one is the last moment.
 
-        Moments that are a step apart, give or take a quarter, are frames as they are, like those of a log. Of others
+        Moments that are a step apart, give or take a tenth, are frames as they are, like those of a log. Of others
         frames are made at the times of the steps: poses and velocities lie on the line between two moments, whoever is
         in one of both only is where the nearer one has it, and lights are as last seen.
         """
         recent = list(self._moments)[-self._num_frames :]
         gaps_ns = np.diff([time_ns for time_ns, _ in recent])
-        if (np.abs(gaps_ns - self._step_ns) <= self._step_ns // 4).all():
+        if (np.abs(gaps_ns - self._step_ns) <= self._step_ns // 10).all():
             return _joined([moment for _, moment in recent])
         times_ns = np.array([time_ns for time_ns, _ in self._moments], np.int64)
         wanted_ns = self.now_ns - self._step_ns * np.arange(self._num_frames)[::-1]
