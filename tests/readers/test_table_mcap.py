@@ -6,10 +6,11 @@ import pytest
 from l5kit.data import ChunkedDataset, SceneRecords
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.errors import ConfigError, MissingDependencyError, SourceDataError
+from l5kit.errors import ConfigError, MissingDependencyError
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.readers.formats import open_reader
 from l5kit.readers.importing import import_dataset
+from l5kit.readers.reader import SourceDataError
 from support import mcap_files
 
 NUM_STEPS = 12
@@ -45,7 +46,7 @@ def test_boxes_and_poses_become_a_scene(tmp_path, write, objects_frame):
     )
     moved_m = 0.8 * np.arange(NUM_STEPS)
     np.testing.assert_allclose(scene.ego.positions_m[:, :2], np.stack([100 + moved_m, 50 + 0 * moved_m], axis=-1))
-    np.testing.assert_allclose(scene.ego.extent_m, mcap_files.AV_SIZE_M)
+    np.testing.assert_allclose(scene.ego.size_m, mcap_files.AV_SIZE_M)
     assert scene.timestamps_ns.tolist() == [mcap_files.START_NS + mcap_files.STEP_NS * n for n in range(NUM_STEPS)]
     assert (scene.tracks.ids, scene.tracks.classes) == (("7",), ("car",))
     np.testing.assert_allclose(scene.tracks.positions_m[0, :, 0], 120 + moved_m)
@@ -107,7 +108,9 @@ def test_a_recording_of_ours_comes_back_as_it_was(city, tmp_path):
         np.testing.assert_allclose(np.cos(turns_rad), 1.0, atol=1e-6)
         labels = [each["label_probabilities"].argmax(axis=1) for each in (rows, wanted)]
         assert [PERCEPTION_LABELS[label] for label in labels[0]] == [PERCEPTION_LABELS[label] for label in labels[1]]
-    assert not [finding for finding in validate_path(tmp_path / "out") if finding.severity == "error"]
+    assert not [
+        finding for finding in validate_path(tmp_path / "out" / "scenes" / "sample.zarr") if finding.severity == "error"
+    ]
 
 
 def _changed(change):
@@ -148,7 +151,7 @@ DAMAGE = {
         r"timestamp is -\d+ ns; it must be from 0",
     ),
     "a track twice": (
-        _changed(lambda box, told: told[2][3]["entities"].append(told[2][3]["entities"][0])),
+        _changed(lambda box, told: told[3][3]["entities"].append(told[3][3]["entities"][0])),
         r"track '7' has two rows at \d+ ns",
     ),
     "a circle": (

@@ -66,7 +66,7 @@ class _Frames:
 
     def add(self, time_ns: int, transform: Any) -> None:
         """Take a transform."""
-        parent, child = (str(_value(transform, name)) for name in ("parent_frame_id", "child_frame_id"))
+        parent, child = (_text(transform, name) for name in ("parent_frame_id", "child_frame_id"))
         if self._parents.setdefault(child, parent) != parent:
             raise ValueError(f"frame {child!r} has two parents, {self._parents[child]!r} and {parent!r}")
         pose = {"position": _value(transform, "translation"), "orientation": _value(transform, "rotation")}
@@ -139,23 +139,23 @@ def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _
             frames.add(message.time_ns, transform)
             if message.topic == topics.av_pose and _value(transform, "child_frame_id") == av:
                 pose = {"position": _value(transform, "translation"), "orientation": _value(transform, "rotation")}
-                time_ns, frame = _time_of(transform, message.time_ns), str(_value(transform, "parent_frame_id"))
+                time_ns, frame = _time_of(transform, message.time_ns), _text(transform, "parent_frame_id")
                 rows.add(time_ns, av, OTHER_CLASS, frame, pose, list(topics.av_size_m))
     elif message.schema == _POSE and message.topic == topics.av_pose:
-        time_ns, frame = _time_of(message.content, message.time_ns), str(_value(message.content, "frame_id"))
+        time_ns, frame = _time_of(message.content, message.time_ns), _text(message.content, "frame_id")
         rows.add(time_ns, av, OTHER_CLASS, frame, _value(message.content, "pose"), list(topics.av_size_m))
     elif message.schema == _SCENES and message.topic in topics.objects:
         for entity in _value(message.content, "entities", ()):
             cubes = _value(entity, "cubes", ())
             if len(cubes) == 0:
                 continue
-            track = str(_value(entity, "id"))
+            track = _text(entity, "id")
             if len(cubes) > 1:
                 raise ValueError(f"entity {track!r} has {len(cubes)} cubes; a road user has one")
-            facts = {str(_value(pair, "key")): str(_value(pair, "value")) for pair in _value(entity, "metadata", ())}
+            facts = {_text(pair, "key"): _text(pair, "value") for pair in _value(entity, "metadata", ())}
             kind = OTHER_CLASS if topics.class_key is None else facts.get(topics.class_key, OTHER_CLASS)
             size_m = [_number(_value(_value(cubes[0], "size"), axis), "size") for axis in "xyz"]
-            time_ns, frame = _time_of(entity, message.time_ns), str(_value(entity, "frame_id"))
+            time_ns, frame = _time_of(entity, message.time_ns), _text(entity, "frame_id")
             rows.add(time_ns, track, kind, frame, _value(cubes[0], "pose"), size_m)
 
 
@@ -246,6 +246,14 @@ def _value(message: Any, name: str, default: Any = None) -> Any:
     value = message.get(name, default) if isinstance(message, Mapping) else getattr(message, name, default)
     if value is None:
         raise ValueError(f"it has no {name!r}")
+    return value
+
+
+def _text(message: Any, name: str) -> str:
+    """Return a text of a message."""
+    value = _value(message, name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be text, got {value!r:.40}")
     return value
 
 
