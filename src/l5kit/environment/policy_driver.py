@@ -4,19 +4,21 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from gymnasium import spaces
 
-from l5kit._types import Float64Array, NumericArray
+from l5kit._types import Float32Array, Float64Array, NumericArray
 from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.observations.compact_state import RouteRows
-from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_policy
+from l5kit.environment.policy_export import read_exported_policy
+from l5kit.environment.policy_file import find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.path_positions import follow_routes
+from l5kit.planning.weights_file import is_onnx
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -29,6 +31,21 @@ _MEMORY: Final = "policy driver"
 _STEP_SLACK_S: Final = 1e-6
 _PLANNED_S: Final = 4.0
 _HELD_S: Final = 1.5
+
+
+class _Network(Protocol):
+    """Takes observations and gives actions: of a file of ``l5kit train-rl``, or an exported one."""
+
+    @property
+    def num_inputs(self) -> int:
+        """Values of an observation."""
+
+    @property
+    def num_outputs(self) -> int:
+        """Values of an action, or the number of actions that it chooses from."""
+
+    def act(self, seen: Float32Array) -> Float32Array:
+        """Return means of actions, or what each action is worth, (R, outputs), of observations (R, inputs)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +66,7 @@ class PolicyDriver:
         InvalidArgumentError: The network takes or gives other numbers of values than the options say.
     """
 
-    network: PolicyNetwork = field(repr=False)
+    network: _Network = field(repr=False)
     options: PolicyOptions
     digest: str
     actions: ModelActions = field(init=False, repr=False)
@@ -73,8 +90,8 @@ class PolicyDriver:
         Weights and options are all that is read; nothing that the file may have pickled is loaded.
 
         Args:
-            path: A ``.zip``, the folder of a training, for its ``driver.zip``, or the name of a policy that ships with
-                l5kit.
+            path: A ``.zip``, an exported ``.onnx``, the folder of a training, for its ``driver.zip``, or the name of a
+                policy that ships with l5kit.
 
         Raises:
             FileNotFoundError: There is no such file, or the training has not ended.
@@ -82,7 +99,8 @@ class PolicyDriver:
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
         file = find_policy_file(path)
-        network, options = read_policy(file)
+        network: _Network
+        network, options = read_exported_policy(file) if is_onnx(file) else read_policy(file)
         digest = hashlib.sha256(file.read_bytes())
         digest.update(json.dumps(options.as_json(), sort_keys=True).encode())
         return cls(network, options, digest.hexdigest())
