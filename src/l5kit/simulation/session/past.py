@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import RecordArray
+from l5kit._types import Int64Array, RecordArray
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords, intervals_of_counts
 from l5kit.errors import InvalidArgumentError
@@ -107,7 +107,7 @@ class KeptPast:
         wanted_ns = self.now_ns - self._step_ns * np.arange(self._num_frames)[::-1]
         return _joined([self._at(int(each), times_ns) for each in wanted_ns[wanted_ns >= times_ns[0] - _SHORTEST_NS]])
 
-    def _at(self, wanted_ns: int, times_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> SceneRecords:
+    def _at(self, wanted_ns: int, times_ns: Int64Array) -> SceneRecords:
         """Return a frame at a time, as it is where a moment is."""
         nearest = int(np.argmin(np.abs(times_ns - wanted_ns)))
         if abs(int(times_ns[nearest]) - wanted_ns) <= _SHORTEST_NS:

@@ -6,9 +6,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float64Array
+from l5kit._types import Float64Array, RecordArray
 from l5kit.data.log_facts import LogFacts, require_facts
 from l5kit.data.record_buffer import RecordBuffer
+from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import rotations33_as_yaws
@@ -217,7 +218,7 @@ class Session:
             is_live=True,
         )
 
-    def _state(self, window: Any, ego: VehicleStates) -> TrafficState:
+    def _state(self, window: SceneRecords, ego: VehicleStates) -> TrafficState:
         """Return what the planner sees."""
         assert self._batch is not None
         buffer = RecordBuffer([window], facts=self.facts)
@@ -237,7 +238,7 @@ class Session:
             first_frames=np.array([self._frame - current]),
         )
 
-    def _ego_of(self, moment: Moment, frames: Any) -> VehicleStates:
+    def _ego_of(self, moment: Moment, frames: RecordArray) -> VehicleStates:
         """Return the state of the AV; what a moment does not say follows from the frames (F,) before."""
         length_m = float(self.facts.ego_extent_m[0])
         speed_mps, acceleration_mps2, steering_rad = moment.speed_mps, moment.acceleration_mps2, moment.steering_rad
@@ -248,9 +249,8 @@ class Session:
             yaws_rad = rotations33_as_yaws(frames["ego_rotation"][-2:])
             rate = np.array([angular_distance(yaws_rad[1], yaws_rad[0]) / seconds])
             steering_rad = float(VehicleGeometry().steering_of(rate, np.array([speed_mps]), length_m=length_m)[0])
-        position_m: Any = moment.position_m
         return VehicleStates(
-            positions_m=np.array(position_m[None, :2], np.float64),
+            positions_m=np.asarray(moment.position_m, np.float64)[None, :2].copy(),
             yaws_rad=np.array([moment.heading_rad], np.float64),
             speeds_mps=np.array([speed_mps], np.float64),
             accelerations_mps2=np.array([acceleration_mps2], np.float64),
