@@ -16,11 +16,11 @@ from l5kit.environment.action_kinds import (
     ModelActions,
     PoseActions,
     RouteActions,
-    RouteRows,
     UnicycleActions,
     model_actions,
 )
 from l5kit.environment.kinematic_model import UnicycleModel
+from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.utils import NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PathArrays

@@ -2,13 +2,15 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, remark, require_writable_folder
 from l5kit.cli.workers import RequestedWorkers
+from l5kit.configs.own_code import is_own
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
 from l5kit.errors import DatasetNotFoundError
@@ -23,8 +25,30 @@ _MOST_LISTED = 5
 _USUAL_STEP_S = 0.1
 
 
+def _parse_format(text: str) -> str:
+    """Return a format that l5kit knows, or the name of a reader of the user."""
+    if is_own(text):
+        return text
+    if text not in list(SourceFormat):
+        raise typer.BadParameter(
+            f"{text!r} is no format{did_you_mean(text, list(SourceFormat))}; allowed are {', '.join(SourceFormat)}, or "
+            "FILE.py:NAME for a reader of your own"
+        )
+    return SourceFormat(text)
+
+
+_FormatArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="FORMAT",
+        parser=_parse_format,
+        help=f"Format of the source: {', '.join(SourceFormat)}, or FILE.py:NAME for your own reader.",
+    ),
+]
+
+
 def import_dataset(
-    source_format: Annotated[SourceFormat, typer.Argument(metavar="FORMAT", help="Format of the source.")],
+    source_format: _FormatArgument,
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Folder of the dataset, as it is shipped.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Dataset folder to write.")],
     max_scenes: Annotated[

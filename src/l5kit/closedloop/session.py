@@ -16,8 +16,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.session.session import Session
 
-__all__ = ["open_session"]
-
 _META = "meta.json"
 
 

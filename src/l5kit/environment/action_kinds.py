@@ -1,7 +1,7 @@
 """Kinds of actions of environments: their space, and how they move the AVs of many episodes in one step."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeGuard
+from typing import Protocol, TypeGuard
 
 import numpy as np
 from gymnasium import spaces
@@ -19,12 +19,14 @@ from l5kit.environment.actions import (
     scaled_controls,
     scaled_poses,
 )
+from l5kit.environment.gym_types import AnySpace
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.slots.av_slots import AvSlots, ModelMover, is_moving
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.lanes.route_tracking import (
+    EMERGENCY_BRAKING_MPS2,
     HARDEST_BRAKING_MPS2,
     MOST_ACCELERATION_MPS2,
     track_routes,
@@ -38,21 +40,6 @@ from l5kit.simulation.vehicle_models import (
     VehicleModel,
     VehicleStates,
 )
-
-__all__ = [
-    "MODEL_ACTIONS",
-    "ActionKind",
-    "ActionMover",
-    "EgosNow",
-    "KinematicModelActions",
-    "ModelActions",
-    "PoseActions",
-    "RouteActions",
-    "RouteRows",
-    "UnicycleActions",
-    "model_actions",
-    "moves_in_kernels",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +87,7 @@ class ActionKind(Protocol):
     """What actions of an environment are: any object with this attribute and these methods."""
 
     @property
-    def space(self) -> spaces.Space[Any]:
+    def space(self) -> AnySpace:
         """Space of the actions of one environment."""
 
     def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
@@ -251,7 +238,7 @@ class ModelActions:
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     grid: tuple[int, ...] | None = None
-    space: spaces.Space[Any] = field(init=False)
+    space: AnySpace = field(init=False)
 
     def __post_init__(self) -> None:
         if len(self.lows) != len(self.highs) or not self.lows:
@@ -399,7 +386,10 @@ _MOST_CURVATURE_1PM = 0.2
 _MOST_STEERING_RADPS = 0.5
 _LONGEST_STEP = (2.5, 0.25, 0.1)
 
-MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid", "route")
+ROUTE_ACTIONS = ("route", "route_emergency")
+"""Those of them that are accelerations along the route."""
+
+MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid", *ROUTE_ACTIONS)
 """What :func:`model_actions` knows."""
 
 
@@ -412,13 +402,15 @@ def model_actions(name: str) -> ModelActions:
             curvature of 0.2 1/m for :class:`~l5kit.simulation.vehicle_models.InvertibleBicycle`. ``grid``: 7 times 9
             values of these. ``pose_change``: 2.5 m ahead, 0.25 m to the left and 0.1 rad for
             :class:`~l5kit.simulation.vehicle_models.PoseChange`. ``route``: acceleration along the route, from
-            -3.7 to 2.2 m/s2 (the bounds of comfort), for :class:`RouteActions`.
+            -3.7 to 2.2 m/s2 (the bounds of comfort), for :class:`RouteActions`. ``route_emergency``: the same from -6
+            m/s2 on, where what is below -3.7 comes on at once.
 
     Raises:
         InvalidArgumentError: There is no such kind.
     """
-    if name == "route":
-        return RouteActions(InvertibleBicycle(), (-HARDEST_BRAKING_MPS2,), (MOST_ACCELERATION_MPS2,))
+    if name in ROUTE_ACTIONS:
+        braking_mps2 = HARDEST_BRAKING_MPS2 if name == "route" else EMERGENCY_BRAKING_MPS2
+        return RouteActions(InvertibleBicycle(), (-braking_mps2,), (MOST_ACCELERATION_MPS2,))
     curved = (_MOST_ACCELERATION_MPS2, _MOST_CURVATURE_1PM)
     known: dict[str, tuple[VehicleModel, tuple[float, ...], tuple[int, ...] | None]] = {
         "bicycle": (KinematicBicycle(), (_MOST_ACCELERATION_MPS2, _MOST_STEERING_RADPS), None),

@@ -6,16 +6,13 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int64Array
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
-from l5kit.environment.observations.lane_points import LanePoints
+from l5kit.environment.observations.compact_state import RouteRows, SeenMap, VehicleRows, write_compact_states
 from l5kit.lanes.path_positions import FollowedPlaces, follow_tracks
 from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_map, lights_of_scenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.track_poses import poses_of_avs
-
-__all__ = ["CompactSight"]
 
 
 class CompactSight:
@@ -33,7 +30,7 @@ class CompactSight:
     def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float) -> None:
         self._layout, self._threshold = layout, threshold
         driving_map = batch.driving_map
-        self._lane_points = LanePoints.of_map(driving_map)
+        self._seen_map = SeenMap.of_map(driving_map)
         whole = _with_all_frames(batch)
         paths, logged = paths_of_avs(whole), poses_of_avs(whole)
         poses = np.column_stack([logged.positions_m, logged.yaws_rad])
@@ -69,7 +66,7 @@ class CompactSight:
         seen, routes = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, scenes, positions)
         write_compact_states(
             self._layout,
-            self._lane_points,
+            self._seen_map,
             VehicleRows(boxes, motions, np.arange(size)),
             seen=(
                 agents.scene_rows,

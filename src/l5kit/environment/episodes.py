@@ -21,8 +21,6 @@ from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import compute_agent_poses
 from l5kit.sampling.sample_columns import SampleColumns
 
-__all__ = ["EpisodeParts", "Episodes"]
-
 
 @dataclass(frozen=True, eq=False)
 class EpisodeParts:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -25,27 +26,43 @@ from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.route_tracking import begin_gently
 from l5kit.simulation.vehicle_models import PoseChange
 
-__all__ = ["PolicyDriver", "RoutePolicyPlanner"]
-
 _MEMORY: Final = "policy driver"
 _STEP_SLACK_S: Final = 1e-6
 _PLANNED_S: Final = 4.0
 _HELD_S: Final = 1.5
 
 
-class _Network(Protocol):
-    """Takes observations and gives actions: of a file of ``l5kit train-rl``, or an exported one."""
+class ActingNetwork(Protocol):
+    """What decides for a policy; :class:`~l5kit.environment.policy_file.PolicyNetwork` is one."""
 
     @property
     def num_inputs(self) -> int:
-        """Values of an observation."""
+        """Values of an observation, D."""
 
     @property
     def num_outputs(self) -> int:
-        """Values of an action, or the number of actions that it chooses from."""
+        """Values of an action, or the number of actions that it chooses from, A."""
 
-    def act(self, seen: Float32Array) -> Float32Array:
-        """Return means of actions, or what each action is worth, (R, outputs), of observations (R, inputs)."""
+    def act(self, seen: Float32Array) -> NumericArray:
+        """Return means of actions, or what each action is worth, (R, A), of observations (R, D)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _FunctionNetwork:
+    """A function of the user, whose results are checked."""
+
+    function: Callable[[Float32Array], NumericArray]
+    num_inputs: int
+    num_outputs: int
+
+    def act(self, seen: Float32Array) -> NumericArray:
+        outputs, shape = np.asarray(self.function(seen)), (len(seen), self.num_outputs)
+        if outputs.shape != shape or not np.isfinite(outputs).all():
+            raise InvalidArgumentError(
+                f"the policy must give finite values of shape {shape} for {len(seen)} observations, got shape "
+                f"{outputs.shape}{'' if outputs.shape != shape else ', not all finite'}"
+            )
+        return outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +75,7 @@ class PolicyDriver:
     Attributes:
         network: Takes observations and gives actions.
         options: What it was trained with.
-        digest: SHA-256 of its file and options.
+        digest: SHA-256 of its file and options; empty for a function.
         actions: What its actions stand for.
 
     Raises:
@@ -66,7 +83,7 @@ class PolicyDriver:
         InvalidArgumentError: The network takes or gives other numbers of values than the options say.
     """
 
-    network: _Network = field(repr=False)
+    network: ActingNetwork = field(repr=False)
     options: PolicyOptions
     digest: str
     actions: ModelActions = field(init=False, repr=False)
@@ -76,7 +93,7 @@ class PolicyDriver:
         options.require_simulated()
         object.__setattr__(self, "actions", model_actions(options.actions))
         sizes = (self.network.num_inputs, self.network.num_outputs)
-        expected = (options.layout.size, self._num_outputs)
+        expected = (options.layout.size, _num_outputs(options))
         if sizes != expected:
             raise InvalidArgumentError(
                 f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options tell of {expected[0]} and "
@@ -99,11 +116,26 @@ class PolicyDriver:
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
         file = find_policy_file(path)
-        network: _Network
+        network: ActingNetwork
         network, options = read_exported_policy(file) if is_onnx(file) else read_policy(file)
         digest = hashlib.sha256(file.read_bytes())
         digest.update(json.dumps(options.as_json(), sort_keys=True).encode())
         return cls(network, options, digest.hexdigest())
+
+    @classmethod
+    def of_function(cls, function: Callable[[Float32Array], NumericArray], options: PolicyOptions) -> "PolicyDriver":
+        """Return the driver of a policy of any library.
+
+        Args:
+            function: Takes observations, float32 (R, D), and gives actions without noise, (R, A), scaled as those of
+                the environments; for a grid, what each of its actions is worth.
+            options: What it was trained with.
+
+        Raises:
+            UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
+        """
+        options.require_simulated()
+        return cls(_FunctionNetwork(function, options.layout.size, _num_outputs(options)), options, digest="")
 
     @property
     def seat(self) -> EgoSeat:
@@ -149,10 +181,11 @@ class PolicyDriver:
     def _chooses(self) -> bool:
         return isinstance(self.actions.space, spaces.Discrete)
 
-    @property
-    def _num_outputs(self) -> int:
-        space = self.actions.space
-        return int(space.n) if isinstance(space, spaces.Discrete) else len(self.actions.lows)
+
+def _num_outputs(options: PolicyOptions) -> int:
+    """Return how many values a policy gives."""
+    actions = model_actions(options.actions)
+    return int(actions.space.n) if isinstance(actions.space, spaces.Discrete) else len(actions.lows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,6 @@ from l5kit.workflows.checkpoint_conversion import digest_of, require_target
 from l5kit.workflows.exported_network import POLICY, ExportedNetwork, ExportFacts
 from l5kit.workflows.network_export import NetworkExport, export_module, licence_of
 
-__all__ = ["ExportedPolicy", "PolicyModule", "export_policy", "read_exported_policy"]
-
 _SEEN, _ACTIONS = "observations", "actions"
 _SIZES: Final = (1, 3, 8)
 

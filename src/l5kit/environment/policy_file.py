@@ -25,8 +25,6 @@ from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.weights_file import checkpoint_path
 
-__all__ = ["CompactEncoder", "PolicyNetwork", "find_policy_file", "read_policy", "read_weights"]
-
 _DRIVER: Final = "driver.zip"
 _ENTRIES: Final = ("data", "policy.pth")
 _LAYER: Final = re.compile(r"mlp_extractor\.policy_net\.(\d+)\.weight")

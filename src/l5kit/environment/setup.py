@@ -25,6 +25,7 @@ from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.device.backend import Backend
 from l5kit.environment.action_kinds import (
     MODEL_ACTIONS,
+    ROUTE_ACTIONS,
     ActionKind,
     ModelActions,
     PoseActions,
@@ -60,16 +61,6 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-
-__all__ = [
-    "EnvironmentOptions",
-    "EnvironmentParts",
-    "measure_scales",
-    "named_actions",
-    "require_driven_avs",
-    "require_logged_agents",
-    "require_num_envs",
-]
 
 OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
@@ -248,7 +239,7 @@ class EnvironmentParts:
         """Scenes as arrays; None where nobody asks for road users and routes."""
         options = self.options
         is_logged = options.reward == "displacement" or isinstance(options.reward, DisplacementReward)
-        needs_no_route = options.actions != "route" and not isinstance(options.actions, RouteActions)
+        needs_no_route = options.actions not in ROUTE_ACTIONS and not isinstance(options.actions, RouteActions)
         if options.observation != "compact" and options.others == "log" and is_logged and needs_no_route:
             return None
         threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])

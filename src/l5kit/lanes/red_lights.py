@@ -14,21 +14,6 @@ from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.windows import WindowRows
 
-__all__ = [
-    "LINE_SLACK_M",
-    "RED",
-    "YELLOW",
-    "LaneColors",
-    "LightRows",
-    "SceneLights",
-    "lights_of_lines",
-    "lights_of_map",
-    "lights_of_scenes",
-    "rank_of_lane",
-    "rank_of_line",
-    "read_lane_colors",
-]
-
 YELLOW = LIGHT_COLORS.index("YELLOW") + 1
 """Rank of a yellow light."""
 

@@ -20,19 +20,6 @@ from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths, pie
 from l5kit.lanes.path_positions import FollowedPlaces, follow_route, follow_tracks, line_at
 from l5kit.lanes.route_map import RouteMap
 
-__all__ = [
-    "FASTEST_BEND_MPS",
-    "FollowedRoutes",
-    "LaterRoutes",
-    "RouteArrays",
-    "RoutePlace",
-    "RouteSource",
-    "RoutedWindows",
-    "SceneRoutes",
-    "WindowRoutes",
-    "find_on_route",
-]
-
 FASTEST_BEND_MPS = 50.0
 """Speed that samples tell of where no bend makes slower, metres per second."""
 

@@ -17,8 +17,6 @@ from l5kit.readers.table_columns import NO_AV, TableColumns, read_columns
 from l5kit.readers.table_rows import MCAP_SUFFIXES, SUFFIXES, TableRows, read_rows
 from l5kit.readers.table_scene import scene_of_rows, usual_step_s
 
-__all__ = ["COLUMNS_FILE", "TableReader"]
-
 COLUMNS_FILE: Final = "columns.yaml"
 """Name of the column map in the folder of the tables, where none is named."""
 

@@ -10,8 +10,6 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import ConfigError
 from l5kit.readers.source_bounds import GREATEST_SIZE_M, is_text
 
-__all__ = ["NO_AV", "OTHER_CLASS", "McapTopics", "TableColumns", "read_columns"]
-
 NO_AV: Final = "none"
 """In place of the id of the AV: nobody is it, and a vehicle is taken for it."""
 

@@ -15,8 +15,6 @@ from l5kit.errors import MissingDependencyError, install_command
 from l5kit.readers.quaternions import require_unit, rotations_of
 from l5kit.readers.table_columns import OTHER_CLASS, McapTopics
 
-__all__ = ["read_messages"]
-
 _SCENES, _POSE, _TRANSFORM, _TRANSFORMS = (
     f"foxglove.{name}" for name in ("SceneUpdate", "PoseInFrame", "FrameTransform", "FrameTransforms")
 )

@@ -17,8 +17,6 @@ from l5kit.readers.source_bounds import as_times_ns
 from l5kit.readers.table_columns import OTHER_CLASS, TableColumns
 from l5kit.readers.table_mcap import read_messages
 
-__all__ = ["MCAP_SUFFIXES", "SUFFIXES", "TableRows", "read_rows"]
-
 SUFFIXES: Final = (".csv", ".parquet")
 """Names of files of tables end so."""
 

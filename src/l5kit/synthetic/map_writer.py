@@ -20,7 +20,14 @@ _TURN_TYPE = {LEFT: "LEFT", RIGHT: "RIGHT"}
 def build_map(plan: TownPlan, network: RoadNetwork, *, world_to_ecef: Float64Array, ground_z_m: float) -> MapBuilder:
     """Describe a town as a semantic map: lanes in pieces of up to 35 m, lights, crosswalks, roads, intersections."""
     builder = MapBuilder(world_to_ecef, name=MAP_NAME)
-    _add_lights(builder, network, ground_z_m)
+    # a light hangs above its head, and has a face of each colour
+    for head, position_m in enumerate(network.heads.position_m):
+        faces = [face_id(head, color) for color in FACE_COLORS]
+        light_position = _at_height(position_m[None], ground_z_m + _HEAD_HEIGHT_M)
+        builder.add_traffic_light(light_id(head), light_position, faces=faces)
+        arrow = "left_arrow_" if network.heads.is_left[head] else ""
+        for face, color in zip(faces, FACE_COLORS, strict=True):
+            builder.add_traffic_light_face(face, kind=f"signal_{arrow}{color}_face")
     for lane in np.nonzero(network.lanes.kind == CAR_LANE)[0]:
         _add_road_lane(builder, plan, network, int(lane), ground_z_m)
     for lane in np.nonzero(network.lanes.kind == CAR_CONNECTOR)[0]:
@@ -34,16 +41,6 @@ def build_map(plan: TownPlan, network: RoadNetwork, *, world_to_ecef: Float64Arr
 
 def _at_height(points_m: Float64Array, z_m: float) -> Float64Array:
     return np.column_stack([points_m, np.full(len(points_m), z_m)])
-
-
-def _add_lights(builder: MapBuilder, network: RoadNetwork, ground_z_m: float) -> None:
-    for head, position_m in enumerate(network.heads.position_m):
-        faces = [face_id(head, color) for color in FACE_COLORS]
-        light_position = _at_height(position_m[None], ground_z_m + _HEAD_HEIGHT_M)
-        builder.add_traffic_light(light_id(head), light_position, faces=faces)
-        arrow = "left_arrow_" if network.heads.is_left[head] else ""
-        for face, color in zip(faces, FACE_COLORS, strict=True):
-            builder.add_traffic_light_face(face, kind=f"signal_{arrow}{color}_face")
 
 
 def _num_pieces(network: RoadNetwork, lane: int) -> int:

@@ -18,8 +18,6 @@ from l5kit.visualization.showcase import draw_contact_sheet, draw_film
 from l5kit.visualization.tour import SamplingSpeed
 from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, SPEED_COLUMNS, mask_rows, speed_rows
 
-__all__ = ["DEMO_FILES", "DemoFolder", "write_demo_folder"]
-
 _COLOURS = (
     "The AV or agent of the sample is green, others are blue, and their trails show one second of their past. "
     "Orange dots are its past positions, magenta dots those of the next five seconds: the target to predict."

@@ -11,8 +11,6 @@ from l5kit.rasterization.rasterizer import one_picture
 from l5kit.visualization.text import draw_text
 from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 
-__all__ = ["HISTORY_POINTS_COLOR", "Colouring", "captioned", "sample_picture"]
-
 HISTORY_POINTS_COLOR: Final = (255, 140, 0)
 """RGB orange."""
 

@@ -17,8 +17,6 @@ from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.sample_pictures import captioned, sample_picture
 
-__all__ = ["PICTURE_FORM", "Overlay", "ScenePainter", "frames_of_track", "frames_to_draw", "num_frames_of"]
-
 PICTURE_FORM = SampleForm(
     raster_size_px=(640, 480), pixel_size_m=0.15, ego_center=(0.35, 0.5), history_num_frames=10, future_num_frames=50
 )

@@ -19,8 +19,6 @@ from l5kit.visualization.sample_config import SampleForm, available_map_kinds, s
 from l5kit.visualization.sample_pictures import sample_picture
 from l5kit.visualization.scene_pictures import ScenePainter, num_frames_of
 
-__all__ = ["Film", "draw_contact_sheet", "draw_film"]
-
 _FORM = SampleForm(raster_size_px=(480, 340), pixel_size_m=0.2, ego_center=(0.3, 0.5))
 _FILM_FORM = SampleForm(raster_size_px=(720, 480), pixel_size_m=0.15, ego_center=(0.3, 0.5))
 _FRAMES_BEFORE_EVENT = 25

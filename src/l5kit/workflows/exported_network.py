@@ -21,17 +21,6 @@ from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, dra
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = [
-    "CHECKSUM_KEY",
-    "POLICY",
-    "ExportFacts",
-    "ExportedArray",
-    "ExportedNetwork",
-    "TokenDraws",
-    "checksum_of_model",
-    "is_exported_policy",
-]
-
 POLICY: Final = "policy"
 """What stands for the workflow of a policy of ``l5kit train-rl``."""
 

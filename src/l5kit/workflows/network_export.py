@@ -51,8 +51,6 @@ from l5kit.workflows.trained_model import TrainedModel, load_model
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["NetworkExport", "export_module", "export_network", "licence_of"]
-
 _ONNX, _PROGRAM = ".onnx", ".pt2"
 _FACTS_IN_PROGRAM: Final = "l5kit.json"
 

@@ -18,8 +18,6 @@ from l5kit.planning.weights_file import CONFIG_FILE, is_onnx, is_shipped, networ
 from l5kit.workflows.exported_network import POLICY, ExportedNetwork
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
-__all__ = ["WITHOUT_TRAINING", "configuration_of", "load_network"]
-
 WITHOUT_TRAINING: Final = {
     "train_data_loader": {"key": "none", "batch_size": 1},
     "train_params": {"max_num_steps": 1},

@@ -29,8 +29,11 @@ def own(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    [*map(model_actions, ("bicycle", "curvature", "grid", "route")), ModelActions(Unicycle(), (-4, -0.5), (4, 0.5))],
-    ids=["bicycle", "curvature", "grid", "route", "unicycle"],
+    [
+        *map(model_actions, ("bicycle", "curvature", "grid", "route", "route_emergency")),
+        ModelActions(Unicycle(), (-4, -0.5), (4, 0.5)),
+    ],
+    ids=["bicycle", "curvature", "grid", "route", "route_emergency", "unicycle"],
 )
 def test_kernels_move_avs_as_the_methods_of_actions_do(city, tmp_path, kind):
     config, found = write_config(tmp_path, **PARAMS), []

@@ -9,9 +9,6 @@ from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit.data.owned_outputs import DATASET, OutputKind, require_own_folder, tells_l5kit
 from l5kit.data.save import require_local
 
-__all__ = ["placed_export", "require_export_target"]
-
-
 _COLUMNS = OutputKind(
     "an export",
     lambda folder: tells_l5kit(folder / "zarr.json"),

@@ -14,8 +14,6 @@ from l5kit.simulation.engine.asking import ask
 from l5kit.simulation.engine.reaching_plans import reaching_plans
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 
-__all__ = ["FallbackPlanner"]
-
 _MEMORY: Final = "planner with a fallback"
 
 

@@ -23,8 +23,6 @@ from l5kit.simulation.lanes.lane_following import (
 )
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
-__all__ = ["IntelligentDriver", "intelligent_traffic"]
-
 _MEMORY = "intelligent driver"
 
 

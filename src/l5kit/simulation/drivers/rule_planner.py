@@ -14,7 +14,7 @@ from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane
 from l5kit.lanes.path_positions import find_on_path, points_around
 from l5kit.lanes.red_lights import ColorRows
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
-from l5kit.simulation.drivers.proposal_forecasts import Agents, forecast_lanes
+from l5kit.simulation.drivers.proposal_forecasts import Agents
 from l5kit.simulation.drivers.proposal_paths import Way, fade_length_m, write_stop_lines
 from l5kit.simulation.drivers.proposal_road_checks import road_arrays
 from l5kit.simulation.drivers.proposal_rollout import tracking_of
@@ -24,10 +24,9 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
 from l5kit.simulation.lanes.lane_following import SceneRows, mark_lights
+from l5kit.simulation.lanes.lane_forecasts import forecast_lanes
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
-
-__all__ = ["RulePlanner"]
 
 _MEMORY = "rule planner"
 _STEP_S = 0.1

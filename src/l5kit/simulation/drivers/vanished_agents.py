@@ -9,8 +9,6 @@ from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["rows_with_vanished"]
-
 _BACK_S = 1.0
 _STANDS_MPS = 0.5
 

@@ -11,8 +11,6 @@ from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import PoseModel, VehicleModel, VehicleStates
 
-__all__ = ["ActionModel", "Actions", "Controls", "PlannedPoses", "TrackedPlans"]
-
 _HELD_STEPS: Final = 15
 """Steps for which controls are held in the plan that they stand for, more than trackers look ahead."""
 

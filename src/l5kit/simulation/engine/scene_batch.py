@@ -21,8 +21,6 @@ from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.engine.track_table import TrackTable
 
-__all__ = ["EgoLog", "RoadMap", "SceneBatch", "stack_ego_frames"]
-
 _Result = TypeVar("_Result")
 
 

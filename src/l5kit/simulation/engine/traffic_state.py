@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from l5kit.simulation.vehicle_models import VehicleStates
 if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset
 
-__all__ = ["Driver", "TrafficState"]
+DriverMemory: TypeAlias = dict[str, Any]
+"""What drivers keep from step to step, each under a key of its own."""
 
 _ROUTES = "routes of samples"
 
@@ -54,7 +55,7 @@ class TrafficState:
     agents: AgentsNow
     actors: Int64Array | None
     actor_states: VehicleStates
-    memory: dict[str, Any]
+    memory: DriverMemory
     buffer: RecordBuffer
     first_frames: Int64Array | None = None
 
@@ -168,7 +169,7 @@ class TrafficState:
             actor_states=self.actor_states.taken(is_of),
         )
 
-    def alone(self, batch: SceneBatch, memory: dict[str, Any]) -> "TrafficState":
+    def alone(self, batch: SceneBatch, memory: DriverMemory) -> "TrafficState":
         """Return the state of a single scene as one of a batch that has no other.
 
         Args:

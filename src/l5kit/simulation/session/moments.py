@@ -18,8 +18,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import yaws_as_rotations33
 from l5kit.simulation.engine.scene_batch import RoadMap
 
-__all__ = ["Moment", "SeenObjects"]
-
 _PREFIX: Final = "PERCEPTION_LABEL_"
 _FURTHEST_M: Final = 1e7
 _GREATEST_ANGLE_RAD: Final = 1e6

@@ -12,8 +12,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 
-__all__ = ["KeptPast"]
-
 _SHORTEST_NS: Final = 1_000_000
 """Moments are that far apart at least, and so near to the time of a frame are that frame."""
 

@@ -11,8 +11,6 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import yaws_as_rotations33
 
-__all__ = ["as_route", "nearest_pose", "route_ahead", "scene_of_route"]
-
 _FURTHEST_M: Final = 1e7
 _FURTHEST_FROM_ROUTE_M: Final = 30.0
 _LINE_STEP_M: Final = 0.3

@@ -26,8 +26,6 @@ from l5kit.simulation.session.past import KeptPast
 from l5kit.simulation.session.route import as_route, nearest_pose, route_ahead, scene_of_route
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
-__all__ = ["Plan", "Session", "SessionError"]
-
 _LEAST_PAST_S: Final = 1.0
 """Drivers look for those who have vanished that far back."""
 

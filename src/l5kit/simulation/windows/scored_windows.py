@@ -33,8 +33,6 @@ from l5kit.simulation.windows.drive_windows import (
 from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of
 from l5kit.simulation.windows.rule_plans import plan_by_rules
 
-__all__ = ["score_windows_of"]
-
 
 def score_windows_of(
     driven: DrivenScenes,

@@ -16,8 +16,6 @@ from l5kit.visualization.notebooks.shown import image_element
 from l5kit.visualization.notebooks.sketch import View, sketch_map, sketch_scene
 from l5kit.visualization.notebooks.subjects import files_of, log_of
 
-__all__ = ["preview_html"]
-
 _PX_PER_M: Final = 4.0
 _MAX_FRAMES: Final = 300
 _MAX_AGENTS: Final = 2000

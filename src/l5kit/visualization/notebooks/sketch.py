@@ -10,8 +10,6 @@ from l5kit._types import Float64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.geometry.transform import yaw_as_rotation33
 from l5kit.visualization.map_shapes import MapShapes, Outlines
 
-__all__ = ["SIZE_PX", "View", "sketch_map", "sketch_scene"]
-
 SIZE_PX: Final = (360, 240)
 """Width and height."""
 

@@ -15,8 +15,6 @@ from l5kit.visualization.annotations import draw_box_outlines
 from l5kit.visualization.simulated.scene_drive import DriveReader, SceneDrive
 from l5kit.visualization.utils import draw_trajectory
 
-__all__ = ["AGENT_GHOST_COLOR", "EGO_GHOST_COLOR", "PLAN_COLOR", "DriveOverlay"]
-
 EGO_GHOST_COLOR: Final = (216, 57, 47)
 AGENT_GHOST_COLOR: Final = (185, 196, 209)
 PLAN_COLOR: Final = (63, 213, 223)

@@ -11,8 +11,6 @@ from typing import Final
 from l5kit._types import NumericArray
 from l5kit.errors import UnsupportedValueError
 
-__all__ = ["MAGIC", "pack_arrays"]
-
 MAGIC: Final = b"L5KV"
 _ALIGNMENT: Final = 8
 _TYPES: Final = ("float32", "uint32", "int32", "uint16", "uint8")

@@ -8,8 +8,6 @@ from html import escape
 from importlib import resources
 from typing import Final
 
-__all__ = ["PageFile", "compose_overview", "compose_page", "compose_two_pages", "page_files"]
-
 _MEDIA_TYPE: Final = "text/javascript; charset=utf-8"
 _LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js"}
 """Libraries by the name that modules import them under."""
