@@ -34,6 +34,8 @@ from .intelligent_driver import (
     intelligent_driver_accelerations as intelligent_driver_accelerations,
     intelligent_driver_step as intelligent_driver_step,
 )
+from .session.moments import Moment as Moment, SeenObjects as SeenObjects
+from .session.session import Plan as Plan, Session as Session, SessionError as SessionError
 from .trajectory_tracker import TrackerParams as TrackerParams, TrajectoryTracker as TrajectoryTracker
 from .unroll import (
     ClosedLoopSimulator as ClosedLoopSimulator,
