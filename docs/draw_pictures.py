@@ -26,9 +26,8 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 from typer.main import get_command
 
-from l5kit.cli.main import make_app
-
 from l5kit.cli.drive import static_server
+from l5kit.cli.main import make_app
 
 FOLDER = Path(__file__).parent
 IMAGES = FOLDER / "images"
