@@ -166,14 +166,20 @@ def test_the_picture_follows_the_av_and_shows_the_plan(open_page):
 
 def test_a_view_that_moves_little_stays_until_the_av_comes_near_its_edge(open_page):
     page = open_page(reduced_motion="reduce")
-    camera = "() => { const { x, y } = l5kitDrive.app.birdseye.camera; return [x, y] }"
-    before = page.page.evaluate(camera)
-    page.page.keyboard.down("w")
-    page.wait_for("() => l5kitDrive.app.simulation.frame === 6")
-    assert page.page.evaluate(camera) == before
-    page.wait_for(
-        "([x, y]) => { const { camera } = l5kitDrive.app.birdseye; return camera.x !== x || camera.y !== y }", before
-    )
+    drive_on = """(steps) => {
+      const { app } = l5kitDrive
+      for (let step = 0; step < steps; step += 1) app.step(1)
+      app.live.show(1)
+      app.keepInView()
+      const { x, y } = app.birdseye.camera
+      return [x, y]
+    }"""
+    assert page.page.evaluate("() => l5kitDrive.app.birdseye.options.follow") is False
+    before = page.page.evaluate(drive_on, 0)
+    assert page.page.evaluate(drive_on, 4) == before
+    after = page.page.evaluate(drive_on, 60)
+    vehicle = page.page.evaluate(VEHICLE)
+    assert after == pytest.approx([vehicle["x"], vehicle["y"]], abs=1e-3)
 
 
 @pytest.mark.parametrize("size", ["phone", "sideways", "tablet"])
