@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
-from gymnasium import spaces
 
 from l5kit._types import Float32Array, Float64Array, NumericArray
-from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_state import RouteRows
+from l5kit.environment.policy_export import read_exported_policy
 from l5kit.environment.policy_file import find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.path_positions import follow_routes
+from l5kit.planning.weights_file import is_onnx
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -91,7 +92,7 @@ class PolicyDriver:
         options.require_simulated()
         object.__setattr__(self, "actions", model_actions(options.actions))
         sizes = (self.network.num_inputs, self.network.num_outputs)
-        expected = (options.layout.size, _num_outputs(options))
+        expected = (options.layout.size, self.actions.num_outputs)
         if sizes != expected:
             raise InvalidArgumentError(
                 f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options tell of {expected[0]} and "
@@ -105,8 +106,8 @@ class PolicyDriver:
         Weights and options are all that is read; nothing that the file may have pickled is loaded.
 
         Args:
-            path: A ``.zip``, the folder of a training, for its ``driver.zip``, or the name of a policy that ships with
-                l5kit.
+            path: A ``.zip``, an exported ``.onnx``, the folder of a training, for its ``driver.zip``, or the name of a
+                policy that ships with l5kit.
 
         Raises:
             FileNotFoundError: There is no such file, or the training has not ended.
@@ -114,7 +115,8 @@ class PolicyDriver:
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
         file = find_policy_file(path)
-        network, options = read_policy(file)
+        network: ActingNetwork
+        network, options = read_exported_policy(file) if is_onnx(file) else read_policy(file)
         digest = hashlib.sha256(file.read_bytes())
         digest.update(json.dumps(options.as_json(), sort_keys=True).encode())
         return cls(network, options, digest.hexdigest())
@@ -132,7 +134,11 @@ class PolicyDriver:
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
         options.require_simulated()
-        return cls(_FunctionNetwork(function, options.layout.size, _num_outputs(options)), options, digest="")
+        return cls(
+            _FunctionNetwork(function, options.layout.size, model_actions(options.actions).num_outputs),
+            options,
+            digest="",
+        )
 
     @property
     def seat(self) -> EgoSeat:
@@ -172,17 +178,8 @@ class PolicyDriver:
             state.memory[_MEMORY] = sight
         seen, routes = sight.look(state)
         outputs = self.network.act(seen)
-        return np.argmax(outputs, axis=1) if self._chooses else outputs, routes
-
-    @property
-    def _chooses(self) -> bool:
-        return isinstance(self.actions.space, spaces.Discrete)
-
-
-def _num_outputs(options: PolicyOptions) -> int:
-    """Return how many values a policy gives."""
-    actions = model_actions(options.actions)
-    return int(actions.space.n) if isinstance(actions.space, spaces.Discrete) else len(actions.lows)
+        chooses = self.actions.grid is not None
+        return np.argmax(outputs, axis=1) if chooses else outputs, routes
 
 
 @dataclass(frozen=True, eq=False)
