@@ -25,7 +25,7 @@ from l5kit.readers.source_scene import SourceScene
 
 __all__ = ["Part", "PartHead", "naming_path", "part_path", "write_part"]
 
-_VERSION = 3
+_VERSION = 4
 _ARRAYS = ("frames", "agents", "tl_faces")
 
 

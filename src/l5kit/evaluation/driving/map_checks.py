@@ -236,13 +236,13 @@ def _check_track(
     # the rule and the bound of the score of drivable area
     sizes_m = np.broadcast_to(facts.ego_extent_m[:2], (num_frames, 2))
     corners_m = np.moveaxis(compute_box_outline(positions_m, yaws_rad, sizes_m), 1, 0)
-    is_off = (driving_map.distances_of_tracks_m(corners_m) >= MOST_OFF_ROAD_M).any(axis=0)
-    if is_off.any():
+    is_off_road: BoolArray = (driving_map.distances_of_tracks_m(corners_m) >= MOST_OFF_ROAD_M).any(axis=0)
+    if is_off_road.any():
         yield (
             "drivable area",
             f"a corner of the AV of the log is {MOST_OFF_ROAD_M:g} m or more off the drivable area in "
-            f"{np.count_nonzero(is_off)} of {num_frames} frames, from frame {int(np.argmax(is_off))} of the scene on: "
-            "its replay scores 0 there",
+            f"{np.count_nonzero(is_off_road)} of {num_frames} frames, from frame {int(np.argmax(is_off_road))} of the "
+            "scene on: its replay scores 0 there",
         )
 
 
