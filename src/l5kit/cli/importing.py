@@ -13,6 +13,7 @@ from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.formats import SourceFormat
+from l5kit.readers.map_layout import MapLayout
 
 if TYPE_CHECKING:
     from l5kit.readers.importing import ImportResult
@@ -39,6 +40,13 @@ def import_dataset(
             show_default=False, help="table: YAML file that says what columns mean. Default: columns.yaml in SOURCE."
         ),
     ] = None,
+    maps: Annotated[
+        MapLayout,
+        typer.Option(
+            help="one: one semantic map. apart: a folder of maps, each read when it is needed, for many scenes that "
+            "have a map each (womd, scenarionet)."
+        ),
+    ] = MapLayout.ONE,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first scene that cannot be read.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing import.")] = False,
     workers: WorkersOption = None,
@@ -71,6 +79,7 @@ def import_dataset(
                 max_scenes=max_scenes,
                 strict=strict,
                 overwrite=overwrite,
+                maps=maps,
                 workers=carriers,
                 progress=progress,
             )

@@ -23,7 +23,7 @@ class _Kind:
     names: tuple[str, ...]
 
 
-_SEMANTIC_MAP = _Kind("semantic map", "map", ("semantic_map/semantic_map.pb", "semantic_map.pb"))
+_SEMANTIC_MAP = _Kind("semantic map", "map", ("semantic_map/semantic_map.pb", "semantic_map.pb", "maps/index.json"))
 _META = _Kind("metadata", "meta", ("meta.json",))
 _AERIAL_MAP = _Kind("aerial picture", "aerial", ("aerial_map/aerial_map.png", "aerial_map.png"))
 
