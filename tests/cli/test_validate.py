@@ -295,9 +295,8 @@ def test_scenes_that_leave_all_lanes_or_the_drivable_area_are_findings(tmp_path)
     beside[30:, 1] = 1.5  # 0.4 m of the car are off the road, whose lane still holds its middle
     away = on_road.copy()
     away[40:60, 1] = 6.0
-    findings = check_log_on_map(
-        log_of_drives(on_road, beside, away), build_driving_map(fault_map(tmp_path, None)), facts=LogFacts()
-    )
+    driving_map = build_driving_map(fault_map(tmp_path, None))
+    findings = list(check_log_on_map(log_of_drives(on_road, beside, away), driving_map, facts=LogFacts()))
     assert [(finding.scene, finding.check) for finding in findings] == [
         (1, "map: drivable area"),
         (2, "map: route off lanes"),

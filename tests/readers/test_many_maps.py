@@ -16,23 +16,19 @@ from l5kit.data.map.opened import open_map, open_maps
 from l5kit.data.map.scene_maps import MOST_MAPS_AT_ONCE, SceneMaps
 from l5kit.dataset import AgentDataset, EgoDataset, EgoDatasetVectorized
 from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
+from l5kit.evaluation.scene_tags import tag_scenes
 from l5kit.rasterization import build_rasterizer
-from l5kit.readers.importing import import_dataset
 from l5kit.readers.map_writing import WORLD_TO_ECEF
 from l5kit.vectorization import build_vectorizer
-from support.source_scenes import NUM_STEPS, made_source
-
-NUM_SCENES = 5
+from l5kit.visualization.viewer.viewed_log import ViewedLog
+from support.many_maps import NUM_SCENES, import_both
+from support.source_scenes import NUM_STEPS
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """The same scenes, whose maps lie in one place in the source, with one map and with many."""
-    folder = tmp_path_factory.mktemp("many")
-    reader = made_source(folder / "source", {f"val-{number}": f"m{number}" for number in range(NUM_SCENES)})
-    for maps in ("one", "apart"):
-        import_dataset(reader, folder / maps, maps=maps)
-    return {maps: folder / maps for maps in ("one", "apart")}
+    return import_both(tmp_path_factory.mktemp("many"))
 
 
 def log_in(folder):
@@ -151,7 +147,7 @@ def test_what_takes_one_map_refuses_many_by_name(folders):
     with pytest.raises(InvalidArgumentError, match="is the index of many maps"):
         MapAPI.from_cfg(LocalDataManager(folders["apart"]), config("vector_planner", folders["apart"]))
     for name, build in (("vector_planner", build_vectorizer), ("raster_planner", build_rasterizer)):
-        with pytest.raises(ConfigError, match="model_params.route: .* there are 5"):
+        with pytest.raises(ConfigError, match=r"model_params.route: .* there are 5"):
             build(config(name, folders["apart"], route=True), LocalDataManager(folders["apart"]))
 
 
@@ -163,7 +159,7 @@ def test_a_map_that_is_missing_or_changed_is_an_error(folders, tmp_path):
     file.write_bytes(file.read_bytes() + b"\x0a\x00")
     maps = maps_in(copied)
     assert len(maps.map_of([0])) > 0
-    with pytest.raises(CorruptedDataError, match="map 'm1' is missing: .*000001.pb"):
+    with pytest.raises(CorruptedDataError, match=r"map 'm1' is missing: .*000001.pb"):
         maps.map_of([1])
     with pytest.raises(CorruptedDataError, match="map 'm2' has changed since its index was written"):
         maps.map_of([0, 2])
@@ -228,3 +224,21 @@ def test_what_was_asked_for_last_is_kept():
     assert len(pickle.loads(pickle.dumps(kept))) == 0
     with pytest.raises(InvalidArgumentError, match="keep at least 1"):
         Kept(0)
+
+
+def test_tags_of_many_maps_are_those_of_one(folders):
+    tables = [tag_scenes(log_in(folders[maps]), maps_in(folders[maps])) for maps in ("one", "apart")]
+    assert tables[0].names == tables[1].names
+    assert all(np.array_equal(tables[0].has(name), tables[1].has(name)) for name in tables[0].names)
+    assert not tables[1].errors
+
+
+def test_the_viewer_draws_many_maps(folders):
+    viewed = {maps: ViewedLog(find_dataset_files(folders[maps])) for maps in ("one", "apart")}
+    try:
+        assert len(viewed["apart"].notes) == len(viewed["one"].notes)
+        assert viewed["apart"].map_bytes == viewed["one"].map_bytes
+        assert viewed["apart"].scene_bytes(2) == viewed["one"].scene_bytes(2)
+    finally:
+        for each in viewed.values():
+            each.close()

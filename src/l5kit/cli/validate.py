@@ -1,7 +1,7 @@
 """``l5kit validate``: what is wrong in a dataset."""
 
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.checks.finding import Finding
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.dataset_files import DatasetFiles, find_all_logs
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.opened import maps_at
 from l5kit.data.progress import show_progress
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.scene_jobs import Workers
@@ -84,8 +84,7 @@ def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
         files: Where they lie.
         with_log: Whether the AV of the log is looked for on the map, which a damaged log does not allow.
     """
-    from l5kit.evaluation.driving.map_checks import check_log_on_map, check_map
-    from l5kit.lanes.driving_map import build_driving_map
+    from l5kit.evaluation.driving.map_checks import check_maps
     from l5kit.rasterization.satellite_image import read_aerial_pixels
 
     world_to_ecef: Float64Array | None = None
@@ -99,16 +98,10 @@ def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
             load_matrix(metadata, "ecef_to_aerial", path=path)
 
     def read_map(path: str) -> None:
-        map_api = MapAPI(path, np.eye(4) if world_to_ecef is None else world_to_ecef)
-        map_api.bounds_info  # noqa: B018 - reads the map, wherever in the world
+        maps = maps_at(path, np.eye(4) if world_to_ecef is None else world_to_ecef)
+        maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, wherever in the world
         if world_to_ecef is not None:
-            file = str(files.semantic_map and path_of(files.semantic_map))
-            driving_map = build_driving_map(map_api)
-            of_map = check_map(map_api, driving_map=driving_map)
-            findings.extend(replace(finding, file=file) for finding in of_map)
-            if with_log:
-                log = ChunkedDataset(files.dataset).open()
-                findings.extend(check_log_on_map(log, driving_map, facts=log.facts))
+            findings.extend(check_maps(maps, ChunkedDataset(files.dataset).open() if with_log else None))
 
     checks = {
         "meta": (files.meta, read_meta),

@@ -188,6 +188,10 @@ class MapIndexWriter:
         self._folder = folder
         self._entries: list[dict[str, object]] = []
 
+    def __len__(self) -> int:
+        """Return how many maps were added."""
+        return len(self._entries)
+
     def add(self, name: str, bounds_m: Float64Array, save: Callable[[Path], None]) -> None:
         """Add a map.
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, Log, NumericArray
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.map_folder import Kept, MapIndex
+from l5kit.data.map.map_folder import INDEX_FILE, Kept, MapIndex
 from l5kit.data.records import FRAME_INTERVAL
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 
 __all__ = ["MOST_MAPS_AT_ONCE", "SceneMaps"]
 
@@ -67,6 +67,14 @@ class SceneMaps:
         """Whether all scenes have one map."""
         return self._index is None
 
+    @property
+    def path(self) -> str:
+        """The file of the single map, or of the index of many."""
+        if self._index is None:
+            assert self._single is not None
+            return self._single.protobuf_map_path
+        return str(self._index.folder / INDEX_FILE)
+
     def rows_at(self, points_m: Float64Array) -> Int64Array:
         """Return the number of the map that points (B, 2) in the world are on, (B,)."""
         return np.zeros(len(points_m), np.int64) if self._index is None else self._index.rows_at(points_m)
@@ -77,9 +85,15 @@ class SceneMaps:
         Args:
             log: The log.
             scenes: Indices of its scenes, (S,).
+
+        Raises:
+            IndexOutOfRangeError: There are many maps, and no such scene.
         """
         if self._index is None:
             return np.zeros(len(scenes), np.int64)
+        num_scenes = len(log.scenes)
+        if (missing := next((scene for scene in scenes if not 0 <= scene < num_scenes), None)) is not None:
+            raise IndexOutOfRangeError(f"scene {missing} does not exist: the log has {num_scenes} scenes")
         firsts = [int(log.scenes[int(scene)][FRAME_INTERVAL][0]) for scene in scenes]
         starts_m = [log.frames[first]["ego_translation"][:2] for first in firsts]
         return self.rows_at(np.array(starts_m, np.float64).reshape(-1, 2))

@@ -1,6 +1,7 @@
 """Checks of maps, and of logs on them: what planners, traffic and scores trip over in a map that can be read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -11,6 +12,10 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.data.map.map_arrays import MapArrays
+from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import L5KitError
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 from l5kit.geometry.box import compute_box_outline
 from l5kit.geometry.transform import rotations33_as_yaws
@@ -28,6 +33,7 @@ __all__ = [
     "WIDEST_LANE_M",
     "check_log_on_map",
     "check_map",
+    "check_maps",
 ]
 
 LOOK_AHEAD_M = 30.0
@@ -73,24 +79,55 @@ def check_map(map_api: MapAPI, *, driving_map: DrivingMap | None = None) -> list
     return [Finding(severity="warning", check=f"map: {name}", message=message) for name, message in messages]
 
 
-def check_log_on_map(log: Log, driving_map: DrivingMap, *, facts: LogFacts | None = None) -> list[Finding]:
-    """Return warnings about scenes whose logged AV leaves all lanes or the drivable surface of a map.
+def check_log_on_map(
+    log: Log,
+    driving_map: DrivingMap,
+    *,
+    facts: LogFacts | None = None,
+    scenes: Sequence[int] | None = None,
+) -> Iterator[Finding]:
+    """Yield warnings about scenes whose logged AV leaves all lanes or the drivable surface of a map.
 
     Args:
         log: Scenes and frames without damage.
         driving_map: The map.
         facts: Size of the AV and time of a step; those of L5Kit 1.5 by default.
-
-    Returns:
-        The first ten findings of each check and, where there are more, one with their number.
+        scenes: Indices of the scenes that are on the map; all by default.
     """
-    facts, findings = facts or LogFacts(), FindingList()
-    for scene, interval in enumerate(log.scenes["frame_index_interval"].tolist()):
-        frames = log.frames[slice(*interval)]
+    facts = facts or LogFacts()
+    for scene in range(len(log.scenes)) if scenes is None else scenes:
+        frames = log.frames[slice(*log.scenes[scene][FRAME_INTERVAL].tolist())]
         positions_m = np.ascontiguousarray(frames["ego_translation"][:, :2], np.float64)
         yaws_rad = np.asarray(rotations33_as_yaws(frames["ego_rotation"]), np.float64)
         for name, message in _check_track(positions_m, yaws_rad, driving_map, facts):
-            findings.add(Finding(severity="warning", check=f"map: {name}", message=message, scene=scene))
+            yield Finding(severity="warning", check=f"map: {name}", message=message, scene=scene)
+
+
+def check_maps(maps: SceneMaps, log: ChunkedDataset | None = None) -> list[Finding]:
+    """Return what is wrong with the map of a dataset, or with each of its maps, and where its log leaves them.
+
+    Args:
+        maps: The maps, in the world of the log.
+        log: An opened log without damage; None to look at the maps alone.
+
+    Returns:
+        The first ten findings of each check and, where there are more, one with their number; errors first.
+    """
+    findings = FindingList()
+    rows = None if log is None else maps.rows_of_scenes(log, range(len(log.scenes)))
+    for row in range(len(maps)):
+        try:
+            map_api, path = maps.map_of([row]), maps.path_of(row)
+            driving_map = build_driving_map(map_api)
+        except L5KitError as error:
+            findings.add(Finding(severity="error", check="map", message=str(error), file=maps.path))
+            continue
+        for finding in check_map(map_api, driving_map=driving_map):
+            findings.add(replace(finding, file=path))
+        if log is not None and rows is not None:
+            scenes = np.flatnonzero(rows == row).tolist()
+            for finding in check_log_on_map(log, driving_map, facts=log.facts, scenes=scenes):
+                findings.add(finding)
     return findings.as_list()
 
 
@@ -236,7 +273,7 @@ def _check_track(
     # the rule and the bound of the score of drivable area
     sizes_m = np.broadcast_to(facts.ego_extent_m[:2], (num_frames, 2))
     corners_m = np.moveaxis(compute_box_outline(positions_m, yaws_rad, sizes_m), 1, 0)
-    is_off_road: BoolArray = (driving_map.distances_of_tracks_m(corners_m) >= MOST_OFF_ROAD_M).any(axis=0)
+    is_off_road = np.any(driving_map.distances_of_tracks_m(corners_m) >= MOST_OFF_ROAD_M, axis=0)
     if is_off_road.any():
         yield (
             "drivable area",
