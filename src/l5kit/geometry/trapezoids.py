@@ -35,20 +35,20 @@ def cut_into_trapezoids(rings: Sequence[Float64Array]) -> list[Float64Array]:
         new = np.arange(num_started[step - 1] if step else 0, num_started[step])
         crossed = np.concatenate([crossed[ends_y[crossed] > low], new])
         middle = 0.5 * (low + high)
-        places = edges[crossed, 0, 0] + (middle - starts_y[crossed]) * slopes[crossed]
-        ordered = crossed[np.argsort(places, kind="stable")].tolist()
+        middles_x = edges[crossed, 0, 0] + (middle - starts_y[crossed]) * slopes[crossed]
+        ordered = crossed[np.argsort(middles_x, kind="stable")].tolist()
         pairs = set(zip(ordered[::2], ordered[1::2], strict=False))
         # what does not go on ends here
         trapezoids += [(*pair, begun.pop(pair), low) for pair in list(begun) if pair not in pairs]
         begun |= {pair: low for pair in pairs if pair not in begun}
     trapezoids += [(*pair, low, float(heights[-1])) for pair, low in begun.items()]
 
-    def place(edge: int, height: float) -> tuple[float, float]:
+    def corner_at(edge: int, height: float) -> tuple[float, float]:
         return float(edges[edge, 0, 0] + (height - starts_y[edge]) * slopes[edge]), height
 
     cut = []
     for left, right, low, high in trapezoids:
-        corners = [place(left, low), place(right, low), place(right, high), place(left, high)]
+        corners = [corner_at(left, low), corner_at(right, low), corner_at(right, high), corner_at(left, high)]
         cut.append(np.array(list(dict.fromkeys(corners))))
     return [corners for corners in cut if len(corners) > 2]
 

@@ -52,10 +52,10 @@ def drivable_areas_of(map_api: MapAPI) -> list[Float64Array]:
 
 
 def _as_world(vertices: Sequence[GeoLocation], ecef_to_world: Float64Array) -> Float64Array:
-    """Return world x and y of places on earth, those without an altitude at height 0, (n, 2)."""
-    places = np.array([(v.lat_e7 / 1e7, v.lng_e7 / 1e7, v.altitude_cm / 100.0) for v in vertices]).reshape(-1, 3)
-    if len(places) == 0:
+    """Return world x and y of vertices on earth, those without an altitude at height 0, (n, 2)."""
+    geodetic = np.array([(v.lat_e7 / 1e7, v.lng_e7 / 1e7, v.altitude_cm / 100.0) for v in vertices]).reshape(-1, 3)
+    if len(geodetic) == 0:
         return np.zeros((0, 2))
-    ecef_m = np.stack([np.atleast_1d(axis) for axis in geodetic2ecef(*places.T)], axis=-1)
+    ecef_m = np.stack([np.atleast_1d(axis) for axis in geodetic2ecef(*geodetic.T)], axis=-1)
     world_m: Float64Array = (ecef_m @ ecef_to_world[:3, :3].T + ecef_to_world[:3, 3])[:, :2]
     return world_m

@@ -197,12 +197,12 @@ def _have_lanes_ahead(lines_m: Float64Array, ends: Int64Array) -> BoolArray:
     starts_m, has_lanes = lines_m[:, 0], np.zeros(len(ends), np.bool_)
     near = cKDTree(starts_m).query_ball_point(lines_m[ends, -1], LOOK_AHEAD_M) if len(ends) else []
     headings = _directions(lines_m[:, 1] - lines_m[:, 0])
-    for row, (found, lane) in enumerate(zip(near, ends.tolist(), strict=True)):
+    for row, (rows, lane) in enumerate(zip(near, ends.tolist(), strict=True)):
         direction = _directions(lines_m[lane, -1] - lines_m[lane, -2])
-        offsets_m = starts_m[found] - lines_m[lane, -1]
+        offsets_m = starts_m[rows] - lines_m[lane, -1]
         lengths_m = np.linalg.norm(offsets_m, axis=1)
         is_ahead = (offsets_m @ direction >= np.cos(LOOK_AHEAD_RAD) * lengths_m) | (lengths_m <= LARGEST_STEP_M)
-        has_lanes[row] = (is_ahead & (headings[found] @ direction > 0.0)).any()
+        has_lanes[row] = (is_ahead & (headings[rows] @ direction > 0.0)).any()
     return has_lanes
 
 
