@@ -156,7 +156,7 @@ def measure(folder: Path, num_samples: int) -> JsonObject:
     cfg["raster_params"] = cfg["raster_params"] | files_of_cfg
     samples = EgoDatasetVectorized(cfg, log, build_vectorizer(cfg, LocalDataManager(folder)))
     order = np.random.default_rng(0).integers(0, len(samples), num_samples)
-    samples.make_columns(order[:8])
+    samples.make_columns(order[:8].tolist())
     note("first samples")
     start_s = time.process_time()
     for first in range(0, num_samples, 64):

@@ -330,7 +330,8 @@ class Targets:
     def taken(self, windows: Int64Array | BoolArray) -> Self:
         """Return the targets of some of the windows."""
         columns = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return replace(self, **{name: None if column is None else column[windows] for name, column in columns})
+        some: dict[str, Any] = {name: None if column is None else column[windows] for name, column in columns}
+        return replace(self, **some)
 
     @property
     def arrays(self) -> TargetArrays:
