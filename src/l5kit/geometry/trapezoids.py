@@ -6,8 +6,6 @@ import numpy as np
 
 from l5kit._types import Float64Array
 
-__all__ = ["cut_into_trapezoids"]
-
 
 def cut_into_trapezoids(rings: Sequence[Float64Array]) -> list[Float64Array]:
     """Return what lies inside an odd number of rings as trapezoids with level upper and lower sides.

@@ -12,8 +12,6 @@ from l5kit.rasterization.planar_rasterizer import LogWindow, PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 
-__all__ = ["ManyMapsRasterizer"]
-
 _MOST_KEPT = 32
 """Rasterizers that are kept, each with its map."""
 

@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-__all__ = ["MapLayout"]
-
 
 class MapLayout(StrEnum):
     """How the maps of a source are written."""

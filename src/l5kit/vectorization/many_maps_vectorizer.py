@@ -10,8 +10,6 @@ from l5kit.data.windows import Targets, Windows
 from l5kit.vectorization.vector_map import VectorMap
 from l5kit.vectorization.vectorizer import Vectorizer
 
-__all__ = ["ManyMapsVectorizer"]
-
 _MOST_KEPT = 64
 """Maps whose polylines are kept."""
 

@@ -10,8 +10,6 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.proto.road_network_pb2 import GeoLocation
 from l5kit.geometry.trapezoids import cut_into_trapezoids
 
-__all__ = ["drivable_areas_of", "read_drivable_polygons"]
-
 _FEWEST_CORNERS = 3
 _MOST_CORNERS = 32
 """Polygons with more corners, as those of a whole town, are cut: who looks for a point looks at all corners."""

@@ -23,8 +23,6 @@ from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
 
-__all__ = ["INDEX_FILE", "MAPS_FOLDER", "Kept", "MapIndex", "MapIndexWriter", "is_map_index"]
-
 MAPS_FOLDER: Final = "maps"
 """Folder of the maps in a dataset folder."""
 

@@ -15,8 +15,6 @@ from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.stores.store import path_of
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["maps_at", "maps_of_cfg", "open_map", "open_maps"]
-
 
 def open_map(files: DatasetFiles, *, what: str = "this") -> MapAPI | None:
     """Return the semantic map of a dataset; None without a map or without a meta.json, which places it in the world.

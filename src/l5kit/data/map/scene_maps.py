@@ -11,8 +11,6 @@ from l5kit.data.map.map_folder import INDEX_FILE, Kept, MapIndex
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 
-__all__ = ["MOST_MAPS_AT_ONCE", "SceneMaps"]
-
 MOST_MAPS_AT_ONCE: Final = 256
 """Maps that are one map for whatever takes scenes together; more take memory as one large map does."""
 

@@ -22,20 +22,6 @@ from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.lanes.lane_choice import find_lanes_of_track
 
-__all__ = [
-    "LARGEST_LIMIT_MPS",
-    "LARGEST_STEP_M",
-    "LONGEST_OFF_LANES_S",
-    "LOOK_AHEAD_M",
-    "LOOK_AHEAD_RAD",
-    "NARROWEST_LANE_M",
-    "SMALLEST_LIMIT_MPS",
-    "WIDEST_LANE_M",
-    "check_log_on_map",
-    "check_map",
-    "check_maps",
-]
-
 LOOK_AHEAD_M = 30.0
 """A lane without successors leaves the map where no lane that leads on begins ahead of its end up to here."""
 

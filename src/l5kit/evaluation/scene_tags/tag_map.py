@@ -14,8 +14,6 @@ from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.windows import WindowRows
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 
-__all__ = ["SceneTagMaps", "TagMap", "as_tag_map"]
-
 _MOST_KEPT = 8
 """Maps that are kept: scenes that follow each other often have one map."""
 

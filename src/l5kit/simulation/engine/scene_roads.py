@@ -8,8 +8,6 @@ from l5kit.data.map.map_folder import Kept
 from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.simulation.engine.scene_batch import RoadMap
 
-__all__ = ["SceneRoads"]
-
 _MOST_KEPT: Final = 4
 """Road maps that are kept: those of the blocks that threads work on."""
 
