@@ -2,8 +2,8 @@
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import InitVar, dataclass
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import InitVar, dataclass, fields, replace
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numba import njit
@@ -326,6 +326,12 @@ class Targets:
 
     def __len__(self) -> int:
         return len(self.yaws_rad)
+
+    def taken(self, windows: Int64Array | BoolArray) -> Self:
+        """Return the targets of some of the windows."""
+        columns = ((each.name, getattr(self, each.name)) for each in fields(self))
+        some: dict[str, Any] = {name: None if column is None else column[windows] for name, column in columns}
+        return replace(self, **some)
 
     @property
     def arrays(self) -> TargetArrays:
