@@ -304,9 +304,20 @@ def _trace_av(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_yaws(rotations: Float64Array, yaws_rad: Float64Array) -> None:
-    for i in range(len(rotations)):
-        yaws_rad[i] = yaw_of_x_axis(rotations[i, 0, 0], rotations[i, 1, 0])
+def _find_av(
+    frames: RecordArray, extent_m: tuple[float, float, float]
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Return world x and y, heading and size of the AV in the first of the frames (B, F) of windows."""
+    num_windows = len(frames)
+    centroids_m, yaws_rad, extents_m = np.empty((num_windows, 2)), np.empty(num_windows), np.empty((num_windows, 3))
+    for window in range(num_windows):
+        av = frames[window, 0]
+        centroids_m[window, 0], centroids_m[window, 1] = av.ego_translation[0], av.ego_translation[1]
+        # to the bit as geometry.rotation33_as_yaw gives it
+        yaws_rad[window] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
+        for axis in range(3):
+            extents_m[window, axis] = extent_m[axis]
+    return centroids_m, yaws_rad, extents_m
 
 
 def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None:
@@ -344,19 +355,9 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
 
 def find_av(windows: Windows) -> Targets:
     """Return the AV as the target of all windows."""
-    # headings to the bit as geometry.rotation33_as_yaw gives them
-    current = windows.current_frames
-    yaws_rad = np.empty(len(current))
-    _write_yaws(np.ascontiguousarray(current["ego_rotation"]), yaws_rad)
-    extents_m = np.empty((len(windows), 3))
-    extents_m[:] = windows.ego_extent_m
-    return Targets(
-        track_ids=None,
-        rows=None,
-        centroids_m=current["ego_translation"][:, :2].astype(np.float64),
-        yaws_rad=yaws_rad,
-        extents_m=extents_m,
-    )
+    length_m, width_m, height_m = windows.ego_extent_m
+    centroids_m, yaws_rad, extents_m = _find_av(windows.frames, (length_m, width_m, height_m))
+    return Targets(track_ids=None, rows=None, centroids_m=centroids_m, yaws_rad=yaws_rad, extents_m=extents_m)
 
 
 def trace_targets(windows: Windows, targets: Targets) -> TrackStates:
