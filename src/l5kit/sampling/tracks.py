@@ -479,19 +479,14 @@ def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num
         times: Times between the frames.
         num_history: Frames of the past, the current one included.
     """
-    num_tracks, num_frames = states.is_there.shape
-    result = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
-    _write_trajectories(
+    past, future, velocities = _make_trajectories(
         states.as_arrays(),
         num_history,
         targets.agent_from_world,
         targets.yaws_rad.astype(np.float32),
         (np.float32(times.past_s), np.float32(times.future_s)),
-        result.past.as_arrays(),
-        result.future.as_arrays(),
-        result.velocities(),
     )
-    return result
+    return Trajectories(RelativePoses(*past), RelativePoses(*future), *velocities)
 
 
 def trajectories_on_device(
@@ -586,23 +581,43 @@ def write_pose(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_trajectories(
+def _make_trajectories(
     state_arrays: tuple[NumericArray, ...],
     num_history: int,
     agent_from_world: Float64Array,
     yaws_rad: Float32Array,
     steps_s: tuple[np.float32, np.float32],
-    past_arrays: tuple[NumericArray, ...],
-    future_arrays: tuple[NumericArray, ...],
-    velocity_arrays: tuple[Float32Array, ...],
-) -> None:
-    """Write the fields of :class:`Trajectories`."""
-    states, velocities = StateArrays(*state_arrays), Velocities(*velocity_arrays)
-    past, future = PoseArrays(*past_arrays), PoseArrays(*future_arrays)
+) -> tuple[tuple[Float32Array, ...], tuple[Float32Array, ...], tuple[Float32Array, ...]]:
+    """Return the fields of :class:`Trajectories`: those of the past, those of the future, and velocities."""
+    states = StateArrays(*state_arrays)
+    num_tracks, num_frames = states.is_there.shape
+    past, future = _new_poses(num_tracks, num_history), _new_poses(num_tracks, num_frames - num_history)
+    velocities = Velocities(
+        np.empty((num_tracks, num_history - 1, 2), np.float32),
+        np.empty((num_tracks, num_frames - num_history, 2), np.float32),
+        np.empty(num_tracks, np.float32),
+        np.empty(num_tracks, np.float32),
+    )
     _write_poses(states, _FIRST, agent_from_world, yaws_rad, past)
     _write_poses(states, num_history, agent_from_world, yaws_rad, future)
-    for i in range(len(velocities.speeds_mps)):
+    for i in range(num_tracks):
         write_velocities(i, past.positions_m, future.positions_m, steps_s, velocities)
+    return (
+        (past.positions_m, past.yaws_rad, past.extents_m, past.availabilities),
+        (future.positions_m, future.yaws_rad, future.extents_m, future.availabilities),
+        (velocities.past_mps, velocities.future_mps, velocities.speeds_mps, velocities.next_speeds_mps),
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _new_poses(num_tracks: int, num_frames: int) -> PoseArrays:
+    """Return poses (B, N) to be written; for use inside kernels."""
+    return PoseArrays(
+        np.empty((num_tracks, num_frames, 2), np.float32),
+        np.empty((num_tracks, num_frames, 1), np.float32),
+        np.empty((num_tracks, num_frames, 2), np.float32),
+        np.empty((num_tracks, num_frames), np.float32),
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
