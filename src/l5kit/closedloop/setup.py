@@ -29,6 +29,7 @@ from l5kit.closedloop.planners import (
 )
 from l5kit.closedloop.scene_checks import require_start
 from l5kit.closedloop.true_log import TrueLog, open_truth
+from l5kit.configs.own_code import is_own, with_whole_file
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import find_other_step_time
@@ -41,8 +42,6 @@ from l5kit.evaluation.driving.metric import NUPLAN
 from l5kit.evaluation.epdms.params import STEP_S
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.folder.simulation_folder import find_scene_files
-
-__all__ = ["ClosedLoopSetup", "SimulationRequest", "set_up"]
 
 _CACHE_BYTES = 2**27
 """Decoded chunks of the log that are kept: scenes are read once, one after the other."""
@@ -70,6 +69,7 @@ class SimulationRequest:
 
     def with_whole_paths(self) -> "SimulationRequest":
         """Return the arguments with absolute paths or URLs, which name the same for each machine."""
+        moves = self.options.moves
         return replace(
             self,
             path=Path(whole_path_of(self.path)),
@@ -78,7 +78,12 @@ class SimulationRequest:
             truth=_whole(self.truth),
             metrics=with_whole_files(self.metrics),
             score=find_scores(self.score),
-            options=replace(self.options, workers=1, show_bar=False),
+            options=replace(
+                self.options,
+                moves=with_whole_file(moves) if moves is not None and is_own(moves) else moves,
+                workers=1,
+                show_bar=False,
+            ),
         )
 
     def elsewhere(self) -> "SimulationRequest":

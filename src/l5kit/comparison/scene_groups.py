@@ -15,8 +15,6 @@ from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.visualization.viewer.log_tags import LogTags
 
-__all__ = ["find_groups"]
-
 
 def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -> Mapping[str, BoolArray]:
     """Return which scenes have each tag, (S,) by the label of the tag; tags that no scene has are left out.

@@ -9,8 +9,6 @@ from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_sealed
 from l5kit.data.record_bytes import as_bytes
 
-__all__ = ["FrameRows", "expand_ranges", "move_rows"]
-
 _LEAST_ROOM = 1024
 """Rows that an array grows by at least."""
 

@@ -26,8 +26,6 @@ from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import yaws_as_rotations33
 
-__all__ = ["RecordBuffer"]
-
 
 class RecordBuffer:
     """Scenes of a batch in four arrays with room for more frames and rows.

@@ -23,15 +23,6 @@ from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "LogRecords",
-    "SceneRecords",
-    "as_standard",
-    "intervals_of_counts",
-    "join_scenes",
-]
-
-
 _LONGEST_HOST = 16
 _MAX_INT64 = 2**63 - 1
 _TYPES: dict[str, DTypeLike] = {"frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "tl_faces": TL_FACE_DTYPE}

@@ -23,15 +23,7 @@ from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.device.backend import Backend
-from l5kit.environment.action_kinds import (
-    MODEL_ACTIONS,
-    ActionKind,
-    ModelActions,
-    PoseActions,
-    RouteActions,
-    UnicycleActions,
-    model_actions,
-)
+from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions
 from l5kit.environment.actions import kinematic_scales
 from l5kit.environment.episode_choice import (
     EpisodeChoice,
@@ -42,6 +34,7 @@ from l5kit.environment.episode_choice import (
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
+from l5kit.environment.model_actions import MODEL_ACTIONS, ROUTE_ACTIONS, ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView, raster_space, vector_space
@@ -60,16 +53,6 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-
-__all__ = [
-    "EnvironmentOptions",
-    "EnvironmentParts",
-    "measure_scales",
-    "named_actions",
-    "require_driven_avs",
-    "require_logged_agents",
-    "require_num_envs",
-]
 
 OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
@@ -248,7 +231,7 @@ class EnvironmentParts:
         """Scenes as arrays; None where nobody asks for road users and routes."""
         options = self.options
         is_logged = options.reward == "displacement" or isinstance(options.reward, DisplacementReward)
-        needs_no_route = options.actions != "route" and not isinstance(options.actions, RouteActions)
+        needs_no_route = options.actions not in ROUTE_ACTIONS and not isinstance(options.actions, RouteActions)
         if options.observation != "compact" and options.others == "log" and is_logged and needs_no_route:
             return None
         threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])

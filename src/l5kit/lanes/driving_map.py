@@ -24,8 +24,6 @@ from l5kit.lanes.road_surface import (
     write_lanes_at,
 )
 
-__all__ = ["DrivingMap", "build_driving_map", "project_onward"]
-
 FARTHEST_LANE_M = 2.0
 """A vehicle whose centre is farther than this from all lanes is on none."""
 

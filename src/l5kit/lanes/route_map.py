@@ -10,8 +10,6 @@ from l5kit.data.map.api import MapAPI
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths
 
-__all__ = ["RouteMap", "build_route_map", "lanes_closed_by_red", "mark_route_lanes"]
-
 
 @dataclass(frozen=True, eq=False)
 class RouteMap(ReadOnlyArrays):

@@ -555,7 +555,7 @@ COLOR_TABLE: Final[UInt8Array] = np.array(
     [COLORS[name] for name in (RasterEls.LANE_NOTL.name, *LIGHT_COLORS, RasterEls.ROAD.name, RasterEls.CROSSWALK.name)],
     np.uint8,
 )
-"""The colours of the map, (colours, 3), numbered as in :mod:`.map_outlines`."""
+"""The colours of the map, (colours, 3), in the order of the indices that outlines have."""
 
 
 def indices_in_bounds(center: FloatArray, bounds: Float64Array, half_extent: float) -> Int64Array:

@@ -26,8 +26,6 @@ from l5kit.readers.parts import Part, PartHead
 from l5kit.readers.reader import SourceInfo
 from l5kit.readers.scene_conversion import with_lights_renamed
 
-__all__ = ["IMPORT", "ImportFiles", "offsets_of"]
-
 _IMPORT_FILE: Final = "import.json"
 IMPORT: Final = OutputKind(
     "an import",

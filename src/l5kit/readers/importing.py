@@ -25,8 +25,6 @@ from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, 
 from l5kit.readers.scene_conversion import to_records
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["FailedImport", "ImportResult", "import_dataset"]
-
 _PARTS_SUFFIX = ".parts"
 _LOCK = "import.lock"
 _PARTS = OutputKind("an import", Path.is_dir, rf"{re.escape(_LOCK)}|[0-9a-f]{{2}}/[0-9a-f]{{30}}\.npz")

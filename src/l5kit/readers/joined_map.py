@@ -8,8 +8,6 @@ import numpy as np
 from l5kit._types import Float64Array, JsonObject
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign
 
-__all__ = ["JoinedMap", "pack_map", "unpack_map"]
-
 _NEAR_M = 0.05
 """Up to here, lines of one id in two pieces are the same."""
 

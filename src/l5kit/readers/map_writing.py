@@ -14,17 +14,6 @@ from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
 from l5kit.readers.source_map import SourceLane, SourceMap
 
-__all__ = [
-    "WORLD_TO_ECEF",
-    "add_map",
-    "areas_as_json",
-    "boundaries_of",
-    "directions_left",
-    "least_bytes_of",
-    "turn_of",
-    "without_repeats",
-]
-
 WORLD_TO_ECEF = np.array([[0.0, 0.0, 1.0, 6378137.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
 """The world of imported datasets lies at latitude 0, longitude 0, x east, y north and z up, wherever it really is."""
 WORLD_TO_ECEF.setflags(write=False)

@@ -16,8 +16,6 @@ from l5kit.readers.nuscenes_lane_sides import sides_of_lane
 from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 
-__all__ = ["read_city_map"]
-
 OLDEST_VERSION = (1, 3)
 """Map files before this one lack arc line paths of lane connectors."""
 
@@ -91,19 +89,17 @@ def read_city_map(file: Path, city: str) -> CityMap:
         raise SourceDataError(name, "", problem) from error
     try:
         version = msgspec.json.decode(text, type=_Versioned).version
-        _require_version(name, version)
+        parts = version.split(".")
+        if not all(part.isdecimal() for part in parts):
+            raise SourceDataError(name, "version", f"is {version!r}, must be numbers such as 1.3")
+        if tuple(map(int, parts)) < OLDEST_VERSION or int(parts[0]) > OLDEST_VERSION[0]:
+            raise SourceDataError(
+                name, "version", f"is {version!r}, must be from 1.3 on; download the map expansion again"
+            )
         expansion = msgspec.json.decode(text, type=_Expansion)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SourceDataError(name, "", f"is damaged: {error}; copy the file again") from error
     return _Builder(expansion, name).build(city)
-
-
-def _require_version(name: str, version: str) -> None:
-    parts = version.split(".")
-    if not all(part.isdecimal() for part in parts):
-        raise SourceDataError(name, "version", f"is {version!r}, must be numbers such as 1.3")
-    if tuple(map(int, parts)) < OLDEST_VERSION or int(parts[0]) > OLDEST_VERSION[0]:
-        raise SourceDataError(name, "version", f"is {version!r}, must be from 1.3 on; download the map expansion again")
 
 
 class _Builder:

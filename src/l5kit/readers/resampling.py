@@ -21,8 +21,6 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
 
-__all__ = ["resample_dataset", "resample_scene"]
-
 _SCENES_FOLDER = "scenes"
 _COPIED = ("meta.json", "import.json", "semantic_map", "aerial_map", "sources")
 """What lies beside the scenes and holds at any rate."""

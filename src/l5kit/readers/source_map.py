@@ -9,8 +9,6 @@ from l5kit._types import Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M, FURTHEST_M, is_within, require_text, require_within
 
-__all__ = ["AREA_KINDS", "LANE_KINDS", "SourceArea", "SourceLane", "SourceMap", "SourceSign", "is_line"]
-
 LANE_KINDS = ("vehicle", "bus", "bike")
 """For whom a lane is."""
 

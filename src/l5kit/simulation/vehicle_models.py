@@ -20,23 +20,6 @@ from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.box import REAR_AXLE_SHARE
 from l5kit.simulation.vehicle_steps import BICYCLE, CURVATURE, UNICYCLE, step_vehicle
 
-__all__ = [
-    "NUPLAN_GEOMETRY",
-    "NUPLAN_LENGTH_M",
-    "InvertibleBicycle",
-    "InvertibleModel",
-    "KinematicBicycle",
-    "PoseChange",
-    "PoseModel",
-    "Unicycle",
-    "VehicleGeometry",
-    "VehicleModel",
-    "VehicleStates",
-    "kernel_arrays",
-    "kernel_parameters",
-    "log_states",
-]
-
 _Arrays: TypeAlias = tuple[Float64Array, ...]
 
 _TYPES = [np.dtype(np.float64)] * 6

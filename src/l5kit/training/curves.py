@@ -17,8 +17,6 @@ from l5kit.training.lightning_parts import Logger, TensorBoardLogger, WandbLogge
 from l5kit.training.state_file import ResumePoint
 from l5kit.training.uploading import OnceMLFlowLogger, OnceWandbLogger, SentPoints
 
-__all__ = ["close_logger", "make_logger"]
-
 _TABLE = "metrics.csv"
 _RUNS = "runs.json"
 

@@ -6,8 +6,6 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.opened import open_map
 from l5kit.data.texts import duration_text
 
-__all__ = ["map_counts", "summary_facts"]
-
 
 def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
     """Return names and values of what a dataset holds, and of what its log tells of itself."""

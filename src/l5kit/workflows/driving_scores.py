@@ -26,8 +26,6 @@ from l5kit.workflows.drivers import samples_to_drive
 from l5kit.workflows.samples import spread_indices, with_files_of
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
-__all__ = ["DRIVING_SCORE", "DrivingEvaluation", "means_of_driving"]
-
 DRIVING_SCORE: Final = "driving/score"
 """Name of the mean score of scenes, 0 to 1, of which the largest is the best."""
 

@@ -12,8 +12,8 @@ import numpy as np
 from l5kit._files import replaced_when_complete
 from l5kit._types import BoolArray, Config, Float64Array
 from l5kit.configs.parameters import MapKeys
+from l5kit.configs.runs import LoaderParams
 from l5kit.configs.texts import did_you_mean
-from l5kit.configs.training import LoaderParams
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
@@ -24,8 +24,6 @@ from l5kit.dataset.scene_choice import SceneChoice, choose_scenes
 from l5kit.errors import ConfigError
 from l5kit.evaluation.scene_tags import TAG_KINDS, TagThresholds, tag_scenes
 from l5kit.workflows.samples import data_managers_of
-
-__all__ = ["OTHERS", "check_tags", "choice_of", "open_choice"]
 
 OTHERS: Final = "others"
 """Stands among weights for scenes that have none of the tags."""

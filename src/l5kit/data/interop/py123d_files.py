@@ -22,8 +22,6 @@ from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["export_py123d", "split_of_log"]
-
 _SPLIT = re.compile(r"[\w-]+")
 
 

@@ -14,8 +14,6 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.map.geometry import resample_line
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["LOCATION", "map_metadata", "read_areas", "write_map"]
-
 LOCATION: Final = "world"
 """What py123d calls the place of the map: all scenes of a data folder share one frame and one map."""
 

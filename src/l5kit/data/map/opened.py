@@ -6,8 +6,6 @@ from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.api import MapAPI
 
-__all__ = ["open_map"]
-
 
 def open_map(files: DatasetFiles) -> MapAPI | None:
     """Return the semantic map of a dataset; None without a map or without a meta.json, which places it in the world.

@@ -14,8 +14,6 @@ from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["DisplacementReward", "DrivenStep", "StepOutcome", "StepReward"]
-
 
 class DrivenStep(NamedTuple):
     """A step of B slots: the AVs before and after it, and what is around them after it. Nothing is checked.

@@ -18,8 +18,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle, VehicleStates
 
-__all__ = ["AvMover", "AvSlots", "ModelMover", "MovingModel", "as_columns", "is_moving"]
-
 MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
 """A vehicle model that moves AVs by kernels; its actions are two numbers."""
 

@@ -8,8 +8,6 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import Drive
 
-__all__ = ["KernelDriver"]
-
 
 class KernelDriver:
     """A driver of vehicles as kernels take it, on paths to which more may come.

@@ -6,8 +6,6 @@ from l5kit.data.checks.finding import Finding
 from l5kit.data.map.api import MapAPI
 from l5kit.lanes.driving_map import build_driving_map
 
-__all__ = ["check_map"]
-
 
 def check_map(map_api: MapAPI) -> list[Finding]:
     """Return warnings about what drivers, traffic and scores miss in a map that can be read.

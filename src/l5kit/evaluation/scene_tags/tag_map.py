@@ -12,8 +12,6 @@ from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.windows import WindowRows
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 
-__all__ = ["TagMap"]
-
 _RED = LIGHT_COLORS.index("RED") + 1
 
 

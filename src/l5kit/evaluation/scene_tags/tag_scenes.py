@@ -24,8 +24,6 @@ from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap, face_intervals
 from l5kit.evaluation.scene_tags.tag_table import SceneTags
 
-__all__ = ["tag_records", "tag_scenes"]
-
 
 def tag_scenes(
     dataset: ChunkedDataset,

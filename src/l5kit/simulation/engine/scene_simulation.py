@@ -1,7 +1,6 @@
 """Simulation of scenes: drivers move the AVs and the agents of a batch, all scenes at once, frame by frame."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,8 @@ from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.kept_plans import KeptPlans
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
-from l5kit.simulation.engine.traffic_state import Driver, TrafficState
+from l5kit.simulation.engine.traffic_state import Driver, DriverMemory, TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
-
-__all__ = ["AgentSeat", "EgoSeat", "SceneSimulation", "SimulationError"]
 
 
 class SimulationError(L5KitError, RuntimeError):
@@ -108,8 +105,8 @@ class SceneSimulation:
         self.faults: dict[int, SceneFault] = {}
         self._ego_seat, self._agent_seat, self._strict = ego, agents, strict
         self._ego_states, yaw_rates_radps = start_of_ego(batch)
-        self._ego_memory: dict[str, Any] = {}
-        self._agent_memory: dict[str, Any] = {}
+        self._ego_memory: DriverMemory = {}
+        self._agent_memory: DriverMemory = {}
         self._egos_apart: dict[int, OwnMemory] = {}
         self._agents_apart: dict[int, OwnMemory] = {}
         self._seen: tuple[Int64Array, AgentsNow, Int64Array] | None = None  # scenes, their agents, the chosen

@@ -20,8 +20,6 @@ from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS, TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 
-__all__ = ["LogTags"]
-
 _VERSION: Final = 1
 """To be raised when the same log gets other tags."""
 

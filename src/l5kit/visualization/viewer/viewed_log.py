@@ -32,8 +32,6 @@ from l5kit.visualization.viewer.prediction_matches import find_in_log
 from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.sample_pictures import SamplePictures
 
-__all__ = ["ViewedLog"]
-
 _CACHE_BYTES: Final = 64 * 2**20
 """Enough for the chunks of the scene that is looked at; the frames that the table passes over need not be kept."""
 
