@@ -601,8 +601,11 @@ def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
 
     Of a single frame the layout is another one, and the kernel takes two arrays of one kind.
     """
-    present = [name for name in (field, AGENT_INTERVAL, FACE_INTERVAL) if name in (frames.dtype.names or ())]
-    return _read_only(frames[present[0]]) if present else _NO_INTERVALS
+    names = frames.dtype.names or ()
+    for name in (field, AGENT_INTERVAL, FACE_INTERVAL):
+        if name in names:
+            return read_only_field(frames, name)
+    return _NO_INTERVALS
 
 
 def _place_rows(
