@@ -8,8 +8,8 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 
-from l5kit.environment.action_kinds import model_actions
 from l5kit.environment.episode_choice import FIRST_FRAME
+from l5kit.environment.model_actions import model_actions
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import ConfigError
 from l5kit.reinforcement import imitation

@@ -202,8 +202,8 @@ def _open_alone(
 def _open_own_model(moves: str) -> tuple[ActionModel, str]:
     """Return how actions become poses by a file of the user, and what tells its code apart from that of others."""
 
-    def has(found: object, method: str) -> bool:
-        return callable(getattr(found, method, None))
+    def has(candidate: object, method: str) -> bool:
+        return callable(getattr(candidate, method, None))
 
     model: Any
     model, source = read_own(moves, "moves", called="model", is_one=lambda each: has(each, "move") or has(each, "step"))

@@ -7,9 +7,10 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.read_only_views import shown_to
 from l5kit.device.opening import open_backend
-from l5kit.environment.action_kinds import ActionKind, ActionMover, EgosNow, moves_in_kernels
+from l5kit.environment.action_kinds import ActionKind, ActionMover, moves_in_kernels
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.episode_roads import EpisodeRoads
+from l5kit.environment.model_actions import EgosNow
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
-from gymnasium import spaces
 
 from l5kit._types import Float32Array, Float64Array, NumericArray
-from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.policy_export import read_exported_policy
 from l5kit.environment.policy_file import find_policy_file, read_policy
@@ -93,7 +92,7 @@ class PolicyDriver:
         options.require_simulated()
         object.__setattr__(self, "actions", model_actions(options.actions))
         sizes = (self.network.num_inputs, self.network.num_outputs)
-        expected = (options.layout.size, _num_outputs(options))
+        expected = (options.layout.size, self.actions.num_outputs)
         if sizes != expected:
             raise InvalidArgumentError(
                 f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options tell of {expected[0]} and "
@@ -135,7 +134,11 @@ class PolicyDriver:
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
         options.require_simulated()
-        return cls(_FunctionNetwork(function, options.layout.size, _num_outputs(options)), options, digest="")
+        return cls(
+            _FunctionNetwork(function, options.layout.size, model_actions(options.actions).num_outputs),
+            options,
+            digest="",
+        )
 
     @property
     def seat(self) -> EgoSeat:
@@ -175,17 +178,8 @@ class PolicyDriver:
             state.memory[_MEMORY] = sight
         seen, routes = sight.look(state)
         outputs = self.network.act(seen)
-        return np.argmax(outputs, axis=1) if self._chooses else outputs, routes
-
-    @property
-    def _chooses(self) -> bool:
-        return isinstance(self.actions.space, spaces.Discrete)
-
-
-def _num_outputs(options: PolicyOptions) -> int:
-    """Return how many values a policy gives."""
-    actions = model_actions(options.actions)
-    return int(actions.space.n) if isinstance(actions.space, spaces.Discrete) else len(actions.lows)
+        chooses = self.actions.grid is not None
+        return np.argmax(outputs, axis=1) if chooses else outputs, routes
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from l5kit._types import Config, JsonObject
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.parameters import SamplingParams
-from l5kit.environment.action_kinds import MODEL_ACTIONS
+from l5kit.environment.model_actions import MODEL_ACTIONS
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 

@@ -23,16 +23,7 @@ from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.device.backend import Backend
-from l5kit.environment.action_kinds import (
-    MODEL_ACTIONS,
-    ROUTE_ACTIONS,
-    ActionKind,
-    ModelActions,
-    PoseActions,
-    RouteActions,
-    UnicycleActions,
-    model_actions,
-)
+from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions
 from l5kit.environment.actions import kinematic_scales
 from l5kit.environment.episode_choice import (
     EpisodeChoice,
@@ -43,6 +34,7 @@ from l5kit.environment.episode_choice import (
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
+from l5kit.environment.model_actions import MODEL_ACTIONS, ROUTE_ACTIONS, ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView, raster_space, vector_space

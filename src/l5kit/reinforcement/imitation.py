@@ -11,9 +11,9 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 
 from l5kit._types import Float32Array, Float64Array
 from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.action_kinds import ROUTE_ACTIONS, RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.episode_choice import FIRST_FRAME
+from l5kit.environment.model_actions import ROUTE_ACTIONS, RouteActions, model_actions
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import ConfigError

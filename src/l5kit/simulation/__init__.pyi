@@ -1,6 +1,7 @@
 from .dataset import SimulationConfig as SimulationConfig, SimulationDataset as SimulationDataset
 from .drivers.fallback_planner import FallbackPlanner as FallbackPlanner
 from .drivers.intelligent import IntelligentDriver as IntelligentDriver
+from .drivers.key_driver import DrivingKeys as DrivingKeys, KeyDriver as KeyDriver, KeyResponse as KeyResponse
 from .drivers.network import NetworkDriver as NetworkDriver
 from .drivers.rule_planner import RulePlanner as RulePlanner
 from .drivers.simple import (

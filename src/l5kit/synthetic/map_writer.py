@@ -5,7 +5,7 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.map.builder import MapBuilder
 from l5kit.synthetic.names import FACE_COLORS, crosswalk_id, face_id, junction_id, lane_id, light_id, segment_id
-from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, RoadNetwork, offset_line
+from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, RoadNetwork, line_lengths, offset_line
 from l5kit.synthetic.town_plan import LANE_WIDTH_M, TownPlan
 
 MAP_NAME = "made town"
@@ -14,6 +14,10 @@ MAP_NAME = "made town"
 _PIECE_LENGTH_M = 35.0
 _VERTEX_STEP = 3
 _HEAD_HEIGHT_M = 5.5
+_WIDENING_M = 15.0
+"""Along which a lane gets its width that no other one leads into: there the road gets wider, at corners as a rule."""
+
+_LEAST_WIDTH_SHARE = 0.1
 _TURN_TYPE = {LEFT: "LEFT", RIGHT: "RIGHT"}
 
 
@@ -76,6 +80,9 @@ def _controls(network: RoadNetwork, lane: int) -> list[str]:
 def _add_road_lane(builder: MapBuilder, plan: TownPlan, network: RoadNetwork, lane: int, ground_z_m: float) -> None:
     points_m, count = network.lane_points_m(lane), _num_pieces(network, lane)
     left_m, right_m = _boundaries(points_m, ground_z_m)
+    if not _is_entered(network, lane):
+        shares = np.clip(line_lengths(points_m) / _WIDENING_M, _LEAST_WIDTH_SHARE, 1.0)
+        right_m = left_m + shares[:, None] * (right_m - left_m)
     cuts = np.linspace(0, len(points_m) - 1, count + 1).round().astype(int)
     record = network.lanes[lane]
     connectors = [lane_id(connector, 0) for connector in network.next_of(lane)]
@@ -94,6 +101,14 @@ def _add_road_lane(builder: MapBuilder, plan: TownPlan, network: RoadNetwork, la
             parent=segment_id(record.road),
             orientation="ONE_WAY_FORWARD" if forward else "ONE_WAY_BACKWARD",
         )
+
+
+def _is_entered(network: RoadNetwork, lane: int) -> bool:
+    """Return whether an intersection or a corner leads into a lane, or nothing does because the town ends there."""
+    is_connector = network.lanes.kind == CAR_CONNECTOR
+    left = int(network.lanes[lane].left_lane)
+    entered = np.isin([lane, left], network.lanes.to_lane[is_connector])
+    return bool(entered[0] or left < 0 or not entered[1])
 
 
 def _add_connector(builder: MapBuilder, network: RoadNetwork, lane: int, ground_z_m: float) -> None:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("gymnasium")
-from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions, moves_in_kernels
+from l5kit.environment.action_kinds import moves_in_kernels
 from l5kit.environment.envs.vector_env import L5VectorEnv
+from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.vehicle_models import InvertibleBicycle, PoseChange, Unicycle
 from support.environments import data_of, write_config

@@ -14,10 +14,11 @@ from l5kit.device.backend import DeviceArray
 from l5kit.device.host_copy import HostCopy
 from l5kit.device.opening import open_backend
 from l5kit.device.tensors import as_device_array
-from l5kit.environment.action_kinds import MODEL_ACTIONS, ActionMover, ModelActions, model_actions, moves_in_kernels
+from l5kit.environment.action_kinds import ActionMover, moves_in_kernels
 from l5kit.environment.episode_choice import FIRST_FRAME, read_masked_options
 from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.environment.gym_types import AnySpace, Infos, ResetOptions
+from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.episode_judge import GOES_ON, IS_BAD, IS_FAILED, EpisodeArrays, EpisodeJudge

@@ -14,13 +14,13 @@ from pettingzoo import ParallelEnv
 from l5kit._types import Float32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.actors.actor_episode import ActorEpisode
 from l5kit.environment.actors.actor_roads import ActorRoads
 from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_actors, num_of_control
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.gym_types import AnySpace, Infos, ResetOptions
+from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward

@@ -11,9 +11,10 @@ from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.geometry.transform import rotation33_as_yaw
+from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.map_shapes import MapShapes, read_map_shapes
 from l5kit.visualization.notebooks.shown import image_element
-from l5kit.visualization.notebooks.sketch import View, sketch_map, sketch_scene
+from l5kit.visualization.notebooks.sketch import SIZE_PX, sketch_map, sketch_scene
 from l5kit.visualization.notebooks.subjects import files_of, log_of
 
 _PX_PER_M: Final = 4.0
@@ -39,7 +40,7 @@ def preview_html(subject: object) -> str:
     log = log_of(subject)
     if "://" in log.path:
         return ""
-    return image_element(_sketch_of(log), text="a moment of scene 0: the AV red, agents blue")
+    return image_element(_sketch_of(log), text="a moment of scene 0: the AV red, cars blue")
 
 
 def _sketch_of(log: ChunkedDataset) -> UInt8Array:
@@ -53,7 +54,7 @@ def _sketch_of(log: ChunkedDataset) -> UInt8Array:
     agents = np.array(rows_of(log.agents, slice(low, min(high, low + _MAX_AGENTS)), strict=True))
     center_m = np.asarray(frame["ego_translation"][:2], np.float64)
     return sketch_scene(
-        View(center_m, _PX_PER_M),
+        View.north_up(center_m, _PX_PER_M, SIZE_PX),
         _shapes_of(log),
         agents[agents["label_probabilities"][:, 3:].sum(axis=1) > _AGENT_THRESHOLD],
         ego_path_m=frames["ego_translation"],

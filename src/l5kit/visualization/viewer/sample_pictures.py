@@ -87,7 +87,9 @@ class SamplePictures:
             )
         with self._lock:
             if map_kind not in self._painters:
-                self._painters[map_kind] = ScenePainter(self._files, self._dataset, map_kind=map_kind, form=_FORM)
+                self._painters[map_kind] = ScenePainter(
+                    self._files, self._dataset, map_kind=map_kind, form=_FORM, style="channels"
+                )
             return self._painters[map_kind]
 
     @cached_property
