@@ -16,6 +16,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 from typer.main import get_command
 
+from l5kit.cli.drive import static_server
 from l5kit.cli.main import make_app
 
 FOLDER = Path(__file__).parent
@@ -34,6 +36,12 @@ THEMES = {"light": "", "dark": "_dark"}
 
 FAILURE = {"scene": 5, "frame": 66}
 """A collision at fault: IDM turns left across a car, which IDM drives as well, and neither gives way."""
+
+DRIVEN = {
+    "scene": 4,
+    "keys": [0, 0, 0, 4, 0, 4, 4, 0, 4, 0, 4, 0, 0, 4, 0, 0, 0, 0, 0, 0, 2, 2, 2, 10, 2, 10, 2, 8, 0, 8, 2, 10],
+}
+"""A drive towards a red light, and the keys that were held in each step."""
 
 VIEWED = {"scene": 2, "frame": 90}
 AGENT = "scene=2&frame=90&track=1"
@@ -151,6 +159,23 @@ def draw_viewer(studio: Studio) -> None:
             page.wait_for_function(SHOWN)
             page.wait_for_timeout(60_000)
         both_themes(studio, f"{address}#{AGENT}", "viewer")
+
+
+def draw_drive(studio: Studio) -> None:
+    """The page on which one drives: some seconds of a scene, with the keys of somebody who follows the road."""
+    city = studio.made("drive_city", "synth", "drive_city", "--scenes", "6")
+    page_folder = studio.made("drive_page", "drive", city, "--out", "drive_page", "--no-serve")
+    with static_server(page_folder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for theme, ending in THEMES.items():
+            address = f"http://127.0.0.1:{server.server_port}/?scene={DRIVEN['scene']}"
+            with studio.page(address, theme=theme) as page:
+                page.evaluate("async () => { await l5kitDrive.ready }")
+                page.evaluate("(keys) => l5kitDrive.app.replay(keys)", DRIVEN["keys"])
+                page.evaluate("() => { document.getElementById('start-hint').hidden = true }")
+                page.wait_for_timeout(1000)
+                save(page.screenshot(), f"drive{ending}.png")
+        server.shutdown()
 
 
 def draw_simulation(studio: Studio) -> None:

@@ -14,7 +14,7 @@ from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whol
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.weights_file import checkpoint_path, is_policy, shipped_policies, shipped_weights
+from l5kit.planning.weights_file import checkpoint_path, is_onnx, is_policy, shipped_policies, shipped_weights
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import ActionModel, Controls, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
@@ -187,7 +187,7 @@ def _open_alone(
         return Planner(_name_of(requested.driver), requested, _digest_of(_described(requested)))
     if requested == "replay" and moves is None and not is_tracked:
         return Planner("replay", None, _digest_of("replay"))
-    if isinstance(requested, str) and requested not in PLANNERS and is_policy(requested):
+    if isinstance(requested, str) and requested not in PLANNERS and _is_of_policy(requested):
         return _open_policy(requested, moves=moves, context=context)
     driver, name, source = _open_driver(requested, PLANNERS, whom="ego", context=context)
     usual = MOVES[0] if is_tracked else _USUAL_MOVES.get(name, MOVES[0])
@@ -202,8 +202,8 @@ def _open_alone(
 def _open_own_model(moves: str) -> tuple[ActionModel, str]:
     """Return how actions become poses by a file of the user, and what tells its code apart from that of others."""
 
-    def has(found: object, method: str) -> bool:
-        return callable(getattr(found, method, None))
+    def has(candidate: object, method: str) -> bool:
+        return callable(getattr(candidate, method, None))
 
     model: Any
     model, source = read_own(moves, "moves", called="model", is_one=lambda each: has(each, "move") or has(each, "step"))
@@ -284,7 +284,7 @@ def _open_driver(
         return known[requested](), requested, requested
     if requested.endswith(".py"):
         raise InvalidArgumentError(f"{argument} is {requested!r}; say which driver of the file it is: {requested}:NAME")
-    if not is_own(requested) and is_policy(requested):
+    if not is_own(requested) and _is_of_policy(requested):
         raise InvalidArgumentError(
             f"{argument} is {requested!r}, a policy of l5kit train-rl, which drives the AV; pass it as the planner"
         )
@@ -303,6 +303,15 @@ def _open_driver(
         )
     candidate, source = read_own(requested, argument, called="driver", is_one=lambda each: hasattr(each, "drive"))
     return _as_driver(candidate, argument), requested, source
+
+
+def _is_of_policy(requested: str) -> bool:
+    """Return whether a planner is a policy, as it was trained or exported."""
+    if is_policy(requested) or not is_onnx(Path(requested)):
+        return is_policy(requested)
+    from l5kit.workflows.exported_network import is_exported_policy  # which brings torch
+
+    return is_exported_policy(requested)
 
 
 def _is_network(requested: object) -> TypeGuard["nn.Module"]:

@@ -13,7 +13,11 @@ from .checks.finding import Finding as Finding
 from .checks.path_validation import validate_path as validate_path
 from .checks.validation import validate_dataset as validate_dataset
 from .combine import get_combined_scenes as get_combined_scenes
-from .dataset_files import DatasetFiles as DatasetFiles, find_dataset_files as find_dataset_files
+from .dataset_files import (
+    DatasetFiles as DatasetFiles,
+    find_dataset_files as find_dataset_files,
+    find_map_files as find_map_files,
+)
 from .digest import dataset_digest as dataset_digest
 from .download.downloading import download_dataset as download_dataset
 from .filter import (
@@ -28,7 +32,13 @@ from .filter import (
     get_tl_faces_slice_from_frames as get_tl_faces_slice_from_frames,
 )
 from .interop import (
+    MapDifferences as MapDifferences,
+    MapExport as MapExport,
+    compare_maps as compare_maps,
     export_columns as export_columns,
+    export_lanelet2 as export_lanelet2,
+    export_opendrive as export_opendrive,
+    export_openscenario as export_openscenario,
     export_parquet as export_parquet,
     export_py123d as export_py123d,
     to_arrow as to_arrow,

@@ -85,6 +85,26 @@ def find_dataset_files(
     return DatasetFiles(dataset, chosen["map"], chosen["meta"], chosen["aerial"], notes)
 
 
+def find_map_files(path: str | os.PathLike[str]) -> DatasetFiles:
+    """Return what belongs to a dataset, or to a folder that has a semantic map and no log.
+
+    Args:
+        path: As of :func:`find_dataset_files`.
+
+    Raises:
+        DatasetNotFoundError: There is neither a log nor a semantic map.
+        InvalidArgumentError: There are several candidates for one of the parts.
+    """
+    try:
+        return find_dataset_files(path)
+    except DatasetNotFoundError:
+        folder = Path(path_of(path))
+        parts = {kind.option: _only(kind, _candidates(kind, None, [folder])) for kind in (_SEMANTIC_MAP, _META)}
+        if parts["map"] is None or is_url(path_of(path)):
+            raise
+        return DatasetFiles(folder, parts["map"], parts["meta"], None, ())
+
+
 def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Path:
     """Return the folder or zip file with the log: a path itself, or the one in a dataset folder.
 

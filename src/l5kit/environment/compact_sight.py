@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from l5kit._types import Float32Array
+from l5kit._types import Float32Array, Float64Array, Int64Array
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import RouteRows, SeenMap, VehicleRows, write_compact_states
 from l5kit.lanes.path_positions import FollowedPlaces, follow_tracks
-from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_scenes, read_lane_colors
+from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_map, lights_of_scenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
@@ -29,15 +29,15 @@ class CompactSight:
 
     def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float) -> None:
         self._layout, self._threshold = layout, threshold
-        driving_map, road = batch.driving_map, batch.road
+        driving_map = batch.driving_map
         self._seen_map = SeenMap.of_map(driving_map)
         whole = _with_all_frames(batch)
         paths, logged = paths_of_avs(whole), poses_of_avs(whole)
         poses = np.column_stack([logged.positions_m, logged.yaws_rad])
         self._frame_starts = logged.starts
         self._frame_arcs_m = follow_tracks(paths.starts, paths.points_m, logged.starts, poses)
-        colors = read_lane_colors(batch.recorded, None if road is None else road.api.arrays.lights)
-        self._lights, self._scene_starts = lights_of_scenes(colors), colors.scene_starts
+        self._lights = lights_of_map(batch.lights) if batch.is_live else lights_of_scenes(batch.colors)
+        self._scene_starts = batch.colors.scene_starts
         scenes_of_pieces = np.repeat(np.arange(len(batch)), np.diff(paths.piece_starts))
         line_lights = lights_of_lines(self._lights, scenes_of_pieces, paths.line_lanes)
         self._paths = paths.arrays._replace(line_lanes=line_lights)
@@ -61,7 +61,7 @@ class CompactSight:
             slots=scenes,
             frames=state.frame_indices,
             poses=boxes,
-            first_arcs_m=self._frame_arcs_m[self._frame_starts[scenes] + state.frame_indices],
+            first_arcs_m=self._logged_arcs_m(scenes, state.frame_indices),
         )
         seen, routes = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, scenes, positions)
         write_compact_states(
@@ -70,12 +70,31 @@ class CompactSight:
             VehicleRows(boxes, motions, np.arange(size)),
             seen=(
                 agents.scene_rows,
-                LightRows(self._scene_starts[scenes] + state.frame_indices, scenes, self._lights),
+                self._lights_now(state),
             ),
             routes=routes,
             out=seen,
         )
         return seen, routes
+
+    def _logged_arcs_m(self, scenes: Int64Array, frames: Int64Array) -> Float64Array:
+        """Return where on its route the log has each AV, (R,); behind the log, where it ends."""
+        starts = self._frame_starts
+        arcs_m: Float64Array = self._frame_arcs_m[np.minimum(starts[scenes] + frames, starts[scenes + 1] - 1)]
+        return arcs_m
+
+    def _lights_now(self, state: TrafficState) -> LightRows:
+        """Return the lights of R scenes; where nobody knows them before, those of the map as they are now."""
+        scenes = state.scenes
+        if not state.batch.is_live:
+            return LightRows(self._scene_starts[scenes] + state.frame_indices, scenes, self._lights)
+        colors = state.colors
+        rows = slice(colors.starts[colors.frames[0]], colors.starts[colors.frames[0] + 1])
+        ranks = self._lights.ranks.copy()
+        np.maximum.at(
+            ranks, np.searchsorted(self._lights.lanes, colors.lanes[rows]), colors.ranks[rows].astype(np.int8)
+        )
+        return LightRows(np.zeros(1, np.int64), np.zeros(1, np.int64), self._lights._replace(ranks=ranks))
 
 
 def _with_all_frames(batch: SceneBatch) -> SceneBatch:

@@ -13,10 +13,12 @@ from l5kit._types import Float32Array, Float64Array, NumericArray
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_state import RouteRows
+from l5kit.environment.policy_export import read_exported_policy
 from l5kit.environment.policy_file import find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.path_positions import follow_routes
+from l5kit.planning.weights_file import is_onnx
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -104,8 +106,8 @@ class PolicyDriver:
         Weights and options are all that is read; nothing that the file may have pickled is loaded.
 
         Args:
-            path: A ``.zip``, the folder of a training, for its ``driver.zip``, or the name of a policy that ships with
-                l5kit.
+            path: A ``.zip``, an exported ``.onnx``, the folder of a training, for its ``driver.zip``, or the name of a
+                policy that ships with l5kit.
 
         Raises:
             FileNotFoundError: There is no such file, or the training has not ended.
@@ -113,7 +115,8 @@ class PolicyDriver:
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
         file = find_policy_file(path)
-        network, options = read_policy(file)
+        network: ActingNetwork
+        network, options = read_exported_policy(file) if is_onnx(file) else read_policy(file)
         digest = hashlib.sha256(file.read_bytes())
         digest.update(json.dumps(options.as_json(), sort_keys=True).encode())
         return cls(network, options, digest.hexdigest())

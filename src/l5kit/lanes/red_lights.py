@@ -161,6 +161,13 @@ def lights_of_scenes(colors: LaneColors) -> SceneLights:
     return SceneLights(starts, ranks, firsts, lights % max(width, 1))
 
 
+def lights_of_map(lights: LaneLights | None) -> SceneLights:
+    """Return all lanes of a map that have lights, off, as those of one frame of one scene; None for no lights."""
+    lanes = np.zeros(0, np.int64) if lights is None else np.unique(lights.lane_rows)
+    bounds = np.array([0, len(lanes)], np.int64)
+    return SceneLights(bounds, np.zeros(len(lanes), np.int8), bounds, lanes)
+
+
 def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Array) -> Int64Array:
     """Return the light of each line, counted in its scene, -1 for none, (Q, 2).
 

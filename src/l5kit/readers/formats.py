@@ -12,15 +12,21 @@ from l5kit.readers.reader import Reader
 
 
 class SourceFormat(StrEnum):
-    """Formats of other datasets."""
+    """Formats of other datasets, and of maps without scenes."""
 
     ARGOVERSE2 = "argoverse2"
     ARGOVERSE2_SENSOR = "argoverse2-sensor"
+    LANELET2 = "lanelet2"
     NUSCENES = "nuscenes"
+    OPENDRIVE = "opendrive"
     PY123D = "py123d"
     SCENARIONET = "scenarionet"
     TABLE = "table"
     WOMD = "womd"
+
+
+MAP_FORMATS = (SourceFormat.LANELET2, SourceFormat.OPENDRIVE)
+"""Formats of maps without scenes, which :func:`~l5kit.readers.map_files.import_map` reads."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ def open_reader(
         options: How it is to be read.
 
     Raises:
-        InvalidArgumentError: An option is given that this format does not have, or the file of the user has no reader.
+        InvalidArgumentError: An option is given that this format does not have, it is a format of maps without scenes,
+            or the file of the user has no reader.
         FileNotFoundError: There is no such file of the user.
         MissingDependencyError: A library is needed that is not installed.
         ValueError: There is no such format.
@@ -59,6 +66,11 @@ def open_reader(
         return OwnReader(source_format, source)
     known = SourceFormat(source_format)
     _require_known(known, options)
+    if known in MAP_FORMATS:
+        raise InvalidArgumentError(
+            f"source_format is {known.value!r}, a format of maps without scenes; import_map (l5kit import) makes a "
+            "folder of it"
+        )
     try:
         return _READERS[known](Path(source).absolute(), options)
     except ModuleNotFoundError as error:

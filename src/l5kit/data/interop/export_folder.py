@@ -23,6 +23,11 @@ _KINDS = (
         r"scenes\.parquet|README\.md|(?:frames|agents|traffic_light_faces)/part-\d+\.parquet",
     ),
     OutputKind(
+        "an export for OpenSCENARIO",
+        lambda folder: any(map(tells_l5kit, folder.glob("scene-*.xosc"))),
+        r"scene-\d+\.xosc|map\.xodr",
+    ),
+    OutputKind(
         "an export for py123d",
         lambda folder: any(folder.glob("logs/l5kit_*")),
         r"logs/l5kit_\w+/scene-\d+/\w+(?:\.\w+)*\.arrow|maps/l5kit/l5kit_world\.arrow",

@@ -407,6 +407,18 @@ class MapBuilder:
         return [GeodeticLine(of_line) for of_line in np.split(locations, ends)]
 
 
+def world_at(latitude_deg: float, longitude_deg: float) -> Float64Array:
+    """Return the transform to ECEF of a world with its origin at a place, height 0, x east, y north, z up, (4, 4).
+
+    Args:
+        latitude_deg: Geodetic latitude, degrees.
+        longitude_deg: Longitude, degrees.
+    """
+    world_to_ecef = np.eye(4)
+    world_to_ecef[:3, 3], world_to_ecef[:3, :3] = _frame_at(np.array([latitude_deg, longitude_deg]) * 1e7)
+    return world_to_ecef
+
+
 def _rigid_transform(world_to_ecef: NumericArray) -> Float64Array:
     """Return a checked copy of a rotation and shift."""
     matrix = np.array(world_to_ecef, dtype=np.float64)
@@ -426,7 +438,7 @@ def _origin_below(point_ecef_m: Float64Array) -> Int64Array:
     return np.rint(degrees * 1e7).astype(np.int64)
 
 
-def _frame_at(origin_e7: Int64Array) -> tuple[Float64Array, Float64Array]:
+def _frame_at(origin_e7: NumericArray) -> tuple[Float64Array, Float64Array]:
     """Return the origin (3,) and the axes, in columns (3, 3), of the east-north-up frame at height 0, in ECEF."""
     latitude_deg, longitude_deg = origin_e7 / 1e7
     origin_m = np.array(geodetic2ecef(latitude_deg, longitude_deg, 0.0), dtype=np.float64)

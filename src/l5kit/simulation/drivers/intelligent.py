@@ -8,7 +8,6 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths, write_highest_speeds
-from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -85,7 +84,7 @@ class IntelligentDriver:
         num_steps = self.num_steps if state.actors is None else 1
         poses = np.empty((len(state), num_steps, 3))
         rows, ego = state.agents.scene_rows, state.ego_rows
-        colors, num_lanes = seat.colors.rows_of(state.scenes, state.frame_indices), seat.num_lanes
+        colors, num_lanes = state.colors, seat.num_lanes
         if state.actors is None:
             drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, colors, num_lanes, drive, poses)
         else:
@@ -102,10 +101,10 @@ def intelligent_traffic() -> AgentSeat:
 
 
 class _Seat:
-    """What a driver remembers of a batch: the paths, the lights, and where on its path each vehicle is."""
+    """What a driver remembers of a batch: the paths, and where on its path each vehicle is."""
 
-    def __init__(self, paths: LanePaths, colors: LaneColors, num_lanes: int) -> None:
-        self.paths, self.colors, self.num_lanes = paths, colors, num_lanes
+    def __init__(self, paths: LanePaths, num_lanes: int) -> None:
+        self.paths, self.num_lanes = paths, num_lanes
         self.arrays = paths.arrays
         self.motions: Float64Array = np.zeros((len(paths), NUM_COLUMNS))
         self._bends_mps: Float64Array | None = None
@@ -127,13 +126,13 @@ class _Seat:
             if not is_av:
                 raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes, on which agents drive")
             straight = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
-            return cls(straight, read_lane_colors(batch.recorded, None), 1)
+            return cls(straight, 1)
         if is_av:
             paths = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
         else:
             poses = poses_of_tracks(batch, find_lane_followers(batch))
             paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
-        return cls(paths, read_lane_colors(batch.recorded, batch.road.api.arrays.lights), driving_map.num_lanes)
+        return cls(paths, driving_map.num_lanes)
 
     def locate(self, state: TrafficState) -> Int64Array:
         """Bring the motions of the vehicles to where they are now, and return their paths.
