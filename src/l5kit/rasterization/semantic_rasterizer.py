@@ -199,10 +199,10 @@ class MapOutlines:
         points, contours, shapes, starts = _list_shapes(
             (self.vertices_m, self.line_starts, self.element_starts),
             self.num_lanes,
-            tuple(near),
+            (near[0], near[1]),
             (raster_from_world, raster_size),
             tuple(lights.arrays),
-            tuple(active),
+            (active[0], active[1]),
         )
         width, height = raster_size
         return ShapeList(

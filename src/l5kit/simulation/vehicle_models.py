@@ -7,7 +7,7 @@ sources, stand in the docstrings of their classes.
 
 import math
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, fields
+from dataclasses import InitVar, dataclass, field, fields
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -95,7 +95,7 @@ class VehicleStates:
     accelerations_mps2: Float64Array
     steering_rad: Float64Array
     lengths_m: Float64Array
-    is_known_to_fit: InitVar[bool] = False
+    is_known_to_fit: InitVar[bool] = field(default=False, kw_only=True)
 
     def __post_init__(self, is_known_to_fit: bool) -> None:
         if is_known_to_fit:

@@ -144,7 +144,7 @@ def _find_active(
                     active[num_active] = face
                     num_active += 1
         active_starts[window + 1] = num_active
-    return num_active
+    return int(num_active)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
