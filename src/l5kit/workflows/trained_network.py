@@ -13,7 +13,8 @@ from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
-from l5kit.planning.checkpoint import CheckpointError, CheckpointMismatchError, read_checkpoint
+from l5kit.planning.checkpoint import CheckpointMismatchError, read_checkpoint
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.planning.weights_file import CONFIG_FILE, is_onnx, is_shipped, network_of
 from l5kit.workflows.exported_network import POLICY, ExportedNetwork
 from l5kit.workflows.workflow import TrainingConfig, make_model
