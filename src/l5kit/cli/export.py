@@ -135,8 +135,14 @@ def _export_map(path: Path, out: Path, layout: Layout, *, overwrite: bool, as_js
             f"{str(path)!r} has no semantic map with a meta.json, so no map can be exported; l5kit info lists its files"
         )
     result = _MAPS[layout](semantic_map, out, overwrite=overwrite)
-    facts = {"out": out.absolute(), "layout": layout.value, "lanes": result.num_lanes, "lights": result.num_lights}
-    facts |= {"crosswalks": result.num_crosswalks, "largest_shift_m": round(result.largest_shift_m, 4)}
+    facts: dict[str, object] = {
+        "out": out.absolute(),
+        "layout": layout.value,
+        "lanes": result.num_lanes,
+        "lights": result.num_lights,
+        "crosswalks": result.num_crosswalks,
+        "largest_shift_m": round(result.largest_shift_m, 4),
+    }
     if as_json:
         print_json({"dataset": path, **facts, "left_out": list(result.left_out)})
         return

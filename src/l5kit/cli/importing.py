@@ -17,6 +17,7 @@ from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.readers.formats import MAP_FORMATS, SourceFormat
+from l5kit.readers.map_layout import MapLayout
 
 if TYPE_CHECKING:
     from l5kit.readers.importing import ImportResult
@@ -70,6 +71,13 @@ def import_dataset(
             show_default=False, help="table: YAML file that says what columns mean. Default: columns.yaml in SOURCE."
         ),
     ] = None,
+    maps: Annotated[
+        MapLayout,
+        typer.Option(
+            help="one: one semantic map. apart: a folder of maps, each read when it is needed, for many scenes that "
+            "have a map each (womd, scenarionet)."
+        ),
+    ] = MapLayout.ONE,
     origin: Annotated[
         str | None,
         typer.Option(
@@ -127,6 +135,7 @@ def import_dataset(
                 max_scenes=max_scenes,
                 strict=strict,
                 overwrite=overwrite,
+                maps=maps,
                 workers=carriers,
                 progress=progress,
             )

@@ -114,7 +114,7 @@ class SimulateBlock:
             start=options.start_frame,
             num_frames=options.num_frames,
             facts=setup.log.facts,
-            road=setup.road,
+            road=None if setup.roads is None else setup.roads.of_scenes(setup.log, list(recorded)),
         )
         simulation = SceneSimulation(
             batch,

@@ -23,7 +23,7 @@ class _Kind:
     names: tuple[str, ...]
 
 
-_SEMANTIC_MAP = _Kind("semantic map", "map", ("semantic_map/semantic_map.pb", "semantic_map.pb"))
+_SEMANTIC_MAP = _Kind("semantic map", "map", ("semantic_map/semantic_map.pb", "semantic_map.pb", "maps/index.json"))
 _META = _Kind("metadata", "meta", ("meta.json",))
 _AERIAL_MAP = _Kind("aerial picture", "aerial", ("aerial_map/aerial_map.png", "aerial_map.png"))
 
@@ -35,7 +35,8 @@ class DatasetFiles:
     Attributes:
         dataset: Folder or zip file with the log; of a remote one the URL as a path, which
             :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
-        semantic_map: Semantic map (``.pb``), or None; of a remote dataset a copy on this machine.
+        semantic_map: Semantic map (``.pb``), or the index of a folder of many (``maps/index.json``), or None; of a
+            remote dataset a copy on this machine, of the index alone.
         meta: Matrices (``meta.json``), or None; likewise.
         aerial: Aerial picture, or None; of a remote dataset the URL as a path, which is copied when it is drawn.
         notes: A sentence for each part that was not found.

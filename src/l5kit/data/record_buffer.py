@@ -71,7 +71,7 @@ class RecordBuffer:
                 raise InvalidArgumentError(f"{name} must be at least 0, got {value}")
         require_facts(facts)
         self.facts = facts or LogFacts()
-        joined = join_scenes(scenes)
+        joined = join_scenes(scenes, spare_agents=spare_agents)
         self._hosts = [scene.host for scene in scenes]
         self._time_spans_ns = [scene.time_span_ns for scene in scenes]
         self.frames = joined.frames

@@ -114,7 +114,7 @@ def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None
     is_bad = ~np.isfinite(values)
     if of is not None:
         is_bad[~of] = False
-    if is_bad.any():
+    if np.count_nonzero(is_bad):
         if of is None:
             raise InvalidArgumentError(f"action is {values.tolist()}; all of it must be finite")
         first = int(np.argmax(is_bad.any(axis=-1)))

@@ -78,7 +78,7 @@ def _with_direction(moved: VehicleStates, before: VehicleStates, step_time_s: fl
     steps_m = moved.positions_m - before.positions_m
     ahead_m = steps_m[:, 0] * np.cos(before.yaws_rad) + steps_m[:, 1] * np.sin(before.yaws_rad)
     is_backwards = (ahead_m < 0) & (moved.speeds_mps > 0)
-    if not is_backwards.any():
+    if not np.count_nonzero(is_backwards):
         return moved
     speeds_mps = np.where(is_backwards, -moved.speeds_mps, moved.speeds_mps)
     changes_mps2 = (speeds_mps - before.speeds_mps) / step_time_s

@@ -66,8 +66,8 @@ class PolicyModule(nn.Module):
         for name in self.encoder.sets:
             columns, (count, width) = self.encoder.layout.parts[name]
             rows = values[:, columns].reshape(-1, count, width)
-            first, second = self.each[name]  # type: ignore[misc]
-            rows = torch.relu(second(torch.relu(first(rows))))
+            for layer in self.each[name].children():
+                rows = torch.relu(layer(rows))
             is_there = seen[:, columns].reshape(-1, count, width)[..., -1:]
             mixed = mixed + self.mixes[name]((rows * is_there).amax(dim=1))
         return torch.tanh(mixed)
@@ -167,7 +167,8 @@ def _observations_of(log_path: str | os.PathLike[str], options: PolicyOptions, s
     road = None if map_api is None else RoadMap(map_api)
     batch = SceneBatch.of_scenes([SceneRecords.read(log, 0)], facts=log.facts, road=road)
     sight = CompactSight(batch, options.layout, threshold=options.threshold)
-    simulation, seen = SceneSimulation(batch), []
+    simulation = SceneSimulation(batch)
+    seen: list[Float32Array] = []
     while len(simulation.running) and len(seen) < size:
         seen.append(sight.look(simulation.state())[0])
         simulation.step()

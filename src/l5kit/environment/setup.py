@@ -16,7 +16,7 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EndName, EnvironmentParams
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.opened import maps_of_cfg
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
@@ -221,10 +221,15 @@ class EnvironmentParts:
 
     @cached_property
     def road(self) -> RoadMap | None:
-        """The semantic map; None where the configuration has none."""
+        """The semantic map, of many maps those of the scenes of the log; None where the configuration has none.
+
+        Raises:
+            InvalidArgumentError: The scenes are on more maps than are taken at once.
+        """
         if not self.cfg["raster_params"].get("semantic_map_key"):
             return None
-        return RoadMap(MapAPI.from_cfg(self.data_manager, self.cfg))
+        maps = maps_of_cfg(self.data_manager, self.cfg)
+        return RoadMap(maps.of_scenes(self.log, range(len(self.log.scenes))))
 
     @cached_property
     def bank(self) -> SceneBank | None:

@@ -39,7 +39,8 @@ class StepInfos:
 
     def of_step(self, slots: Int64Array, outcome: StepOutcome, is_over: BoolArray) -> Infos:
         """Return the infos of a step of slots (B,), an array (B,) for each, after which episodes are over (B,)."""
-        self._sums[slots] += np.column_stack([outcome.total, outcome.terms])
+        self._sums[slots, 0] += outcome.total
+        self._sums[slots, 1:] += outcome.terms
         infos = reward_infos(self._names, outcome.total, outcome.terms.T, outcome.failures)
         if self._has_sums and is_over.any():
             infos["reward_sums"] = dict(zip(("tot", *self._names), self._sums[slots].T, strict=True))

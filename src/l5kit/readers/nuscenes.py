@@ -118,7 +118,6 @@ class NuscenesReader:
                 "Speed limits.",
                 "Neighbours of lanes.",
                 "Heights of the map: all of it lies at 0.",
-                "Holes in the polygons of drivable areas.",
                 "Boundaries of lane connectors.",
             ),
             made_up=(

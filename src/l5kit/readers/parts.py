@@ -24,7 +24,7 @@ from l5kit.readers.scene_conversion import track_ids_of
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 
-_VERSION = 3
+_VERSION = 4
 _ARRAYS = ("frames", "agents", "tl_faces")
 
 

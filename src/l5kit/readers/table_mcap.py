@@ -37,7 +37,7 @@ class _Message(NamedTuple):
 
 @dataclass
 class _Rows:
-    """Boxes as they are told: lists with a value for each."""
+    """Boxes of messages, column by column."""
 
     times_ns: list[int] = field(default_factory=list)
     tracks: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class _Frames:
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}
-        self._told: dict[str, list[tuple[int, list[float], list[float]]]] = {}
+        self._transforms: dict[str, list[tuple[int, list[float], list[float]]]] = {}
 
     def add(self, time_ns: int, transform: Any) -> None:
         """Take a transform."""
@@ -68,7 +68,7 @@ class _Frames:
         if self._parents.setdefault(child, parent) != parent:
             raise ValueError(f"frame {child!r} has two parents, {self._parents[child]!r} and {parent!r}")
         pose = {"position": _value(transform, "translation"), "orientation": _value(transform, "rotation")}
-        self._told.setdefault(child, []).append((_time_of(transform, time_ns), *_pose_of(pose)))
+        self._transforms.setdefault(child, []).append((_time_of(transform, time_ns), *_pose_of(pose)))
 
     def to_root(
         self, frame: str, times_ns: Int64Array, positions_m: Float64Array, rotations: Float64Array
@@ -79,8 +79,8 @@ class _Frames:
             if frame in passed:
                 raise ValueError(f"the transforms of frame {frame!r} go round in a circle")
             passed.append(frame)
-            told = sorted(self._told[frame], key=lambda each: each[0])
-            known_ns = np.array([each[0] for each in told], np.int64)
+            known = sorted(self._transforms[frame], key=lambda each: each[0])
+            known_ns = np.array([each[0] for each in known], np.int64)
             # of a frame that moves the transform that is nearest in time, if it is near
             after = np.clip(np.searchsorted(known_ns, times_ns), 1, max(len(known_ns) - 1, 1))
             is_before = times_ns - known_ns[after - 1] <= known_ns[np.minimum(after, len(known_ns) - 1)] - times_ns
@@ -91,8 +91,8 @@ class _Frames:
                     f"frame {frame!r} has no transform within {_STALE_NS * 1e-9:g} s of "
                     f"{int(times_ns[int(np.argmax(away_ns))])} ns"
                 )
-            turns = rotations_of(np.array([each[2] for each in told]))[nearest]
-            moved_m = np.array([each[1] for each in told])[nearest]
+            turns = rotations_of(np.array([each[2] for each in known]))[nearest]
+            moved_m = np.array([each[1] for each in known])[nearest]
             positions_m, rotations = (turns @ positions_m[..., None])[..., 0] + moved_m, turns @ rotations
             frame = self._parents[frame]
         return frame, positions_m, rotations
@@ -170,8 +170,8 @@ def _table_of(rows: _Rows, frames: _Frames) -> pa.Table:
             frame, times_ns[own], positions_m[own], rotations[own]
         )
     if len(set(roots.values())) > 1:
-        told = ", ".join(f"{frame!r} in {root!r}" for frame, root in roots.items())
-        raise ValueError(f"boxes and poses are in frames that no transform joins: {told}")
+        listed = ", ".join(f"{frame!r} in {root!r}" for frame, root in roots.items())
+        raise ValueError(f"boxes and poses are in frames that no transform joins: {listed}")
     sizes_m = np.array(rows.sizes_m, np.float64).reshape(-1, 3)
     columns = {"time": times_ns, "track": pa.array(rows.tracks, pa.string())}
     columns |= {"class": pa.array(rows.classes, pa.string())}

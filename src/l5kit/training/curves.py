@@ -27,7 +27,7 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
     """Return what writes curves; those of a training that is taken up again go on where it goes on.
 
     Args:
-        kind: One of :data:`l5kit.configs.training.LOGGERS`.
+        kind: One of :data:`l5kit.configs.scaling.LOGGERS`.
         folder: Of the training.
         name: Of the training, for services that show several.
         resumed: Where a training goes on; None for a new one. Services go on with the run that the folder names, and

@@ -10,7 +10,7 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map.opened import open_map
+from l5kit.data.map.opened import open_maps
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego import EgoDataset
@@ -83,7 +83,8 @@ class ScenePainter:
         self._overlay = overlay
         self._frames: SceneFrames | None = None
         if style == "viewer":
-            map_api = None if map_kind == "box" else open_map(files)
+            maps = None if map_kind == "box" else open_maps(files)
+            map_api = None if maps is None else maps.map_of(range(len(maps)))
             self._frames = SceneFrames(dataset, map_api, theme=theme)
             is_plain = map_kind != "satellite"  # of aerial pictures only the rasterizer cuts out what is seen
             self.samples = EgoDataset(cfg, dataset, None if is_plain else self.rasterizer)

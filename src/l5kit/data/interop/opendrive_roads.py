@@ -97,7 +97,7 @@ def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
         while left_ones.get(first) is not None and left_ones[first] != name:
             first = left_ones[first]
         chain = []
-        while first is not None and first not in seen and first not in chain:
+        while first not in seen and first not in chain:
             chain.append(first)
             first = right_of.get(first, "")
             if first not in lanes or left_ones.get(first) != chain[-1]:

@@ -312,6 +312,27 @@ class MapBuilder:
         node = {"location": location, "road_segments": _as_ids(segments), "junction": _optional_id(junction)}
         self._add(node_id, node=node)
 
+    def add_drivable_area(self, area_id: str, xyz: NumericArray, *, holes: Sequence[NumericArray] = ()) -> None:
+        """Add an area that one may drive on, beside lanes, crosswalks and junctions, which always are drivable.
+
+        It is a shape of the kind ``drivable_surface_prior``.
+
+        Args:
+            area_id: Id, not used before in this map.
+            xyz: Corners of its polygon, world coordinates, shape (n, 3), n at least 3.
+            holes: Corners of what is cut out of it, likewise.
+
+        Raises:
+            InvalidArgumentError: The id is empty or used, or a ring has another shape or is not finite.
+        """
+        outline, *cut_out = self._geodetic_lines("xyz", [xyz, *holes], minimum=3)
+        polygon = {
+            "shell_vertices": outline.as_messages(),
+            "holes": [{"shell_vertices": hole.as_messages()} for hole in cut_out],
+        }
+        shape = {"multipolygon": {"polygons": [polygon]}, "drivable_surface_prior": {}}
+        self._add(area_id, annotated_shape=shape)
+
     def geodetic_lines(self, lines: Sequence[NumericArray]) -> list[GeodeticLine]:
         """Return the courses of many segments as :meth:`add_segment` stores them, converted all at once.
 

@@ -97,7 +97,9 @@ class SceneSimulation:
         strict: bool = False,
     ) -> None:
         self.batch = batch
-        self.buffer = RecordBuffer(batch.recorded, facts=batch.facts)
+        # room for agents that leave their logs, from the start: all rows would be copied when the first one does
+        spare_agents = 0 if agents is None else sum([len(scene.agents) for scene in batch.recorded]) // 2
+        self.buffer = RecordBuffer(batch.recorded, facts=batch.facts, spare_agents=spare_agents)
         fill_velocities(self.buffer)
         self.frame_indices: Int64Array = batch.starts.copy()
         self.faults: dict[int, SceneFault] = {}

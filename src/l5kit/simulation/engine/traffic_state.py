@@ -9,6 +9,7 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.lanes.red_lights import ColorRows, read_lane_colors
+from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import FollowedRoutes, LaterRoutes, RouteSource
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.engine.actions import Actions
@@ -133,25 +134,23 @@ class TrafficState:
         """Return the routes of the AVs, and where on them they are; None where samples tell of none."""
         if dataset.route_map is None or self.actors is not None:
             return None
-        followed = self._followed_routes(dataset)
+        followed = self._followed_routes(dataset, dataset.route_map)
         if self.first_frames is None:
             return followed
         first_frames = np.zeros(len(self.batch), np.int64)
         first_frames[self.scenes] = self.first_frames
         return LaterRoutes(followed, first_frames)
 
-    def _followed_routes(self, dataset: "BaseEgoDataset") -> FollowedRoutes:
+    def _followed_routes(self, dataset: "BaseEgoDataset", route_map: RouteMap) -> FollowedRoutes:
         """Return what is remembered of the routes of a dataset."""
         # a driver may make samples with several datasets, each with lanes of its own
         known: list[FollowedRoutes] = self.memory.setdefault(_ROUTES, [])
         for followed in known:
-            if followed.route_map is dataset.route_map:
+            if followed.route_map is route_map:
                 return followed
         frames = [scene.frames for scene in self.batch.recorded]
         step_time_s = dataset.route_step_time_s
-        known.append(
-            FollowedRoutes.of_scenes(frames, first_frame=0, route_map=dataset.route_map, step_time_s=step_time_s)
-        )
+        known.append(FollowedRoutes.of_scenes(frames, first_frame=0, route_map=route_map, step_time_s=step_time_s))
         return known[-1]
 
     def only(self, scene: int) -> "TrafficState":

@@ -14,8 +14,6 @@ from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import LaneArrays, arc_on_lane, choose_lane, lane_arrays, straightest_ahead
 from l5kit.lanes.road_surface import no_surface
 
-__all__ = ["Lanes", "forecast_lanes", "write_lane_forecast"]
-
 _MOVES_MPS = 0.5
 _DRIFT_S = 3.0
 """Time within which a vehicle that is turned against its lane comes to drive along it."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import UInt8Array
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.opened import open_map
+from l5kit.data.map.opened import open_maps
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -55,7 +55,7 @@ def _sketch_of(log: ChunkedDataset) -> UInt8Array:
     center_m = np.asarray(frame["ego_translation"][:2], np.float64)
     return sketch_scene(
         View.north_up(center_m, _PX_PER_M, SIZE_PX),
-        _shapes_of(log),
+        _shapes_of(log, 0),
         agents[agents["label_probabilities"][:, 3:].sum(axis=1) > _AGENT_THRESHOLD],
         ego_path_m=frames["ego_translation"],
         ego_pose=np.append(center_m, rotation33_as_yaw(frame["ego_rotation"])),
@@ -63,6 +63,6 @@ def _sketch_of(log: ChunkedDataset) -> UInt8Array:
     )
 
 
-def _shapes_of(log: ChunkedDataset) -> MapShapes | None:
-    map_api = open_map(files_of(log, None))
-    return None if map_api is None else read_map_shapes(map_api.arrays)
+def _shapes_of(log: ChunkedDataset, scene: int) -> MapShapes | None:
+    maps = open_maps(files_of(log, None))
+    return None if maps is None else read_map_shapes(maps.of_scenes(log, [scene]).arrays)
