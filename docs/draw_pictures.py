@@ -131,7 +131,7 @@ class Studio:
 def save(picture: bytes, name: str) -> None:
     """Write a picture with as many colours as a palette has."""
     shown = Image.open(io.BytesIO(picture)).convert("RGB")
-    shown.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
+    shown.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
     print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
 
 

@@ -13,7 +13,6 @@ from l5kit._types import Float32Array, Float64Array, NumericArray
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_state import RouteRows
-from l5kit.environment.policy_export import read_exported_policy
 from l5kit.environment.policy_file import find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
@@ -116,7 +115,12 @@ class PolicyDriver:
         """
         file = find_policy_file(path)
         network: ActingNetwork
-        network, options = read_exported_policy(file) if is_onnx(file) else read_policy(file)
+        if is_onnx(file):
+            from l5kit.environment.policy_export import read_exported_policy  # here, as it brings torch
+
+            network, options = read_exported_policy(file)
+        else:
+            network, options = read_policy(file)
         digest = hashlib.sha256(file.read_bytes())
         digest.update(json.dumps(options.as_json(), sort_keys=True).encode())
         return cls(network, options, digest.hexdigest())
