@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard
 from l5kit.closedloop.checkpoints import NetworkContext, open_checkpoint, open_network
 from l5kit.closedloop.options import MOVES
 from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
-from l5kit.closedloop.policies import open_policy
+from l5kit.closedloop.policies import open_agent_policy, open_policy
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
@@ -235,9 +235,10 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
     """Return who drives the other road users; vehicles that nobody drives are replayed, and so is everybody else.
 
     Args:
-        requested: One of :data:`TRAFFIC`; a checkpoint; ``FILE.py:NAME``; a driver; or a seat; see
-            :func:`open_planner`. Or a mix of these by weights, ``NAME=WEIGHT,NAME=WEIGHT``, with ``seed=NUMBER`` where
-            it is not 0; or a :class:`~l5kit.simulation.drivers.traffic_mix.TrafficMix`.
+        requested: One of :data:`TRAFFIC`; a checkpoint; a policy of ``l5kit train-rl``, or one that ships;
+            ``FILE.py:NAME``; a driver; or a seat; see :func:`open_planner`. Or a mix of these by weights,
+            ``NAME=WEIGHT,NAME=WEIGHT``, with ``seed=NUMBER`` where it is not 0; or a
+            :class:`~l5kit.simulation.drivers.traffic_mix.TrafficMix`.
         context: Where networks drive; None where there are none.
 
     Raises:
@@ -252,6 +253,8 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
     mix = _parts_of_mix(requested) if isinstance(requested, str) else None
     if mix is not None:
         return _open_mix(str(requested), *mix, context=context)
+    if isinstance(requested, str) and not is_own(requested) and is_policy(requested):
+        return _open_policy_traffic(requested, context=context)
     if _is_mix(requested):
         return _traffic_of_mix(_name_of(requested), requested, {})
     driver, name, source = _open_driver(requested, TRAFFIC, whom="agents", context=context)
@@ -259,6 +262,16 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
     reach_m = getattr(driver, "reach_m", control.near_m)  # of networks that know agents near the AV only
     seat = AgentSeat(driver, control=replace(control, near_m=min(control.near_m, reach_m)))
     return Traffic(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
+
+
+def _open_policy_traffic(requested: str, *, context: NetworkContext | None) -> Traffic:
+    """Return vehicles that a policy of reinforcement learning drives."""
+    if context is not None and context.cfg is not None:
+        raise InvalidArgumentError(
+            f"agents is {requested!r}, a policy, which has its configuration with it; drop the one that is given"
+        )
+    seat, digest = open_agent_policy(requested)
+    return Traffic(requested, seat, digest, needs_map=True)
 
 
 def _parts_of_mix(requested: str) -> tuple[dict[str, float], int] | None:
@@ -348,21 +361,19 @@ def _open_driver(
         return known[requested](), requested, requested
     if requested.endswith(".py"):
         raise InvalidArgumentError(f"{argument} is {requested!r}; say which driver of the file it is: {requested}:NAME")
-    if not is_own(requested) and is_policy(requested):
-        raise InvalidArgumentError(
-            f"{argument} is {requested!r}, a policy of l5kit train-rl, which drives the AV; pass it as the planner"
-        )
     if not is_own(requested) and context is not None and checkpoint_path(requested).exists():
         driver, digest = open_checkpoint(requested, whom=whom, context=context)
         return driver, requested, digest
     if not is_own(requested):
         names = (
-            (*known, *shipped_weights(), *shipped_policies()) if whom == "ego" else tuple(known)
-        )  # all that ship drive the AV
+            (*known, *shipped_weights(), *shipped_policies())
+            if whom == "ego"  # networks that ship drive the AV
+            else (*known, *shipped_policies())
+        )
         if whom == "agents" and requested in _NETWORK_TRAFFIC:
             raise InvalidArgumentError(
                 f"{argument} is {requested!r}, a network that drives agents, of which none ships with l5kit; train one "
-                f"(l5kit train --config {requested}) and name its folder or file"
+                f"(l5kit train {requested}) and name its folder or file"
             )
         beside = Path(requested).parent
         weights = (str(beside / each.name) for each in beside.glob("*.safetensors"))

@@ -1,8 +1,8 @@
-"""Policies of reinforcement learning as planners: the files that ``l5kit train-rl`` writes."""
+"""Policies of reinforcement learning as planners and as traffic: the files that ``l5kit train-rl`` writes."""
 
-from l5kit.simulation.engine.scene_simulation import EgoSeat
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 
-__all__ = ["open_policy"]
+__all__ = ["open_agent_policy", "open_policy"]
 
 
 def open_policy(path: str) -> tuple[EgoSeat, str]:
@@ -18,3 +18,11 @@ def open_policy(path: str) -> tuple[EgoSeat, str]:
 
     driver = PolicyDriver.load(path)
     return driver.seat, driver.digest
+
+
+def open_agent_policy(path: str) -> tuple[AgentSeat, str]:
+    """Return a policy in a seat in which it drives other vehicles, and its digest; raises as :func:`open_policy`."""
+    from l5kit.environment.policy_driver import PolicyDriver  # only policies need stable-baselines3
+
+    driver = PolicyDriver.load(path)
+    return driver.agent_seat, driver.digest

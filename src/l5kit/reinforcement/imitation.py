@@ -18,6 +18,7 @@ from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import ConfigError
 from l5kit.simulation.drivers.intelligent import intelligent_traffic
+from l5kit.simulation.drivers.populations import POPULATIONS
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -155,7 +156,7 @@ def _drive(lesson: _Lesson, town: EnvironmentParts, scenes: Sequence[int], optio
         road=town.road,
     )
     lesson.sight = CompactSight(batch, options.layout, threshold=options.threshold)
-    others = intelligent_traffic() if town.params.others == "idm" else None
+    others = None if town.params.others == "log" else intelligent_traffic(POPULATIONS[town.params.others])
     ego = EgoSeat(lesson, Controls(lesson.kind.model))
     SceneSimulation(batch, ego=ego, agents=others, strict=True).run()
 

@@ -33,6 +33,8 @@ from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs
 __all__ = ["LaneSeat"]
 
 _NEVER = -2
+_BESIDE_M = 0.5
+"""Who is farther beside its path comes onto that first, before it changes lanes."""
 
 
 class LaneSeat:
@@ -177,7 +179,8 @@ class LaneSeat:
         )
         may_change: BoolArray = (every > 0) & (frames % np.maximum(every, 1) == 0)
         may_change &= self.motions[tracks, ARC] >= self._settled_m[self.routes[tracks]]
-        may_change &= self.motions[tracks, ARC] - self.motions[tracks, ENTRY] >= FADE_M
+        is_far_on: BoolArray = self.motions[tracks, ARC] - self.motions[tracks, ENTRY] >= FADE_M
+        may_change &= is_far_on | (np.abs(self.motions[tracks, OFFSET]) < _BESIDE_M)
         if not may_change.any():
             return
         rules = self._rules(changes)

@@ -6,7 +6,11 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
 from l5kit.simulation.lanes.lane_changing import LaneChangeParams
 
-__all__ = ["POPULATIONS"]
+__all__ = ["POPULATIONS", "POPULATIONS_BY_PARAMETERS"]
+
+_YIELDING: Final = IntelligentDriverParams(max_acceleration_mps2=2.0)
+"""As published, but for a, which is 2.0 m/s2: who has stopped for others starts as briskly as people do. With the
+published 1.0 m/s2 a logged AV, which reacts to nobody, runs into the ones ahead of it that start late."""
 
 _CAUTIOUS: Final = IntelligentDriverParams(
     standing_gap_m=2.0, headway_s=1.8, max_acceleration_mps2=0.8, max_braking_mps2=2.0
@@ -22,14 +26,19 @@ comfort of the closed-loop score (2.40 and 4.05)."""
 
 POPULATIONS: Final[dict[str, IntelligentDriver]] = {
     "idm": IntelligentDriver(),
-    "yielding": IntelligentDriver(gives_way=True),
+    "yielding": IntelligentDriver(params=_YIELDING, gives_way=True),
     "cautious": IntelligentDriver(params=_CAUTIOUS, limit_part=0.9, max_lateral_mps2=1.5),
     "assertive": IntelligentDriver(params=_ASSERTIVE, limit_part=1.1, max_lateral_mps2=3.0),
-    "changing": IntelligentDriver(gives_way=True, lane_changes=LaneChangeParams()),
+    "changing": IntelligentDriver(params=_YIELDING, gives_way=True, lane_changes=LaneChangeParams()),
 }
 """How the vehicles of each population drive.
 
-``idm``: the published agents of nuPlan, who know leaders and red lights. ``yielding``: the same, and they give way.
+``idm``: the published agents of nuPlan, who know leaders and red lights. ``yielding``: they give way, too.
 ``cautious`` and ``assertive``: other distances, accelerations and speeds, 10 % below and above the limit, slower and
 faster in bends. ``changing``: as ``yielding``, with lane changes.
 """
+
+POPULATIONS_BY_PARAMETERS: Final = tuple(
+    name for name, driver in POPULATIONS.items() if not driver.gives_way and driver.lane_changes is None
+)
+"""Those that differ in parameters alone, which environments have, too."""
