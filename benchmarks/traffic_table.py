@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--agents", action="append", choices=POPULATIONS, help="may be given several times; all")
     parser.add_argument("--no-drives", action="store_true", help="write the table of the results that there are")
     options = parser.parse_args()
-    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
+    results = read_results()
     if not options.no_drives:
         city = options.work / "city"
         if not city.exists():
@@ -55,11 +55,18 @@ def main() -> None:
             for agents in options.agents or POPULATIONS:
                 key = f"{planner} among {agents}"
                 if results.get(key, {}).get("scenes") != options.scenes:
-                    results[key] = drive(planner, agents, city, options)
+                    row = drive(planner, agents, city, options)
+                    results = read_results() | {key: row}  # other runs may have added theirs
                     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
     lines = make_table(results)
     print("\n".join(lines))
     replace_table(DOCUMENT, [*lines, ""], start=START)
+
+
+def read_results() -> dict[str, JsonObject]:
+    """Return the results that there are, by planner and population."""
+    results: dict[str, JsonObject] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
+    return results
 
 
 def drive(planner: str, agents: str, city: Path, options: argparse.Namespace) -> JsonObject:

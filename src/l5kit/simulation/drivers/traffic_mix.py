@@ -124,8 +124,8 @@ class TrafficMix:
         memories: dict[str, dict[str, Any]] = state.memory.setdefault(_MEMORY, {})
         members = assigned[state.actor_tracks]
         values: Float64Array = np.empty((len(state), _NUM_COLUMNS))
-        for key, numbers in self._parties.items():
-            actors = np.flatnonzero(np.isin(members, numbers))
+        for key, indices in self._parties.items():
+            actors = np.flatnonzero(np.isin(members, indices))
             if len(actors) == 0:
                 continue
             part = replace(
@@ -134,14 +134,14 @@ class TrafficMix:
                 actor_states=state.actor_states.taken(actors),
                 memory=memories.setdefault(key, {}),
             )
-            moved = self._moved(part, numbers, assigned)
+            moved = self._moved(part, indices, assigned)
             columns = (moved.yaws_rad, moved.speeds_mps, moved.accelerations_mps2, moved.steering_rad)
             values[actors] = np.column_stack([moved.positions_m, *columns])
         return Actions(values)
 
     @cached_property
     def _parties(self) -> dict[str, list[int]]:
-        """The numbers of members that drive together, by a name; nobody of those who are replayed."""
+        """The indices of members that drive together, by a name; nobody of those who are replayed."""
         parties: dict[str, list[int]] = {}
         for number, name in enumerate(self.names):
             seat = self.members[name]
@@ -150,13 +150,13 @@ class TrafficMix:
                 parties.setdefault(_STYLES if is_style else f"member {name}", []).append(number)
         return parties
 
-    def _moved(self, state: TrafficState, numbers: list[int], assigned: Int64Array) -> VehicleStates:
+    def _moved(self, state: TrafficState, indices: list[int], assigned: Int64Array) -> VehicleStates:
         """Return agents of the same party one step later."""
-        seats = [self.members[self.names[number]] for number in numbers]
+        seats = [self.members[self.names[number]] for number in indices]
         first = seats[0]
         assert first is not None
         drivers = [seat.driver for seat in seats if seat is not None and isinstance(seat.driver, IntelligentDriver)]
         if drivers and isinstance(first.model, PlannedPoses):
-            styles: Int64Array = np.searchsorted(numbers, assigned).clip(max=len(numbers) - 1)
+            styles: Int64Array = np.searchsorted(indices, assigned).clip(max=len(indices) - 1)
             return first.model.move(state.actor_states, drive_by_style(state, drivers, styles), state.step_time_s)
         return first.model.move(state.actor_states, ask(first.driver, state), state.step_time_s)
