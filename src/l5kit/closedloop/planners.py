@@ -280,14 +280,16 @@ def _parts_of_mix(requested: str) -> tuple[dict[str, float], int] | None:
     Raises:
         InvalidArgumentError: A part has no weight, a name comes twice, or the seed is no whole number.
     """
-    parts = [part.strip().rpartition("=") for part in requested.split(",")]
-    if not any(name and _as_number(value) is not None for name, _, value in parts):
+    parts = [
+        (name.strip(), value.strip()) for name, _, value in (part.rpartition("=") for part in requested.split(","))
+    ]
+    if not any(name and _as_number(value) is not None for name, value in parts):
         return None
     if checkpoint_path(requested).exists() or is_own(requested):  # a folder may be called lr=0.1
         return None
     weights: dict[str, float] = {}
     seed = 0
-    for name, _, value in parts:
+    for name, value in parts:
         number = _as_number(value)
         if not name or number is None or name in weights:
             raise InvalidArgumentError(
