@@ -23,7 +23,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import turn_between
-from l5kit.lanes.lane_choice import LaneArrays, arc_on_lane, point_on_lane
+from l5kit.lanes.lane_choice import LaneArrays, arc_on_lane, point_on_lane, straightest_ahead
 from l5kit.lanes.lane_paths import piece_at, points_ahead
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, driver_acceleration, unbounded_acceleration
 from l5kit.simulation.lanes.courses import Courses, Routes, make_courses, write_courses
@@ -200,7 +200,7 @@ def _lane_to_change_to(
         target = rules.sides[lane, side]
         if target < 0 or rules.is_in_junction[target]:
             continue
-        beside = _box_beside(boxes[index], target, max(speed * rules.durations_s[style], LEAST_CHANGE_M), rules.lanes)
+        beside = _box_beside(boxes[index], target, max(speed * rules.durations_s[style], LEAST_CHANGE_M), rules)
         if beside[3] <= 0 or _is_taken(beside, index, params[0], boxes[:num_objects]):
             continue
         ahead_m = points_ahead(rules.lanes, rules.limits_mps, target, beside[:2], _REACH_M)
@@ -220,14 +220,22 @@ def _lane_to_change_to(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _box_beside(box: Float64Array, target: int, change_m: float, lanes: LaneArrays) -> Float64Array:
+def _box_beside(box: Float64Array, target: int, change_m: float, rules: ChangeRules) -> Float64Array:
     """Return the box of a vehicle moved onto the lane beside it, (5,); of length 0 where it cannot change to that."""
-    beside = box.copy()
+    beside, lanes = box.copy(), rules.lanes
     arc_m, yaw = arc_on_lane(lanes, target, box[:2])
     beside[0], beside[1] = point_on_lane(lanes, target, arc_m)
     beside[2] = yaw
     apart_m = math.hypot(beside[0] - box[0], beside[1] - box[1])
-    has_room = arc_m > 0.0 and arc_m + change_m + 0.5 * box[3] <= lanes.arc_lengths_m[target, -1]
+
+    # a road may be many short lanes one after the other: the change has to end before the next junction
+    left_m, lane = lanes.arc_lengths_m[target, -1] - arc_m - change_m - 0.5 * box[3], target
+    while left_m < 0.0:
+        lane = straightest_ahead(lanes, lane)
+        if lane < 0 or rules.is_in_junction[lane]:
+            break
+        left_m += max(lanes.arc_lengths_m[lane, -1], 0.1)
+    has_room = arc_m > 0.0 and left_m >= 0.0
     if not (has_room and _NEAREST_M <= apart_m <= _FARTHEST_M and turn_between(yaw, box[2]) <= _LARGEST_TURN_RAD):
         beside[3] = 0.0
     return beside
