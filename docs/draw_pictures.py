@@ -9,19 +9,25 @@ pictures before you commit them. ``stages.svg`` is drawn by hand from measured t
 """
 
 import argparse
+import contextlib
 import functools
 import io
 import runpy
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+import av
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
+from typer.main import get_command
+
+from l5kit.cli.drive import static_server
+from l5kit.cli.main import make_app
 
 FOLDER = Path(__file__).parent
 IMAGES = FOLDER / "images"
@@ -30,6 +36,12 @@ THEMES = {"light": "", "dark": "_dark"}
 
 FAILURE = {"scene": 5, "frame": 66}
 """A collision at fault: IDM turns left across a car, which IDM drives as well, and neither gives way."""
+
+DRIVEN = {
+    "scene": 4,
+    "keys": [0, 0, 0, 4, 0, 4, 4, 0, 4, 0, 4, 0, 0, 4, 0, 0, 0, 0, 0, 0, 2, 2, 2, 10, 2, 10, 2, 8, 0, 8, 2, 10],
+}
+"""A drive towards a red light, and the keys that were held in each step."""
 
 VIEWED = {"scene": 2, "frame": 90}
 AGENT = "scene=2&frame=90&track=1"
@@ -51,7 +63,8 @@ class Studio:
 
     def run(self, *words: str | Path) -> None:
         """Run the command in WORK."""
-        subprocess.run([sys.executable, "-m", "l5kit.cli", *map(str, words)], cwd=self.work, check=True)
+        with contextlib.chdir(self.work):
+            get_command(make_app())(list(map(str, words)), prog_name="l5kit", standalone_mode=False)
 
     def made(self, name: str, *words: str | Path) -> Path:
         """Return a folder of WORK, which a call of the command makes unless it is there."""
@@ -80,13 +93,19 @@ class Studio:
         return self.made(name, *words)
 
     @functools.cached_property
+    def policy(self) -> Path:
+        """Drives of the policy that ships, with the rules behind it, among traffic that IDM drives."""
+        words = ["simulate", self.city, "--planner", "route_policy", "--fallback", "rules", "--agents", "idm"]
+        return self.made("policy", *words, "--scenes", "0:2", "--start-frame", "10", "--out", "policy")
+
+    @functools.cached_property
     def comparison(self) -> Path:
         """Four planners over the same scenes."""
         runs = [self.drives(name, name) for name in ("rules", "route_planner", "constant-velocity")]
         idm = f"idm={self.drives('idm_replayed', 'idm')}"
         return self.made("comparison", "compare", *runs, idm, "--tags", "--out", "comparison")
 
-    @contextmanager
+    @contextlib.contextmanager
     def server(self, path: Path, *options: str | Path) -> Iterator[str]:
         """Serve a dataset, a simulation or a comparison; give the address."""
         words = [sys.executable, "-m", "l5kit.cli", "view", str(path), "--no-browser", *map(str, options)]
@@ -97,7 +116,7 @@ class Studio:
             process.terminate()
             process.wait()
 
-    @contextmanager
+    @contextlib.contextmanager
     def page(self, address: str, *, theme: str = "light", width: int = 1280, height: int = 800) -> Iterator[Page]:
         """Open an address in the browser."""
         with sync_playwright() as playwright:
@@ -112,8 +131,16 @@ class Studio:
 def save(picture: bytes, name: str) -> None:
     """Write a picture with as many colours as a palette has."""
     shown = Image.open(io.BytesIO(picture)).convert("RGB")
-    shown.quantize(256, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
+    shown.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
     print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
+
+
+def save_film(frames: list[Image.Image], name: str, *, frame_ms: int = 100) -> None:
+    """Write a film in real time, whose last picture stays for two seconds."""
+    times_ms = [frame_ms] * (len(frames) - 1) + [2000]
+    path = IMAGES / name
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=times_ms, loop=0, quality=70, method=6)
+    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 
 def both_themes(studio: Studio, address: str, name: str) -> None:
@@ -132,6 +159,23 @@ def draw_viewer(studio: Studio) -> None:
             page.wait_for_function(SHOWN)
             page.wait_for_timeout(60_000)
         both_themes(studio, f"{address}#{AGENT}", "viewer")
+
+
+def draw_drive(studio: Studio) -> None:
+    """The page on which one drives: some seconds of a scene, with the keys of somebody who follows the road."""
+    city = studio.made("drive_city", "synth", "drive_city", "--scenes", "6")
+    page_folder = studio.made("drive_page", "drive", city, "--out", "drive_page", "--no-serve")
+    with static_server(page_folder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for theme, ending in THEMES.items():
+            address = f"http://127.0.0.1:{server.server_port}/?scene={DRIVEN['scene']}"
+            with studio.page(address, theme=theme) as page:
+                page.evaluate("async () => { await l5kitDrive.ready }")
+                page.evaluate("(keys) => l5kitDrive.app.replay(keys)", DRIVEN["keys"])
+                page.evaluate("() => { document.getElementById('start-hint').hidden = true }")
+                page.wait_for_timeout(1000)
+                save(page.screenshot(), f"drive{ending}.png")
+        server.shutdown()
 
 
 def draw_simulation(studio: Studio) -> None:
@@ -157,10 +201,7 @@ def draw_failure(studio: Studio) -> None:
                 page.wait_for_function("(frame) => window.l5kitViewer.state().frame === frame", arg=frame)
                 page.evaluate("async () => { for (let i = 0; i < 4; i++) await new Promise(requestAnimationFrame) }")
                 frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
-    times_ms = [100] * (len(frames) - 1) + [2000]
-    path = IMAGES / "failure.webp"
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=times_ms, loop=0, quality=70, method=6)
-    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
+    save_film(frames, "failure.webp")
 
 
 def draw_beside(studio: Studio) -> None:
@@ -208,23 +249,53 @@ def predict(city: Path, path: Path, *, scene: int, frame: int) -> None:
 
 
 def render(studio: Studio, path: Path, name: str, *options: str) -> None:
-    """Draw by l5kit render, in WORK first: it replaces no file that it has not written."""
-    studio.run("render", path, *options, "--out", name)
-    shutil.copyfile(studio.work / name, IMAGES / name)
+    """Draw by l5kit render."""
+    drawn = studio.work / name
+    studio.run("render", path, *options, "--out", drawn.name)
+    save(drawn.read_bytes(), name)
+
+
+def render_film(studio: Studio, path: Path, name: str, *options: str, frame_ms: int) -> None:
+    """Draw a film by l5kit render, smaller than it writes it."""
+    drawn = studio.work / f"{name}.mp4"
+    studio.run("render", path, *options, "--out", drawn.name)
+    with av.open(str(drawn)) as film:
+        frames = [frame.to_image() for frame in film.decode(video=0)]
+    save_film(frames, f"{name}.webp", frame_ms=frame_ms)
 
 
 def draw_frames(studio: Studio) -> None:
     """What l5kit render draws of a frame, and a film."""
+    place = ["--scene", "1", "--frame", "60", "--size", "480x320"]
     for kind in ("semantic", "satellite", "box"):
-        words = ["--scene", "1", "--frame", "60", "--size", "480x320", "--map-type", kind]
-        render(studio, studio.small_city, f"frame-{kind}.png", *words)
-    render(studio, studio.small_city, "scene.gif", "--scene", "1", "--frames", "30:70:2", "--size", "320x240")
+        render(studio, studio.small_city, f"frame-{kind}.png", *place, "--map-type", kind)
+    render(studio, studio.small_city, "frame-dark.png", *place, "--theme", "dark")
+    render(studio, studio.small_city, "frame-channels.png", *place, "--style", "channels")
+    film = ["--scene", "1", "--frames", "30:100:2", "--size", "480x320"]
+    render_film(studio, studio.small_city, "scene", *film, frame_ms=200)
 
 
 def draw_driven(studio: Studio) -> None:
-    """What l5kit render draws of a simulation."""
-    place = ["--scene", str(FAILURE["scene"]), "--frame", str(FAILURE["frame"] - 5)]
-    render(studio, studio.failing, "driven.png", *place, "--ghosts", "--plans")
+    """What l5kit render draws of a simulation: shortly before a collision, and the collision."""
+    for theme, ending in THEMES.items():
+        place = ["--scene", str(FAILURE["scene"]), "--theme", theme, "--ghosts", "--plans"]
+        render(studio, studio.failing, f"driven{ending}.png", *place, "--frame", str(FAILURE["frame"] - 5))
+        near = ["--size", "480x320", "--pixel-size", "0.08", "--no-trajectories", "--frame", str(FAILURE["frame"] + 2)]
+        render(studio, studio.failing, f"collision{ending}.png", *place[:4], *near)
+
+
+def draw_policy(studio: Studio) -> None:
+    """The policy that ships, at a junction."""
+    film = ["--scene", "1", "--frames", "60:150:2", "--plans", "--size", "640x400"]
+    render_film(studio, studio.policy, "policy", *film, frame_ms=200)
+
+
+def draw_town(studio: Studio) -> None:
+    """The map of a synthetic town."""
+    from l5kit.data import find_dataset_files, open_map
+    from l5kit.visualization import show
+
+    save(show(open_map(find_dataset_files(studio.city))).content, "town.png")
 
 
 def draw_noise(studio: Studio) -> None:
@@ -235,9 +306,15 @@ def draw_noise(studio: Studio) -> None:
 
 
 def draw_demo(studio: Studio) -> None:
-    """Samples, as the demo draws them."""
-    demo = studio.made("demo", "demo", "--seed", "4", "--out", "demo")
-    save((demo / "contact-sheet.png").read_bytes(), "demo.png")
+    """What networks see: samples of both classes over both kinds of maps."""
+    from l5kit.data import ChunkedDataset, find_dataset_files
+    from l5kit.visualization.showcase import draw_contact_sheet
+
+    files = find_dataset_files(studio.small_city)
+    sheet = draw_contact_sheet(files, ChunkedDataset(files.dataset).open())
+    picture = io.BytesIO()
+    Image.fromarray(sheet).save(picture, "png")
+    save(picture.getvalue(), "demo.png")
 
 
 def draw_routes(studio: Studio) -> None:

@@ -1,12 +1,19 @@
-"""Public modules of l5kit and their names, read from the source without importing it."""
+"""Public modules of l5kit and their names, read from the source without importing it.
+
+Public is what packages hand on (``__all__`` of their ``__init__.py``, or all of the ``__init__.pyi`` beside it), and
+what modules of 1.5 have. Other modules show those of their names that one of these hands on; without any, they have
+no page.
+"""
 
 import ast
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
+MODULES_OF_1_5 = frozenset(json.loads((SOURCE.parent / "tests/structure/surface.json").read_text("utf-8"))["surface"])
 
 
 @dataclass(frozen=True)
@@ -20,7 +27,7 @@ class Module:
         defined: The first paragraph of the docstring of each of its public names, in the order of the file.
         handed_on: Where each public name that another module of l5kit defines is imported from.
         together: The public names of each assignment to several at once, with its code.
-        unknown: Names in ``__all__`` that are nowhere, neither here nor imported.
+        unknown: Names that are asked for or in ``__all__``, and are nowhere, neither here nor imported.
     """
 
     name: str
@@ -31,12 +38,35 @@ class Module:
     together: list[tuple[list[str], str]]
     unknown: list[str]
 
+    @property
+    def names(self) -> set[str]:
+        """All public names."""
+        return {*self.defined, *self.handed_on, *self.unknown}
+
 
 @cache
 def public_modules() -> dict[str, Module]:
-    """Return the public modules by name, sorted: those without an underscore, and without the command's own."""
+    """Return the public modules by name, sorted: packages of public modules, and modules with public names."""
     paths = {_module_name(path): path for path in (SOURCE / "l5kit").rglob("*.py")}
-    return {name: _read(name, path) for name, path in sorted(paths.items()) if _is_public(name)}
+    paths = {name: path for name, path in sorted(paths.items()) if _may_be_public(name)}
+    doors = {name: _read(name, path) for name, path in paths.items() if _is_door(name, path)}
+
+    # what a door hands on is public where it is defined, and in modules that lead there
+    modules, asked = dict(doors), list(doors.values())
+    while asked:
+        wanted: dict[str, set[str]] = {}
+        for source in (source for module in asked for source in module.handed_on.values()):
+            home, _, name = source.rpartition(".")
+            if home in paths and home not in doors:
+                wanted.setdefault(home, set(modules[home].names if home in modules else ())).add(name)
+        asked = [
+            _read(home, paths[home], public=names)
+            for home, names in wanted.items()
+            if home not in modules or names != modules[home].names
+        ]
+        modules |= {module.name: module for module in asked}
+    named = [name for name, module in modules.items() if module.names or name in MODULES_OF_1_5]
+    return {name: modules[name] for name in sorted(modules) if _holds(name, named)}
 
 
 def origin(full_name: str) -> str:
@@ -51,19 +81,31 @@ def _module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _is_public(name: str) -> bool:
+def _may_be_public(name: str) -> bool:
     parts = name.split(".")
     return not any(part.startswith("_") for part in parts) and parts[1:2] != ["cli"]
 
 
-def _read(name: str, path: Path) -> Module:
+def _is_door(name: str, path: Path) -> bool:
+    """Whether a module says itself what is public: a package, or a module of 1.5."""
+    return path.name == "__init__.py" or name in MODULES_OF_1_5
+
+
+def _holds(name: str, named: list[str]) -> bool:
+    """Whether a module has public names, or is a package of such modules."""
+    return any(other == name or other.startswith(f"{name}.") for other in named)
+
+
+def _read(name: str, path: Path, public: set[str] | None = None) -> Module:
+    """Read a module; its public names are ``public``, or those that it lists, or all without an underscore."""
     tree = ast.parse(path.read_text("utf-8"))
     stub = path.with_suffix(".pyi")  # of a package whose names are loaded when they are first used
     handing_on = ast.parse(stub.read_text("utf-8")) if stub.is_file() else tree
     imported, defined = dict(_imported(handing_on, name)), dict(_defined(tree))
     ours = {key for key, source in imported.items() if source.startswith("l5kit.")}
     listed = sorted(imported) if handing_on is not tree else _listed(tree)
-    public = {key for key in defined if not key.startswith("_")} if listed is None else set(listed)
+    if public is None:
+        public = {key for key in defined if not key.startswith("_")} if listed is None else set(listed)
     return Module(
         name=name,
         is_package=path.name == "__init__.py",

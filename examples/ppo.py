@@ -135,8 +135,8 @@ def main() -> None:
         train(env, options)
 
 
-def train(env: L5VectorEnv, options: argparse.Namespace) -> None:
-    """Train a policy in environments, tell how it goes, and save it."""
+def train(env: L5VectorEnv, options: argparse.Namespace) -> int:
+    """Train a policy in environments, tell how it goes, save it, and return the number of steps."""
     policy = Policy(env.single_observation_space.shape[0], env.single_action_space.shape[0])
     optimiser = torch.optim.Adam(policy.parameters(), options.learning_rate, eps=1e-5)
     seen, start_s, num_steps, done = env.reset(seed=options.seed)[0], time.perf_counter(), 0, 0.0
@@ -159,6 +159,7 @@ def train(env: L5VectorEnv, options: argparse.Namespace) -> None:
         )
     torch.save(policy.state_dict(), options.out)
     print(f"wrote {options.out}")
+    return num_steps
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ import tempfile
 import warnings
 from pathlib import Path
 
-__all__ = ["KERNELS_ENV_KEY", "keep_kernels_somewhere", "temporary_cache_folder", "usual_cache_folder"]
-
 KERNELS_ENV_KEY = "NUMBA_CACHE_DIR"
 """Environment variable of numba that names the folder for compiled kernels."""
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["ADVICE", "COMPILING", "CompilationWatch", "interrupted_after_compiling", "log_compilation"]
-
 COMPILING = "compiling kernels for this machine, once"
 """What a person who waits is told."""
 

@@ -24,19 +24,6 @@ from weakref import finalize
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = [
-    "clear_leftovers",
-    "clear_leftovers_in",
-    "is_scratch",
-    "placed_when_complete",
-    "publish",
-    "remove_whole",
-    "replaced_when_complete",
-    "scratch_beside",
-    "sync_folder",
-    "write_json",
-]
-
 _SUFFIX = ".part"
 _LOCK = "owner.lock"
 _HOST = "owner.txt"

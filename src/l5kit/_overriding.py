@@ -6,8 +6,6 @@ Code that works on whole batches asks this before it takes the place of methods 
 
 import functools
 
-__all__ = ["overrides", "overrides_package"]
-
 
 def overrides(value: object, *methods: str, base: type) -> bool:
     """Return whether an object, or its class, has any of some methods otherwise than a base class does.

@@ -13,39 +13,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-__all__ = [
-    "TERMINATED",
-    "ConfigError",
-    "CorruptedDataError",
-    "DataChangedError",
-    "DatasetFormatError",
-    "DatasetNotFoundError",
-    "DownloadError",
-    "EngineError",
-    "EvaluationPlanError",
-    "IndexOutOfRangeError",
-    "InvalidArgumentError",
-    "L5KitError",
-    "MapTooLargeError",
-    "MissingArrayError",
-    "MissingDependencyError",
-    "NegativeIndexError",
-    "ReadOnlyDatasetError",
-    "RouteNotFoundError",
-    "SampleError",
-    "TrackNotFoundError",
-    "TrajectoryLengthError",
-    "UnpicklableStoreError",
-    "UnreachableDataError",
-    "UnsupportedConfigError",
-    "UnsupportedValueError",
-    "WorkerDiedError",
-    "find_clone",
-    "install_command",
-    "is_termination",
-    "without_secrets",
-]
-
 TERMINATED: Final = 128 + signal.SIGTERM
 """Exit status of a process that SIGTERM has ended."""
 

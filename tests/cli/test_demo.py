@@ -1,5 +1,6 @@
 """``l5kit demo``: three files that hold what they promise."""
 
+import json
 import shutil
 from html.parser import HTMLParser
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from l5kit.rasterization.semantic_rasterizer import COLORS
+from l5kit.visualization.birdseye.tones import EGO_RGB, tones_of
 
 
 class Page(HTMLParser):
@@ -43,26 +44,38 @@ def demo_folder(city, tmp_path_factory):
     return CliRunner().invoke(make_app(), arguments, prog_name="l5kit"), out
 
 
-def test_numbers_and_files_are_printed(demo_folder):
+def test_it_ends_with_a_planner_that_drives_one_that_fails_and_the_speed_of_samples(demo_folder):
     done, out = demo_folder
     assert (done.exit_code, done.stderr) == (0, "")
-    for name in ("contact-sheet.png", "scene.gif", "index.html"):
+    words = ["route_policy drives: score", "constant-velocity drives: score", "Samples per second", "drive.gif"]
+    places = [done.stdout.index(word) for word in words]
+    assert places == sorted(places)
+    for name in ("drive.gif", "failure.png", "drive.html", "index.html"):
         assert str(out / name) in done.stdout
     for row in ("EgoDataset", "AgentDataset"):
         for kind in ("semantic", "satellite"):
             assert any(row in line and kind in line for line in done.stdout.splitlines())
 
 
-def test_the_contact_sheet_shows_both_datasets_over_both_maps(demo_folder):
-    pixels = np.array(Image.open(demo_folder[1] / "contact-sheet.png"))
-    assert pixels.shape[1] > 3 * 480
-    assert pixels.shape[0] > 4 * 340
-    for color in (COLORS["ROAD"], (0, 255, 0), (0, 0, 255), (255, 0, 255)):
-        assert np.count_nonzero((pixels == color).all(axis=-1)) > 100
+def test_the_scores_are_those_of_the_simulations_in_the_folder(demo_folder):
+    done, out = demo_folder
+    for folder, planner in (("drives", "route_policy"), ("failing", "constant-velocity")):
+        scores = json.loads((out / folder / "scores.json").read_text())
+        assert scores["planner"] == planner
+        assert f"{planner} drives: score {scores['score']:.3f} of 1" in done.stdout
+        row = next(line for line in (done.stdout.partition(f"{planner} drives")[2]).splitlines() if "comfort" in line)
+        assert f"{scores['metrics']['comfort']:.3f}" in row
+
+
+def test_the_failure_shows_the_av_in_the_look_of_the_viewer(demo_folder):
+    pixels = np.array(Image.open(demo_folder[1] / "failure.png").convert("RGB"))
+    assert pixels.shape == (400, 600, 3)
+    for color in (EGO_RGB, tones_of("light").lane, tones_of("light").plan):
+        assert np.count_nonzero((pixels == color).all(axis=-1)) > 20
 
 
 def test_the_film_moves(demo_folder):
-    film = Image.open(demo_folder[1] / "scene.gif")
+    film = Image.open(demo_folder[1] / "drive.gif")
     assert film.n_frames > 50
     first = np.array(film.convert("RGB")).astype(int)
     film.seek(film.n_frames - 1)
@@ -75,6 +88,15 @@ def test_the_page_is_whole_and_needs_no_other_file(demo_folder):
     assert len(page.sources) == 2
     assert all(source.startswith(("data:image/png;base64,", "data:image/gif;base64,")) for source in page.sources)
     assert {"EgoDataset", "AgentDataset", "300", "3"} <= set(page.texts)
+    assert b"l5kit" in (demo_folder[1] / "drive.html").read_bytes()
+
+
+def test_a_second_run_replaces_the_first(l5kit, city, tmp_path):
+    arguments = ["demo", "--data", city, "--out", tmp_path / "out", "--samples", 2]
+    assert l5kit(*arguments, "--scenes", 1).exit_code == 0
+    done = l5kit(*arguments, "--scenes", 2)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert len((tmp_path / "out" / "drives" / "scenes.csv").read_text().splitlines()) == 3
 
 
 def test_a_dataset_without_maps_is_shown_as_boxes(l5kit, city, tmp_path):

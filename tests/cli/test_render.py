@@ -20,7 +20,7 @@ from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_G
 
 EGO_PX = (224, 240)
 """Column and row of the AV in a picture of 640 x 480 pixels."""
-PLAIN = ("--no-caption", "--no-trajectories")
+PLAIN = ("--no-caption", "--no-trajectories", "--style", "channels")
 
 
 def pixels_of(path):
@@ -40,7 +40,12 @@ def test_a_frame_has_road_lanes_ego_and_target(l5kit, city, tmp_path):
     assert sum(count(plain, COLORS[name]) for name in ("LANE_NOTL", "RED", "GREEN", "YELLOW")) > 200
     assert tuple(plain[EGO_PX[1], EGO_PX[0]]) == (0, 255, 0)
 
-    assert l5kit("render", city, "--frame", 40, "--out", tmp_path / "b.png", "--no-caption").exit_code == 0
+    assert (
+        l5kit(
+            "render", city, "--frame", 40, "--out", tmp_path / "b.png", "--no-caption", "--style", "channels"
+        ).exit_code
+        == 0
+    )
     drawn = pixels_of(tmp_path / "b.png")
     assert count(plain, TARGET_POINTS_COLOR) == 0
     assert count(drawn, TARGET_POINTS_COLOR) > 20
@@ -250,7 +255,19 @@ def test_a_video_without_the_extra_says_what_to_install(l5kit, city, tmp_path, m
 
 def test_past_positions_are_orange_and_future_ones_magenta(l5kit, city, tmp_path):
     """The AV of this scene moves: the past lies behind its middle, the future before it."""
-    arguments = ("render", city, "--scene", 1, "--frame", 60, "--no-caption", "--map-type", "box")
+    arguments = (
+        "render",
+        city,
+        "--scene",
+        1,
+        "--frame",
+        60,
+        "--no-caption",
+        "--map-type",
+        "box",
+        "--style",
+        "channels",
+    )
     assert l5kit(*arguments, "--out", tmp_path / "a.png").exit_code == 0
     pixels = pixels_of(tmp_path / "a.png")
     past_px = np.argwhere((pixels == HISTORY_POINTS_COLOR).all(axis=-1))

@@ -106,7 +106,8 @@ def test_without_arguments_it_learns_in_a_made_city_and_drives_in_another(l5kit,
 def test_the_configuration_that_ships_fits():
     cfg = load_driver_config(None)
     check_known_keys(cfg)
-    assert ReinforcementParams.from_cfg(cfg).minutes == 30
+    params = ReinforcementParams.from_cfg(cfg)
+    assert (params.minutes, params.init) == (30, "rules")
     assert EnvironmentParams.from_cfg(cfg).observation == "compact"
 
 
@@ -189,3 +190,16 @@ def test_a_policy_needs_the_extra(l5kit, trained, city, tmp_path, monkeypatch):
     done = l5kit("simulate", city, "--planner", trained, "--out", tmp_path / "driven")
     assert done.exit_code == 1
     assert install_command("rl") in done.stderr
+
+
+def test_none_takes_away_the_imitation_of_the_default(l5kit, config, city, tmp_path):
+    changes = ("--set", "rl_params.init=rules")
+    call = ("train-rl", config, "--data", city, "--out", tmp_path / "out", "--steps", 32)
+    done = l5kit(*call, "--init", "none", "--set", "rl_params.n_epochs=1")
+    assert done.exit_code == 0, done.stderr
+    kept = (tmp_path / "out" / "config.yaml").read_text("utf-8")
+    assert "init: null" in kept
+    assert "near_start: 0" in kept
+    refused = l5kit(*call[:-4], "--out", tmp_path / "other", *changes)
+    assert refused.exit_code == 1
+    assert "or begin with new weights (null; --init none)" in refused.stderr

@@ -7,9 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset, MapAPI
+from l5kit.data import FRAME_DTYPE, SCENE_DTYPE, ChunkedDataset, LogFacts, MapAPI
 from l5kit.data.map.builder import MapBuilder
-from l5kit.evaluation.driving.map_checks import check_map
+from l5kit.evaluation.driving.map_checks import check_log_on_map, check_map
+from l5kit.lanes.driving_map import build_driving_map
 from support.maps import WORLD_TO_ECEF
 
 
@@ -170,8 +171,9 @@ def made_map(folder, lanes, *, junction=()):
     for name, (ends_m, after, light_m) in lanes.items():
         controls = []
         if light_m is not None:
-            controls = [f"light {name}"]
-            builder.add_traffic_light(controls[0], np.array([light_m, 0.0, 5.0]))
+            controls = [f"light {name}", f"face {name}"]
+            builder.add_traffic_light(controls[0], np.array([light_m, 0.0, 5.0]), faces=controls[1:])
+            builder.add_traffic_light_face(controls[1], "signal_red_face")
         left_m, right_m = (np.array([(x, y, 0.0) for x in ends_m]) for y in (2.0, -2.0))
         parent = "junction" if name in junction else None
         builder.add_lane(name, left_m, right_m, lanes_ahead=after, traffic_controls=controls, parent=parent)
@@ -215,6 +217,103 @@ def test_warnings_about_a_map_are_findings_of_the_dataset(l5kit, city_copy):
     (city_copy / "semantic_map" / "map.pb").replace(city_copy / "semantic_map" / "semantic_map.pb")
     done = l5kit("validate", city_copy, "--json")
     assert done.exit_code == 1
-    (finding,) = json.loads(done.stdout)["findings"]
+    finding, *of_scenes = json.loads(done.stdout)["findings"]
     assert (finding["severity"], finding["check"]) == ("warning", "map: stop lines")
     assert finding["file"].endswith("semantic_map.pb")
+    assert {finding["check"] for finding in of_scenes} == {"map: route off lanes", "map: drivable area"}
+
+
+def lanes_at(*, y_m=0.0, width_m=4.0, x_m):
+    """Boundaries of a lane along x."""
+    return tuple(np.array([(x, y_m + side * width_m / 2, 0.0) for x in x_m]) for side in (1, -1))
+
+
+def fault_map(folder, fault):
+    """A road of two lanes of 50 m one after the other, with one fault; without one it has no finding."""
+    builder = MapBuilder(WORLD_TO_ECEF)
+    first, second = lanes_at(x_m=(0.0, 50.0)), lanes_at(x_m=(50.0, 100.0))
+    if fault == "gap":
+        second = lanes_at(x_m=(52.0, 100.0))
+    elif fault in ("narrow", "wide"):
+        second = lanes_at(x_m=(50.0, 100.0), width_m=0.8 if fault == "narrow" else 12.0)
+    elif fault == "sides":
+        second = second[::-1]
+    lights = []
+    if fault in ("faces", "lit"):
+        lights = ["light", "face"][: 1 + (fault == "lit")]
+        builder.add_traffic_light("light", np.array([50.0, 3.0, 5.0]), faces=lights[1:])
+    if fault == "lit":
+        builder.add_traffic_light_face("face", "signal_red_face")
+    ahead = [] if fault == "dead end" else ["second"]
+    builder.add_lane("first", *first, lanes_ahead=ahead, traffic_controls=lights, parent="road")
+    builder.add_lane("second", *second, parent="next road")
+    limits_mps = {"no limit": (10.0, 0.0), "fast": (90.0, 90.0)}.get(fault, (10.0, 10.0))
+    for name, x_m, limit_mps in (("road", (0.0, 50.0), limits_mps[0]), ("next road", (50.0, 100.0), limits_mps[1])):
+        builder.add_segment(name, np.array([(x, 0.0, 0.0) for x in x_m]), speed_limit_mps=limit_mps)
+    builder.save(folder / "map.pb")
+    return MapAPI(str(folder / "map.pb"), WORLD_TO_ECEF)
+
+
+@pytest.mark.parametrize(
+    ("fault", "check", "text"),
+    [
+        pytest.param("dead end", "dead ends", "1 of 2 lanes have no successor .*, 'first' for one", id="dead end"),
+        pytest.param("gap", "gaps", "1 of 1 successors .*, 'second' after 'first' 2.0 m from it", id="gap"),
+        pytest.param("narrow", "widths", "1 of 2 lanes are narrower than 1 m, 'second' .* 0.80 m", id="narrow"),
+        pytest.param("wide", "widths", "1 of 2 lanes are wider than 10 m, 'second' .* 12.00 m", id="wide"),
+        pytest.param("sides", "sides", "1 of 2 lanes have their left boundary on the right, 'second'", id="sides"),
+        pytest.param("faces", "light faces", "1 of 1 lanes with a traffic light list no face", id="no face"),
+        pytest.param("no limit", "speed limits", "1 of 2 lanes outside of .* the limit 0.*, 'second'", id="limit of 0"),
+        pytest.param("fast", "speed limits", "2 lanes have a limit below 1 or above 70 m/s, .* 90:", id="large limit"),
+    ],
+)
+def test_each_fault_of_a_map_is_one_finding(tmp_path, fault, check, text):
+    (finding,) = check_map(fault_map(tmp_path, fault))
+    assert (finding.severity, finding.check) == ("warning", f"map: {check}")
+    assert re.match(text, finding.message)
+
+
+@pytest.mark.parametrize("fault", [None, "lit"], ids=["no light", "a light"])
+def test_a_map_without_faults_has_no_findings(tmp_path, fault):
+    assert check_map(fault_map(tmp_path, fault)) == []
+
+
+def log_of_drives(*tracks_m):
+    """A log of the AV along tracks of x and y, each heading east, 10 m/s at 10 Hz."""
+    intervals = np.cumsum([0, *map(len, tracks_m)])
+    scenes, frames = np.zeros(len(tracks_m), SCENE_DTYPE), np.zeros(intervals[-1], FRAME_DTYPE)
+    scenes["frame_index_interval"] = np.stack([intervals[:-1], intervals[1:]], axis=1)
+    frames["ego_translation"][:, :2] = np.concatenate(tracks_m)
+    frames["ego_rotation"] = np.eye(3)
+    return ChunkedDataset.in_memory(scenes=scenes, frames=frames)
+
+
+def test_scenes_that_leave_all_lanes_or_the_drivable_area_are_findings(tmp_path):
+    x_m = np.arange(10.0, 90.0)
+    on_road = np.stack([x_m, np.zeros(80)], axis=1)
+    beside = on_road.copy()
+    beside[30:, 1] = 1.5  # 0.4 m of the car are off the road, whose lane still holds its middle
+    away = on_road.copy()
+    away[40:60, 1] = 6.0
+    driving_map = build_driving_map(fault_map(tmp_path, None))
+    findings = list(check_log_on_map(log_of_drives(on_road, beside, away), driving_map, facts=LogFacts()))
+    assert [(finding.scene, finding.check) for finding in findings] == [
+        (1, "map: drivable area"),
+        (2, "map: route off lanes"),
+        (2, "map: drivable area"),
+    ]
+    assert "in 50 of 80 frames, from frame 30 of the scene on" in findings[0].message
+    assert "on no lane for 2.0 s of 8.0 s, from frame 40 of the scene on" in findings[1].message
+    assert "in 20 of 80 frames, from frame 40 of the scene on" in findings[2].message
+
+
+def test_a_log_that_leaves_its_map_is_a_finding_of_the_dataset(l5kit, city_copy):
+    frames = ChunkedDataset(str(zarr_of(city_copy))).open("r+").frames
+    moved = frames[:]
+    moved["ego_translation"][:, 1] += 5_000.0
+    frames[:] = moved
+    done = l5kit("validate", city_copy, "--json")
+    findings = json.loads(done.stdout)["findings"]
+    assert done.exit_code == 1
+    assert {finding["check"] for finding in findings} == {"map: route off lanes", "map: drivable area"}
+    assert {finding["scene"] for finding in findings} >= {0}

@@ -23,6 +23,7 @@ COMMANDS = {
     "a page": ["view", "CITY", "--export", "scene.html"],
     "cache": ["cache", "CITY"],
     "simulate": ["simulate", "CITY", "--frames", "5", "--out", "driven"],
+    "the policy that ships": ["simulate", "CITY", "--frames", "5", "--planner", "route_policy", "--out", "policy"],
     "another planner": ["simulate", "CITY", "--frames", "5", "--planner", "constant-velocity", "--out", "other"],
     "compare": ["compare", "driven", "other", "--draws", "100", "--out", "compared"],
     "demo": ["demo", "--data", "CITY", "--out", "demo"],
@@ -37,7 +38,7 @@ NEEDS_TORCH = {
 
 SCRIPT = """
 import json, sys
-sys.modules["torch"] = None
+sys.modules |= dict.fromkeys(["torch", "gymnasium", "stable_baselines3"])
 from typer.testing import CliRunner
 from l5kit.cli.main import make_app
 

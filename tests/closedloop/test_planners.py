@@ -1,5 +1,8 @@
 """Planners and traffic by name, in files of users, and as objects."""
 
+import csv
+
+import numpy as np
 import pytest
 
 from l5kit.closedloop.planners import PLANNERS, TRAFFIC, open_planner, open_traffic, with_whole_path
@@ -228,3 +231,71 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_a_seat_says_itself_how_it_moves():
     with pytest.raises(InvalidArgumentError, match="EgoSeat"):
         open_planner(EgoSeat(ConstantVelocity()), moves="poses")
+
+
+MODELS = """
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from l5kit.simulation import PlannedPoses
+
+
+@dataclass(frozen=True)
+class Drifting:
+    \"\"\"On the plan, and a metre to the left.\"\"\"
+
+    left_m: float = 1.0
+    has_motion = False
+
+    def move(self, states, actions, step_time_s):
+        moved = PlannedPoses().move(states, actions, step_time_s)
+        return replace(moved, positions_m=moved.positions_m + [0.0, self.left_m])
+
+
+class Standing:
+    def step(self, states, actions, step_time_s):
+        return states
+
+
+one = Drifting(2.0)
+nothing = 3
+"""
+
+
+@pytest.mark.parametrize(("name", "kind"), [("Drifting", "Drifting"), ("one", "Drifting"), ("Standing", "Controls")])
+def test_a_file_of_a_user_has_the_model_that_moves_the_av(tmp_path, name, kind):
+    file = tmp_path / "models.py"
+    file.write_text(MODELS)
+    planner = open_planner("standing", moves=f"{file}:{name}")
+    assert type(planner.seat.model).__name__ == kind
+    assert planner.digest == open_planner("standing", moves=f"{file}:{name}").digest
+    assert planner.digest not in (open_planner("standing").digest, open_planner("idm", moves=f"{file}:{name}").digest)
+    file.write_text(MODELS + "# changed")
+    assert open_planner("standing", moves=f"{file}:{name}").digest != planner.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", r"models\.py:nothing', which gives int; it must be a vehicle model with a method step"),
+        ("Gone", r"moves: .*models\.py has no Gone; name a model, or what makes one"),
+    ],
+)
+def test_what_moves_nothing_is_refused(tmp_path, name, message):
+    (tmp_path / "models.py").write_text(MODELS)
+    with pytest.raises(InvalidArgumentError, match=message):
+        open_planner("standing", moves=f"{tmp_path}/models.py:{name}")
+
+
+def test_a_model_of_a_file_moves_the_av_in_a_simulation(city, tmp_path, monkeypatch):
+    from l5kit.closedloop import ClosedLoopOptions, simulate
+
+    (tmp_path / "models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    options = ClosedLoopOptions(scenes=slice(0, 1), num_frames=4, moves="models.py:Drifting")
+    result = simulate(city, "out", planner="standing", options=options)
+    assert not result.failed
+    with result.frames_table.open(encoding="utf-8", newline="") as file:
+        y_m = [float(row["y_m"]) for row in csv.DictReader(file)]
+    np.testing.assert_allclose(np.diff(y_m), 1.0, atol=1e-6)

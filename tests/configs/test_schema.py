@@ -12,8 +12,9 @@ from l5kit.configs.documentation import with_key_tables
 from l5kit.configs.known_keys import LEGACY_KEYS
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.reading import keys_of
+from l5kit.configs.runs import WORKFLOWS
 from l5kit.configs.schema import DOORS, json_schema, sections
-from l5kit.configs.training import WORKFLOWS, TrainingParams
+from l5kit.configs.training import TrainingParams
 from l5kit.errors import ConfigError
 from support.configs_of_1_x import format_4, format_7
 from support.json_schema import complaints

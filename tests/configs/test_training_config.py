@@ -6,17 +6,10 @@ from pathlib import Path
 import pytest
 
 from l5kit.configs.known_keys import check_known_keys, warn_of_misspelt_keys
+from l5kit.configs.networks import BackboneParams, SafePathNetParams, VectorModelParams
 from l5kit.configs.overrides import load_training_config, shipped_config_names, with_overrides
-from l5kit.configs.training import (
-    WORKFLOWS,
-    BackboneParams,
-    LoaderParams,
-    OptimizerParams,
-    SafePathNetParams,
-    TrainingParams,
-    VectorModelParams,
-    read_output_name,
-)
+from l5kit.configs.runs import WORKFLOWS, LoaderParams, OptimizerParams
+from l5kit.configs.training import TrainingParams, read_output_name
 from l5kit.errors import ConfigError
 from support.workflows import small_config
 

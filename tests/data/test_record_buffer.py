@@ -131,6 +131,7 @@ def test_spare_agents_keep_the_array_in_place():
         array = buffer.agents
         buffer.put_agents([0], make_agents(make_agent(2)))
         assert (buffer.agents is array) == stays
+        assert len(array) == 1 + spare
         assert tracks_of(buffer, 0, 0) == [1, 2]
 
 

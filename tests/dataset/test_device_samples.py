@@ -379,7 +379,7 @@ def test_a_log_lies_on_a_device_where_it_fits(
 
 @pytest.mark.parametrize("on_device", [False, True])
 def test_trainings_let_a_device_make_batches_if_they_are_told_to(on_device: bool, twin: Backend) -> None:
-    from l5kit.configs.training import LoaderParams
+    from l5kit.configs.runs import LoaderParams
     from l5kit.training.batches import EvaluationBatches, StepBatches
 
     dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
@@ -395,7 +395,7 @@ def test_trainings_let_a_device_make_batches_if_they_are_told_to(on_device: bool
 
 
 def test_evaluations_are_the_same_each_time_and_send_a_log_once(twin: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    from l5kit.configs.training import LoaderParams
+    from l5kit.configs.runs import LoaderParams
     from l5kit.training.batches import EvaluationBatches
 
     monkeypatch.setattr("l5kit.dataset.device_samples.upload_log", Mock(wraps=upload_log))
@@ -408,7 +408,7 @@ def test_evaluations_are_the_same_each_time_and_send_a_log_once(twin: Backend, m
 
 
 def test_each_process_has_its_own_part_of_an_evaluation(twin: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    from l5kit.configs.training import LoaderParams
+    from l5kit.configs.runs import LoaderParams
     from l5kit.training.batches import EvaluationBatches
 
     dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)

@@ -13,9 +13,10 @@ import pytest
 import zarr
 
 from l5kit.data import user_cache
+from l5kit.data.user_cache import cache_folder
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, mask_cache, select_agents
-from l5kit.dataset.mask_cache import cache_folder, load_or_compute_mask
+from l5kit.dataset.mask_cache import load_or_compute_mask
 from l5kit.dataset.select_agents import stored_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask, compute_readable_mask

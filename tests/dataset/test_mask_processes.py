@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from l5kit.data.user_cache import cache_folder
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.mask_cache import cache_folder
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from support.logs import make_several_scenes_log

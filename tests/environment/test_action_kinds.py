@@ -9,18 +9,10 @@ pytest.importorskip("gymnasium")
 
 from gymnasium import spaces
 
-from l5kit.environment.action_kinds import (
-    MODEL_ACTIONS,
-    EgosNow,
-    KinematicModelActions,
-    ModelActions,
-    PoseActions,
-    RouteActions,
-    RouteRows,
-    UnicycleActions,
-    model_actions,
-)
+from l5kit.environment.action_kinds import KinematicModelActions, PoseActions, UnicycleActions
 from l5kit.environment.kinematic_model import UnicycleModel
+from l5kit.environment.model_actions import MODEL_ACTIONS, EgosNow, ModelActions, RouteActions, model_actions
+from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.utils import NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_paths import PathArrays

@@ -5,12 +5,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 gymnasium = pytest.importorskip("gymnasium")
-from l5kit.environment.action_kinds import ModelActions  # noqa: E402
 from l5kit.environment.device import device_env  # noqa: E402
 from l5kit.environment.device.device_env import DeviceVectorEnv  # noqa: E402
 from l5kit.environment.envs.l5_env import SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.episode_roads import EpisodeRoads  # noqa: E402
+from l5kit.environment.model_actions import ModelActions  # noqa: E402
 from l5kit.environment.observations.compact_view import CompactView  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights  # noqa: E402
 from l5kit.environment.rewards.episode_judge import EpisodeJudge  # noqa: E402

@@ -16,9 +16,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
 from l5kit.data import ChunkedDataset  # noqa: E402
 from l5kit.data.record_sequence import rows_of  # noqa: E402
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL  # noqa: E402
-from l5kit.environment.action_kinds import ModelActions  # noqa: E402
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
+from l5kit.environment.model_actions import ModelActions  # noqa: E402
 from l5kit.environment.reward import Reward  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward  # noqa: E402
 from l5kit.environment.rewards.step_reward import DrivenStep, StepOutcome  # noqa: E402

@@ -12,9 +12,9 @@ pytest.importorskip("pettingzoo")
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.environment.action_kinds import model_actions
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym
 from l5kit.environment.envs.parallel_env import L5ParallelEnv, parallel_env
+from l5kit.environment.model_actions import model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.reward import L2DisplacementYawReward
 from l5kit.environment.rewards.step_reward import DisplacementReward

@@ -23,6 +23,7 @@ from l5kit.geometry.transform import (
     vertical_flip,
     yaw_as_rotation33,
     yaws_as_rotations33,
+    yaws_of_rotations,
 )
 from support.tolerances import FLOAT32, FLOAT32_LONG, FLOAT64, FLOAT64_LONG
 
@@ -230,3 +231,9 @@ def test_shape_errors_name_the_argument(call, name):
 def test_latitudes_beyond_the_poles_are_refused(latitude):
     with pytest.raises(InvalidArgumentError, match=rf"latitude {re.escape(str(latitude))}, .*; allowed are -90 to 90"):
         geodetic_to_ecef([latitude, 37.4])
+
+
+def test_headings_of_rotations_are_those_of_the_matrices_to_the_bit() -> None:
+    yaws_rad = np.concatenate([np.random.default_rng(5).uniform(-20, 20, 2000), [0.0, -0.0, np.pi, -np.pi, np.pi / 2]])
+    for given_rad in (yaws_rad, np.stack([yaws_rad, yaws_rad], axis=1)[:, 0]):
+        np.testing.assert_array_equal(yaws_of_rotations(given_rad), rotations33_as_yaws(yaws_as_rotations33(given_rad)))

@@ -20,7 +20,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.planning import checkpoint_files
 from l5kit.planning.checkpoint import (
     Checkpoint,
-    CheckpointError,
     CheckpointMismatchError,
     export_torchscript,
     load_checkpoint,
@@ -29,6 +28,7 @@ from l5kit.planning.checkpoint import (
 )
 from l5kit.planning.rasterized import backbones
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 from support.models import vector_batch
 

@@ -15,14 +15,9 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.checkpoint import (
-    CheckpointError,
-    CheckpointMismatchError,
-    load_checkpoint,
-    read_checkpoint,
-    save_checkpoint,
-)
+from l5kit.planning.checkpoint import CheckpointMismatchError, load_checkpoint, read_checkpoint, save_checkpoint
 from l5kit.planning.checkpoint_files import CHECKSUM_KEY
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.state_file import StateFiles
 from support.checkpoint_damage import damaged_checkpoints, small_network
 

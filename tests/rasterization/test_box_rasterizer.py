@@ -12,7 +12,7 @@ from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization import BoxRasterizer, RenderContext
-from l5kit.rasterization.box_rasterizer import _gather_rows, draw_boxes, get_box_world_coords, get_ego_as_agent
+from l5kit.rasterization.box_rasterizer import _gather_boxes, draw_boxes, get_box_world_coords, get_ego_as_agent
 from l5kit.rasterization.subpixel import CV2_SUB_VALUES, cv2_subpixel
 from support.logs import make_agent, make_agents
 from support.rasters import (
@@ -355,11 +355,11 @@ def test_e7_agents_of_all_frames_are_filtered_once(monkeypatch: pytest.MonkeyPat
     filtered: list[int] = []
 
     def counting(*arguments: Any) -> Any:
-        _, starts, stops, *_ = arguments[1]
+        _, _, starts, stops, *_ = arguments[1]
         filtered.append(int((stops - starts).sum()))
-        return _gather_rows(*arguments)
+        return _gather_boxes(*arguments)
 
-    monkeypatch.setattr("l5kit.rasterization.box_rasterizer._gather_rows", counting)
+    monkeypatch.setattr("l5kit.rasterization.box_rasterizer._gather_boxes", counting)
     window = make_window(15)
     make_rasterizer().rasterize(*window)
     assert filtered == [sum(len(agents) for agents in window[1])]

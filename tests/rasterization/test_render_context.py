@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.errors import InvalidArgumentError, UnsupportedConfigError
 from l5kit.rasterization import RenderContext
-from support.tolerances import NETWORK
+from l5kit.rasterization.render_context import find_middles
+from support.tolerances import FLOAT64_LONG, NETWORK
 
 
 def make_context(set_origin_to_bottom: bool) -> RenderContext:
@@ -144,3 +145,14 @@ def test_many_transforms_equal_those_of_each_pose_to_the_bit(dtype: type, set_or
 def test_many_transforms_of_no_pose() -> None:
     context = RenderContext(np.array([3, 2]), np.array([1.0, 1.0]), np.array([0.5, 0.5]), True)
     assert context.raster_from_world_many(np.empty((0, 2)), np.empty(0)).shape == (0, 3, 3)
+
+
+@pytest.mark.parametrize("set_origin_to_bottom", [False, True])
+def test_middles_of_pictures_are_the_places_that_are_drawn_there(set_origin_to_bottom: bool) -> None:
+    rng = np.random.default_rng(4)
+    context = RenderContext(np.array([224, 112]), np.array([0.3, 0.3]), np.array([0.25, 0.5]), set_origin_to_bottom)
+    matrices = context.raster_from_world_many(rng.uniform(-4000, 4000, (50, 2)), rng.uniform(-7, 7, 50))
+    middles_m = find_middles(matrices, context.raster_size_px)
+    assert middles_m.shape == (50, 2)
+    drawn_px = np.einsum("nij,nj->ni", matrices, np.column_stack([middles_m, np.ones(50)]))
+    assert_allclose(drawn_px, np.tile([112.0, 56.0, 1.0], (50, 1)), rtol=FLOAT64_LONG)

@@ -20,11 +20,11 @@ from l5kit.errors import L5KitError
 from l5kit.readers.formats import open_reader
 from l5kit.readers.importing import import_dataset
 from support import argoverse2_files as av2
-from support import nuscenes_folders, py123d_roots, scenarionet_files, table_files, womd
+from support import mcap_files, nuscenes_folders, py123d_roots, scenarionet_files, table_files, womd
 
 NUM_SEEDS, NUM_SEEDS_LONG = 12, 1500
-FORMATS = ("argoverse2", "womd", "nuscenes", "scenarionet", "table", "py123d", "argoverse2-sensor")
-SUFFIXES = (".parquet", ".json", ".geojson", ".csv", ".tfrecord", ".pkl", ".arrow", ".feather")
+FORMATS = ("argoverse2", "womd", "nuscenes", "scenarionet", "table", "table-mcap", "py123d", "argoverse2-sensor")
+SUFFIXES = (".parquet", ".json", ".geojson", ".csv", ".tfrecord", ".pkl", ".arrow", ".feather", ".mcap")
 TABLES = ("summary.pkl", "mapping.pkl", "columns.yaml", "map.geojson", "nuplan_town.arrow")
 """Ends of the names of files that tell of all scenes: a source is refused that they are damaged of."""
 
@@ -53,6 +53,10 @@ def write_source(kind, folder):
     elif kind == "argoverse2-sensor":
         for name in NAMES:
             av2.write_sensor_log(folder / "val", name, num_steps=12)
+    elif kind == "table-mcap":
+        for name in ("a/a.mcap", "b/b.mcap", "c/c.mcap"):
+            mcap_files.write_json(folder / name, mcap_files.messages_of(12), compression="none")
+        mcap_files.write_columns(folder)
     elif kind == "table":
         for name in ("a/a.csv", "b/b.parquet", "c/c.csv"):
             table_files.Table.make(num_steps=12).write(folder / name)
@@ -60,6 +64,10 @@ def write_source(kind, folder):
         table_files.write_columns(folder, map="map.geojson")
     else:
         nuscenes_folders.write_folder(folder)
+
+
+def open_source(kind, folder):
+    return open_reader(kind.removesuffix("-mcap"), folder)
 
 
 # --- what is damaged
@@ -221,6 +229,11 @@ def damage(kind, folder, rng):
         path.write_text(some_text(content.decode(), rng))
     elif path.suffix == ".parquet":
         some_column(path, rng)
+    elif path.suffix == ".mcap":
+        messages = mcap_files.messages_of(12)
+        index = rng.randrange(len(messages))
+        messages[index] = (*messages[index][:3], with_other_values(messages[index][3], rng))
+        mcap_files.write_json(path, messages)
     else:
         womd.write_file(path, [some_bytes(content[12:-4], rng) for _ in range(rng.choice([1, 1, 2]))])
     return path
@@ -250,7 +263,7 @@ def clean(request, tmp_path_factory):
     write_source(request.param, folder / "source")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("L5KIT_CACHE_DIR", str(folder / "cache"))
-        result = import_dataset(open_reader(request.param, folder / "source"), folder / "out")
+        result = import_dataset(open_source(request.param, folder / "source"), folder / "out")
     assert not result.failed
     return request.param, folder / "source", records_of(result, folder / "source")
 
@@ -262,7 +275,7 @@ def attack(clean, folder, seed):
     shutil.copytree(source, folder / "source")
     damaged = damage(kind, folder / "source", rng).relative_to(folder / "source").as_posix()
     try:
-        result = import_dataset(open_reader(kind, folder / "source"), folder / "out")
+        result = import_dataset(open_source(kind, folder / "source"), folder / "out")
     except L5KitError as error:
         if not (kind == "nuscenes" or damaged.endswith(TABLES)) or len(str(error)) > 3000:  # other scenes go on
             raise

@@ -18,6 +18,7 @@ from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.map import builder
 from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import InvalidArgumentError, MapTooLargeError
+from l5kit.lanes.driving_map import build_driving_map
 from l5kit.readers import import_files, importing, parts
 from l5kit.readers.importing import import_dataset
 from l5kit.readers.joined_map import JoinedMap
@@ -110,6 +111,13 @@ def test_the_semantic_map_has_lanes_lights_signs_and_limits(tmp_path):
         ("town/1", "crosswalk"),
         ("town/1", "drivable_area"),
     ]
+
+
+def test_drivable_areas_of_the_source_are_part_of_the_road(tmp_path):
+    import_dataset(made_source(tmp_path / "source", ONE_TOWN), tmp_path / "out")
+    driving_map = build_driving_map(open_map(tmp_path / "out"))
+    points_m = np.array([[-49.0, 8.5], [-49.0, -8.5], [-49.0, 9.6]])  # lanes are from -1.75 to 5.75
+    assert driving_map.distances_to_surface_m(points_m).tolist() == [0.0, 0.0, np.inf]
 
 
 def test_lights_of_the_log_are_those_of_the_map(tmp_path):

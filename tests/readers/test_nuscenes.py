@@ -263,6 +263,8 @@ def test_lanes_have_centre_lines_sides_and_neighbours_along_the_road(first_scene
 def test_areas_and_signs_are_those_of_the_map(first_scene):
     kinds = sorted(area.kind for area in first_scene.map.areas)
     assert kinds == ["carpark", "crosswalk", "drivable_area", "drivable_area", "walkway"]
+    cut_out = [len(area.holes_m) for area in first_scene.map.areas if area.kind == "drivable_area"]
+    assert cut_out == [1, 0]
     (sign,) = first_scene.map.signs
     assert sign.lane_ids == (token("singapore-onenorth", "east"),)
     np.testing.assert_allclose(sign.position_m, (399.5, 1100.0, 0.0))

@@ -43,6 +43,17 @@ def test_the_term_is_the_divergence_of_normal_distributions():
     assert not any("first" in name for name in policy.state_dict())
 
 
+def test_the_divergence_is_that_of_the_first_policy_from_the_one_of_now():
+    """KL(first || now) of deviations s and t, means alike, is log(t / s) + s^2 / 2 t^2 - 1 / 2: not the same back."""
+    model = model_of(spaces.Box(-1, 1, (1,), np.float32), log_std_init=0.0)
+    keep_near_start(model, model.policy.state_dict(), entropy_weight=0.0)
+    model.policy.near_weight = 1.0
+    with torch.no_grad():
+        model.policy.log_std += np.log(2.0)
+    found = model.policy.evaluate_actions(torch.rand((3, 3)), torch.zeros(3, 1))[2]
+    np.testing.assert_allclose(found.detach(), np.full(3, -(np.log(2.0) + 1 / 8 - 1 / 2)), rtol=1e-5)
+
+
 def test_the_entropy_keeps_its_weight():
     model = model_of(spaces.Discrete(4))
     keep_near_start(model, model.policy.state_dict(), entropy_weight=0.1)

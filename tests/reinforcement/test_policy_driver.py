@@ -146,7 +146,12 @@ ALONG = {"frame": "route", "num_lane_points": 0, "num_agents": 6}
 """A layout in the frame of the route."""
 
 
-@pytest.mark.parametrize("compact", [{}, ALONG, {"num_agents": 0}], ids=["usual", "route", "no road users"])
+LANES = ALONG | {"forecast": "lanes"}
+
+
+@pytest.mark.parametrize(
+    "compact", [{}, ALONG, LANES, {"num_agents": 0}], ids=["usual", "route", "lanes", "no road users"]
+)
 def test_a_network_of_road_users_gives_what_torch_does(city, tmp_path, compact):
     file, envs = write_policy(tmp_path, city, network="agents", compact=compact)
     driver, model = PolicyDriver.load(file), PPO.load(file)
@@ -601,3 +606,29 @@ def test_damaged_weights_are_refused_in_one_way(city, tmp_path):
         except InvalidArgumentError:
             num_refused += 1
     assert num_refused > 20
+
+
+def test_a_function_drives_as_the_policy_that_it_calls(policy, make_batch):
+    of_file = PolicyDriver.load(policy)
+    of_function = PolicyDriver.of_function(of_file.network.act, of_file.options)
+    np.testing.assert_array_equal(drive(make_batch(), of_function), drive(make_batch(), of_file))
+    assert open_planner(of_function.seat).seat.driver is of_function
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        pytest.param(lambda seen: np.zeros((len(seen), 3)), r"shape \(\d, 2\) for \d observations, got", id="shape"),
+        pytest.param(lambda seen: np.full((len(seen), 2), np.nan), "not all finite", id="no numbers"),
+    ],
+)
+def test_what_a_function_gives_is_checked(policy, make_batch, function, message):
+    driver = PolicyDriver.of_function(function, PolicyDriver.load(policy).options)
+    with pytest.raises((InvalidArgumentError, SimulationError), match=message):
+        drive(make_batch(), driver)
+
+
+def test_a_function_for_pictures_is_refused(policy):
+    options = replace(PolicyDriver.load(policy).options, observation="raster")
+    with pytest.raises(UnsupportedValueError, match="observation 'raster'"):
+        PolicyDriver.of_function(np.asarray, options)

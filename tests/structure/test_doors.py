@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "l5kit"
+SURFACE = json.loads((Path(__file__).parent / "surface.json").read_text("utf-8"))["surface"]
 STUBS = sorted(SOURCE.rglob("__init__.pyi"))
 NEEDS = {"environment": ("gymnasium", "pettingzoo", "stable_baselines3")}
 
@@ -36,6 +39,22 @@ def test_a_door_has_the_names_of_its_stub_and_each_is_that_of_its_module(stub):
         assert getattr(package, name) is (getattr(home, name) if module else home)
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         package.nothing_of_this_name  # noqa: B018
+
+
+HANDS_ON_A_LIBRARY = {"dataset/torch_parts.py", "training/lightning_parts.py"}
+"""Modules that import an optional library for others."""
+
+
+def test_packages_and_modules_of_1_5_say_what_is_public():
+    """A list in a module inside would promise nobody anything; names without an underscore are for other modules."""
+    of_1_5 = {name.replace(".", "/") for name in SURFACE}
+    listing = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if path.name != "__init__.py" and re.search(r"^__all__\b", path.read_text("utf-8"), flags=re.MULTILINE)
+    }
+    allowed = {name for name in listing if f"l5kit/{name.removesuffix('.py')}" in of_1_5}
+    assert listing - allowed - HANDS_ON_A_LIBRARY == set(), "drop __all__ of modules inside packages"
 
 
 @pytest.mark.process

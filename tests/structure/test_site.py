@@ -90,10 +90,20 @@ def test_public_names_of_a_source(tmp_path, monkeypatch):
     (tmp_path / "l5kit" / "open.py").write_text(
         'from l5kit.listed import C\n\ndef f():\n    """Do it."""\n\nclass A: ...\n\ndef _g(): ...\n'
     )
+    (tmp_path / "l5kit" / "inner.py").write_text(
+        'from l5kit.home import E\n\ndef h(): ...\n\ndef D():\n    """Of it."""\n'
+    )
+    (tmp_path / "l5kit" / "home.py").write_text('__all__ = ["E", "G"]\nE = G = 1\n')
+    (tmp_path / "l5kit" / "house").mkdir()
+    (tmp_path / "l5kit" / "house" / "__init__.py").write_text('from l5kit.inner import D, E\n__all__ = ["D", "E"]\n')
+    (tmp_path / "l5kit" / "private").mkdir()
+    (tmp_path / "l5kit" / "private" / "__init__.py").write_text('"""Nothing."""\n')
+    (tmp_path / "l5kit" / "private" / "deep.py").write_text("def k(): ...\n")
     monkeypatch.setattr(public_names, "SOURCE", tmp_path)
+    monkeypatch.setattr(public_names, "MODULES_OF_1_5", {"l5kit.listed", "l5kit.open"})
     monkeypatch.setattr(public_names, "public_modules", cache(public_names.public_modules.__wrapped__))
     modules = public_names.public_modules()
-    assert list(modules) == ["l5kit", "l5kit.listed", "l5kit.open"]
+    assert list(modules) == ["l5kit", "l5kit.home", "l5kit.house", "l5kit.inner", "l5kit.listed", "l5kit.open"]
     listed = modules["l5kit.listed"]
     assert listed.summary == "Doc of two lines."
     assert listed.defined == {"C": "A constant.", "first": ""}
@@ -103,6 +113,11 @@ def test_public_names_of_a_source(tmp_path, monkeypatch):
     assert modules["l5kit.open"].defined == {"f": "Do it.", "A": ""}
     assert modules["l5kit.open"].handed_on == {}
     assert public_names.origin("l5kit.listed.B") == "l5kit.open.A"
+    # of modules that are neither packages nor of 1.5, what a package hands on
+    assert modules["l5kit.inner"].defined == {"D": "Of it."}
+    assert modules["l5kit.inner"].handed_on == {"E": "l5kit.home.E"}
+    assert modules["l5kit.home"].defined == {"E": ""}
+    assert public_names.origin("l5kit.house.E") == "l5kit.home.E"
 
 
 def test_roles_of_docstrings_become_code():

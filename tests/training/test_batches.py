@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.dataset import EgoDataset, loader, rank_sampler
 from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.errors import ConfigError

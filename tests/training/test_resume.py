@@ -11,7 +11,8 @@ from safetensors.torch import save_file
 
 from l5kit.data.folder_lock import LOCK_FILE, hold_folder
 from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
-from l5kit.planning.checkpoint import CheckpointError, read_checkpoint
+from l5kit.planning.checkpoint import read_checkpoint
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training import sweep, train
 from l5kit.training.curve_table import CurveTable
 from l5kit.training.folder import training_digest

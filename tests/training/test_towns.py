@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from l5kit.configs.config import load_config_data
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.data import LocalDataManager
 from l5kit.data.digest import dataset_digest
 from l5kit.data.loader_folders import folders_of, log_keys_of

@@ -10,7 +10,7 @@ from torch.utils.data import Subset
 
 from l5kit import __version__
 from l5kit.configs.overrides import load_training_config, with_overrides
-from l5kit.configs.training import WORKFLOWS
+from l5kit.configs.runs import WORKFLOWS
 from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.data.digest import dataset_digest
 from l5kit.kinematic.baselines import BASELINES

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,22 +16,12 @@ from l5kit.visualization.viewer.page_files import page_files
 from l5kit.visualization.viewer.prediction_bytes import prediction_bytes
 from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.viewed_log import ViewedLog
+from support.node import node
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT_TESTS = sorted((ROOT / "tests" / "viewer" / "page").glob("*.test.js"))
 SCRIPTS = {file.specifier: file.content.decode("utf-8") for file in page_files()}
 OWN = {specifier: text for specifier, text in SCRIPTS.items() if specifier.startswith("l5kit/")}
-
-
-def node():
-    """Path of a node that is new enough; skips the test where there is none."""
-    path = shutil.which("node")
-    if path is None:
-        pytest.skip("needs Node.js on PATH, which is not here")
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    if tuple(map(int, version.removeprefix("v").split(".")[:2])) < (20, 6):
-        pytest.skip(f"needs Node.js from 20.6 on, and this is {version}")
-    return path
 
 
 @pytest.mark.process

@@ -46,7 +46,7 @@ def decoded(png):
 def test_rasters_are_the_samples_of_training(city_files, city_log, pictures, some_track, map_kind, has_track):
     track_id = some_track if has_track else None
     pixels = decoded(pictures.raster_png(1, FRAME, track_id, map_kind=map_kind))
-    painter = ScenePainter(city_files, city_log, map_kind=map_kind, form=SampleForm())
+    painter = ScenePainter(city_files, city_log, map_kind=map_kind, form=SampleForm(), style="channels")
     assert pixels.shape == (224, 224, 3)
     np.testing.assert_array_equal(pixels, painter.picture(1, FRAME, track_id, with_caption=False))
 

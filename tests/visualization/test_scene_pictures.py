@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError
+from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError, UnsupportedValueError
 from l5kit.rasterization.semantic_rasterizer import COLORS
+from l5kit.visualization.birdseye.tones import EGO_RGB, tones_of
 from l5kit.visualization.sample_config import SampleForm
 from l5kit.visualization.scene_pictures import ScenePainter, frames_of_track, frames_to_draw
 from support.logs import make_agent, make_log
@@ -57,21 +58,23 @@ def test_frames_that_are_not_there_are_errors(two_scenes):
 @pytest.mark.parametrize(("frame", "has_speed"), [(0, False), (1, True)])
 def test_the_first_frame_of_a_scene_has_no_speed(city_files, city_log, monkeypatch, frame, has_speed):
     texts = []
-    monkeypatch.setattr("l5kit.visualization.scene_pictures.captioned", lambda picture, text: texts.append(text))
+    monkeypatch.setattr(
+        "l5kit.visualization.scene_pictures.captioned", lambda picture, text, **tones: texts.append(text)
+    )
     ScenePainter(city_files, city_log, map_kind="box", form=FORM).picture(1, frame)
     assert ("m/s" in texts[0]) == has_speed
 
 
 @pytest.mark.parametrize("kind", ["semantic", "satellite", "box"])
-def test_the_av_is_green_where_it_should_be(city_files, city_log, kind):
-    painter = ScenePainter(city_files, city_log, map_kind=kind, form=FORM)
+def test_the_av_is_green_where_it_should_be_in_the_colours_of_channels(city_files, city_log, kind):
+    painter = ScenePainter(city_files, city_log, map_kind=kind, form=FORM, style="channels")
     picture = painter.picture(1, 30, with_trajectories=False, with_caption=False)
     assert picture.shape == (120, 200, 3)
     assert tuple(picture[60, 60]) == (0, 255, 0)
 
 
 def test_an_agent_in_the_middle_is_green_and_the_av_among_the_others(city_files, city_log):
-    painter = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM)
+    painter = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM, style="channels")
     frame = city_log.scenes[0]["frame_index_interval"][0] + 40
     start, end = city_log.frames[int(frame)]["agent_index_interval"]
     agents = city_log.agents[int(start) : int(end)]
@@ -83,7 +86,7 @@ def test_an_agent_in_the_middle_is_green_and_the_av_among_the_others(city_files,
 
 def test_the_av_drives_on_the_road(city_files, city_log):
     """Under the AV and along its future there is road, whatever the frame: map, boxes and trajectory fit together."""
-    painter = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM)
+    painter = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM, style="channels")
     for frame_index in range(0, 100, 20):
         sample = painter.samples.get_frame(0, frame_index)
         background = sample["image"][-3:].transpose(1, 2, 0)
@@ -97,7 +100,7 @@ def test_the_av_drives_on_the_road(city_files, city_log):
 
 
 def test_active_lights_colour_lanes(city_files, city_log):
-    samples = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM).samples
+    samples = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM, style="channels").samples
     seen = set()
     for frame_index in range(0, 300, 10):
         background = 255 * samples[frame_index]["image"][-3:]
@@ -121,3 +124,27 @@ def test_a_frame_that_is_not_there_is_an_error(city_files, city_log):
         painter.picture(0, 100)
     with pytest.raises(IndexOutOfRangeError, match="scene -1"):
         painter.picture(-1, 0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["semantic", "satellite", "box"])
+def test_with_the_look_of_the_viewer_the_av_is_red_on_the_ground_of_the_theme(city_files, city_log, kind, theme):
+    painter = ScenePainter(city_files, city_log, map_kind=kind, form=FORM, theme=theme)
+    picture = painter.picture(1, 30, with_trajectories=False, with_caption=False)
+    assert picture.shape == (120, 200, 3)
+    assert (picture[55:66, 52:69] == EGO_RGB).all(axis=-1).sum() > 12
+    tones = tones_of(theme)
+    lane, ground = ((picture == color).all(axis=-1).mean() for color in (tones.lane, tones.ground))
+    assert (lane > 0.1) == (kind == "semantic")
+    assert (ground > 0.1) == (kind != "satellite")
+
+
+def test_the_same_frame_gives_the_same_picture(city_files, city_log):
+    pictures = [ScenePainter(city_files, city_log, map_kind="semantic", form=FORM).picture(2, 50) for _ in range(2)]
+    np.testing.assert_array_equal(*pictures)
+
+
+@pytest.mark.parametrize(("option", "value"), [("style", "chanels"), ("theme", "drak")])
+def test_a_style_or_theme_that_is_not_there_is_an_error(city_files, city_log, option, value):
+    with pytest.raises(UnsupportedValueError, match=rf"{option} is '{value}' \(did you mean"):
+        ScenePainter(city_files, city_log, map_kind="box", form=FORM, **{option: value})

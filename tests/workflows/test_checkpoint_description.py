@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from l5kit.configs.overrides import load_training_config, shipped_config_names, with_overrides
-from l5kit.planning.checkpoint import CheckpointError, save_checkpoint
+from l5kit.planning.checkpoint import save_checkpoint
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.workflows import TrainingConfig, make_model
 from l5kit.workflows.architectures import architecture_of
 from l5kit.workflows.checkpoint_description import describe_checkpoint, mismatch_with_config

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from l5kit.configs.training import WORKFLOWS
+from l5kit.configs.runs import WORKFLOWS
 from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.scene_records import SceneRecords

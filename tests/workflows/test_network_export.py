@@ -12,11 +12,12 @@ from onnx import TensorProto, helper
 import l5kit
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.run import simulate
-from l5kit.configs.training import WORKFLOWS
+from l5kit.configs.runs import WORKFLOWS
 from l5kit.data import ChunkedDataset
 from l5kit.dataset import collate
 from l5kit.errors import InvalidArgumentError, MissingDependencyError
-from l5kit.planning.checkpoint import CheckpointError, CheckpointMismatchError, read_checkpoint
+from l5kit.planning.checkpoint import CheckpointMismatchError, read_checkpoint
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.workflows.exported_network import ExportedNetwork
 from l5kit.workflows.network_export import export_network
 from l5kit.workflows.network_tracing import NetworkExportError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from l5kit.configs.training import WORKFLOWS
+from l5kit.configs.runs import WORKFLOWS
 from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.data.scene_records import SceneRecords
 from l5kit.dataset.sample_batch import collate

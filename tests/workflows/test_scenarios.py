@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.data import LocalDataManager
 from l5kit.dataset.scene_choice import choose_scenes
 from l5kit.errors import ConfigError

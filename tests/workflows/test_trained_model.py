@@ -6,7 +6,7 @@ import torch
 from torch.utils.data import Subset
 
 import l5kit
-from l5kit.configs.training import WORKFLOWS
+from l5kit.configs.runs import WORKFLOWS
 from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.dataset import collate
 from l5kit.errors import ConfigError, InvalidArgumentError

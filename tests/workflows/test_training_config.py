@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from l5kit.configs.training import WORKFLOWS
+from l5kit.configs.runs import WORKFLOWS
 from l5kit.errors import ConfigError
 from l5kit.workflows import TrainingConfig
 from l5kit.workflows.networks import RasterRecipe, VectorRecipe

@@ -29,8 +29,6 @@ from l5kit.data.progress import Progress
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError, without_secrets
 
-__all__ = ["DATASET_TYPE", "DATA_FOLDER", "MANIFEST_FILE", "MODEL_TYPE", "FileStore", "NewVersion"]
-
 DATASET_TYPE: Final = "dataset"
 MODEL_TYPE: Final = "model"
 MANIFEST_FILE: Final = "manifest.json"

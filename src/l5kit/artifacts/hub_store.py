@@ -40,8 +40,6 @@ except ModuleNotFoundError as error:
         raise
     raise MissingDependencyError(f"this store needs huggingface-hub: {install_command('hub')}") from error
 
-__all__ = ["HubStore"]
-
 _RECORD_FILE: Final = "artifact.json"
 _CARD_FILE: Final = "README.md"
 _BRANCH: Final = "main"

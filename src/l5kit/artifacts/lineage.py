@@ -12,8 +12,6 @@ from l5kit.data.digest import FileDigest, digest_of
 from l5kit.data.manifest import Manifest
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["DatasetInUse", "link_training"]
-
 
 def link_training(
     run_folder: str | os.PathLike[str], store: FileStore, dataset: str, *, data: DatasetContent | None = None

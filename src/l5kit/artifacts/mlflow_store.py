@@ -33,8 +33,6 @@ except ModuleNotFoundError as error:
         raise
     raise MissingDependencyError(f"this store needs MLflow: {install_command('mlflow')}") from error
 
-__all__ = ["MLflowStore"]
-
 _TYPE: Final = "l5kit.type"
 _NAME: Final = "l5kit.name"
 _VERSION: Final = "l5kit.version"

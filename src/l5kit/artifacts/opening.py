@@ -6,8 +6,6 @@ from l5kit.artifacts.file_store import FileStore
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import UnsupportedValueError
 
-__all__ = ["STORES", "open_store"]
-
 STORES: Final = ("wandb", "mlflow", "hub")
 """Names of the services: Weights & Biases, MLflow, the Hugging Face hub."""
 

@@ -10,8 +10,6 @@ from l5kit.data.progress import Progress
 from l5kit.data.stores.file_listing import open_file_system, path_on_server
 from l5kit.data.stores.store import path_of
 
-__all__ = ["fetch_files"]
-
 _BLOCK_BYTES: Final = 2**20
 
 

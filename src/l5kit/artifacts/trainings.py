@@ -12,8 +12,6 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["Training", "read_training"]
-
 _CONFIG_FILE: Final = "config.yaml"
 _RESULT_FILE: Final = "result.json"
 _WEIGHTS: Final = ("*.safetensors", "driver.zip", "best.zip")

@@ -30,8 +30,6 @@ except ModuleNotFoundError as error:
         raise
     raise MissingDependencyError(f"this store needs the wandb library: {install_command('wandb')}") from error
 
-__all__ = ["WandbStore"]
-
 _MODE: Final = "WANDB_MODE"
 _OFFLINE: Final = ("offline", "dryrun")
 _OFF: Final = "disabled"

@@ -14,8 +14,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.scene_collisions import detect_scene_collisions
 from l5kit.simulation.unroll import TrajectoryStateIndices
 
-__all__ = ["EGO_EXTENT_M", "THETA", "TIME", "ScoredScene", "SimulatedSceneLike"]
-
 THETA: Final = TrajectoryStateIndices.THETA
 """Column of the heading in the states of the AV, in radians."""
 

@@ -10,8 +10,6 @@ import typer
 
 from l5kit.errors import MissingDependencyError
 
-__all__ = ["bench"]
-
 _CHECKOUT = Path(__file__).resolve().parents[3]
 
 

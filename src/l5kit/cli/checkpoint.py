@@ -14,7 +14,7 @@ from l5kit.cli.output import print_facts, print_json, print_line, remark
 from l5kit.cli.reporting import ReportingCommand
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
-from l5kit.planning.weights_file import is_onnx, weights_of
+from l5kit.planning.weights_file import checkpoint_path, is_onnx, is_policy, weights_of
 from l5kit.synthetic.city import make_city
 
 if TYPE_CHECKING:
@@ -137,22 +137,31 @@ def export(
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a network as ONNX, or as a program of torch.export, which other programs run without l5kit.
+    """Write a network or policy as ONNX, or as a program of torch.export, which other programs run without l5kit.
 
-    Inputs have the keys of samples, for any batch size and, if the network allows it, any number of agents. The file
-    is run and compared with torch before it appears; inputs and outputs are described in its metadata.
+    Inputs have the keys of samples (observations, for a policy), for any batch size and, if the network allows it, any
+    number of agents. The file is run and compared with torch before it appears; inputs and outputs are described in its
+    metadata.
     """
-    weights = weights_of(file)  # before torch is imported, for which one waits
+    of_policy = is_policy(file)
+    weights = checkpoint_path(file) if of_policy else weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)
-    from l5kit.workflows.network_export import export_network
-    from l5kit.workflows.trained_model import load_model
-
-    model = load_model(weights, cfg=cfg, device="cpu", allow_pickle=allow_pickle)
+    if of_policy and cfg is not None:
+        raise typer.BadParameter(f"{file} is a policy, which has its configuration inside; leave --config out")
     with tempfile.TemporaryDirectory() as folder:
         if data is None:
             city = make_city(Path(folder) / "city", num_scenes=1, num_train_scenes=0, num_validate_scenes=0)
             data = str(city.path / "scenes" / "sample.zarr")
-        done = export_network(model, out, log=data, licence=licence, overwrite=overwrite)
+        if of_policy:
+            from l5kit.environment.policy_export import export_policy
+
+            done = export_policy(weights, out, log=data, licence=licence, overwrite=overwrite)
+        else:
+            from l5kit.workflows.network_export import export_network
+            from l5kit.workflows.trained_model import load_model
+
+            model = load_model(weights, cfg=cfg, device="cpu", allow_pickle=allow_pickle)
+            done = export_network(model, out, log=data, licence=licence, overwrite=overwrite)
     if as_json:
         print_json({"file": str(done.file), **asdict(done.facts)})
     else:
@@ -191,6 +200,7 @@ def make_checkpoint_app(text_of: Callable[[Callable[..., None]], str]) -> typer.
         export: (
             "l5kit checkpoint export route_planner route_planner.onnx",
             "l5kit checkpoint export planner planner.pt2 --data city/scenes/sample.zarr",
+            "l5kit checkpoint export route_policy route_policy.onnx",
         ),
     }
     for function, examples in commands.items():

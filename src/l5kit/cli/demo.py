@@ -7,17 +7,19 @@ from typing import Annotated
 import typer
 
 from l5kit.cli.options import AerialOption, MapOption, MetaOption
-from l5kit.cli.output import print_facts, print_line, print_table, print_texts, remark
+from l5kit.cli.output import print_facts, print_line, print_texts, remark
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.simulation.folder.simulation_folder import find_scene_files
+from l5kit.simulation.folder.simulation_folder import SimulationFolder, find_scene_files
 from l5kit.synthetic.city import make_city
 from l5kit.visualization.facts import map_counts, summary_facts
 
 _CITY_FOLDER = "made-city"
-_PROBABILITY = 0.5
+_PLANNERS = ("route_policy", "constant-velocity")
+_WITHOUT_MAP = ("constant-velocity", "full-throttle")
+_START_FRAME = 10
 _PICTURE_SUFFIXES = (".png", ".gif", ".jpg", ".jpeg", ".mp4", ".html")
 
 
@@ -36,23 +38,22 @@ def demo(
         Path, typer.Option(metavar="FOLDER", callback=_check_folder, help="Folder for pictures and page.")
     ] = Path("demo-out"),
     seed: Annotated[int, typer.Option(help="Seed of the synthetic city and of the order of samples.")] = 0,
-    scenes: Annotated[int, typer.Option(min=1, help="Scenes of the synthetic city.")] = 4,
+    scenes: Annotated[int, typer.Option(min=1, help="Scenes of the synthetic city, and scenes that are driven.")] = 4,
     samples: Annotated[int, typer.Option(min=1, help="Largest number of samples of each kind.")] = 300,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Show what l5kit does: open a dataset, find its agents, sample from it and draw it.
+    """Show what l5kit does: a planner drives a log and is scored, another one fails, and samples are made.
 
-    FOLDER gets contact-sheet.png, scene.gif and index.html, which shows both with statistics.
+    FOLDER gets drive.gif, failure.png, drive.html, which plays the drive, and index.html with the numbers.
     """
     if data is not None:
-        find_scene_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before torch is imported
-    from l5kit.dataset.mask_cache import load_or_compute_mask
-    from l5kit.dataset.select_agents.thresholds import MaskThresholds
-    from l5kit.visualization.demo_folder import DEMO_FILES, write_demo_folder
+        find_scene_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before anything is written
+    from l5kit.closedloop import ClosedLoopOptions, simulate
+    from l5kit.visualization.demo_folder import DEMO_FILES, SCORE_COLUMNS, score_rows, write_demo_folder
     from l5kit.visualization.tour import measure_sampling
-    from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, SPEED_COLUMNS, mask_rows, speed_rows
+    from l5kit.visualization.tour_tables import SPEED_COLUMNS, speed_rows
 
     out.mkdir(parents=True, exist_ok=True)
     for name in DEMO_FILES:
@@ -60,9 +61,8 @@ def demo(
     if data is None:
         with show_progress("Making a city", visible=True) as progress:
             make_city(out / _CITY_FOLDER, seed=seed, num_scenes=scenes, overwrite=True, progress=progress)
-    files, _ = find_scene_files(
-        out / _CITY_FOLDER if data is None else data, map_path=map_path, meta_path=meta, aerial_path=aerial
-    )
+    path = out / _CITY_FOLDER if data is None else data
+    files, _ = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
     for note in files.notes:
         remark(f"note: {note}")
     dataset = ChunkedDataset(files.dataset).open()
@@ -71,24 +71,44 @@ def demo(
     }
     print_facts(path_of(files.dataset), facts)
 
-    warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
-    with show_progress("Agents mask", visible=True) as progress:
-        agents_mask = load_or_compute_mask(dataset, MaskThresholds(_PROBABILITY), progress=progress)
-    print_table(MASK_TITLE, MASK_COLUMNS, mask_rows(agents_mask))
+    # one that plans, and one that looks at nobody, in the same scenes; routes and IDM need a map
+    has_map = files.semantic_map is not None and files.meta is not None
+    planners = _PLANNERS if has_map else _WITHOUT_MAP
+    options = ClosedLoopOptions(scenes=slice(scenes), start_frame=_START_FRAME, overwrite=True, workers=0)
+    folders = []
+    for planner, name in zip(planners, ("drives", "failing"), strict=True):
+        simulate(
+            path,
+            out / name,
+            planner=planner,
+            agents="idm" if has_map else "replay",
+            map_path=map_path,
+            meta_path=meta,
+            fallback="rules" if planner == _PLANNERS[0] else None,
+            options=options,
+        )
+        folders.append(SimulationFolder(out / name))
+        print_texts(f"{planner} drives: score {_score_of(folders[-1])}", SCORE_COLUMNS, score_rows(folders[-1]))
 
+    warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
     with show_progress("Sampling", visible=True) as progress:
         speeds = measure_sampling(files, dataset, num_samples=samples, seed=seed, progress=progress)
-    print_texts("Samples per second", SPEED_COLUMNS, speed_rows(speeds))
-
     with show_progress("Pictures", visible=True) as progress:
         written = write_demo_folder(
             out,
-            files=files,
-            dataset=dataset,
+            drives=folders[0],
+            failing=folders[1],
             facts=facts,
-            agents_mask=agents_mask,
             speeds=speeds,
+            footer=files.notes,
             progress=progress,
         )
-    for path in (written.contact_sheet, written.film, written.page):
-        print_line(str(path))
+    print_texts("Samples per second", SPEED_COLUMNS, speed_rows(speeds))
+    for file in (written.film, written.failure, written.drive, written.page):
+        if file is not None:
+            print_line(str(file))
+
+
+def _score_of(folder: SimulationFolder) -> str:
+    score = folder.scores.get("score")
+    return "not known" if score is None else f"{score:.3f} of 1"

@@ -8,17 +8,22 @@ from typing import Annotated
 import typer
 
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
-from l5kit.cli.output import print_facts, print_json
+from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.data_record import DataRecord
-from l5kit.data.dataset_files import find_dataset
+from l5kit.data.dataset_files import find_dataset, find_map_files
 from l5kit.data.interop.columns import export_columns
 from l5kit.data.interop.export_folder import require_export_target
+from l5kit.data.interop.lanelet2_file import export_lanelet2
+from l5kit.data.interop.opendrive_file import export_opendrive
+from l5kit.data.interop.openscenario_files import export_openscenario
 from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.interop.py123d_files import export_py123d, split_of_log
 from l5kit.data.layout import ARRAYS
+from l5kit.data.map.opened import open_map
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import DatasetNotFoundError
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 
@@ -28,15 +33,23 @@ class Layout(StrEnum):
     COLUMNS = "columns"
     PARQUET = "parquet"
     PY123D = "py123d"
+    LANELET2 = "lanelet2"
+    OPENDRIVE = "opendrive"
+    OPENSCENARIO = "openscenario"
+
+
+_MAPS = {Layout.LANELET2: export_lanelet2, Layout.OPENDRIVE: export_opendrive}
+"""Layouts of the map alone."""
 
 
 def export(
     path: DatasetArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; lanelet2, opendrive: a file.")],
     layout: Annotated[
         Layout,
         typer.Option(
-            help="columns: a plain array of zarr 3 for each field; parquet: tables; py123d: its logs and map."
+            help="columns: a plain array of zarr 3 for each field; parquet: tables; py123d: its logs and map; "
+            "lanelet2, opendrive: the map alone; openscenario: scenes, and the map as opendrive."
         ),
     ] = Layout.COLUMNS,
     shards: Annotated[
@@ -57,12 +70,17 @@ def export(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Export a dataset for other tools; OUT appears when it is complete.
+    """Export a dataset, or its map, for other tools; OUT appears when it is complete.
 
     columns: for TensorStore, zarrita.js and any other reader of zarr 3, and for l5kit itself, with the same bits.
     parquet: for DuckDB, Arrow, pandas and polars. Both contain the digest of the dataset, unless it is on a server.
     py123d: logs and map of that library, as Arrow files. A stopped export starts over, unless --job keeps its files.
+    lanelet2, opendrive: the semantic map as one file (.osm, .xodr); what the format cannot hold is listed.
+    openscenario: a file (.xosc) for each scene with the trajectories of all road users, and map.xodr.
     """
+    if layout in _MAPS:
+        _export_map(path, out, layout, overwrite=overwrite, as_json=as_json)
+        return
     require_export_target(out, overwrite=overwrite)
     dataset = ChunkedDataset(find_dataset(path)).open(cached=False)
     with show_progress("Digesting", visible=True, in_bytes=True) as progress:
@@ -85,6 +103,9 @@ def export(
             )
         elif layout is Layout.PARQUET:
             export_parquet(dataset, out, overwrite=overwrite, digest=digest or "", progress=progress, workers=carriers)
+        elif layout is Layout.OPENSCENARIO:
+            semantic_map = open_map(find_scene_files(path)[0])
+            export_openscenario(dataset, out, semantic_map=semantic_map, overwrite=overwrite, progress=progress)
         else:
             files, _ = find_scene_files(path)
             export_py123d(
@@ -104,3 +125,27 @@ def export(
         return
     rows = ", ".join(f"{key} {count:,}" for key, count in counts.items())
     print_facts(f"Export of {dataset.path}", facts | {"size": f"{sum(sizes) / 1e6:,.1f} MB", "rows": rows})
+
+
+def _export_map(path: Path, out: Path, layout: Layout, *, overwrite: bool, as_json: bool) -> None:
+    """Write the map of a dataset, or of a folder that has a map alone, and tell what the format cannot hold."""
+    semantic_map = open_map(find_map_files(path))
+    if semantic_map is None:
+        raise DatasetNotFoundError(
+            f"{str(path)!r} has no semantic map with a meta.json, so no map can be exported; l5kit info lists its files"
+        )
+    result = _MAPS[layout](semantic_map, out, overwrite=overwrite)
+    facts: dict[str, object] = {
+        "out": out.absolute(),
+        "layout": layout.value,
+        "lanes": result.num_lanes,
+        "lights": result.num_lights,
+        "crosswalks": result.num_crosswalks,
+        "largest_shift_m": round(result.largest_shift_m, 4),
+    }
+    if as_json:
+        print_json({"dataset": path, **facts, "left_out": list(result.left_out)})
+        return
+    for sentence in result.left_out:
+        remark(f"note: {sentence}")
+    print_facts(f"Map of {path}", facts)

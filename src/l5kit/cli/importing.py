@@ -1,18 +1,23 @@
 """``l5kit import`` and ``l5kit resample``: datasets in other formats, and logs at another rate."""
 
+import math
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, remark, require_writable_folder
 from l5kit.cli.workers import RequestedWorkers
+from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.configs.own_code import is_own
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
-from l5kit.errors import DatasetNotFoundError
-from l5kit.readers.formats import SourceFormat
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
+from l5kit.readers.formats import MAP_FORMATS, SourceFormat
+from l5kit.readers.map_layout import MapLayout
 
 if TYPE_CHECKING:
     from l5kit.readers.importing import ImportResult
@@ -23,9 +28,36 @@ _MOST_LISTED = 5
 _USUAL_STEP_S = 0.1
 
 
+def _parse_format(text: str) -> str:
+    """Return a format that l5kit knows, or the name of a reader of the user."""
+    if is_own(text):
+        return text
+    if text not in list(SourceFormat):
+        raise typer.BadParameter(
+            f"{text!r} is no format{did_you_mean(text, list(SourceFormat))}; allowed are {', '.join(SourceFormat)}, or "
+            "FILE.py:NAME for a reader of your own"
+        )
+    return SourceFormat(text)
+
+
+_FormatArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="FORMAT",
+        parser=_parse_format,
+        help=f"Format of the source: {', '.join(SourceFormat)}, or FILE.py:NAME for your own reader.",
+    ),
+]
+
+
 def import_dataset(
-    source_format: Annotated[SourceFormat, typer.Argument(metavar="FORMAT", help="Format of the source.")],
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Folder of the dataset, as it is shipped.")],
+    source_format: _FormatArgument,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="Folder of the dataset, as it is shipped; lanelet2, opendrive: the map file."
+        ),
+    ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Dataset folder to write.")],
     max_scenes: Annotated[
         int | None, typer.Option(min=1, show_default=False, help="Import only the first scenes. Default: all.")
@@ -37,6 +69,28 @@ def import_dataset(
         Path | None,
         typer.Option(
             show_default=False, help="table: YAML file that says what columns mean. Default: columns.yaml in SOURCE."
+        ),
+    ] = None,
+    maps: Annotated[
+        MapLayout,
+        typer.Option(
+            help="one: one semantic map. apart: a folder of maps, each read when it is needed, for many scenes that "
+            "have a map each (womd, scenarionet)."
+        ),
+    ] = MapLayout.ONE,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LAT,LON",
+            show_default=False,
+            help="lanelet2, opendrive: where x = y = 0 is, degrees. Default: as the file says, or its middle.",
+        ),
+    ] = None,
+    meta: Annotated[
+        Path | None,
+        typer.Option(
+            show_default=False,
+            help="lanelet2, opendrive: meta.json that says where the world is, as of the dataset the map is from.",
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first scene that cannot be read.")] = False,
@@ -55,8 +109,18 @@ def import_dataset(
 
     Scenes that cannot be read are listed, and the rest is imported; the status is 1 if none can be read, or with
     --strict if one cannot. A stopped import continues from OUT.parts.
+
+    lanelet2, opendrive: maps without scenes. OUT has the semantic map and meta.json; what could not be read is listed.
     """
     require_writable_folder(out, option="OUT")
+    if source_format in MAP_FORMATS:
+        _import_map(
+            SourceFormat(source_format), source, out, origin=origin, meta=meta, overwrite=overwrite, as_json=as_json
+        )
+        return
+    for option, value in (("--origin", origin), ("--meta", meta)):
+        if value is not None:
+            raise InvalidArgumentError(f"{option} is {str(value)!r}, but only maps have it: {', '.join(MAP_FORMATS)}")
     from l5kit.readers.formats import ReaderOptions, guess_format, open_reader
     from l5kit.readers.importing import import_dataset as import_source
 
@@ -71,6 +135,7 @@ def import_dataset(
                 max_scenes=max_scenes,
                 strict=strict,
                 overwrite=overwrite,
+                maps=maps,
                 workers=carriers,
                 progress=progress,
             )
@@ -93,6 +158,46 @@ def import_dataset(
         "left out or mended": f"{result.num_remarks:,} things, listed in {result.folder / 'sources'}",
     }
     print_facts(f"Imported {info.dataset}", facts)
+
+
+def _import_map(
+    map_format: SourceFormat,
+    source: Path,
+    out: Path,
+    *,
+    origin: str | None,
+    meta: Path | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Make a folder with a map alone, and tell what could not be read."""
+    from l5kit.readers.map_files import import_map
+
+    matrix = None if meta is None else load_matrix(load_metadata(str(meta)), "world_to_ecef", path=str(meta))
+    result = import_map(map_format, source, out, origin=_as_origin(origin), world_to_ecef=matrix, overwrite=overwrite)
+    facts = {"folder": result.folder, "lanes": result.num_lanes, "lights": result.num_lights}
+    facts |= {"crosswalks": result.num_crosswalks}
+    if as_json:
+        print_json({"format": map_format.value, **facts, "left_out": list(result.left_out)})
+        return
+    for sentence in result.left_out:
+        remark(f"note: {sentence}")
+    print_facts(f"Imported {source}", facts)
+
+
+def _as_origin(text: str | None) -> tuple[float, float] | None:
+    """Return latitude and longitude of an option, degrees."""
+    if text is None:
+        return None
+    try:
+        latitude_deg, longitude_deg = map(float, text.split(","))
+    except ValueError:
+        latitude_deg = longitude_deg = math.nan
+    if not (abs(latitude_deg) <= 90 and abs(longitude_deg) <= 360):
+        raise InvalidArgumentError(
+            f"--origin must be latitude and longitude in degrees, such as 48.1,11.6, got {text!r}"
+        )
+    return latitude_deg, longitude_deg
 
 
 def resample(

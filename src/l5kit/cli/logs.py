@@ -8,8 +8,6 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.stores.store import path_of
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["for_each_log", "require_log_of", "require_one_log"]
-
 
 def for_each_log(contents: Sequence[JsonObject]) -> JsonObject:
     """Return what ``--json`` prints: that of the only log, or a list of those of all logs by the name ``logs``."""

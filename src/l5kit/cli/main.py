@@ -137,6 +137,16 @@ _COMMANDS: Final = (
         ),
     ),
     _Command(
+        "drive",
+        "l5kit.cli.drive:drive",
+        _LOOK,
+        (
+            "l5kit drive city",
+            "l5kit drive city --scene 3 --out my_page --no-serve",
+            "l5kit drive city --score drive-3.json --out mine",
+        ),
+    ),
+    _Command(
         "render",
         "l5kit.cli.render:render",
         _LOOK,

@@ -8,8 +8,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["in_plain_words"]
-
 _ALSO_CALLED: Final = {
     "folder": ("out",),
     "output_folder": ("out",),

@@ -7,7 +7,7 @@ import typer
 
 from l5kit.cli.options import MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
-from l5kit.data.map.opened import open_map
+from l5kit.data.map.opened import open_maps
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.folder.simulation_folder import find_scene_files
@@ -43,10 +43,11 @@ def record(
     from l5kit.visualization.scene_content import read_scene_content
 
     form = RecordingForm(map_radius_m=map_radius)
-    map_api = open_map(files)
+    log, maps = ChunkedDataset(files.dataset).open(), open_maps(files)
+    map_api = None if maps is None else maps.of_scenes(log, [scene])
     if map_api is None:
         remark("note: recorded without lanes and lights; they need a semantic map and a meta.json (--map, --meta)")
-    content = read_scene_content(ChunkedDataset(files.dataset).open(), scene, map_api=map_api)
+    content = read_scene_content(log, scene, map_api=map_api)
     write = write_mcap if out.suffix.lower() == ".mcap" else write_rerun
     with show_progress("Recording", visible=True) as progress:
         write(out, content, map_api, form=form, progress=progress)

@@ -16,6 +16,7 @@ from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.folder.simulation_folder import find_scene_files
+from l5kit.visualization.birdseye.tones import Style, Theme
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
@@ -138,9 +139,13 @@ def render(
         _Size | None, typer.Option(metavar="WxH", parser=_parse_size, help="Pixels; by default 640x480.")
     ] = None,
     pixel_size: Annotated[float, typer.Option(help="Metres per pixel.")] = 0.15,
-    trajectories: Annotated[bool, typer.Option(help="Draw past (orange) and future (magenta) positions.")] = True,
+    style: Annotated[
+        Style, typer.Option(help="Look of l5kit view, or the colours that networks see in rasters.")
+    ] = "viewer",
+    theme: Annotated[Theme, typer.Option(help="Colours of the style viewer.")] = "light",
+    trajectories: Annotated[bool, typer.Option(help="Draw past and future positions.")] = True,
     ghosts: Annotated[bool, typer.Option(help="Of a simulation: outline the log (AV red, other agents grey).")] = False,
-    plans: Annotated[bool, typer.Option(help="Of a simulation: draw the plans (cyan).")] = False,
+    plans: Annotated[bool, typer.Option(help="Of a simulation: draw the plans (teal).")] = False,
     caption: Annotated[bool, typer.Option(help="Write scene, frame, track and speed into the picture.")] = True,
     map_path: MapOption = None,
     meta: MetaOption = None,
@@ -156,10 +161,10 @@ def render(
     dataset = ChunkedDataset(files.dataset).open()
     form = replace(PICTURE_FORM, pixel_size_m=pixel_size, raster_size_px=size or PICTURE_FORM.raster_size_px)
     overlay = _overlay_of(simulation, dataset, ghosts=ghosts, plans=plans)
-    painter = ScenePainter(files, dataset, map_kind=kind, form=form, overlay=overlay)
-    style = {"with_trajectories": trajectories, "with_caption": caption}
+    painter = ScenePainter(files, dataset, map_kind=kind, form=form, overlay=overlay, style=style, theme=theme)
+    drawn = {"with_trajectories": trajectories, "with_caption": caption}
     if out.suffix.lower() == _STILL:
-        write_png(out, painter.picture(scene, frame or 0, agent, **style))
+        write_png(out, painter.picture(scene, frame or 0, agent, **drawn))
     else:
         chosen = frames_to_draw(dataset, scene, frames or slice(None), track_id=agent, form=form)
         num_taken = len(range(*frames.indices(num_frames_of(dataset, scene)))) if frames else len(chosen)
@@ -169,6 +174,6 @@ def render(
         step = (frames.step if frames else None) or 1
         real_time_fps = min(max(1.0 / (dataset.facts.step_time_s * step), _FPS[0]), _FPS[1])
         with show_progress("Drawing", visible=True) as progress:
-            pictures = painter.film(scene, chosen, agent, progress=progress, **style)
+            pictures = painter.film(scene, chosen, agent, progress=progress, **drawn)
             _write_film(out, pictures, form.raster_size_px, fps=fps or real_time_fps)
     print_line(str(out))

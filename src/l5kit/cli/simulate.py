@@ -22,7 +22,8 @@ from l5kit.cli.output import print_facts, print_json, print_table, remark, remar
 from l5kit.engines.opening import open_workers
 from l5kit.errors import install_command
 from l5kit.evaluation.driving.metric import NUPLAN
-from l5kit.evaluation.epdms.scene_metrics import EPDMS, NUM_WINDOWS, SHARE_PLANNED
+from l5kit.evaluation.epdms.scene_metrics import NUM_WINDOWS, SHARE_PLANNED
+from l5kit.evaluation.epdms.terms import EPDMS
 
 if TYPE_CHECKING:
     from l5kit.closedloop.result import ClosedLoopResult
@@ -80,10 +81,11 @@ def simulate(
     moves: Annotated[
         str | None,
         typer.Option(
-            metavar="tracked|poses",
+            metavar="tracked|poses|FILE.py:NAME",
             show_default=False,
             help="tracked: a tracker and a kinematic bicycle follow the plans; poses: the AV is exactly on the "
-            "plan. Default: tracked, but poses for standing and idm, and the frames of the log for replay.",
+            "plan; FILE.py:NAME: your own vehicle model. Default: tracked, but poses for standing and idm, and the "
+            "frames of the log for replay.",
         ),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Scenes simulated at once; more need more memory.")] = 32,

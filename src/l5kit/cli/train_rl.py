@@ -60,7 +60,7 @@ def train_rl(
         typer.Option(
             metavar="POLICY",
             help="Policy that the training begins with: a .zip, a folder of l5kit train-rl, route_policy, which ships "
-            "with l5kit, or rules, a planner that it imitates first; rl_params.init.",
+            "with l5kit, rules, a planner that it imitates first, or none; rl_params.init.",
         ),
     ] = None,
     resume: Annotated[
@@ -141,7 +141,10 @@ def _tell_of_limits(cfg: JsonObject) -> None:
 def _ends(steps: int | None, minutes: float | None, seed: int | None, init: str | None) -> list[str]:
     """Return what the options change; one end that is given takes away the other one."""
     changes = [] if seed is None else [f"rl_params.seed={seed}"]
-    changes += [] if init is None else [f"rl_params.init={init}"]
+    if init == "none":
+        changes += ["rl_params.init=null", "rl_params.near_start=0"]  # nothing to keep near
+    elif init is not None:
+        changes.append(f"rl_params.init={init}")
     if steps is not None or minutes is not None:
         for name, value in (("total_steps", steps), ("minutes", minutes)):
             changes.append(f"rl_params.{name}={'null' if value is None else value}")

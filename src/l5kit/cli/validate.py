@@ -1,7 +1,7 @@
 """``l5kit validate``: what is wrong in a dataset."""
 
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -18,11 +18,12 @@ from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.checks.finding import Finding
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.dataset_files import DatasetFiles, find_all_logs
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.opened import maps_at
 from l5kit.data.progress import show_progress
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import path_of
+from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, L5KitError
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
@@ -59,7 +60,8 @@ def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None,
     """Return what is wrong with a log and the files that lie with it."""
     with show_progress("Checking", visible=True) as progress:
         findings = validate_path(files.dataset, checksums=checksums, progress=progress, workers=workers)
-    return findings + _check_maps(files)
+    is_sound = not any(finding.severity == "error" for finding in findings)
+    return findings + _check_maps(files, with_log=is_sound)
 
 
 def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, object]:
@@ -75,9 +77,14 @@ def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
         print_line(f"{path_of(files.dataset)}: nothing wrong found")
 
 
-def _check_maps(files: DatasetFiles) -> list[Finding]:
-    """Return what is wrong with the files that lie with the log; those that are not there are not missed."""
-    from l5kit.evaluation.driving.map_checks import check_map
+def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
+    """Return what is wrong with the files that lie with the log; those that are not there are not missed.
+
+    Args:
+        files: Where they lie.
+        with_log: Whether the AV of the log is looked for on the map, which a damaged log does not allow.
+    """
+    from l5kit.evaluation.driving.map_checks import check_maps
     from l5kit.rasterization.satellite_image import read_aerial_pixels
 
     world_to_ecef: Float64Array | None = None
@@ -91,11 +98,10 @@ def _check_maps(files: DatasetFiles) -> list[Finding]:
             load_matrix(metadata, "ecef_to_aerial", path=path)
 
     def read_map(path: str) -> None:
-        map_api = MapAPI(path, np.eye(4) if world_to_ecef is None else world_to_ecef)
-        map_api.bounds_info  # noqa: B018 - reads the map, wherever in the world
+        maps = maps_at(path, np.eye(4) if world_to_ecef is None else world_to_ecef)
+        maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, wherever in the world
         if world_to_ecef is not None:
-            file = str(files.semantic_map and path_of(files.semantic_map))
-            findings.extend(replace(finding, file=file) for finding in check_map(map_api))
+            findings.extend(check_maps(maps, ChunkedDataset(files.dataset).open() if with_log else None))
 
     checks = {
         "meta": (files.meta, read_meta),

@@ -13,8 +13,6 @@ from l5kit.data.stores.store import whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.engines.opening import open_workers
 
-__all__ = ["RequestedWorkers"]
-
 
 @dataclass(frozen=True)
 class RequestedWorkers:

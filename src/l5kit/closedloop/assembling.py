@@ -10,7 +10,6 @@ import numpy as np
 from l5kit._files import replaced_when_complete
 from l5kit._types import FloatArray, Int64Array, JsonObject
 from l5kit.closedloop.columns import frame_columns_of, scene_columns_of
-from l5kit.closedloop.folder import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE
 from l5kit.closedloop.parts import FinishedScene, Part
 from l5kit.closedloop.tables import frame_columns, write_table
 from l5kit.data.log_facts import LogFacts
@@ -19,8 +18,7 @@ from l5kit.data.progress import Progress
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.geometry.transform import round_world
 from l5kit.simulation.engine.kept_plans import join_times, plans_at
-
-__all__ = ["assemble"]
+from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE
 
 _MIDNIGHT = (1980, 1, 1, 0, 0, 0)
 """The time of all entries of an archive, so that equal plans are equal files."""

@@ -19,8 +19,6 @@ from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
 
-__all__ = ["FailedSceneError", "SimulateBlock"]
-
 
 class FailedSceneError(L5KitError, RuntimeError):
     """A scene cannot be simulated, and the simulation is strict.
@@ -116,7 +114,7 @@ class SimulateBlock:
             start=options.start_frame,
             num_frames=options.num_frames,
             facts=setup.log.facts,
-            road=setup.road,
+            road=None if setup.roads is None else setup.roads.of_scenes(setup.log, list(recorded)),
         )
         simulation = SceneSimulation(
             batch,

@@ -17,8 +17,6 @@ from l5kit.simulation.engine.traffic_state import Driver
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["NetworkContext", "open_checkpoint", "open_network"]
-
 
 @dataclass(frozen=True)
 class NetworkContext:

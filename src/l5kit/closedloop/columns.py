@@ -10,8 +10,6 @@ from l5kit._types import DType
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import METRICS
 
-__all__ = ["FRAME_COLUMNS", "SCENE_COLUMNS", "Column", "frame_columns_of", "frame_dtype_of", "scene_columns_of"]
-
 
 @dataclass(frozen=True)
 class Column:

@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass
 from l5kit._types import JsonObject
 from l5kit.simulation.engine.driven_scenes import SceneFault
 
-__all__ = ["FailedScene", "as_unicode"]
-
 
 def as_unicode(text: str) -> str:
     """Return a text as files can hold it: bytes of names that are no text, lone surrogates, are written out."""

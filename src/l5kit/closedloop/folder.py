@@ -19,22 +19,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, RUN_FILE, SCENES_TABLE, SCORES_FILE
 from l5kit.simulation.folder.simulation_folder import read_object
 
-__all__ = [
-    "DRIVEN_LOG",
-    "FRAMES_TABLE",
-    "PLANS_FILE",
-    "RUN_FILE",
-    "SCENES_TABLE",
-    "SCORES_FILE",
-    "claimed",
-    "digest_of_run",
-    "finish_folder",
-    "holds_scores",
-    "is_complete",
-    "require_apart",
-    "require_folder",
-]
-
 _LOCK: Final = "owner.lock"
 _FINISHED: Final = (
     *(SCORES_FILE, SCENES_TABLE, FRAMES_TABLE, "scenes.parquet", "frames.parquet", DRIVEN_LOG, PLANS_FILE),

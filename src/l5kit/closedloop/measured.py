@@ -6,15 +6,14 @@ from typing import Final
 
 from l5kit._types import Float64Array
 from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
-from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
+from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import NUPLAN, Metric, combine
 from l5kit.evaluation.driving.scene_score import METRICS
-from l5kit.evaluation.epdms.scene_metrics import EPDMS, EPDMS_METRICS
-
-__all__ = ["SCORES", "Measured", "RequestedMetric", "find_scores", "open_metrics", "with_whole_files"]
+from l5kit.evaluation.epdms.scene_metrics import EPDMS_METRICS
+from l5kit.evaluation.epdms.terms import EPDMS
 
 RequestedMetric = str | Metric
 """``FILE.py:NAME``, or a metric."""

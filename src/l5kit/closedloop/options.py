@@ -8,11 +8,10 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import Int64Array, JsonObject
+from l5kit.configs.own_code import is_own
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.scene_jobs import Workers
 from l5kit.errors import InvalidArgumentError
-
-__all__ = ["MOVES", "ClosedLoopOptions", "with_option"]
 
 MOVES: Final = ("tracked", "poses")
 """How plans move the AV: followed by a bicycle behind a tracker, or met to the bit."""
@@ -47,8 +46,8 @@ class ClosedLoopOptions:
         scenes: Which scenes of the log, a slice or their numbers; None for all.
         start_frame: First frame of each scene that is simulated; those before are its past.
         num_frames: Frames that are simulated of each scene, at most, with the first one; None for all.
-        moves: One of :data:`MOVES`; None for what is usual for the planner: standing cars and
-            ``idm`` meet their plans, replayed ones their log, others follow their plans.
+        moves: One of :data:`MOVES`, or ``FILE.py:NAME`` for a model of a file of the user; None for what is usual for
+            the planner: standing cars and ``idm`` meet their plans, replayed ones their log, others follow their plans.
         keeps_plans: Whether what the planner has planned is kept.
         workers: Threads that simulate batches at the same time; 0 for one on each core, 1024 at most; or an executor,
             whose workers must see log, map and folder under the same paths.
@@ -85,9 +84,10 @@ class ClosedLoopOptions:
             raise InvalidArgumentError(
                 f"workers must be at most {_MOST_WORKERS}, got {self.workers}; 0 is one for each core"
             )
-        if self.moves is not None and self.moves not in MOVES:
+        if self.moves is not None and self.moves not in MOVES and not is_own(self.moves):
             raise InvalidArgumentError(
-                f"moves is {self.moves!r}{did_you_mean(self.moves, MOVES)}; allowed are {', '.join(MOVES)}"
+                f"moves is {self.moves!r}{did_you_mean(self.moves, MOVES)}; allowed are {', '.join(MOVES)}, or "
+                "FILE.py:NAME"
             )
 
     def scenes_of(self, num_scenes: int) -> Int64Array:

@@ -20,8 +20,6 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.engine.kept_plans import join_times, plans_at
 
-__all__ = ["PARTS_FOLDER", "PART_PATHS", "FinishedScene", "Part", "drop_damaged", "find_parts", "write_part"]
-
 PARTS_FOLDER: Final = "parts"
 
 _ROWS_FILE: Final = "scenes.json"

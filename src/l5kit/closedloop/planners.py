@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard
 
 from l5kit.closedloop.checkpoints import NetworkContext, open_checkpoint, open_network
 from l5kit.closedloop.options import MOVES
-from l5kit.closedloop.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.closedloop.policies import open_agent_policy, open_policy
+from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.weights_file import checkpoint_path, is_policy, shipped_policies, shipped_weights
+from l5kit.planning.weights_file import checkpoint_path, is_onnx, is_policy, shipped_policies, shipped_weights
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import ActionModel, Controls, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from l5kit.simulation.drivers.traffic_mix import TrafficMix
-
-__all__ = [
-    "FALLBACKS",
-    "LANE_DRIVERS",
-    "PLANNERS",
-    "TRAFFIC",
-    "Planner",
-    "RequestedPlanner",
-    "RequestedTraffic",
-    "Traffic",
-    "open_planner",
-    "open_traffic",
-]
 
 RequestedPlanner: TypeAlias = "str | Driver | EgoSeat | nn.Module"
 """Who is asked to drive AVs; see :func:`open_planner`."""
@@ -159,7 +146,8 @@ def open_planner(
             of ``l5kit train-rl``, or its folder; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs,
             or a class or function that makes one; a network of torch, with
             ``context.cfg``; a driver; or a driver with how its plans are carried out.
-        moves: One of :data:`MOVES`; None for what is usual for the planner.
+        moves: One of :data:`MOVES`; ``FILE.py:NAME`` for an action model or a vehicle model of a file of the user, or
+            a class or function that makes one; None for what is usual for the planner.
         context: Where networks drive; None where there are none.
         fallback: One of :data:`FALLBACKS`, who drives where plans have a fault; None for nobody. Plans are then tracked
             where ``moves`` does not say otherwise.
@@ -208,12 +196,37 @@ def _open_alone(
         return Planner(_name_of(requested.driver), requested, _digest_of(_described(requested)))
     if requested == "replay" and moves is None and not is_tracked:
         return Planner("replay", None, _digest_of("replay"))
-    if isinstance(requested, str) and requested not in PLANNERS and is_policy(requested):
+    if isinstance(requested, str) and requested not in PLANNERS and _is_of_policy(requested):
         return _open_policy(requested, moves=moves, context=context)
     driver, name, source = _open_driver(requested, PLANNERS, whom="ego", context=context)
     usual = MOVES[0] if is_tracked else _USUAL_MOVES.get(name, MOVES[0])
-    seat = EgoSeat(driver, _MODELS[moves or usual]())
-    return Planner(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
+    if moves is None or not is_own(moves):
+        seat = EgoSeat(driver, _MODELS[moves or usual]())
+        return Planner(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
+    model, code = _open_own_model(moves)
+    described = _described(driver, has_code=_has_code(requested))
+    return Planner(name, EgoSeat(driver, model), _digest_of(source, described, code))
+
+
+def _open_own_model(moves: str) -> tuple[ActionModel, str]:
+    """Return how actions become poses by a file of the user, and what tells its code apart from that of others."""
+
+    def has(candidate: object, method: str) -> bool:
+        return callable(getattr(candidate, method, None))
+
+    model: Any
+    model, source = read_own(moves, "moves", called="model", is_one=lambda each: has(each, "move") or has(each, "step"))
+    # a model that moves vehicles by controls; drivers give these
+    if has(model, "step") and not has(model, "move"):
+        model = Controls(model)
+    if not has(model, "move") or not isinstance(getattr(model, "has_motion", None), bool):
+        raise InvalidArgumentError(
+            f"moves is {moves!r}, which gives {type(model).__name__}; it must be a vehicle model with a method "
+            "step(states, actions, step_time_s), or have has_motion and a method move(states, actions, step_time_s), "
+            "as l5kit.simulation.TrackedPlans has"
+        )
+    opened: ActionModel = model
+    return opened, source
 
 
 def _open_policy(requested: str, *, moves: str | None, context: NetworkContext | None) -> Planner:
@@ -253,7 +266,7 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
     mix = _parts_of_mix(requested) if isinstance(requested, str) else None
     if mix is not None:
         return _open_mix(str(requested), *mix, context=context)
-    if isinstance(requested, str) and not is_own(requested) and is_policy(requested):
+    if isinstance(requested, str) and not is_own(requested) and _is_of_policy(requested):
         return _open_policy_traffic(requested, context=context)
     if _is_mix(requested):
         return _traffic_of_mix(_name_of(requested), requested, {})
@@ -391,6 +404,15 @@ def _is_mix(requested: object) -> TypeGuard["TrafficMix"]:
     """Return whether something is a mix of traffic, whose module nobody has loaded who has none."""
     module = sys.modules.get("l5kit.simulation.drivers.traffic_mix")
     return module is not None and isinstance(requested, module.TrafficMix)
+
+
+def _is_of_policy(requested: str) -> bool:
+    """Return whether a planner is a policy, as it was trained or exported."""
+    if is_policy(requested) or not is_onnx(Path(requested)):
+        return is_policy(requested)
+    from l5kit.workflows.exported_network import is_exported_policy  # which brings torch
+
+    return is_exported_policy(requested)
 
 
 def _is_network(requested: object) -> TypeGuard["nn.Module"]:

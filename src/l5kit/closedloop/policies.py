@@ -2,8 +2,6 @@
 
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 
-__all__ = ["open_agent_policy", "open_policy"]
-
 
 def open_policy(path: str) -> tuple[EgoSeat, str]:
     """Return a policy in its seat, and its digest.

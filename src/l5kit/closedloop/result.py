@@ -9,21 +9,13 @@ from pathlib import Path
 from l5kit._types import JsonObject
 from l5kit.closedloop.columns import scene_columns_of
 from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.closedloop.folder import (
-    DRIVEN_LOG,
-    FRAMES_TABLE,
-    PLANS_FILE,
-    SCENES_TABLE,
-    SCORES_FILE,
-    holds_scores,
-)
+from l5kit.closedloop.folder import holds_scores
 from l5kit.data.receipts import find_loss
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import read_facts
+from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE, SCORES_FILE
 from l5kit.simulation.folder.simulation_folder import read_object
-
-__all__ = ["ClosedLoopResult", "read_result"]
 
 _TYPES = {"int": int, "id": int, "float": float, "bool": int, "text": str}
 

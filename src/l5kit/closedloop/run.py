@@ -13,15 +13,7 @@ from l5kit._types import Config
 from l5kit.closedloop.assembling import assemble
 from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
 from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.closedloop.folder import (
-    SCORES_FILE,
-    claimed,
-    digest_of_run,
-    finish_folder,
-    is_complete,
-    require_apart,
-    require_folder,
-)
+from l5kit.closedloop.folder import claimed, digest_of_run, finish_folder, is_complete, require_apart, require_folder
 from l5kit.closedloop.measured import RequestedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, drop_damaged, find_parts
@@ -36,8 +28,7 @@ from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import EngineError
 from l5kit.evaluation.driving.metric import NUPLAN
-
-__all__ = ["simulate"]
+from l5kit.simulation.folder.file_names import SCORES_FILE
 
 _DEFAULTS = ClosedLoopOptions()
 

@@ -9,8 +9,6 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.record_faults import find_record_fault
 
-__all__ = ["find_fault", "read_scene", "require_start"]
-
 
 def require_start(log: ChunkedDataset, scenes: Int64Array, start: int) -> None:
     """Refuse a first frame that no scene has; what cannot be read is left to the scenes, which fail by name.

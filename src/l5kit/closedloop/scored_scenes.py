@@ -20,8 +20,6 @@ from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scored_drives import ScoredDrives, score_drives
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 
-__all__ = ["ScoredScene", "find_overflow", "score_driven"]
-
 ScoredScene = tuple[JsonObject, RecordArray]
 """The row of a scene, without log and position, and the rows of its frames."""
 

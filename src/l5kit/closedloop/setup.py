@@ -29,20 +29,19 @@ from l5kit.closedloop.planners import (
 )
 from l5kit.closedloop.scene_checks import require_start
 from l5kit.closedloop.true_log import TrueLog, open_truth
+from l5kit.configs.own_code import is_own, with_whole_file
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import find_other_step_time
-from l5kit.data.map.opened import open_map
+from l5kit.data.map.opened import open_maps
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import file_name_of, path_of, whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, without_secrets
 from l5kit.evaluation.driving.metric import NUPLAN
 from l5kit.evaluation.epdms.params import STEP_S
-from l5kit.simulation.engine.scene_batch import RoadMap
+from l5kit.simulation.engine.scene_roads import SceneRoads
 from l5kit.simulation.folder.simulation_folder import find_scene_files
-
-__all__ = ["ClosedLoopSetup", "SimulationRequest", "set_up"]
 
 _CACHE_BYTES = 2**27
 """Decoded chunks of the log that are kept: scenes are read once, one after the other."""
@@ -70,6 +69,7 @@ class SimulationRequest:
 
     def with_whole_paths(self) -> "SimulationRequest":
         """Return the arguments with absolute paths or URLs, which name the same for each machine."""
+        moves = self.options.moves
         return replace(
             self,
             path=Path(whole_path_of(self.path)),
@@ -78,7 +78,12 @@ class SimulationRequest:
             truth=_whole(self.truth),
             metrics=with_whole_files(self.metrics),
             score=find_scores(self.score),
-            options=replace(self.options, workers=1, show_bar=False),
+            options=replace(
+                self.options,
+                moves=with_whole_file(moves) if moves is not None and is_own(moves) else moves,
+                workers=1,
+                show_bar=False,
+            ),
         )
 
     def elsewhere(self) -> "SimulationRequest":
@@ -95,7 +100,7 @@ class ClosedLoopSetup:
     Attributes:
         files: Where log and map lie.
         log: The log.
-        road: The map; None without one.
+        roads: The maps of the scenes; None without any.
         scenes: The scenes that are simulated, ascending, (S,).
         planner: Who drives the AVs.
         agents: Who drives the others.
@@ -110,7 +115,7 @@ class ClosedLoopSetup:
 
     files: DatasetFiles
     log: ChunkedDataset = field(repr=False)
-    road: RoadMap | None = field(repr=False)
+    roads: SceneRoads | None = field(repr=False)
     scenes: Int64Array = field(repr=False)
     planner: Planner
     agents: Traffic
@@ -194,10 +199,10 @@ def _open(request: SimulationRequest) -> ClosedLoopSetup:
     ego = open_planner(request.planner, moves=options.moves, context=of_ego, fallback=request.fallback)
     others = open_traffic(request.agents, context=of_agents)
     true_log = None if request.truth is None else _open_truth(request.truth, log, scenes, others)
-    map_api = open_map(files)
-    road = None if map_api is None else RoadMap(map_api)
-    if road is not None:
-        _ = road.driving  # read once, before threads ask for it
+    maps = open_maps(files)
+    roads = None if maps is None else SceneRoads(maps)
+    if roads is not None and roads.maps.is_single:
+        _ = roads.of_scenes(log, scenes[:1]).driving  # read once, before threads ask for it
     unknown = DataRecord(without_secrets(whole_path_of(files.dataset)), None, len(log.scenes))
     measured = open_metrics(request.metrics, find_scores(request.score))
     if measured.needs_windows and not math.isclose(log.facts.step_time_s, STEP_S):
@@ -206,7 +211,7 @@ def _open(request: SimulationRequest) -> ClosedLoopSetup:
             f"frames of {path_of(files.dataset)} are {log.facts.step_time_s} s apart; make a log of that rate "
             f"(l5kit resample), or score by {NUPLAN} alone"
         )
-    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, unknown, {}, true_log, measured)
+    return ClosedLoopSetup(files, log, roads, scenes, ego, others, options, unknown, {}, true_log, measured)
 
 
 def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOptions) -> dict[str, str | None]:
@@ -218,7 +223,7 @@ def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOpt
     }
     digests = {
         "data": data.digest,
-        "map": None if setup.road is None else _digest_of_files([setup.files.semantic_map, setup.files.meta]),
+        "map": None if setup.roads is None else _digest_of_files([setup.files.semantic_map, setup.files.meta]),
         "planner": setup.planner.digest,
         "agents": setup.agents.digest,
         "configuration": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest(),
@@ -292,7 +297,7 @@ def _tell_of_missing_map(setup: ClosedLoopSetup) -> None:
     """
     drivers, agents = {"planner": setup.planner.name, "fallback": setup.planner.fallback}, setup.agents.name
     where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
-    if setup.road is not None:
+    if setup.roads is not None:
         return
     if setup.agents.needs_map:
         raise InvalidArgumentError(f"agents is {agents!r}, which needs {where}, or take others")

@@ -18,8 +18,6 @@ from l5kit.evaluation.driving.collisions import CollisionKind
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
 
-__all__ = ["TableWriter", "can_write_parquet", "frame_columns", "write_table"]
-
 _ROWS_OF_GROUP = 65_536
 """Rows of a group of a Parquet file; they wait in memory."""
 
@@ -39,9 +37,9 @@ def can_write_parquet() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def frame_columns(rows: RecordArray, known: Mapping[str, Column] = FRAME_COLUMNS) -> dict[str, list[Any]]:
+def frame_columns(rows: RecordArray, known: Mapping[str, Column] = FRAME_COLUMNS) -> dict[str, list[object]]:
     """Return the columns of rows of frames, with None for what is not known."""
-    columns: dict[str, list[Any]] = {}
+    columns: dict[str, list[object]] = {}
     for name, column in known.items():
         values = rows[name]
         if column.kind == "text":
@@ -70,9 +68,9 @@ class TableWriter:
         self._csv = csv.writer(csv_file, lineterminator="\n")
         self._csv.writerow(columns)
         self._parquet = parquet
-        self._waiting: dict[str, list[Any]] = {name: [] for name in columns}
+        self._waiting: dict[str, list[object]] = {name: [] for name in columns}
 
-    def append(self, rows: Mapping[str, Sequence[Any]]) -> None:
+    def append(self, rows: Mapping[str, Sequence[object]]) -> None:
         """Add rows: the values of each column, None where not known."""
         texts = [_as_texts(rows[name], column) for name, column in self._columns.items()]
         self._csv.writerows(zip(*texts, strict=True))
@@ -121,7 +119,7 @@ def write_table(path: Path, columns: Mapping[str, Column], *, with_parquet: bool
         writer.end()
 
 
-def _as_texts(values: Sequence[Any], column: Column) -> list[str]:
+def _as_texts(values: Sequence[object], column: Column) -> list[str]:
     if column.kind != "float":
         return ["" if value is None else str(value) for value in values]
     digits = column.digits

@@ -17,8 +17,6 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["TrueLog", "open_truth"]
-
 _CLOSE_M = 1e-6
 """So far the poses of the AV may be apart, metres, and the entries of its rotations."""
 

@@ -11,8 +11,6 @@ from l5kit.comparison.scored_run import SceneKey, ScoredRun
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import MetricFacts
 
-__all__ = ["CommonScenes", "IncomparableError", "find_common", "find_common_metrics"]
-
 _MOST_LISTED: Final = 5
 
 

@@ -20,8 +20,6 @@ from l5kit.evaluation.resampling import Resampling, adjust_by_holm
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ALL_SCENES", "Comparison", "ComparisonRow", "SceneDifference", "compare"]
-
 ALL_SCENES: Final = "all"
 """The tag of rows that are of all scenes."""
 

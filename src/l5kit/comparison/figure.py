@@ -13,8 +13,6 @@ from l5kit.evaluation.resampling import Estimate
 from l5kit.visualization.line_drawing import Area, Dot, Drawing, Line, Shape, Word
 from l5kit.visualization.text import fitted_text, text_size_px
 
-__all__ = ["draw_comparison"]
-
 _INK: Final = "#1c2128"
 _FAINT: Final = "#5b6470"
 _GRID: Final = "#e3e7ec"

@@ -21,8 +21,6 @@ from l5kit.data.receipts import RECEIPT_FILE, finish_output
 from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.report_page import PageFigure, PageTable, write_page
 
-__all__ = ["COMPARISON_FILE", "facts_of", "require_folder", "write_comparison"]
-
 COMPARISON_FILE: Final = "comparison.json"
 """What was compared, with all rows and scenes."""
 

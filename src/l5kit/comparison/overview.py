@@ -13,8 +13,6 @@ from l5kit.simulation.folder.simulation_folder import find_simulation_folder, re
 from l5kit.visualization.viewer.overview import Overview, OverviewScene
 from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
-__all__ = ["open_overview"]
-
 
 def open_overview(path: str | os.PathLike[str]) -> Overview:
     """Return the overview of the comparison in a folder.

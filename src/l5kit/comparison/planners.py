@@ -14,8 +14,6 @@ from l5kit._types import Float64Array
 from l5kit.comparison.scored_run import SceneKey, ScoredRun, read_run
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["ComparedPlanner", "RunFolders", "read_planners"]
-
 RunFolders: TypeAlias = (
     Sequence[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
 )

@@ -7,15 +7,13 @@ import numpy as np
 from l5kit._types import BoolArray
 from l5kit.comparison.scored_run import SceneKey, ScoredRun
 from l5kit.data.dataset_files import find_dataset_files
-from l5kit.data.map.opened import open_map
+from l5kit.data.map.opened import open_maps
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.visualization.viewer.log_tags import LogTags
-
-__all__ = ["find_groups"]
 
 
 def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -> Mapping[str, BoolArray]:
@@ -38,10 +36,10 @@ def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -
         )
     map_path, meta_path = (path if path is not None and path.is_file() else None for path in run.map_files)
     files = find_dataset_files(run.log, map_path=map_path, meta_path=meta_path)
-    log, map_api = ChunkedDataset(files.dataset).open(), open_map(files)
+    log, maps = ChunkedDataset(files.dataset).open(), open_maps(files)
     indices = [scene for _, scene in scenes]
     if 2 * len(indices) >= len(log.scenes):
-        tags = LogTags(log, map_api, lambda: None)
+        tags = LogTags(log, maps, lambda: None)
         tags.find()
         known = tags.since(0)
         if known["error"]:
@@ -52,6 +50,6 @@ def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -
         }
     else:
         with show_progress("Tagging", visible=show_bar) as progress:
-            table = tag_scenes(log, map_api, scenes=indices, progress=progress)
+            table = tag_scenes(log, maps, scenes=indices, progress=progress)
         has = {kind.name: table.has(kind.name) for kind in TAG_KINDS}
     return {kind.label: has[kind.name] for kind in TAG_KINDS if has[kind.name].any()}

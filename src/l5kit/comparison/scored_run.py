@@ -20,8 +20,6 @@ from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 from l5kit.simulation.folder.file_names import RUN_FILE
 from l5kit.simulation.folder.simulation_folder import SimulationFolder, read_object
 
-__all__ = ["EVALUATION", "SCORE", "SIMULATION", "TRAINING", "SceneKey", "ScoredRun", "read_run"]
-
 SIMULATION: Final = "a simulation"
 EVALUATION: Final = "an evaluation"
 TRAINING: Final = "a training"

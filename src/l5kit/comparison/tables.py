@@ -13,8 +13,6 @@ from l5kit.comparison.comparison import ALL_SCENES, Comparison, ComparisonRow
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.resampling import Estimate
 
-__all__ = ["TextTable", "as_csv", "as_latex", "as_markdown", "overview_tables", "scene_table", "titled_metric"]
-
 _MOST_COLUMNS: Final = 6
 """Planners beside each other in a table."""
 

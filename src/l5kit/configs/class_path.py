@@ -14,8 +14,6 @@ from l5kit._types import JsonObject
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
-__all__ = ["ClassPath", "describe_error"]
-
 _T = TypeVar("_T")
 
 _FORM: Final = "a text such as package.module.Class, or a mapping of class_path and init_args"

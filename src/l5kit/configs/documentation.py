@@ -14,8 +14,6 @@ from l5kit.configs.reading import expected_text
 from l5kit.configs.runs import WORKFLOWS
 from l5kit.configs.schema import DOORS, SchemaKey, sections
 
-__all__ = ["with_key_tables"]
-
 _BLOCK: Final = re.compile(
     r"(<!-- keys of (?P<sections>[^>]*?) -->\n)(?P<table>.*?)(<!-- end of keys -->\n)", re.DOTALL
 )

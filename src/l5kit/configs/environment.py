@@ -17,8 +17,6 @@ from l5kit.configs.kinds import (
 )
 from l5kit.configs.reading import Params
 
-__all__ = ["CompactParams", "DrivingParams", "EndName", "EnvironmentParams"]
-
 _EpisodeFrames = Annotated[int, Meta(ge=3, le=MAX_NUM_FRAMES)]
 _HeldFrames = Annotated[int, Meta(ge=1, le=MAX_NUM_FRAMES)]
 EndName = Literal["collision", "off_road", "red_light", "time_to_collision"]
@@ -37,6 +35,10 @@ class CompactParams(Params, section="gym_params.compact"):
     frame: Annotated[
         Literal["vehicle", "route"], Key("what road users and the route are described along: the vehicle, or the route")
     ] = "vehicle"
+    forecast: Annotated[
+        Literal["velocity", "lanes"],
+        Key("how road users are thought to go on: with their velocity, or vehicles along their lanes (frame `route`)"),
+    ] = "velocity"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +88,11 @@ class EnvironmentParams(Params, section="gym_params"):
         Key("what is seen: a picture, polylines, or a few numbers of the AV, its route and those near it"),
     ] = "raster"
     actions: Annotated[
-        Literal["poses", "kinematic", "bicycle", "curvature", "pose_change", "grid", "route"],
+        Literal["poses", "kinematic", "bicycle", "curvature", "pose_change", "grid", "route", "route_emergency"],
         Key(
             "what is done: the next pose, steering and acceleration of a unicycle, acceleration and steering rate of a "
             "bicycle, acceleration and curvature, or one of a grid of these, a change of the pose, or acceleration "
-            "along the route"
+            "along the route, within comfort or with braking in emergencies"
         ),
     ] = "poses"
     reward: Annotated[

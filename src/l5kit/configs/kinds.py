@@ -19,53 +19,6 @@ from msgspec import Meta
 
 from l5kit._types import Config
 
-__all__ = [
-    "MAX_BATCH_SIZE",
-    "MAX_LEARNING_RATE",
-    "MAX_NETWORK_SIZE",
-    "MAX_NUM_ELEMENTS",
-    "MAX_NUM_FRAMES",
-    "MAX_NUM_STEPS",
-    "MAX_NUM_WORKERS",
-    "MAX_RASTER_SIDE_PX",
-    "MAX_SEED",
-    "MAX_STEP_TIME_S",
-    "MIN_STEP_TIME_S",
-    "BatchSize",
-    "Count",
-    "ElementCount",
-    "EpochCount",
-    "FileName",
-    "FilePath",
-    "FilePaths",
-    "Flag",
-    "FolderNames",
-    "FourNumbers",
-    "Fraction",
-    "FrameCount",
-    "Key",
-    "LearningRate",
-    "NetworkSize",
-    "Number",
-    "NumberFromZero",
-    "NumberPair",
-    "PointCount",
-    "PositiveCount",
-    "PositiveList",
-    "PositiveNumber",
-    "PositivePair",
-    "Probability",
-    "Seed",
-    "SizePair",
-    "StepCount",
-    "StepSeconds",
-    "StepSize",
-    "TagWeights",
-    "Text",
-    "ThreeNumbers",
-    "WorkerCount",
-]
-
 MAX_RASTER_SIDE_PX: Final = 16_384
 """Pixels along a side of a raster; one channel of a square that large takes a gigabyte."""
 

@@ -13,8 +13,6 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.configs.unread import IdleKeys
 from l5kit.errors import ConfigError
 
-__all__ = ["LEGACY_KEYS", "check_known_keys", "warn_of_misspelt_keys"]
-
 LEGACY_KEYS: Final = tuple(key.path for key in keys_of(IdleKeys))
 """Keys of configurations of L5Kit 1.x that its own trainings did not read either, and that have no effect."""
 

@@ -20,17 +20,6 @@ from l5kit.configs.kinds import (
 from l5kit.configs.parameters import Route
 from l5kit.configs.reading import Params
 
-__all__ = [
-    "BackboneParams",
-    "MotionFeatures",
-    "MotionTokenParams",
-    "QueryCentricParams",
-    "RoutePlannerParams",
-    "SafePathNetParams",
-    "UnrollParams",
-    "VectorModelParams",
-]
-
 _WeightsScaling = Annotated[
     ThreeNumbers,
     Key(

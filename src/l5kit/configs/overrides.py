@@ -11,14 +11,6 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import did_you_mean, parse_yaml, unshared
 from l5kit.errors import ConfigError
 
-__all__ = [
-    "load_driver_config",
-    "load_training_config",
-    "shipped_config_names",
-    "shipped_config_text",
-    "with_overrides",
-]
-
 _FOLDER = "small"
 _DRIVER = "reinforcement.yaml"
 

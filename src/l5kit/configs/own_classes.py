@@ -7,8 +7,6 @@ from l5kit.configs.class_path import ClassPath
 from l5kit.configs.kinds import Key
 from l5kit.configs.reading import Params
 
-__all__ = ["ClassMapping", "ClassValue", "OwnClasses"]
-
 ClassMapping = dict[str, Any]
 """``class_path`` and ``init_args``, as :class:`ClassPath` reads them."""
 

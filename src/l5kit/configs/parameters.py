@@ -24,33 +24,6 @@ from l5kit.configs.kinds import (
 from l5kit.configs.reading import Params
 from l5kit.errors import ConfigError
 
-__all__ = [
-    "IMAGE_DTYPES",
-    "OUT_OF_BOUNDS_MODES",
-    "RASTERIZERS",
-    "BoxParams",
-    "BoxesAlone",
-    "LabelFilter",
-    "LaneParams",
-    "LightParams",
-    "MapKeys",
-    "RasterGeometry",
-    "RasterizerParams",
-    "RouteParams",
-    "SamplingParams",
-    "SatelliteAlone",
-    "SatelliteParams",
-    "SatelliteWithBoxes",
-    "SemanticAlone",
-    "SemanticParams",
-    "SemanticWithBoxes",
-    "StubParams",
-    "VectorSamplingParams",
-    "VectorizerParams",
-    "read_disable_traffic_light_faces",
-    "read_filter_agents_threshold",
-]
-
 _ImageDtype = Literal["float32", "uint8"]
 _OutOfBoundsMode = Literal["error", "pad"]
 

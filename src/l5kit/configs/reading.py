@@ -26,8 +26,6 @@ from l5kit.configs.kinds import Key
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError, UnsupportedConfigError
 
-__all__ = ["Params", "ReadKey", "expected_text", "keys_of", "read_params", "read_variant"]
-
 _T = TypeVar("_T")
 _P = TypeVar("_P", bound="Params")
 _A = ParamSpec("_A")

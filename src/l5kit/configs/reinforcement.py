@@ -20,8 +20,6 @@ from l5kit.configs.kinds import (
 from l5kit.configs.reading import Params, read_params
 from l5kit.errors import ConfigError
 
-__all__ = ["LogKeys", "ReinforcementParams"]
-
 _Width = Annotated[int, Meta(ge=1, le=65_536)]
 _Threads = Annotated[int, Meta(ge=1, le=1024)]
 _Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]

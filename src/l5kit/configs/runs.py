@@ -36,19 +36,6 @@ from l5kit.configs.reading import Params, read_params
 from l5kit.configs.scaling import LoggerParams, ScalingParams
 from l5kit.errors import ConfigError
 
-__all__ = [
-    "PRECISIONS",
-    "RECOVERY_CLIP",
-    "RECOVERY_STD",
-    "WORKFLOWS",
-    "DrivingParams",
-    "LoaderParams",
-    "OptimizerParams",
-    "TrainingKeys",
-    "TrainingRun",
-    "WeightsName",
-]
-
 _Workflow = Literal[
     "raster_planner",
     "vector_planner",

@@ -9,8 +9,6 @@ from l5kit.configs.kinds import BatchSize, Count, Flag, Key, PositiveCount, Text
 from l5kit.configs.reading import Params
 from l5kit.errors import ConfigError
 
-__all__ = ["LOGGERS", "LoggerParams", "ScalingParams"]
-
 _Logger = Literal["csv", "tensorboard", "wandb", "mlflow"]
 
 LOGGERS: Final[tuple[str, ...]] = get_args(_Logger)

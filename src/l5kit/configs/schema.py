@@ -31,8 +31,6 @@ from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.configs.runs import WORKFLOWS, TrainingKeys
 from l5kit.configs.unread import FormatKeys, IdleKeys
 
-__all__ = ["DOORS", "Door", "SchemaKey", "json_schema", "sections"]
-
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 

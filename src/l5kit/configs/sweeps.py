@@ -13,8 +13,6 @@ from l5kit.configs.overrides import with_overrides
 from l5kit.configs.texts import parse_yaml
 from l5kit.errors import ConfigError
 
-__all__ = ["SEED", "SweepRun", "parse_sweep", "plan_sweep", "seeds_from"]
-
 SEED: Final = "train_params.seed"
 """Path of the key that decides what is random."""
 

@@ -15,18 +15,6 @@ import yaml
 
 from l5kit.errors import ConfigError, InvalidArgumentError, without_secrets
 
-__all__ = [
-    "MAX_DEPTH",
-    "did_you_mean",
-    "nearest_name",
-    "parse_json",
-    "parse_yaml",
-    "read_text",
-    "reported_values",
-    "require_regular_file",
-    "unshared",
-]
-
 MAX_DEPTH = 100
 """Lists and mappings in each other, many times what a configuration needs and few enough for any recursion."""
 

@@ -5,38 +5,16 @@ from typing import Final, Literal, Self
 
 from l5kit._types import Config
 from l5kit.configs.known_keys import check_known_keys
-from l5kit.configs.networks import BackboneParams, MotionFeatures, SafePathNetParams, UnrollParams, VectorModelParams
+from l5kit.configs.networks import MotionFeatures, VectorModelParams
 from l5kit.configs.parameters import Route, SamplingParams, VectorizerParams, VectorSamplingParams
 from l5kit.configs.reading import Params, read_params
 from l5kit.configs.runs import (
-    PRECISIONS,
     WORKFLOWS,
-    LoaderParams,
-    OptimizerParams,
     TrainingKeys,
-    TrainingRun,
     WeightsName,
 )
-from l5kit.configs.scaling import LOGGERS, ScalingParams
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
-
-__all__ = [
-    "LOGGERS",
-    "PRECISIONS",
-    "WORKFLOWS",
-    "BackboneParams",
-    "LoaderParams",
-    "OptimizerParams",
-    "SafePathNetParams",
-    "ScalingParams",
-    "TrainingParams",
-    "TrainingRun",
-    "UnrollParams",
-    "VectorModelParams",
-    "read_output_name",
-    "read_workflow",
-]
 
 _SAME_SAMPLES: Final = {
     "urban_driver": "vector_planner",
@@ -71,7 +49,10 @@ class TrainingParams(TrainingKeys):
         if params.velocity_residual or params.kinematic_residual:
             _require_past(cfg, params.workflow, "residual")
         if params.workflow in ("vector_planner", "urban_driver"):
-            _check_features(VectorModelParams.from_cfg(cfg).dim_features)
+            # refuse numbers of features that the heads of the attention cannot share
+            dim_features = VectorModelParams.from_cfg(cfg).dim_features
+            if dim_features % _NUM_HEADS:
+                raise ConfigError(f"model_params.dim_features: expected a multiple of {_NUM_HEADS}, got {dim_features}")
         if _MotionFeatures.from_cfg(cfg).motion_features:
             if params.workflow == "motion_tokens":
                 raise ConfigError("model_params.motion_features: motion_tokens sees motions as they are; leave it out")
@@ -205,12 +186,6 @@ class TrainingParams(TrainingKeys):
                 "or set this key to null"
             )
         self.own_classes()
-
-
-def _check_features(dim_features: int) -> None:
-    """Refuse numbers of features that the heads of the attention cannot share."""
-    if dim_features % _NUM_HEADS:
-        raise ConfigError(f"model_params.dim_features: expected a multiple of {_NUM_HEADS}, got {dim_features}")
 
 
 @dataclass(frozen=True)

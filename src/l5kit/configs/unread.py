@@ -6,8 +6,6 @@ from typing import Annotated
 from l5kit.configs.kinds import Count, Flag, FrameCount, Key, Probability
 from l5kit.configs.reading import Params
 
-__all__ = ["FormatKeys", "IdleKeys"]
-
 _IDLE = Key("no effect, as in 1.5", is_unused=True)
 
 

@@ -13,7 +13,11 @@ from .checks.finding import Finding as Finding
 from .checks.path_validation import validate_path as validate_path
 from .checks.validation import validate_dataset as validate_dataset
 from .combine import get_combined_scenes as get_combined_scenes
-from .dataset_files import DatasetFiles as DatasetFiles, find_dataset_files as find_dataset_files
+from .dataset_files import (
+    DatasetFiles as DatasetFiles,
+    find_dataset_files as find_dataset_files,
+    find_map_files as find_map_files,
+)
 from .digest import dataset_digest as dataset_digest
 from .download.downloading import download_dataset as download_dataset
 from .filter import (
@@ -28,7 +32,13 @@ from .filter import (
     get_tl_faces_slice_from_frames as get_tl_faces_slice_from_frames,
 )
 from .interop import (
+    MapDifferences as MapDifferences,
+    MapExport as MapExport,
+    compare_maps as compare_maps,
     export_columns as export_columns,
+    export_lanelet2 as export_lanelet2,
+    export_opendrive as export_opendrive,
+    export_openscenario as export_openscenario,
     export_parquet as export_parquet,
     export_py123d as export_py123d,
     to_arrow as to_arrow,
@@ -52,7 +62,8 @@ from .log_writer import write_log as write_log
 from .manifest import Manifest as Manifest
 from .map.api import MapAPI as MapAPI
 from .map.lane_routes import LaneRoute as LaneRoute
-from .map.opened import open_map as open_map
+from .map.opened import open_map as open_map, open_maps as open_maps
+from .map.scene_maps import SceneMaps as SceneMaps
 from .progress import show_progress as show_progress
 from .record_buffer import RecordBuffer as RecordBuffer
 from .scene_arrays import FaceRows as FaceRows, SceneArrays as SceneArrays, read_scene_arrays as read_scene_arrays

@@ -22,20 +22,6 @@ from l5kit.data.texts import duration_text
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError
 
-__all__ = [
-    "LATEST",
-    "ArtifactName",
-    "ArtifactNotFoundError",
-    "ArtifactStore",
-    "ArtifactStoreError",
-    "DatasetArtifact",
-    "DatasetContent",
-    "describe_dataset",
-    "find_logs",
-    "read_metadata",
-    "require_word",
-]
-
 LATEST: Final = "latest"
 """Alias of the version that was logged last; every store keeps it."""
 

@@ -12,8 +12,6 @@ from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError, without_secrets
 
-__all__ = ["DataRecord"]
-
 
 @dataclass(frozen=True)
 class DataRecord:

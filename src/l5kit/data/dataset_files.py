@@ -23,7 +23,7 @@ class _Kind:
     names: tuple[str, ...]
 
 
-_SEMANTIC_MAP = _Kind("semantic map", "map", ("semantic_map/semantic_map.pb", "semantic_map.pb"))
+_SEMANTIC_MAP = _Kind("semantic map", "map", ("semantic_map/semantic_map.pb", "semantic_map.pb", "maps/index.json"))
 _META = _Kind("metadata", "meta", ("meta.json",))
 _AERIAL_MAP = _Kind("aerial picture", "aerial", ("aerial_map/aerial_map.png", "aerial_map.png"))
 
@@ -35,7 +35,8 @@ class DatasetFiles:
     Attributes:
         dataset: Folder or zip file with the log; of a remote one the URL as a path, which
             :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
-        semantic_map: Semantic map (``.pb``), or None; of a remote dataset a copy on this machine.
+        semantic_map: Semantic map (``.pb``), or the index of a folder of many (``maps/index.json``), or None; of a
+            remote dataset a copy on this machine, of the index alone.
         meta: Matrices (``meta.json``), or None; likewise.
         aerial: Aerial picture, or None; of a remote dataset the URL as a path, which is copied when it is drawn.
         notes: A sentence for each part that was not found.
@@ -83,6 +84,26 @@ def find_dataset_files(
         if chosen[kind.option] is None
     )
     return DatasetFiles(dataset, chosen["map"], chosen["meta"], chosen["aerial"], notes)
+
+
+def find_map_files(path: str | os.PathLike[str]) -> DatasetFiles:
+    """Return what belongs to a dataset, or to a folder that has a semantic map and no log.
+
+    Args:
+        path: As of :func:`find_dataset_files`.
+
+    Raises:
+        DatasetNotFoundError: There is neither a log nor a semantic map.
+        InvalidArgumentError: There are several candidates for one of the parts.
+    """
+    try:
+        return find_dataset_files(path)
+    except DatasetNotFoundError:
+        folder = Path(path_of(path))
+        parts = {kind.option: _only(kind, _candidates(kind, None, [folder])) for kind in (_SEMANTIC_MAP, _META)}
+        if parts["map"] is None or is_url(path_of(path)):
+            raise
+        return DatasetFiles(folder, parts["map"], parts["meta"], None, ())
 
 
 def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Path:

@@ -1,7 +1,7 @@
 """Logs on a device: frames, agents and faces as kernels read them, and the windows that are cut out of them there."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import njit
@@ -13,20 +13,8 @@ from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.track_ids import NUM_TRACK_IDS
 from l5kit.data.windows import WindowArrays, WindowRows, Windows, WindowSteps
-from l5kit.device.backend import Backend, DeviceArray
+from l5kit.device.backend import Backend, DeviceArray, KernelArguments
 from l5kit.geometry.transform import yaw_of_x_axis
-
-__all__ = [
-    "DEVICE_AGENT_DTYPE",
-    "DeviceLog",
-    "MovedAvs",
-    "as_device_agents",
-    "av_headings",
-    "cut_on_device",
-    "most_agents_of",
-    "send_windows",
-    "upload_log",
-]
 
 _ROWS_AT_ONCE: Final = 1 << 20
 """Agents that are read and sent at once: 120 MB."""
@@ -283,7 +271,7 @@ def _write_yaws(rotations: Float64Array, yaws_rad: Float32Array) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _cut(item: int, arguments: tuple[Any, ...]) -> None:
+def _cut(item: int, arguments: KernelArguments) -> None:
     """Write one frame of a window; frames that a scene does not have are empty."""
     log, frame_rows, (past_step, future_step, is_logged), of_windows = arguments
     agent_bounds, face_bounds, log_positions_m, log_headings = log

@@ -23,8 +23,6 @@ from l5kit.data.file_trees import ListedFile, open_tree
 from l5kit.data.log_names import GROUP_FILES
 from l5kit.data.progress import Progress
 
-__all__ = ["FileDigest", "dataset_digest", "digest_of", "without_masks"]
-
 _MASKS: Final = "agents_mask"
 
 

@@ -18,8 +18,6 @@ from l5kit._files import write_json
 from l5kit.data.file_trees import ListedFile
 from l5kit.data.user_cache import cache_folder
 
-__all__ = ["keep_digest", "kept_digest"]
-
 _VERSION: Final = 1
 
 

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
-__all__ = ["html_card", "html_columns", "html_table", "preview_of"]
-
 _MAX_CELL = 300
 _PREVIEWS = "l5kit.visualization.notebooks.preview"
 _CELL = "padding:1px 10px 1px 0;text-align:left;vertical-align:top;border:0;background:none"

@@ -19,8 +19,6 @@ from l5kit.data.stores.remote_failures import is_passing, unreachable
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import CorruptedDataError, DataChangedError, L5KitError
 
-__all__ = ["hash_by_jobs", "hash_files"]
-
 _BLOCK_BYTES: Final = 2**20
 _AHEAD: Final = 16
 """Files that wait for each thread, so that none is idle while results are taken."""

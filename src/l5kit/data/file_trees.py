@@ -7,9 +7,16 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import BinaryIO, Protocol, cast
 
-from l5kit.data.stores.file_listing import find_files, open_file_system, path_in_list, path_on_server
+from l5kit.data.stores.file_listing import (
+    FileInfo,
+    FileSystem,
+    find_files,
+    open_file_system,
+    path_in_list,
+    path_on_server,
+)
 from l5kit.data.stores.remote_failures import unreachable
 from l5kit.data.stores.store import is_url, is_zip, path_of
 from l5kit.errors import (
@@ -18,8 +25,6 @@ from l5kit.errors import (
     L5KitError,
     UnreachableDataError,
 )
-
-__all__ = ["FileTree", "ListedFile", "name_problem", "open_tree"]
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
@@ -246,7 +251,7 @@ class _RemoteTree:
 
     location: str
     root: str
-    file_system: Any  # fsspec has no types
+    file_system: FileSystem
 
     def list_files(self) -> list[ListedFile]:
         try:
@@ -272,7 +277,7 @@ class _RemoteTree:
             raise UnreachableDataError(f"{self.location}: the service does not tell how large {path!r} is; copy it")
         return ListedFile(path, int(facts["size"]), _version_in(facts))
 
-    def _as_listed(self, name: str, facts: dict[str, Any]) -> ListedFile:
+    def _as_listed(self, name: str, facts: FileInfo) -> ListedFile:
         path = path_in_list(self.file_system, name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2])
         if facts.get("size") is None:  # lists of web servers tell names only
             return self.known_of(name, path)
@@ -285,7 +290,7 @@ class _RemoteTree:
         return self.root if is_this_file else f"{self.root}/{name}"
 
 
-def _version_in(facts: dict[str, Any]) -> tuple[str, ...]:
+def _version_in(facts: FileInfo) -> tuple[str, ...]:
     return tuple(f"{field} {facts[field]}" for field in _VERSION_FIELDS if facts.get(field))
 
 

@@ -12,8 +12,6 @@ from filelock import FileLock, Timeout
 from l5kit._files import clear_leftovers_in
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["LOCK_FILE", "held_alone", "hold_folder", "is_main_process", "require_unused"]
-
 LOCK_FILE: Final = ".lock"
 """Name of the lock of a folder in it."""
 

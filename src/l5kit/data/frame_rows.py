@@ -9,8 +9,6 @@ from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_sealed
 from l5kit.data.record_bytes import as_bytes
 
-__all__ = ["FrameRows", "expand_ranges", "move_rows"]
-
 _LEAST_ROOM = 1024
 """Rows that an array grows by at least."""
 
@@ -26,7 +24,7 @@ class FrameRows:
     Args:
         rows: The rows; the object owns them from now on.
         slot_ends: End of the slot of each frame, (F,); the object owns it likewise.
-        num_spare: Rows that there is room for behind them.
+        num_spare: How many of them, the last ones, belong to no frame: room for more.
 
     Attributes:
         array: Rows of all frames and those that belong to none, (N,).
@@ -35,10 +33,7 @@ class FrameRows:
     def __init__(self, rows: RecordArray, slot_ends: Int64Array, num_spare: int = 0) -> None:
         self.array = rows
         self._slot_ends = slot_ends
-        self._end = len(rows)
-        if num_spare:
-            self.array = np.zeros(len(rows) + num_spare, rows.dtype)  # pages that are not used take no memory
-            self.array[: len(rows)].view(np.uint8)[:] = rows.view(np.uint8)
+        self._end = len(rows) - num_spare
 
     def as_read_only(self) -> "FrameRows":
         """Return a view that may only be read from."""

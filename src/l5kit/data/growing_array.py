@@ -5,8 +5,6 @@ from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray
 
-__all__ = ["GrowingArray"]
-
 _LEAST_ROOM = 64
 
 

@@ -33,8 +33,6 @@ from l5kit.data.owned_outputs import OutputKind
 from l5kit.data.receipts import digest_of_json, find_damage, write_receipt
 from l5kit.errors import EngineError, InvalidArgumentError
 
-__all__ = ["JobFolder", "Stage", "WritesFiles", "open_job", "require_shared"]
-
 Result = TypeVar("Result")
 
 _JOB: Final = "job.json"

@@ -4,8 +4,6 @@ from abc import abstractmethod
 from concurrent.futures import Executor
 from types import TracebackType
 
-__all__ = ["KillableExecutor"]
-
 
 class KillableExecutor(Executor):
     """Base class of executors whose tasks run where they can be killed.

@@ -10,8 +10,6 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import ConfigError
 
-__all__ = ["folders_of", "log_keys_of"]
-
 _NAMES_TOLD: Final = 10
 """Folders that are listed where none is found."""
 

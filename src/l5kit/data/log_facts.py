@@ -15,8 +15,6 @@ from l5kit._types import JsonObject
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
 
-__all__ = ["EGO_EXTENT_HEIGHT", "EGO_EXTENT_LENGTH", "EGO_EXTENT_WIDTH", "LogFacts", "agreed_facts"]
-
 EGO_EXTENT_WIDTH = 1.85
 """Width of the AV of a log that does not tell, metres."""
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from l5kit.data.layout import ARRAYS
 
-__all__ = ["GROUP_FILES", "LOG_SUFFIXES", "is_group", "logs_in", "name_of_log"]
-
 GROUP_FILES: Final = (".zgroup", "zarr.json")
 """Of zarr 2, in which datasets are, and of zarr 3, in which exports in columns are."""
 

@@ -16,8 +16,6 @@ from l5kit.data.scene_records import LogRecords, SceneRecords, join_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, ReadOnlyDatasetError
 
-__all__ = ["LogWriter", "write_log"]
-
 _SCENES_AT_ONCE = 8
 _AGENTS_AT_ONCE = 200_000
 

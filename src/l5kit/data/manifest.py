@@ -19,8 +19,6 @@ from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import Workers
 from l5kit.errors import ConfigError, InvalidArgumentError
 
-__all__ = ["Manifest", "ManifestDifferences"]
-
 _FORMAT: Final = "l5kit-manifest"
 _VERSION: Final = 1
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-__all__ = ["own_threads"]
-
 
 @contextmanager
 def own_threads(num_threads: int, *, name: str) -> Iterator[ThreadPoolExecutor]:

@@ -17,17 +17,6 @@ from l5kit._files import is_scratch
 from l5kit.data.layout import ARRAYS
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "DATASET",
-    "LOG_FILES",
-    "OutputKind",
-    "files_in",
-    "holds_keys",
-    "require_own_file",
-    "require_own_folder",
-    "tells_l5kit",
-]
-
 _METADATA: Final = r"\.z(?:group|attrs|array|metadata)"
 LOG_FILES: Final = rf"(?:{_METADATA}|(?:{'|'.join(ARRAYS)}|agents_mask(?:/[^/]+)?)/(?:{_METADATA}|\d+(?:\.\d+)*))"
 """Pattern of the paths in a log: metadata and chunks of its arrays, and of masks that are stored in it."""

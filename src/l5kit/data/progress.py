@@ -9,8 +9,6 @@ from typing import Protocol
 
 from l5kit.errors import without_secrets
 
-__all__ = ["TELL_EVERY_S", "Bar", "Progress", "in_notebook", "on_terminal", "open_bar", "show_progress", "tell"]
-
 Progress = Callable[[int, int], None]
 """Called with the number of steps that are done and their total."""
 

@@ -16,8 +16,6 @@ import numpy as np
 from l5kit._overriding import overrides_package
 from l5kit.data.array_shapes import as_sealed
 
-__all__ = ["behind_view", "read_only", "shown_to"]
-
 _T = TypeVar("_T")
 _SOURCE = "_behind_view"
 

@@ -14,16 +14,6 @@ from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
 
-__all__ = [
-    "RECEIPT_FILE",
-    "digest_of_json",
-    "find_damage",
-    "find_loss",
-    "finish_output",
-    "read_receipt",
-    "write_receipt",
-]
-
 RECEIPT_FILE: Final = "receipt.json"
 """The receipt of a finished output: which command has written it, and of which files it is."""
 

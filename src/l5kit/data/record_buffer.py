@@ -26,8 +26,6 @@ from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import yaws_as_rotations33
 
-__all__ = ["RecordBuffer"]
-
 
 class RecordBuffer:
     """Scenes of a batch in four arrays with room for more frames and rows.
@@ -73,7 +71,7 @@ class RecordBuffer:
                 raise InvalidArgumentError(f"{name} must be at least 0, got {value}")
         require_facts(facts)
         self.facts = facts or LogFacts()
-        joined = join_scenes(scenes)
+        joined = join_scenes(scenes, spare_agents=spare_agents)
         self._hosts = [scene.host for scene in scenes]
         self._time_spans_ns = [scene.time_span_ns for scene in scenes]
         self.frames = joined.frames

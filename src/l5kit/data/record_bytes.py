@@ -12,10 +12,21 @@ def as_bytes(rows: RecordArray) -> NumericArray:
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
-def join_records(parts: Sequence[RecordArray]) -> RecordArray:
-    """Return arrays of records, at least one, one after the other; of different types as NumPy joins them."""
+def join_records(parts: Sequence[RecordArray], *, num_spare: int = 0) -> RecordArray:
+    """Return arrays of records, at least one, one after the other; of different types as NumPy joins them.
+
+    Args:
+        parts: The arrays.
+        num_spare: Rows of zeros behind them; pages of these that nobody writes to take no memory.
+    """
     dtype = parts[0].dtype
     if any(part.dtype is not dtype for part in parts):
-        return np.concatenate(parts)
+        joined = np.concatenate(parts)
+        return np.concatenate([joined, np.zeros(num_spare, joined.dtype)]) if num_spare else joined
     # as single bytes; items of several bytes are joined one by one
-    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts]).view(dtype)
+    contents = [np.ascontiguousarray(part).view(np.uint8) for part in parts]
+    if not num_spare:
+        return np.concatenate(contents).view(dtype)
+    rows = np.zeros(sum(map(len, parts)) + num_spare, dtype)
+    np.concatenate(contents, out=rows.view(np.uint8)[: sum(map(len, contents))])
+    return rows

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from zarr.core.sync import sync
@@ -15,6 +14,7 @@ from l5kit._files import placed_when_complete
 from l5kit.data.layout import ARRAYS
 from l5kit.data.log_names import GROUP_FILES, LOG_SUFFIXES
 from l5kit.data.progress import show_progress
+from l5kit.data.stores.file_listing import FileInfo
 from l5kit.data.stores.remote_files import RemoteFiles, version_of
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.data.stores.store import is_remote_zip, is_url, path_of
@@ -130,7 +130,7 @@ def local_file(path: str | Path) -> Path:
     return copy
 
 
-def _copy_file(files: RemoteFiles, path: str, info: dict[str, Any], target: Path) -> None:
+def _copy_file(files: RemoteFiles, path: str, info: FileInfo, target: Path) -> None:
     size = int(info.get("size") or 0)
     with (
         target.open("wb") as file,

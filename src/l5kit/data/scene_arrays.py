@@ -14,8 +14,6 @@ from l5kit.data.track_ids import as_record_track_ids
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
-__all__ = ["AgentRows", "FaceRows", "SceneArrays", "read_scene_arrays", "require_ids", "require_rows"]
-
 _LONGEST_ID = 16
 
 

@@ -24,8 +24,6 @@ from l5kit.data.job_folder import JobFolder, Stage, WritesFiles
 from l5kit.data.progress import Progress
 from l5kit.errors import InvalidArgumentError, WorkerDiedError, is_termination
 
-__all__ = ["KeptWorkers", "SceneResults", "Workers", "count_workers", "map_scenes", "without_job"]
-
 Result = TypeVar("Result")
 
 

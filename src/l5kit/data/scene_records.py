@@ -23,15 +23,6 @@ from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "LogRecords",
-    "SceneRecords",
-    "as_standard",
-    "intervals_of_counts",
-    "join_scenes",
-]
-
-
 _LONGEST_HOST = 16
 _MAX_INT64 = 2**63 - 1
 _TYPES: dict[str, DTypeLike] = {"frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "tl_faces": TL_FACE_DTYPE}
@@ -148,12 +139,15 @@ class LogRecords:
         return ChunkedDataset.in_memory(**vars(self), facts=facts)
 
 
-def join_scenes(scenes: Sequence[SceneRecords], starts: Sequence[int] = (0, 0, 0)) -> LogRecords:
+def join_scenes(
+    scenes: Sequence[SceneRecords], starts: Sequence[int] = (0, 0, 0), *, spare_agents: int = 0
+) -> LogRecords:
     """Return scenes one after the other, with intervals that count from the start of a log.
 
     Args:
         scenes: The scenes, at least one.
         starts: Frames, agents and traffic light faces that the log has before.
+        spare_agents: Rows behind the agents that belong to no frame.
     """
     sizes = [(len(scene.frames), len(scene.agents), len(scene.tl_faces)) for scene in scenes]
     ends = np.cumsum(np.array([starts, *sizes], np.int64), axis=0)
@@ -165,7 +159,7 @@ def join_scenes(scenes: Sequence[SceneRecords], starts: Sequence[int] = (0, 0, 0
     records[FRAME_INTERVAL] = np.stack([ends[:-1, 0], ends[1:, 0]], axis=1)
     records["host"] = [scene.host for scene in scenes]
     records["start_time"], records["end_time"] = np.array([scene.times_ns for scene in scenes], np.int64).T
-    agents = join_records([scene.agents for scene in scenes])
+    agents = join_records([scene.agents for scene in scenes], num_spare=spare_agents)
     return LogRecords(records, frames, agents, join_records([scene.tl_faces for scene in scenes]))
 
 

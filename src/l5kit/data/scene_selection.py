@@ -8,8 +8,6 @@ import numpy as np
 from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 
-__all__ = ["SceneSelection", "selected_scenes"]
-
 SceneSelection: TypeAlias = "int | slice | range | Sequence[int] | Int64Array | BoolArray | None"
 """Scenes of a dataset: one, a slice, their numbers, or a mask of all; negative ones count from the end; None: all."""
 

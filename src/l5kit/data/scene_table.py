@@ -17,8 +17,6 @@ from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["STANDING_M", "TURN_DEG", "SceneTable", "driving_statistics", "read_scene_table"]
-
 TURN_DEG: Final = 30.0
 """Change of heading from which a scene is a turn."""
 

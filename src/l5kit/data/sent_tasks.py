@@ -6,10 +6,8 @@ written to, and an error comes up here with its type, its notes and where it cam
 
 import pickle
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-
-__all__ = ["answer", "result_of"]
 
 
 class _WorkerError(Exception):
@@ -19,7 +17,9 @@ class _WorkerError(Exception):
         return f"\n{self.args[0]}"
 
 
-def answer(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> bytes:
+def answer(
+    function: Callable[..., object], args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None
+) -> bytes:
     """Return result, error and traceback of a call, pickled; an error that cannot be pickled comes as text."""
     try:
         return pickle.dumps((function(*args, **(kwargs or {})), None, ""), protocol=pickle.HIGHEST_PROTOCOL)

@@ -6,8 +6,6 @@ import numpy as np
 
 from l5kit._types import BoolArray, NumericArray, UInt32Array
 
-__all__ = ["code_points", "decoded_text", "duration_text", "is_text", "shown_texts"]
-
 _ENCODING = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
 
 

@@ -7,15 +7,6 @@ from numpy.typing import ArrayLike
 from l5kit._types import Int64Array, NumericArray, UInt64Array
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
-__all__ = [
-    "EGO_TRACK_ID",
-    "NUM_TRACK_IDS",
-    "as_record_track_ids",
-    "as_sample_track_id",
-    "as_sample_track_ids",
-    "number_tracks",
-]
-
 EGO_TRACK_ID = -1
 """Stands for the AV among the track ids of samples and predictions."""
 

@@ -12,8 +12,6 @@ from l5kit.data.scene_arrays import AgentRows, FaceRows, require_ids
 from l5kit.data.track_ids import as_record_track_ids
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["Observations", "Tracks", "faces_of_frames", "label_probabilities_of", "spans_as_mask"]
-
 
 @dataclass(frozen=True)
 class Observations:

@@ -5,8 +5,6 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["USUAL_LIMITS", "UnpackLimits"]
-
 
 @dataclass(frozen=True)
 class UnpackLimits:

@@ -22,8 +22,6 @@ from l5kit.data.manifest import Manifest, ManifestDifferences
 from l5kit.data.progress import Progress
 from l5kit.data.user_cache import cache_folder, hold_lock
 
-__all__ = ["Verification", "verify"]
-
 _FOLDER: Final = "verifications"
 
 

@@ -2,8 +2,8 @@
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import InitVar, dataclass
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import InitVar, dataclass, fields, replace
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numba import njit
@@ -327,6 +327,12 @@ class Targets:
     def __len__(self) -> int:
         return len(self.yaws_rad)
 
+    def taken(self, windows: Int64Array | BoolArray) -> Self:
+        """Return the targets of some of the windows."""
+        columns = ((each.name, getattr(self, each.name)) for each in fields(self))
+        some: dict[str, Any] = {name: None if column is None else column[windows] for name, column in columns}
+        return replace(self, **some)
+
     @property
     def arrays(self) -> TargetArrays:
         """The targets as kernels take them."""
@@ -595,8 +601,11 @@ def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
 
     Of a single frame the layout is another one, and the kernel takes two arrays of one kind.
     """
-    present = [name for name in (field, AGENT_INTERVAL, FACE_INTERVAL) if name in (frames.dtype.names or ())]
-    return _read_only(frames[present[0]]) if present else _NO_INTERVALS
+    names = frames.dtype.names or ()
+    for name in (field, AGENT_INTERVAL, FACE_INTERVAL):
+        if name in names:
+            return read_only_field(frames, name)
+    return _NO_INTERVALS
 
 
 def _place_rows(

@@ -22,8 +22,6 @@ from l5kit.data.killable_executor import KillableExecutor
 from l5kit.data.sent_tasks import answer, result_of
 from l5kit.errors import InvalidArgumentError, WorkerDiedError
 
-__all__ = ["WorkerProcesses"]
-
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 

@@ -19,18 +19,6 @@ from l5kit.dataset.sample_batch import allocate_pinned
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
-__all__ = [
-    "BatchLoader",
-    "BatchPlan",
-    "BatchSource",
-    "IndexedSamples",
-    "ThreadLoader",
-    "length_of",
-    "pinned",
-    "require_at_least",
-    "run_ahead",
-]
-
 _Made = TypeVar("_Made")
 
 

@@ -42,8 +42,6 @@ from l5kit.sampling.backend_sampler import BackendSampler, lights_of, runs_on_de
 from l5kit.sampling.sample_keys import ALIASES
 from l5kit.sampling.samplers import AgentSampler, VectorSampler
 
-__all__ = ["BackendLoader", "DeviceSamples", "SendingLoader", "can_load_on_device", "joined", "makes_on_device"]
-
 _PART_OF_MEMORY: Final = 0.6
 """Share of the free memory of a device that a log may take; the rest is for batches, and for a model."""
 

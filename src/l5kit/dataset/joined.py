@@ -10,8 +10,6 @@ from l5kit.dataset.sample_batch import SampleBatch
 from l5kit.dataset.torch_parts import Dataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["JoinedDataset"]
-
 
 class JoinedDataset(Dataset[Sample]):
     """The samples of several datasets, one dataset after the other.

@@ -22,16 +22,6 @@ from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
-__all__ = [
-    "LARGE_NUM_FRAMES",
-    "LARGE_NUM_ROWS",
-    "AscendingNumbers",
-    "TakenRows",
-    "count_taken_before",
-    "keep_taken_rows",
-    "kept_end_rows",
-]
-
 _SHORTEST_PIECE: Final = 512
 _MOST_PIECES: Final = 1 << 17
 """Of each piece of a file the first number is held: 1 MiB for this many."""

@@ -17,8 +17,6 @@ from l5kit.dataset.select_agents.stored_mask import read_stored_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_readable_mask
 
-__all__ = ["CACHE_DIR_ENV_KEY", "cache_folder", "load_or_compute_mask", "mask_and_whether_kept"]
-
 _MASK_VERSION = 1
 
 Progress = Callable[[int, int], None]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray, Records, UInt8Array
 from l5kit.data.array_shapes import refuse_shapes
@@ -196,17 +197,18 @@ def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> C
         CorruptedDataError: An interval of a scene or a frame reaches beyond its array.
     """
     scenes = take_rows(log.scenes, indices.scene_indices)
-    starts, stops = (np.ascontiguousarray(bounds) for bounds in scenes[FRAME_INTERVAL].T)
+    bounds = scenes[FRAME_INTERVAL]
+    starts, stops = bounds[:, 0].copy(), bounds[:, 1].copy()
     rows = starts + indices.state_indices
-    if (starts < 0).any() or (rows < starts).any() or (rows >= stops).any() or (stops > len(log.frames)).any():
+    if not _lie_within(rows, starts, stops, len(log.frames)):
         raise CorruptedDataError("frame_index_interval of a scene does not fit its frames; run l5kit validate")
 
     # frames of all scenes in one array where that takes no copy, else copies of the scenes, one behind the other
     frames = whole_array_with(log.frames, starts, stops, strict=True)
     if frames is None:
         read_ahead([RowRanges(log.frames, starts, stops)])
-        bounds = zip(starts.tolist(), stops.tolist(), strict=True)
-        frames = join_records([rows_of(log.frames, slice(*each), strict=True) for each in bounds])
+        intervals = zip(starts.tolist(), stops.tolist(), strict=True)
+        frames = join_records([rows_of(log.frames, slice(*each), strict=True) for each in intervals])
         ends = np.cumsum(stops - starts)
         shift = ends - stops
         rows, starts, stops = rows + shift, starts + shift, ends
@@ -219,6 +221,15 @@ def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> C
     if log.routes is not None:
         windows = log.routes.of_log(windows, indices.scene_indices, indices.state_indices)
     return CutSamples(scenes, windows, None)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lie_within(rows: Int64Array, starts: Int64Array, stops: Int64Array, num_frames: int) -> bool:
+    """Return whether frames (B,) lie in their scenes, from starts to stops, and these within so many frames."""
+    num_wrong = 0
+    for i in range(len(rows)):
+        num_wrong += not 0 <= starts[i] <= rows[i] < stops[i] <= num_frames
+    return num_wrong == 0
 
 
 def frames_of_scene(scenes: Records, frames: Records, scene: int) -> RecordArray:

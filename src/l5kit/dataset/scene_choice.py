@@ -11,8 +11,6 @@ from l5kit.dataset.scene_order import SceneRanges
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
-__all__ = ["SceneChoice", "choose_scenes"]
-
 _SUBSET_STREAM = 3
 
 

@@ -11,8 +11,6 @@ from l5kit.dataset.joined import JoinedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
-__all__ = ["SCENES_PER_BLOCK", "SCENES_PER_WINDOW", "SceneOrder", "SceneRanges", "permuted"]
-
 _NUM_ROUNDS: Final = 8
 _ROUND_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))

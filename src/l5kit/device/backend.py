@@ -8,7 +8,7 @@ reads. So one source runs everywhere: :class:`~l5kit.device.processor.ProcessorB
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,9 +18,10 @@ from l5kit._types import NumericArray, RecordArray
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Backend", "DeviceArray", "Kernel"]
+KernelArguments: TypeAlias = tuple[Any, ...]
+"""Arguments of a kernel, in the order that its docstring gives; numba types them by what it is called with."""
 
-Kernel = Callable[[int, tuple[Any, ...]], None]
+Kernel = Callable[[int, KernelArguments], None]
 """A function compiled by ``numba.njit`` that does one item: its number, and the arguments as one tuple."""
 
 _Made = TypeVar("_Made")

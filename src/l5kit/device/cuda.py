@@ -19,9 +19,7 @@ from numba.cuda.cudadrv import nvvm
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray, RecordArray
-from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape, plain_tuples
-
-__all__ = ["CudaBackend", "exact_arithmetic", "launcher_of"]
+from l5kit.device.backend import Backend, DeviceArray, Kernel, KernelArguments, as_shape, plain_tuples
 
 _Made = TypeVar("_Made")
 
@@ -229,7 +227,7 @@ def _stream_of(handle: int) -> Any:
 def launcher_of(kernel: Kernel) -> Any:
     """Return what gives each item of a kernel a thread."""
 
-    def launch(num_items: int, arguments: tuple[Any, ...]) -> None:
+    def launch(num_items: int, arguments: KernelArguments) -> None:
         item: Any = np.int64(cuda.grid(1))
         if item < num_items:
             kernel(item, arguments)

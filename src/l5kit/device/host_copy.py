@@ -6,8 +6,6 @@ import torch
 
 from l5kit._types import NumericArray
 
-__all__ = ["HostCopy"]
-
 
 class HostCopy:
     """Copy of a tensor that is begun now and read later, so that nobody waits for what was requested in between.

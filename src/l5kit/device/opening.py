@@ -6,8 +6,6 @@ from l5kit.device.backend import Backend
 from l5kit.device.processor import ProcessorBackend
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
-__all__ = ["open_backend"]
-
 
 def open_backend(device: object) -> Backend:
     """Return what runs kernels on a device.

@@ -15,13 +15,11 @@ from numba.core.caching import FunctionCache, NullCache
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray, RecordArray
-from l5kit.device.backend import Backend, Kernel
+from l5kit.device.backend import Backend, Kernel, KernelArguments
 from l5kit.device.uncounted import uncounted
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["ProcessorBackend"]
 
 _Made = TypeVar("_Made")
 
@@ -82,12 +80,12 @@ class ProcessorBackend(Backend):
 
 
 @functools.cache
-def _loop_of(kernel: Kernel) -> Callable[[int, tuple[Any, ...]], None]:
+def _loop_of(kernel: Kernel) -> Callable[[int, KernelArguments], None]:
     """Return the loop over the items of a kernel, which is kept on disk beside the kernel where that one is."""
     of_kernel, kept_on_disk = cast("Any", kernel), cast("Callable[[Any], Any]", FunctionCache)
 
     @njit(nogil=True, error_model="numpy")
-    def loop(num_items: int, arguments: tuple[Any, ...]) -> None:
+    def loop(num_items: int, arguments: KernelArguments) -> None:
         arguments = uncounted(arguments)
         for item in range(num_items):
             kernel(item, arguments)
@@ -98,5 +96,5 @@ def _loop_of(kernel: Kernel) -> Callable[[int, tuple[Any, ...]], None]:
         named = FunctionType(source.__code__, {})
         named.__qualname__ = f"{source.__qualname__}_of_all"
         cast("Any", loop)._cache = kept_on_disk(named)
-    compiled: Callable[[int, tuple[Any, ...]], None] = loop
+    compiled: Callable[[int, KernelArguments], None] = loop
     return compiled

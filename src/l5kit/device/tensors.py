@@ -5,8 +5,6 @@ import torch
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["as_device_array"]
-
 
 def as_device_array(
     name: str, tensor: torch.Tensor, shape: tuple[int, ...], backend: Backend, *, dtype: torch.dtype = torch.float64

@@ -7,8 +7,6 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-__all__ = ["uncounted"]
-
 _OWNER = cast("Callable[[Any], Any]", types.MemInfoPointer)(types.voidptr)
 
 

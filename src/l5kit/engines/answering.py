@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-__all__ = ["PATIENCE_S", "await_file", "await_port"]
-
 PATIENCE_S = 30.0
 """How long a cluster that is just being started is waited for."""
 

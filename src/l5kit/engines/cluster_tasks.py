@@ -16,8 +16,6 @@ from l5kit.data.killable_executor import KillableExecutor
 from l5kit.data.sent_tasks import answer, result_of
 from l5kit.errors import EngineError, WorkerDiedError
 
-__all__ = ["ClusterTasks", "answer_of_version"]
-
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
@@ -40,7 +38,7 @@ class ClusterTasks(KillableExecutor):
         num_there = num_workers * (2 if has_all else 1)
         self._threads = ThreadPoolExecutor(num_there, thread_name_prefix="l5kit cluster")
         self._lock = threading.Lock()
-        self._running: set[Any] = set()
+        self._running: set[object] = set()
         self._is_killed = False
 
     def submit(self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs) -> "Future[Result]":
@@ -67,7 +65,7 @@ class ClusterTasks(KillableExecutor):
         self._disconnect()
         self._threads.shutdown(wait=True)
 
-    def _carry_out(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _carry_out(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         for number in itertools.count(1):
             try:
                 answered = self._ask(fn, args, kwargs)
@@ -77,7 +75,7 @@ class ClusterTasks(KillableExecutor):
                     raise
         return result_of(answered)
 
-    def _ask(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    def _ask(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> bytes:
         """Return the answer of a task."""
         with self._lock:
             if self._is_killed:
@@ -91,11 +89,11 @@ class ClusterTasks(KillableExecutor):
                 self._running.discard(task)
 
     @abstractmethod
-    def _hand_over(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Return the task on the cluster, an object that can be hashed."""
 
     @abstractmethod
-    def _wait_for(self, task: Any) -> bytes:
+    def _wait_for(self, task: object) -> bytes:
         """Return the answer of a task.
 
         Raises:
@@ -103,7 +101,7 @@ class ClusterTasks(KillableExecutor):
         """
 
     @abstractmethod
-    def _call_back(self, task: Any) -> None:
+    def _call_back(self, task: object) -> None:
         """Give a task up; it may be done already."""
 
     @abstractmethod
@@ -112,7 +110,7 @@ class ClusterTasks(KillableExecutor):
 
 
 def answer_of_version(
-    version: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    version: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> bytes:
     """Return what comes of a call, in a worker with the same l5kit as the one that asks; an error in another one."""
     if version != __version__:

@@ -13,8 +13,6 @@ from l5kit.engines import answering
 from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
-__all__ = ["DaskTasks"]
-
 _TRIMMING: Final = "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_"
 _DASKS_OWN: Final = 65536
 
@@ -85,7 +83,7 @@ class DaskTasks(ClusterTasks):
             answering.await_port(host, port)
         return address
 
-    def _hand_over(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         key = f"l5kit-{uuid.uuid4().hex}"
         return self._client.submit(answer_of_version, __version__, fn, args, kwargs, key=key, pure=False)
 

@@ -9,8 +9,6 @@ from l5kit.data.scene_jobs import Workers, count_workers
 from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["ENGINES", "open_workers"]
-
 ENGINES: Final = ("threads", "processes", "ray", "dask")
 """Names of engines; ``threads`` share what they decode, the others have a memory of their own."""
 

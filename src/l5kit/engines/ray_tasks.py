@@ -12,8 +12,6 @@ from l5kit.engines.answering import await_port
 from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
-__all__ = ["RayTasks"]
-
 _ATTEMPTS: Final = 3
 """How often a task is handed over whose worker dies."""
 
@@ -64,7 +62,7 @@ class RayTasks(ClusterTasks):
         target = address or os.environ.get("RAY_ADDRESS") or "local"
         if target == "local":
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody unasked
-        options: dict[str, Any] = {"num_cpus": num_workers or None, "include_dashboard": False}
+        options: dict[str, object] = {"num_cpus": num_workers or None, "include_dashboard": False}
         try:
             _require_answer(target)
             self._ray.init(target, log_to_driver=False, logging_level="ERROR", **(options if target == "local" else {}))
@@ -76,12 +74,12 @@ class RayTasks(ClusterTasks):
                 "(RAY_AUTH_MODE=token) needs the same one here, in ~/.ray/auth_token or RAY_AUTH_TOKEN"
             ) from error
 
-    def _hand_over(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if self._sent[0] is not fn:  # a job is sent once, not with each of its blocks
             self._sent = (fn, self._ray.put(fn))
         return self._remote.remote(__version__, self._sent[1], args, kwargs)
 
-    def _wait_for(self, task: Any) -> bytes:
+    def _wait_for(self, task: object) -> bytes:
         errors = self._ray.exceptions
         try:
             answered: bytes = self._ray.get(task)
@@ -91,7 +89,7 @@ class RayTasks(ClusterTasks):
             raise WorkerDiedError(f"a worker of Ray died each of {_ATTEMPTS} times ({type(error).__name__})") from error
         return answered
 
-    def _call_back(self, task: Any) -> None:
+    def _call_back(self, task: object) -> None:
         self._ray.cancel(task, force=True)
 
     def _disconnect(self) -> None:

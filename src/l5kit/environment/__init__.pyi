@@ -1,9 +1,7 @@
 from .action_kinds import (
     ActionKind as ActionKind,
     KinematicModelActions as KinematicModelActions,
-    ModelActions as ModelActions,
     PoseActions as PoseActions,
-    RouteActions as RouteActions,
     UnicycleActions as UnicycleActions,
 )
 from .callbacks import L5KitEvalCallback as L5KitEvalCallback
@@ -18,6 +16,7 @@ from .envs.vector_env import L5VectorEnv as L5VectorEnv
 from .feature_extractor import CustomFeatureExtractor as CustomFeatureExtractor
 from .gym_metric_set import CLEMetricSet as CLEMetricSet, L2DisplacementYawMetricSet as L2DisplacementYawMetricSet
 from .kinematic_model import UnicycleModel as UnicycleModel
+from .model_actions import ModelActions as ModelActions, RouteActions as RouteActions
 from .observations.compact_layout import CompactLayout as CompactLayout
 from .observations.compact_view import CompactView as CompactView
 from .observations.views import as_samples as as_samples

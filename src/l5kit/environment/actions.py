@@ -1,28 +1,15 @@
 """Actions of environments: what they stand for, and where they lead; of one environment or of many."""
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit.device.backend import KernelArguments
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
-
-__all__ = [
-    "MAX_ACC",
-    "MAX_STEER",
-    "checked_actions",
-    "checked_choices",
-    "choose_controls",
-    "control_of",
-    "kinematic_scales",
-    "scale_actions",
-    "scaled_controls",
-    "scaled_poses",
-]
 
 MAX_ACC = 6
 """What the action 1 stands for in kinematic mode, metres per second squared."""
@@ -70,7 +57,7 @@ def control_of(value: float, low: float, high: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def scale_actions(item: int, arguments: tuple[Any, ...]) -> None:
+def scale_actions(item: int, arguments: KernelArguments) -> None:
     """Write the controls that an action stands for, zeros for one that is not finite.
 
     Arguments: lowest and highest controls, (A,) each; actions (N, A); controls (N, A) and whether an action is not
@@ -86,7 +73,7 @@ def scale_actions(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def choose_controls(item: int, arguments: tuple[Any, ...]) -> None:
+def choose_controls(item: int, arguments: KernelArguments) -> None:
     """Write the controls of a grid that a choice stands for, zeros for one that is none of them.
 
     Arguments: lowest and highest controls, (A,) each; how many values each has, int64 (A,); choices, int64 (N,);
@@ -127,7 +114,7 @@ def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None
     is_bad = ~np.isfinite(values)
     if of is not None:
         is_bad[~of] = False
-    if is_bad.any():
+    if np.count_nonzero(is_bad):
         if of is None:
             raise InvalidArgumentError(f"action is {values.tolist()}; all of it must be finite")
         first = int(np.argmax(is_bad.any(axis=-1)))

@@ -6,6 +6,7 @@ from typing import Any
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from l5kit._types import JsonObject
 from l5kit.cle.composite_metrics import CompositeMetricAggregator
 from l5kit.cle.metric_set import L5MetricSet
 from l5kit.cle.scene_type_agg import compute_cle_scene_type_aggregations, read_scene_types
@@ -136,7 +137,7 @@ class L5KitEvalCallback(EvalCallback):
         return min(self.n_eval_episodes, *map(int, self.eval_env.get_attr("max_scene_id")))
 
     @staticmethod
-    def _output_of(info: dict[str, Any]) -> Any:
+    def _output_of(info: JsonObject) -> Any:
         if "sim_outs" not in info:
             raise InvalidArgumentError(
                 "eval_env returns no outputs of episodes; make its environments with return_info=True"

@@ -7,20 +7,17 @@ import numpy as np
 from l5kit._types import Float32Array, Float64Array, Int64Array
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
-from l5kit.environment.observations.lane_points import LanePoints
+from l5kit.environment.observations.compact_state import RouteRows, SeenMap, VehicleRows, write_compact_states
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import make_lane_paths
 from l5kit.lanes.path_positions import FollowedPlaces, follow_tracks
-from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_scenes, read_lane_colors
+from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_map, lights_of_scenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
-
-__all__ = ["CompactSight"]
 
 
 class CompactSight:
@@ -42,10 +39,10 @@ class CompactSight:
 
     def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float, of_agents: bool = False) -> None:
         self._layout, self._threshold = layout, threshold
-        driving_map, road = batch.driving_map, batch.road
-        self._lane_points = LanePoints.of_map(driving_map)
-        colors = read_lane_colors(batch.recorded, None if road is None else road.api.arrays.lights)
-        self._lights, self._scene_starts = lights_of_scenes(colors), colors.scene_starts
+        driving_map = batch.driving_map
+        self._seen_map = SeenMap.of_map(driving_map)
+        self._lights = lights_of_map(batch.lights) if batch.is_live else lights_of_scenes(batch.colors)
+        self._scene_starts = batch.colors.scene_starts
         if of_agents:
             if driving_map is None or driving_map.num_lanes == 0:
                 raise InvalidArgumentError("the batch has no map with lanes, along which a policy could drive agents")
@@ -75,7 +72,7 @@ class CompactSight:
             agents = replace(agents, threshold=self._threshold)
         if state.actors is None:
             vehicles, boxes, rows = state.scenes, state.ego_boxes, agents.scene_rows
-            first_arcs_m = self._frame_arcs_m[self._frame_starts[vehicles] + state.frame_indices]
+            first_arcs_m = self._logged_arcs_m(vehicles, state.frame_indices)
             routes = vehicles
         else:
             vehicles, boxes = state.actor_tracks, agents.boxes[state.actors]
@@ -91,13 +88,36 @@ class CompactSight:
         seen, route_rows = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, routes, positions)
         write_compact_states(
             self._layout,
-            self._lane_points,
+            self._seen_map,
             VehicleRows(boxes, motions, np.arange(size)),
-            seen=(rows, LightRows(self._scene_starts[scenes] + frames, scenes, self._lights)),
+            seen=(rows, self._lights_of(scenes, frames) if state.actors is not None else self._lights_now(state)),
             routes=route_rows,
             out=seen,
         )
         return seen, route_rows
+
+    def _logged_arcs_m(self, scenes: Int64Array, frames: Int64Array) -> Float64Array:
+        """Return where on its route the log has each AV, (R,); behind the log, where it ends."""
+        starts = self._frame_starts
+        arcs_m: Float64Array = self._frame_arcs_m[np.minimum(starts[scenes] + frames, starts[scenes + 1] - 1)]
+        return arcs_m
+
+    def _lights_now(self, state: TrafficState) -> LightRows:
+        """Return the lights of R scenes; where nobody knows them before, those of the map as they are now."""
+        scenes = state.scenes
+        if not state.batch.is_live:
+            return self._lights_of(scenes, state.frame_indices)
+        colors = state.colors
+        rows = slice(colors.starts[colors.frames[0]], colors.starts[colors.frames[0] + 1])
+        ranks = self._lights.ranks.copy()
+        np.maximum.at(
+            ranks, np.searchsorted(self._lights.lanes, colors.lanes[rows]), colors.ranks[rows].astype(np.int8)
+        )
+        return LightRows(np.zeros(1, np.int64), np.zeros(1, np.int64), self._lights._replace(ranks=ranks))
+
+    def _lights_of(self, scenes: Int64Array, frames: Int64Array) -> LightRows:
+        """Return the logged lights of frames (K,) of scenes (K,)."""
+        return LightRows(self._scene_starts[scenes] + frames, scenes, self._lights)
 
     def _arcs_of_agents(self, tracks: Int64Array, boxes: Float64Array) -> Float64Array:
         """Return how far agents (K,) are on their routes, each looked for on all of its route, (K,)."""

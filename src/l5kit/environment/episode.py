@@ -16,8 +16,6 @@ from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.simulation.dataset import SimulationDataset
 from l5kit.simulation.unroll import SimulationOutputCLE, TrajectoryStateIndices, UnrollInputOutput
 
-__all__ = ["EpisodeOutputGym", "EpisodeReward", "EpisodeSoFar"]
-
 
 class EpisodeOutputGym(SimulationOutputCLE):
     """What became of the scene of an episode, as metrics, rewards and the visualizer take it.

@@ -15,21 +15,10 @@ from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.environment.gym_types import ResetOptions
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.record_faults import RecordFault, find_pose_fault, find_record_fault
-
-__all__ = [
-    "FEWEST_FRAMES",
-    "FIRST_FRAME",
-    "EpisodeChoice",
-    "EpisodeStart",
-    "frames_of_scenes",
-    "read_masked_options",
-    "read_options",
-    "require_drivable_scene",
-    "require_sound_scene",
-]
 
 FIRST_FRAME = 1
 """Frame of the first action of an episode: the one before it tells the speed."""
@@ -336,14 +325,14 @@ def _refuse(fault: RecordFault | None) -> None:
         raise CorruptedDataError(f"frame {fault.frame} of it{track}: {fault.message}")
 
 
-def read_masked_options(options: Mapping[str, Any] | None) -> tuple[Any, dict[str, int]]:
+def read_masked_options(options: ResetOptions | None) -> tuple[Any, dict[str, int]]:
     """Return ``reset_mask`` of options, None where it is missing, and what :func:`read_options` returns of the rest."""
     if not isinstance(options, Mapping):
         return None, read_options(options)
     return options.get("reset_mask"), read_options({key: options[key] for key in options if key != "reset_mask"})
 
 
-def read_options(options: Mapping[str, Any] | None) -> dict[str, int]:
+def read_options(options: ResetOptions | None) -> dict[str, int]:
     """Return what is asked of the next episode.
 
     Raises:

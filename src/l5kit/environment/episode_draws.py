@@ -9,8 +9,6 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.environment.episode_choice import EpisodeChoice
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["EpisodeDraws"]
-
 _FORGETTING = 0.1
 
 _SELDOM = 0.01

@@ -1,12 +1,12 @@
 """Roads of episodes: road users, and routes of the AVs, of many episodes at once, on the processor or a device."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.device.backend import Backend, DeviceArray
+from l5kit.device.backend import Backend, DeviceArray, KernelArguments
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import TrafficRows
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
@@ -16,8 +16,6 @@ from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_positions import follow_route
 from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
-
-__all__ = ["AvArrays", "EpisodeRoads", "RoutePositions"]
 
 
 class AvArrays(NamedTuple):
@@ -200,7 +198,7 @@ def _make_positions(backend: Backend, size: int) -> RoutePositions:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def follow_avs(item: int, arguments: tuple[Any, ...]) -> None:
+def follow_avs(item: int, arguments: KernelArguments) -> None:
     """Write where the AV of a slot is on its route, and where it was; where an episode begins both are the same.
 
     Arguments: slots (B,); current frames of all slots; ``starts``, starts and points of ``paths`` and ``ego.arcs_m`` of

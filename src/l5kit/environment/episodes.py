@@ -7,9 +7,10 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.read_only_views import shown_to
 from l5kit.device.opening import open_backend
-from l5kit.environment.action_kinds import ActionKind, ActionMover, EgosNow, moves_in_kernels
+from l5kit.environment.action_kinds import ActionKind, ActionMover, moves_in_kernels
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.episode_roads import EpisodeRoads
+from l5kit.environment.model_actions import EgosNow
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView
@@ -20,8 +21,6 @@ from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import compute_agent_poses
 from l5kit.sampling.sample_columns import SampleColumns
-
-__all__ = ["EpisodeParts", "Episodes"]
 
 
 @dataclass(frozen=True, eq=False)

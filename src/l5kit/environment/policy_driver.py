@@ -3,20 +3,22 @@
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
-from gymnasium import spaces
 
-from l5kit._types import Float64Array, NumericArray
-from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions
+from l5kit._types import Float32Array, Float64Array, NumericArray
 from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_state import RouteRows
-from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_policy
+from l5kit.environment.policy_export import read_exported_policy
+from l5kit.environment.policy_file import find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.path_positions import follow_routes
+from l5kit.planning.weights_file import is_onnx
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
@@ -25,12 +27,43 @@ from l5kit.simulation.lanes.route_tracking import begin_gently
 from l5kit.simulation.lanes.track_poses import find_lane_followers
 from l5kit.simulation.vehicle_models import PoseChange
 
-__all__ = ["PolicyDriver", "RoutePolicyPlanner"]
-
 _MEMORY: Final = "policy driver"
 _STEP_SLACK_S: Final = 1e-6
 _PLANNED_S: Final = 4.0
 _HELD_S: Final = 1.5
+
+
+class ActingNetwork(Protocol):
+    """What decides for a policy; :class:`~l5kit.environment.policy_file.PolicyNetwork` is one."""
+
+    @property
+    def num_inputs(self) -> int:
+        """Values of an observation, D."""
+
+    @property
+    def num_outputs(self) -> int:
+        """Values of an action, or the number of actions that it chooses from, A."""
+
+    def act(self, seen: Float32Array) -> NumericArray:
+        """Return means of actions, or what each action is worth, (R, A), of observations (R, D)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _FunctionNetwork:
+    """A function of the user, whose results are checked."""
+
+    function: Callable[[Float32Array], NumericArray]
+    num_inputs: int
+    num_outputs: int
+
+    def act(self, seen: Float32Array) -> NumericArray:
+        outputs, shape = np.asarray(self.function(seen)), (len(seen), self.num_outputs)
+        if outputs.shape != shape or not np.isfinite(outputs).all():
+            raise InvalidArgumentError(
+                f"the policy must give finite values of shape {shape} for {len(seen)} observations, got shape "
+                f"{outputs.shape}{'' if outputs.shape != shape else ', not all finite'}"
+            )
+        return outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +76,7 @@ class PolicyDriver:
     Attributes:
         network: Takes observations and gives actions.
         options: What it was trained with.
-        digest: SHA-256 of its file and options.
+        digest: SHA-256 of its file and options; empty for a function.
         actions: What its actions stand for.
 
     Raises:
@@ -51,7 +84,7 @@ class PolicyDriver:
         InvalidArgumentError: The network takes or gives other numbers of values than the options say.
     """
 
-    network: PolicyNetwork = field(repr=False)
+    network: ActingNetwork = field(repr=False)
     options: PolicyOptions
     digest: str
     actions: ModelActions = field(init=False, repr=False)
@@ -61,7 +94,7 @@ class PolicyDriver:
         options.require_simulated()
         object.__setattr__(self, "actions", model_actions(options.actions))
         sizes = (self.network.num_inputs, self.network.num_outputs)
-        expected = (options.layout.size, self._num_outputs)
+        expected = (options.layout.size, self.actions.num_outputs)
         if sizes != expected:
             raise InvalidArgumentError(
                 f"the policy takes {sizes[0]} values and gives {sizes[1]}; its options tell of {expected[0]} and "
@@ -75,8 +108,8 @@ class PolicyDriver:
         Weights and options are all that is read; nothing that the file may have pickled is loaded.
 
         Args:
-            path: A ``.zip``, the folder of a training, for its ``driver.zip``, or the name of a policy that ships with
-                l5kit.
+            path: A ``.zip``, an exported ``.onnx``, the folder of a training, for its ``driver.zip``, or the name of a
+                policy that ships with l5kit.
 
         Raises:
             FileNotFoundError: There is no such file, or the training has not ended.
@@ -84,10 +117,30 @@ class PolicyDriver:
             UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
         """
         file = find_policy_file(path)
-        network, options = read_policy(file)
+        network: ActingNetwork
+        network, options = read_exported_policy(file) if is_onnx(file) else read_policy(file)
         digest = hashlib.sha256(file.read_bytes())
         digest.update(json.dumps(options.as_json(), sort_keys=True).encode())
         return cls(network, options, digest.hexdigest())
+
+    @classmethod
+    def of_function(cls, function: Callable[[Float32Array], NumericArray], options: PolicyOptions) -> "PolicyDriver":
+        """Return the driver of a policy of any library.
+
+        Args:
+            function: Takes observations, float32 (R, D), and gives actions without noise, (R, A), scaled as those of
+                the environments; for a grid, what each of its actions is worth.
+            options: What it was trained with.
+
+        Raises:
+            UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
+        """
+        options.require_simulated()
+        return cls(
+            _FunctionNetwork(function, options.layout.size, model_actions(options.actions).num_outputs),
+            options,
+            digest="",
+        )
 
     @property
     def seat(self) -> EgoSeat:
@@ -136,16 +189,8 @@ class PolicyDriver:
             state.memory[_MEMORY] = sight
         seen, routes = sight.look(state)
         outputs = self.network.act(seen)
-        return np.argmax(outputs, axis=1) if self._chooses else outputs, routes
-
-    @property
-    def _chooses(self) -> bool:
-        return isinstance(self.actions.space, spaces.Discrete)
-
-    @property
-    def _num_outputs(self) -> int:
-        space = self.actions.space
-        return int(space.n) if isinstance(space, spaces.Discrete) else len(self.actions.lows)
+        chooses = self.actions.grid is not None
+        return np.argmax(outputs, axis=1) if chooses else outputs, routes
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,13 +7,12 @@ import pickle
 import re
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-import torch
 
 from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
@@ -21,11 +20,13 @@ from l5kit.configs.texts import require_regular_file
 from l5kit.data.receipts import find_loss
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.environment.observations.compact_layout import MOST_NORMALISED, SET_PARTS, CompactLayout
+from l5kit.environment.policy_arrays import read_arrays
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.weights_file import checkpoint_path
 
-__all__ = ["CompactEncoder", "PolicyNetwork", "find_policy_file", "read_policy", "read_weights"]
+if TYPE_CHECKING:
+    import torch
 
 _DRIVER: Final = "driver.zip"
 _ENTRIES: Final = ("data", "policy.pth")
@@ -152,13 +153,18 @@ def find_policy_file(policy: str | os.PathLike[str]) -> Path:
     return file
 
 
-def read_weights(file: Path) -> tuple[Mapping[str, torch.Tensor], PolicyOptions]:
+def read_weights(file: Path) -> tuple[Mapping[str, "torch.Tensor"], PolicyOptions]:
     """Return all weights of a policy, and what it was trained with; nothing that the file has pickled is loaded.
 
     Raises:
         InvalidArgumentError: The file is broken, or no policy of ``l5kit train-rl``.
     """
-    content, weights = _entries_of(file)
+    import torch  # here, as policies drive where there is none
+
+    def load(content: bytes) -> object:
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+    content, weights = _entries_of(file, load)
     return weights, _options_of(file, content)
 
 
@@ -171,7 +177,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
         UnsupportedValueError: It was trained with observations or actions that it cannot drive with in a simulation.
         ConfigError: The configuration beside it is wrong.
     """
-    content, weights = _entries_of(file)
+    content, weights = _entries_of(file, read_arrays)
     options = _options_of(file, content)
     options.require_simulated()
     shape, encoder = content.get("policy_kwargs"), _encoder_of(file, weights, options)
@@ -189,7 +195,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
     return PolicyNetwork(layers, encoder), options
 
 
-def _encoder_of(file: Path, weights: Mapping[str, torch.Tensor], options: PolicyOptions) -> CompactEncoder | None:
+def _encoder_of(file: Path, weights: Mapping[str, object], options: PolicyOptions) -> CompactEncoder | None:
     """Return what makes features of observations; None where the weights have none."""
     if f"{_FEATURES}means" not in weights:
         return None
@@ -236,8 +242,8 @@ def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
         raise InvalidArgumentError(_BROKEN_ENCODER.format(file=file, what=wrong or "numbers"))
 
 
-def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:
-    """Return what a file says in plain words, and its weights."""
+def _entries_of(file: Path, load: Callable[[bytes], object]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return what a file says in plain words, and its weights, which ``load`` reads."""
     require_regular_file(file, called="policy file")
     try:
         with zipfile.ZipFile(file) as archive:
@@ -248,10 +254,10 @@ def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]
             is_whole = set(_ENTRIES) <= set(archive.namelist())
             texts = [archive.read(name) for name in _ENTRIES] if is_whole else []
         if is_whole:
-            with zipfile.ZipFile(io.BytesIO(texts[1])) as archive:  # torch unpacks it, too
+            with zipfile.ZipFile(io.BytesIO(texts[1])) as archive:  # it is unpacked, too
                 USUAL_LIMITS.require_readable(archive)
         content = json.loads(texts[0]) if is_whole else None
-        weights = torch.load(io.BytesIO(texts[1]), map_location="cpu", weights_only=True) if is_whole else None
+        weights = load(texts[1]) if is_whole else None
     except _DAMAGES as error:
         raise InvalidArgumentError(f"{file} is broken ({error}); take another file of the training") from error
     if not isinstance(content, dict) or not isinstance(weights, dict) or not all(map(_is_text, weights)):
@@ -278,14 +284,7 @@ def _options_of(file: Path, content: Mapping[str, Any]) -> PolicyOptions:
 def _array_of(values: object) -> Float32Array:
     """Return weights as an array; NaN for what is none."""
     none: Float32Array = np.full((1, 1), np.nan, np.float32)
-    if not isinstance(values, torch.Tensor) or values.layout != torch.strided or values.dtype != torch.float32:
-        return none
-    if values.device.type != "cpu":
-        return none  # weights without values
-    if values.numel() * values.element_size() > values.untyped_storage().nbytes():
-        return none  # a few numbers that are said to be many
-    array: Float32Array = values.detach().numpy()
-    return array
+    return values if isinstance(values, np.ndarray) else none
 
 
 def _require_layers(file: Path, layers: tuple[Layer, ...]) -> None:

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.environment.action_kinds import MODEL_ACTIONS
+from l5kit.configs.parameters import SamplingParams
+from l5kit.environment.model_actions import MODEL_ACTIONS
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-
-__all__ = ["POLICY_OPTIONS", "PolicyOptions"]
 
 POLICY_OPTIONS: Final = "l5kit_options"
 """Attribute of an algorithm of stable-baselines3 that its file keeps."""
@@ -42,12 +41,12 @@ class PolicyOptions:
         Raises:
             ConfigError: A key is missing or wrong.
         """
-        params = EnvironmentParams.from_cfg(cfg)
+        params, sampling = EnvironmentParams.from_cfg(cfg), SamplingParams.from_cfg(cfg)
         return cls(
             observation=params.observation,
             actions=params.actions,
-            step_time_s=float(cfg["model_params"]["step_time"]),
-            threshold=float(cfg["raster_params"]["filter_agents_threshold"]),
+            step_time_s=float(sampling.step_time_s),
+            threshold=float(sampling.filter_agents_threshold),
             layout=CompactLayout(**vars(params.compact)),
         )
 

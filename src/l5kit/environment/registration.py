@@ -2,8 +2,6 @@
 
 import importlib.util
 
-__all__ = ["ENVIRONMENT_ID"]
-
 ENVIRONMENT_ID = "L5-CLE-v0"
 """What ``gymnasium.make`` takes, as in L5Kit 1.5."""
 

@@ -14,8 +14,6 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
 
-__all__ = ["StableBaselinesVecEnv"]
-
 _Observation: TypeAlias = NumericArray | dict[str, NumericArray]
 _VectorEnv: TypeAlias = VectorEnv[Any, NumericArray, NumericArray]
 

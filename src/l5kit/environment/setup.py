@@ -16,22 +16,14 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EndName, EnvironmentParams
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.opened import maps_of_cfg
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.device.backend import Backend
-from l5kit.environment.action_kinds import (
-    MODEL_ACTIONS,
-    ActionKind,
-    ModelActions,
-    PoseActions,
-    RouteActions,
-    UnicycleActions,
-    model_actions,
-)
+from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions
 from l5kit.environment.actions import kinematic_scales
 from l5kit.environment.episode_choice import (
     EpisodeChoice,
@@ -42,6 +34,7 @@ from l5kit.environment.episode_choice import (
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
+from l5kit.environment.model_actions import MODEL_ACTIONS, ROUTE_ACTIONS, ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView, raster_space, vector_space
@@ -61,16 +54,6 @@ from l5kit.simulation.drivers.populations import POPULATIONS, POPULATIONS_BY_PAR
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-
-__all__ = [
-    "EnvironmentOptions",
-    "EnvironmentParts",
-    "measure_scales",
-    "named_actions",
-    "require_driven_avs",
-    "require_logged_agents",
-    "require_num_envs",
-]
 
 OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
@@ -246,17 +229,22 @@ class EnvironmentParts:
 
     @cached_property
     def road(self) -> RoadMap | None:
-        """The semantic map; None where the configuration has none."""
+        """The semantic map, of many maps those of the scenes of the log; None where the configuration has none.
+
+        Raises:
+            InvalidArgumentError: The scenes are on more maps than are taken at once.
+        """
         if not self.cfg["raster_params"].get("semantic_map_key"):
             return None
-        return RoadMap(MapAPI.from_cfg(self.data_manager, self.cfg))
+        maps = maps_of_cfg(self.data_manager, self.cfg)
+        return RoadMap(maps.of_scenes(self.log, range(len(self.log.scenes))))
 
     @cached_property
     def bank(self) -> SceneBank | None:
         """Scenes as arrays; None where nobody asks for road users and routes."""
         options = self.options
         is_logged = options.reward == "displacement" or isinstance(options.reward, DisplacementReward)
-        needs_no_route = options.actions != "route" and not isinstance(options.actions, RouteActions)
+        needs_no_route = options.actions not in ROUTE_ACTIONS and not isinstance(options.actions, RouteActions)
         if options.observation != "compact" and options.others == "log" and is_logged and needs_no_route:
             return None
         threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from l5kit.simulation.dataset import SimulationConfig
 
-__all__ = ["SimulationConfigGym"]
-
 
 @dataclass
 class SimulationConfigGym(SimulationConfig):

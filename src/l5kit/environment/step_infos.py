@@ -6,9 +6,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.environment.gym_types import Infos
 from l5kit.environment.rewards.step_reward import StepOutcome, StepReward
-
-__all__ = ["StepInfos", "of_one", "reward_infos", "spread"]
 
 _Column = TypeVar("_Column")
 
@@ -38,9 +37,10 @@ class StepInfos:
         """Begin episodes in slots (B,)."""
         self._sums[slots] = 0.0
 
-    def of_step(self, slots: Int64Array, outcome: StepOutcome, is_over: BoolArray) -> dict[str, Any]:
+    def of_step(self, slots: Int64Array, outcome: StepOutcome, is_over: BoolArray) -> Infos:
         """Return the infos of a step of slots (B,), an array (B,) for each, after which episodes are over (B,)."""
-        self._sums[slots] += np.column_stack([outcome.total, outcome.terms])
+        self._sums[slots, 0] += outcome.total
+        self._sums[slots, 1:] += outcome.terms
         infos = reward_infos(self._names, outcome.total, outcome.terms.T, outcome.failures)
         if self._has_sums and is_over.any():
             infos["reward_sums"] = dict(zip(("tot", *self._names), self._sums[slots].T, strict=True))
@@ -61,7 +61,7 @@ class StepInfos:
 
 def reward_infos(
     names: Sequence[str], totals: _Column, terms: Iterable[_Column], failures: Mapping[str, _Column]
-) -> dict[str, Any]:
+) -> Infos:
     """Return what a step of B environments is worth, and what went wrong in it, by the names that infos have.
 
     Args:
@@ -74,14 +74,14 @@ def reward_infos(
     return named | {f"is_{name}": failed for name, failed in failures.items()}
 
 
-def of_one(infos: Mapping[str, Any]) -> dict[str, Any]:
+def of_one(infos: Mapping[str, Any]) -> Infos:
     """Return the infos of one environment as numbers."""
     return {name: of_one(value) if isinstance(value, dict) else value[0].item() for name, value in infos.items()}
 
 
 def spread(
     infos: Mapping[str, Any], slots: Int64Array, mask: BoolArray, *, only: Mapping[str, BoolArray] | None = None
-) -> dict[str, Any]:
+) -> Infos:
     """Return infos (B,) of slots as arrays (N,) with masks, as vector environments of Gymnasium have them.
 
     Args:
@@ -93,7 +93,7 @@ def spread(
     Returns:
         The arrays, 0 where they mean nothing, and their masks; nothing where none means something.
     """
-    columns: dict[str, Any] = {}
+    columns: Infos = {}
     for name, value in infos.items():
         means = mask if only is None else only.get(name, mask)
         if not means.any():

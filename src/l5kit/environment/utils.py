@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from PIL import Image
 
 from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.dataset import SimulationDataset
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "KinematicActionRescaleParams",
@@ -79,7 +81,7 @@ def _first_steps(targets: Mapping[str, NumericArray]) -> NumericArray:
 
 
 def save_input_raster(
-    rasterizer: Any, image: torch.Tensor, num_images: int = 20, output_folder: str = "raster_inputs"
+    rasterizer: Any, image: "torch.Tensor", num_images: int = 20, output_folder: str = "raster_inputs"
 ) -> None:
     """Write what a policy sees as the next ``input0.png``, ``input1.png``, ... of a folder, up to a number of pictures.
 

@@ -13,7 +13,7 @@ from .driving.scene_score import (
     score_scenes as score_scenes,
 )
 from .driving.scene_states import read_ego_states as read_ego_states, read_road_users as read_road_users
-from .epdms.scene_metrics import EPDMS as EPDMS
+from .epdms.terms import EPDMS as EPDMS
 from .extract_ground_truth import export_zarr_to_csv as export_zarr_to_csv, world_displacements as world_displacements
 from .extract_metrics import compute_metrics_csv as compute_metrics_csv
 from .horizon_scores import HorizonScores as HorizonScores

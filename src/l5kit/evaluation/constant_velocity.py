@@ -8,8 +8,6 @@ from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.evaluation.kinematic_baselines import baseline_positions, past_of, score_baselines
 from l5kit.kinematic.constant_velocity import current_velocities
 
-__all__ = ["constant_velocities", "constant_velocity_positions", "score_constant_velocity"]
-
 
 def constant_velocities(batch: Mapping[str, torch.Tensor], *, step_time_s: float) -> torch.Tensor:
     """Return the current velocities of the agents of a batch of samples, raster or vector, (B, 2) in m/s.

@@ -68,7 +68,10 @@ def write_gt_csv(
         InvalidArgumentError: The shapes do not fit, or a coordinate is not finite.
     """
     times, tracks, positions_m = np.asarray(timestamps), np.asarray(track_ids), np.asarray(coords)
-    known = _without_bools(avails)
+
+    # availabilities stand in the file as numbers, 0 and 1
+    array = np.asarray(avails)
+    known = array.astype(np.float64) if array.dtype == np.bool_ else array
     _require_shape("coords", positions_m, (None, None, 2))
     _require_shape("avails", known, positions_m.shape[:2])
     _require_rows(times, tracks, positions_m)
@@ -260,12 +263,6 @@ def _as_modes(coords: NumericArray, confs: ArrayLike | None) -> tuple[NumericArr
     _require_shape("coords", coords, (None, None, None, 2))
     _require_shape("confs", probabilities, coords.shape[:2])
     return coords, probabilities
-
-
-def _without_bools(values: ArrayLike) -> NumericArray:
-    """Return an array that is written as numbers."""
-    array = np.asarray(values)
-    return array.astype(np.float64) if array.dtype == np.bool_ else array
 
 
 def _require_max_modes(max_modes: int) -> None:

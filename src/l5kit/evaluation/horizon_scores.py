@@ -9,8 +9,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.metrics import displacements
 from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 
-__all__ = ["HorizonScore", "HorizonScores"]
-
 
 @dataclass(frozen=True)
 class HorizonScore:

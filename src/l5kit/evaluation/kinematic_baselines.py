@@ -13,8 +13,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
 from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_displacements
 
-__all__ = ["BASELINES", "Baseline", "baseline_positions", "past_of", "score_baselines"]
-
 
 def baseline_positions(
     batch: Mapping[str, torch.Tensor],

@@ -313,10 +313,7 @@ def _assert_shapes(ground_truth: FloatArray, pred: FloatArray, confidences: Floa
             raise InvalidArgumentError(
                 f"{name} holds NaN or infinity; steps without truth need avails 0 and any number"
             )
-    _require_probabilities(confidences)
-
-
-def _require_probabilities(confidences: FloatArray) -> None:
+    # probabilities: none below 0, and 1 in all
     total = float(np.sum(confidences))
     if not np.allclose(total, 1) or (np.asarray(confidences) < 0).any():
         raise InvalidArgumentError(

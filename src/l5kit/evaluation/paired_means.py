@@ -11,8 +11,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.resampling import Estimate, Resampling, chance_of, estimate_of
 
-__all__ = ["PairedMean", "SceneValues", "paired_means"]
-
 _SAME: Final = 1e-9
 """Values that differ by less are the same: tables have six digits."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["Estimate", "Resampling", "adjust_by_holm", "chance_of", "estimate_of"]
-
 _DRAWS_AT_ONCE: Final = 1000
 """Draws whose weights are in memory."""
 

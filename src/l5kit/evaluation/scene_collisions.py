@@ -18,8 +18,6 @@ from l5kit.evaluation.collision import SIDE_CORNERS, TYPE_OF_SIDE, is_hidden, re
 from l5kit.geometry.box import compute_box_outline, within_range
 from l5kit.geometry.box_contact import boxes_touch, lengths_inside
 
-__all__ = ["NO_COLLISION", "SceneCollisions", "detect_scene_collisions"]
-
 NO_COLLISION = -1
 """Type and row in frames without a collision."""
 

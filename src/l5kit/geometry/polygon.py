@@ -40,6 +40,25 @@ def arc_on_line(line: Float64Array, lengths_m: Float64Array, point_m: Float64Arr
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def edge_at(lengths_m: Float64Array, arc_m: float) -> int:
+    """Return the edge of a line on which a length lies: the first or the last one where that is beyond the line.
+
+    Args:
+        lengths_m: The length up to each point, (P,), rising.
+        arc_m: The length.
+    """
+    # halving by hand, as kernels of GPUs have no np.searchsorted
+    first, stop = 0, len(lengths_m)
+    while first < stop:
+        middle = (first + stop) // 2
+        if lengths_m[middle] < arc_m:
+            first = middle + 1
+        else:
+            stop = middle
+    return min(max(first - 1, 0), len(lengths_m) - 2)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def point_on_line(line: Float64Array, lengths_m: Float64Array, arc_m: float) -> tuple[float, float]:
     """Return world x and y of the place on a line at a length, which may lie a little outside of the line.
 
@@ -48,7 +67,7 @@ def point_on_line(line: Float64Array, lengths_m: Float64Array, arc_m: float) -> 
         lengths_m: The length up to each point, (P,).
         arc_m: The length.
     """
-    edge = min(max(int(np.searchsorted(lengths_m, arc_m)) - 1, 0), len(lengths_m) - 2)
+    edge = edge_at(lengths_m, arc_m)
     part = (arc_m - lengths_m[edge]) / max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
     x = line[edge, 0] + part * (line[edge + 1, 0] - line[edge, 0])
     y = line[edge, 1] + part * (line[edge + 1, 1] - line[edge, 1])

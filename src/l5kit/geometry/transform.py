@@ -30,7 +30,7 @@ def round_world(coordinates: FloatArray) -> FloatArray:
     """
     rounded = coordinates.astype(np.float32)
     is_beyond = np.abs(coordinates) > FLOAT32_REACH_M
-    return np.where(is_beyond, coordinates, rounded) if is_beyond.any() else rounded
+    return np.where(is_beyond, coordinates, rounded) if np.count_nonzero(is_beyond) else rounded
 
 
 def compute_agent_pose(agent_centroid_m: ArrayLike, agent_yaw_rad: float) -> Float64Array:
@@ -65,10 +65,8 @@ def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float6
     Returns:
         Shape (N, 3, 3).
     """
-    poses = np.empty((len(yaws_rad), 3, 3))
-    cos, sin = np.cos(yaws_rad).astype(np.float64, copy=False), np.sin(yaws_rad).astype(np.float64, copy=False)
-    _write_poses(cos, sin, np.asarray(centroids_m), poses)
-    return poses
+    # cosine and sine by NumPy, whose float32 has other bits than that of kernels
+    return _poses_of(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m))
 
 
 def compute_agent_transforms(centroids_m: FloatArray, yaws_rad: FloatArray) -> tuple[Float64Array, Float64Array]:
@@ -76,29 +74,33 @@ def compute_agent_transforms(centroids_m: FloatArray, yaws_rad: FloatArray) -> t
 
     The inverse of a rotation is its transpose: it is more exact than that of a general matrix, and costs nothing.
     """
-    poses = compute_agent_poses(centroids_m, yaws_rad)
-    inverses = np.empty_like(poses)
-    _write_inverses(poses, inverses)
-    return poses, inverses
+    return _transforms_of(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_poses(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray, poses: Float64Array) -> None:
-    """Write poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
+def _poses_of(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray) -> Float64Array:
+    """Return poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
+    poses = np.empty((len(cos), 3, 3), np.float64)
     for i in range(len(poses)):
         poses[i, 0, 0], poses[i, 0, 1], poses[i, 0, 2] = cos[i], -sin[i], centroids_m[i, 0]
         poses[i, 1, 0], poses[i, 1, 1], poses[i, 1, 2] = sin[i], cos[i], centroids_m[i, 1]
         poses[i, 2, 0], poses[i, 2, 1], poses[i, 2, 2] = 0.0, 0.0, 1.0
+    return poses
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_inverses(poses: Float64Array, inverses: Float64Array) -> None:
-    """Write the inverses of poses (N, 3, 3)."""
+def _transforms_of(
+    cosines: FloatArray, sines: FloatArray, centroids_m: FloatArray
+) -> tuple[Float64Array, Float64Array]:
+    """Return poses, as :func:`_poses_of` does, and their inverses, (N, 3, 3) each."""
+    poses = _poses_of(cosines, sines, centroids_m)
+    inverses = np.empty_like(poses)
     for i in range(len(poses)):
         cos, sin, x, y = poses[i, 0, 0], poses[i, 1, 0], poses[i, 0, 2], poses[i, 1, 2]
         inverses[i, 0, 0], inverses[i, 0, 1], inverses[i, 0, 2] = cos, sin, -(cos * x + sin * y)
         inverses[i, 1, 0], inverses[i, 1, 1], inverses[i, 1, 2] = -sin, cos, sin * x - cos * y
         inverses[i, 2, 0], inverses[i, 2, 1], inverses[i, 2, 2] = 0.0, 0.0, 1.0
+    return poses, inverses
 
 
 def rotation33_as_yaw(rotation: ArrayLike) -> float:
@@ -183,6 +185,17 @@ def yaws_as_rotations33(yaws: ArrayLike) -> Float64Array:
     return rotations
 
 
+def yaws_of_rotations(yaws_rad: Float64Array) -> Float64Array:
+    """Return headings as those of their rotations, in [-pi, pi].
+
+    To the bit ``rotations33_as_yaws(yaws_as_rotations33(yaws_rad))``, without the matrices.
+
+    Args:
+        yaws_rad: Angles in radians, (N,).
+    """
+    return np.arctan2(np.sin(yaws_rad), np.cos(yaws_rad))
+
+
 def vertical_flip(tm: ArrayLike, y_dim_size: float) -> NumericArray:
     """Return a transform whose y output is mirrored inside a picture.
 
@@ -241,7 +254,7 @@ def transform_points(points: ArrayLike, transf_matrix: ArrayLike) -> NumericArra
 
     # with row vectors: points times the transposed rotation, and the last column added
     num_dims = points_array.shape[-1]
-    rotation_transposed = np.swapaxes(matrix[..., :num_dims, :num_dims], -1, -2)
+    rotation_transposed = matrix[..., :num_dims, :num_dims].swapaxes(-1, -2)
     if matrix.ndim == 3:
         batched: NumericArray = points_array @ rotation_transposed + matrix[:, None, :num_dims, num_dims]
         return batched

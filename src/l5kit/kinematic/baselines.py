@@ -10,8 +10,6 @@ import torch
 from l5kit.kinematic.constant_velocity import current_velocities, displacements_at_constant_velocity
 from l5kit.kinematic.motion_fit import displacements_of_motion, fit_motion
 
-__all__ = ["BASELINES", "BASELINE_TITLES", "Baseline", "baseline_displacements"]
-
 Baseline: TypeAlias = Literal["constant_velocity", "ctrv", "ctra"]
 
 BASELINES: Final[tuple[Baseline, ...]] = ("constant_velocity", "ctrv", "ctra")

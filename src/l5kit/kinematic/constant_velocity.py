@@ -5,8 +5,6 @@ The functions can be compiled by TorchScript.
 
 import torch
 
-__all__ = ["current_velocities", "displacements_at_constant_velocity"]
-
 
 def current_velocities(positions: torch.Tensor, is_known: torch.Tensor, step_time_s: float) -> torch.Tensor:
     """Return velocities (..., 2) in m/s: from the nearest known earlier position to this one, over the time between.

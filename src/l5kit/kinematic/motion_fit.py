@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["MotionFit", "displacements_of_motion", "fit_motion"]
-
 
 class MotionFit(NamedTuple):
     """How agents move now.

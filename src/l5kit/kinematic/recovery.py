@@ -20,14 +20,6 @@ from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.seeding import derive_rng
 
-__all__ = [
-    "AgentBoxes",
-    "AvPaths",
-    "RecoveryCounts",
-    "RecoveryLimits",
-    "RecoveryPerturbation",
-]
-
 FourNumbers: TypeAlias = tuple[float, float, float, float]
 """Numbers of the four differences to the log: metres to the left, metres ahead, radians to the left, and m/s."""
 

@@ -12,6 +12,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.data.map.centre_lines import CentreLines, project_on_lanes
+from l5kit.data.map.drivable_areas import drivable_areas_of
 from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
 from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
@@ -23,8 +24,6 @@ from l5kit.lanes.road_surface import (
     find_lane_at,
     write_lanes_at,
 )
-
-__all__ = ["DrivingMap", "build_driving_map", "project_onward"]
 
 FARTHEST_LANE_M = 2.0
 """A vehicle whose centre is farther than this from all lanes is on none."""
@@ -39,7 +38,7 @@ class DrivingMap(ReadOnlyArrays):
         arc_lengths_m: Length of the centre line up to each point, float64 (L, P).
         area_points_m: Corners of all areas as closed polygons, world x and y, float64 (any, 2).
         area_starts: First of the corners of each area and the end of the last one, int64 (A + 1,). Behind the lanes
-            come crosswalks and junctions.
+            come crosswalks, junctions, and the drivable areas that the map tells.
         grid: Finds the areas near points; its radius is :data:`REACH_M`.
         ahead_starts: First of the ``ahead_rows`` of each lane and the end of the last one, int64 (L + 1,).
         ahead_rows: The lanes that follow each lane without a lane change, int64.
@@ -191,7 +190,8 @@ class DrivingMap(ReadOnlyArrays):
 def build_driving_map(map_api: MapAPI) -> DrivingMap:
     """Return what scores need of a map; build it once and keep it.
 
-    The format has no area of a junction: it is the convex hull of the lanes of the junction here.
+    The format has no area of a junction: it is the convex hull of the lanes of the junction here. Drivable areas that
+    the map tells, as imports keep them, add to what one may drive on.
 
     Args:
         map_api: The map. All its messages are read.
@@ -218,7 +218,7 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
         points_m = np.concatenate([lanes[row] for row in rows])
         corners = cv2.convexHull((points_m - points_m.mean(axis=0)).astype(np.float32), returnPoints=False)
         hulls.append(points_m[np.ravel(corners)])
-    areas = [*lanes, *(polygon[:, :2] for polygon in arrays.polygons()), *hulls]
+    areas = [*lanes, *(polygon[:, :2] for polygon in arrays.polygons()), *hulls, *drivable_areas_of(map_api)]
     bounds_m = np.array([[area.min(axis=0), area.max(axis=0)] for area in areas]).reshape(-1, 2, 2)
     centre_lines = CentreLines.of_map(arrays)
     ahead = [[lane for lane in network.ahead_of(row).tolist() if lane < num_lanes] for row in range(num_lanes)]

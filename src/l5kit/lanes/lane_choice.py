@@ -123,3 +123,30 @@ def _last_heading(lanes: LaneArrays, lane: int) -> float:
     """Return the heading of the end of a centre line."""
     line = lanes.centre_lines_m[lane]
     return math.atan2(line[-1, 1] - line[-2, 1], line[-1, 0] - line[-2, 0])
+
+
+def find_lanes_of_track(driving_map: DrivingMap, positions_m: Float64Array, yaws_rad: Float64Array) -> Int64Array:
+    """Return the lane that a vehicle is on in each of its poses, by the rule of :func:`choose_lane`, -1 for none.
+
+    Args:
+        driving_map: The map.
+        positions_m: World x and y of its centre, one pose after the other, float64 (F, 2).
+        yaws_rad: World headings, float64 (F,).
+
+    Returns:
+        Rows of the map, int64 (F,).
+    """
+    chosen = np.empty(len(yaws_rad), np.int64)
+    _write_lanes_of_track(lane_arrays(driving_map), driving_map.lane_grid.arrays, positions_m, yaws_rad, chosen)
+    return chosen
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_lanes_of_track(
+    lanes: LaneArrays, grid: GridArrays, positions_m: Float64Array, yaws_rad: Float64Array, chosen: Int64Array
+) -> None:
+    """Write the lane of each pose."""
+    before = -1
+    for row in range(len(yaws_rad)):
+        before = choose_lane(lanes, grid, before, positions_m[row], yaws_rad[row])
+        chosen[row] = before

@@ -23,18 +23,6 @@ from l5kit.lanes.lane_choice import (
 )
 from l5kit.lanes.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
 
-__all__ = [
-    "LanePaths",
-    "TrackPoses",
-    "filled_paths",
-    "find_moving_tracks",
-    "join_paths",
-    "known_limits",
-    "make_lane_paths",
-    "make_path_of_lanes",
-    "straight_paths",
-]
-
 PATH_STEP_M = 2.0
 """Distance between two points of a path, metres."""
 

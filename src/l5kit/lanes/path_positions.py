@@ -16,8 +16,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 
-__all__ = ["FollowedPlaces", "HasPoints", "follow_route", "follow_routes", "follow_tracks"]
-
 FADE_M = 20.0
 """Length along which a vehicle that is beside its path comes onto it."""
 

@@ -14,20 +14,6 @@ from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.windows import WindowRows
 
-__all__ = [
-    "LINE_SLACK_M",
-    "RED",
-    "YELLOW",
-    "LaneColors",
-    "LightRows",
-    "SceneLights",
-    "lights_of_lines",
-    "lights_of_scenes",
-    "rank_of_lane",
-    "rank_of_line",
-    "read_lane_colors",
-]
-
 YELLOW = LIGHT_COLORS.index("YELLOW") + 1
 """Rank of a yellow light."""
 
@@ -173,6 +159,13 @@ def lights_of_scenes(colors: LaneColors) -> SceneLights:
     scenes = keys // max(width, 1)
     np.maximum.at(ranks, starts[frames] + of_rows - firsts[scenes], colors.ranks.astype(np.int8))
     return SceneLights(starts, ranks, firsts, lights % max(width, 1))
+
+
+def lights_of_map(lights: LaneLights | None) -> SceneLights:
+    """Return all lanes of a map that have lights, off, as those of one frame of one scene; None for no lights."""
+    lanes = np.zeros(0, np.int64) if lights is None else np.unique(lights.lane_rows)
+    bounds = np.array([0, len(lanes)], np.int64)
+    return SceneLights(bounds, np.zeros(len(lanes), np.int8), bounds, lanes)
 
 
 def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Array) -> Int64Array:

@@ -15,19 +15,6 @@ from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 
-__all__ = [
-    "REACH_M",
-    "RoadSurface",
-    "distance_to_surface",
-    "farthest_corner",
-    "find_lane_at",
-    "is_in_junction",
-    "named_surface",
-    "no_surface",
-    "write_corners",
-    "write_lanes_at",
-]
-
 REACH_M = 0.5
 """Distance from a drivable surface from which on points are only known to be far away, metres."""
 

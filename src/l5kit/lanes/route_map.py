@@ -11,8 +11,6 @@ from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths
 
-__all__ = ["RouteMap", "build_route_map", "find_lane_sides", "lanes_closed_by_red", "mark_route_lanes"]
-
 
 @dataclass(frozen=True, eq=False)
 class RouteMap(ReadOnlyArrays):

@@ -20,18 +20,6 @@ from l5kit.lanes.lane_paths import PATH_STEP_M, TrackPoses, make_lane_paths, pie
 from l5kit.lanes.path_positions import FollowedPlaces, follow_route, follow_tracks, line_at
 from l5kit.lanes.route_map import RouteMap
 
-__all__ = [
-    "FASTEST_BEND_MPS",
-    "FollowedRoutes",
-    "RouteArrays",
-    "RoutePlace",
-    "RouteSource",
-    "RoutedWindows",
-    "SceneRoutes",
-    "WindowRoutes",
-    "find_on_route",
-]
-
 FASTEST_BEND_MPS = 50.0
 """Speed that samples tell of where no bend makes slower, metres per second."""
 
@@ -205,7 +193,10 @@ class SceneRoutes:
         """
         routes, rows = self.find(scenes)
         starts, arcs_m = self._frame_starts.read(), self._frame_arcs_m.read()
-        return _with_routes(windows, WindowRoutes(routes, rows, arcs_m[starts[rows] + frames]))
+        of_frames = np.minimum(
+            starts[rows] + frames, starts[rows + 1] - 1
+        )  # who drives on behind the log is at its end
+        return _with_routes(windows, WindowRoutes(routes, rows, arcs_m[of_frames]))
 
     def _add(self, scenes: Int64Array) -> None:
         """Find the routes of scenes that are not known yet."""
@@ -308,6 +299,23 @@ class FollowedRoutes:
             routes, rows, slots=slots, frames=frames, poses=poses, first_arcs_m=logged_arcs_m
         )
         return _with_routes(windows, WindowRoutes(routes, rows, positions[:, 0].copy()))
+
+
+@dataclass(frozen=True, eq=False)
+class LaterRoutes:
+    """Routes that are followed, for windows of arrays that have forgotten the first frames of the slots.
+
+    Attributes:
+        followed: The routes.
+        first_frames: The frame of each of N slots that is its first one there, (N,).
+    """
+
+    followed: FollowedRoutes
+    first_frames: Int64Array
+
+    def of_log(self, windows: Windows, slots: Int64Array, frames: Int64Array) -> RoutedWindows:
+        """Return windows with their routes; ``frames`` count from the first ones."""
+        return self.followed.of_log(windows, slots, frames + self.first_frames[slots])
 
 
 def _with_routes(windows: Windows, routes: WindowRoutes) -> RoutedWindows:

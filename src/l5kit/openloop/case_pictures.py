@@ -12,8 +12,6 @@ from l5kit.kinematic.baselines import BASELINE_TITLES, Baseline
 from l5kit.visualization.text import draw_text, fitted_text, text_size_px
 from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR
 
-__all__ = ["BASELINE_RGB", "DRAWN_BASELINE", "CaseTrajectories", "case_picture"]
-
 BASELINE_RGB: Final = (170, 170, 170)
 """Grey, beside the magenta of truth and the cyan of predictions."""
 

@@ -13,8 +13,6 @@ from l5kit.evaluation.csv_utils import read_gt_csv
 from l5kit.evaluation.selection_parity import GROUND_TRUTH_FILE, MASK_FILE, MASK_KEY, describe_test_set
 from l5kit.geometry.transform import transform_points
 
-__all__ = ["ChoppedSet"]
-
 
 @dataclass(frozen=True)
 class ChoppedSet:

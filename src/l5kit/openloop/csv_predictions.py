@@ -25,8 +25,6 @@ from l5kit.evaluation.metrics import (
 )
 from l5kit.workflows.trajectories import Modes
 
-__all__ = ["CsvPredictions", "competition_metrics"]
-
 _NAMES = {
     "average_displacement_error_oracle": "ade_oracle_unknown_as_zero_m",
     "average_displacement_error_mean": "ade_mean_unknown_as_zero_m",

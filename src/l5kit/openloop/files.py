@@ -25,8 +25,6 @@ from l5kit.openloop.result import OpenLoopResult
 from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
 from l5kit.visualization.png import write_png
 
-__all__ = ["PREDICTIONS_FILE", "prepare_folder", "require_folder", "scores_of", "write_pictures", "write_scores"]
-
 PREDICTIONS_FILE: Final = "predictions.csv"
 """Predictions of a test set, as in the competition."""
 

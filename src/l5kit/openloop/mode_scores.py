@@ -17,8 +17,6 @@ from l5kit.evaluation.metrics import (
 )
 from l5kit.workflows.trajectories import Modes, Trajectories
 
-__all__ = ["ModeScore", "ModeScores"]
-
 
 @dataclass(frozen=True)
 class ModeScore:

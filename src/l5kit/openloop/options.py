@@ -9,8 +9,6 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["DEVICES", "ERRORS", "OpenLoopOptions"]
-
 DEVICES: Final = ("auto", "cpu", "cuda")
 """What networks can be evaluated on; ``auto`` is CUDA where it is there."""
 

@@ -14,8 +14,6 @@ from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.workflows.trajectories import Modes, Trajectories, baseline_positions, modes_of
 
-__all__ = ["PredictedBatch", "predicted_batches"]
-
 
 @dataclass(frozen=True)
 class PredictedBatch:

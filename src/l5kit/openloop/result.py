@@ -13,8 +13,6 @@ from l5kit.openloop.csv_predictions import CsvPredictions
 from l5kit.openloop.mode_scores import ModeScore
 from l5kit.openloop.trajectory_rows import TrajectoryRows
 
-__all__ = ["OpenLoopResult"]
-
 
 @dataclass(frozen=True)
 class OpenLoopResult:

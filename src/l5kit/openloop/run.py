@@ -26,8 +26,6 @@ from l5kit.openloop.worst_cases import draw_worst_cases, worst_rows
 from l5kit.planning.weights_file import network_of
 from l5kit.workflows.trained_network import configuration_of
 
-__all__ = ["OpenLoopOptions", "OpenLoopResult", "evaluate"]
-
 _DEFAULTS = OpenLoopOptions()
 
 
@@ -73,7 +71,15 @@ def evaluate(
     result = score(setup, options)
     prepare_folder(target)
     result = _with_competition(setup, result, target)
-    _draw_worst(setup, result, target, options=options)
+    # the worst cases as pictures, no two of them of the same moments
+    rows = result.rows
+    worst = worst_rows(
+        rows,
+        options.num_worst,
+        error_m=rows.fde_m if options.worst_by == "fde" else rows.ade_m,
+        frames_apart=setup.config.params.future_num_frames,
+    )
+    write_pictures(target, draw_worst_cases(setup, rows.taken(worst)))
     result = replace(result, duration_s=time.perf_counter() - start_s)
     write_scores(target, result)
     return result
@@ -88,14 +94,3 @@ def _with_competition(setup: OpenLoopSetup, result: OpenLoopResult, folder: Path
     num_modes = result.predictions.probabilities.shape[1]
     metrics = competition_metrics(setup.chopped_set.folder / GROUND_TRUTH_FILE, file, num_modes=num_modes)
     return replace(result, competition=metrics)
-
-
-def _draw_worst(setup: OpenLoopSetup, result: OpenLoopResult, folder: Path, *, options: OpenLoopOptions) -> None:
-    rows = result.rows
-    worst = worst_rows(
-        rows,
-        options.num_worst,
-        error_m=rows.fde_m if options.worst_by == "fde" else rows.ade_m,
-        frames_apart=setup.config.params.future_num_frames,
-    )
-    write_pictures(folder, draw_worst_cases(setup, rows.taken(worst)))

@@ -14,8 +14,6 @@ from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.openloop.trajectory_rows import TrajectoryRows, rows_of_batch
 from l5kit.workflows.trajectories import Modes, Trajectories
 
-__all__ = ["ScoredBatch", "scored_batches"]
-
 
 @dataclass(frozen=True)
 class ScoredBatch:

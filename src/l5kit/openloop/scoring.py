@@ -18,8 +18,6 @@ from l5kit.openloop.trajectory_rows import TrajectoryRows
 from l5kit.workflows.samples import spread_indices
 from l5kit.workflows.trajectory_scores import TrajectoryScores
 
-__all__ = ["score"]
-
 
 def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
     """Predict the samples and return the scores; those of the files of a test set are still to be computed.

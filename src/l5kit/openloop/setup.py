@@ -12,7 +12,7 @@ from torch import nn
 from l5kit._types import Config, JsonObject
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.parameters import SamplingParams
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
@@ -26,8 +26,6 @@ from l5kit.planning.weights_file import network_of
 from l5kit.workflows.samples import rasters_of_test_agents
 from l5kit.workflows.trained_network import load_network
 from l5kit.workflows.workflow import TrainingConfig, open_log_samples
-
-__all__ = ["OpenLoopSetup", "set_up"]
 
 _AGENT_WORKFLOWS: Final = ("agent_motion", "agent_motion_multimodal", "simnet")
 """Those that predict any agent from a sample of its own, as test sets need it."""
@@ -129,7 +127,10 @@ def set_up(
         CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
     """
     file = network_of(checkpoint)
-    device = _device_of(options.device)
+    has_cuda = torch.cuda.is_available()
+    if options.device == "cuda" and not has_cuda:
+        raise InvalidArgumentError("device is 'cuda', and torch finds none here; take 'auto' or 'cpu'")
+    device = torch.device("cuda" if has_cuda and options.device != "cpu" else "cpu")
     data_manager = LocalDataManager(data_folder)
     config = TrainingConfig.from_cfg(_with_evaluation(cfg, options))
     loader = LoaderParams.from_cfg(config.mapping, "val_data_loader")
@@ -164,13 +165,6 @@ def set_up(
         device=device,
         request=request,
     )
-
-
-def _device_of(name: str) -> torch.device:
-    has_cuda = torch.cuda.is_available()
-    if name == "cuda" and not has_cuda:
-        raise InvalidArgumentError("device is 'cuda', and torch finds none here; take 'auto' or 'cpu'")
-    return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
 
 
 def _with_evaluation(cfg: Config, options: OpenLoopOptions) -> JsonObject:

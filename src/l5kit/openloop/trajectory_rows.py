@@ -17,8 +17,6 @@ from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.prediction import PredictedBatch
 from l5kit.workflows.trajectories import Trajectories
 
-__all__ = ["TrajectoryRows", "label_name", "rows_of_batch"]
-
 _LABEL_OF_AV = -1
 
 

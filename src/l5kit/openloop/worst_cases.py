@@ -19,8 +19,6 @@ from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.visualization.sample_pictures import sample_picture
 from l5kit.workflows.samples import context_rasters
 
-__all__ = ["draw_worst_cases", "worst_rows"]
-
 _LEAST_SIDE_PX: Final = 448
 
 

@@ -1,6 +1,5 @@
 from .checkpoint import (
     Checkpoint as Checkpoint,
-    CheckpointError as CheckpointError,
     CheckpointMismatchError as CheckpointMismatchError,
     WeightMismatch as WeightMismatch,
     export_torchscript as export_torchscript,
@@ -9,6 +8,7 @@ from .checkpoint import (
     save_checkpoint as save_checkpoint,
     save_weights as save_weights,
 )
+from .torch_files import CheckpointError as CheckpointError
 from .kinematic_residual import KinematicResidual as KinematicResidual
 from .model import PlanningModel as PlanningModel
 from .rasterized.model import RasterizedPlanningModel as RasterizedPlanningModel

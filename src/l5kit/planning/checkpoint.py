@@ -36,20 +36,6 @@ from l5kit.planning.own_network import own_network_in
 from l5kit.planning.torch_files import CheckpointError, is_archive, is_torchscript
 from l5kit.planning.weights_file import is_onnx
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointError",
-    "CheckpointMismatchError",
-    "WeightMismatch",
-    "class_path_of",
-    "export_torchscript",
-    "load_checkpoint",
-    "read_checkpoint",
-    "save_checkpoint",
-    "save_weights",
-    "without_wrappers",
-]
-
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module")
 """What ``torch.compile`` and others that wrap modules put between the names of attributes, and nobody else."""
 
@@ -335,14 +321,11 @@ def _unwrapped(model: nn.Module) -> nn.Module:
 def class_path_of(model: nn.Module) -> str:
     """Return module and name of the class of a model; of a model of a user, as its configuration names it."""
     own = own_network_in(model)
-    kind = _class_of(model)
-    return f"{kind.__module__}.{kind.__qualname__}" if own is None else own.class_path
 
-
-def _class_of(model: nn.Module) -> type:
-    """Return the class of a model, not the one that ``fully_shard`` derives of it."""
+    # the class of a model, not the one that fully_shard derives of it
     bases = type(model).__bases__
-    return bases[-1] if any(base.__name__ == "FSDPModule" for base in bases) else type(model)
+    kind = bases[-1] if any(base.__name__ == "FSDPModule" for base in bases) else type(model)
+    return f"{kind.__module__}.{kind.__qualname__}" if own is None else own.class_path
 
 
 def _as_json(value: Mapping[str, object], argument: str) -> str:

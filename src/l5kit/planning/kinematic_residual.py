@@ -6,8 +6,6 @@ from torch import nn
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.baselines import Baseline, baseline_displacements
 
-__all__ = ["KinematicResidual"]
-
 _FIRST_OUTPUTS = 0.01
 """What the weights of the last layer are multiplied by."""
 
@@ -56,7 +54,14 @@ class KinematicResidual(nn.Module):
         super().__init__()
         if unit_m is not None and not unit_m > 0:
             raise InvalidArgumentError(f"unit_m is {unit_m!r}; give metres above 0, or None")
-        _start_small(model)
+
+        # let the outputs of a network start near 0, if its last layer is linear
+        layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        if layers:
+            with torch.no_grad():
+                layers[-1].weight.mul_(_FIRST_OUTPUTS)
+                if layers[-1].bias is not None:
+                    layers[-1].bias.mul_(_FIRST_OUTPUTS)
         self.residual = model
         self.num_steps = num_steps
         self.step_time_s = float(step_time_s)
@@ -122,13 +127,3 @@ class KinematicResidual(nn.Module):
         distance_m = torch.linalg.vector_norm(baseline_m[..., -1:, :], dim=[-1], keepdim=True)
         last_m: torch.Tensor = self.least_unit_m + self.unit_per_metre * distance_m
         return time.unsqueeze(-1) * last_m
-
-
-def _start_small(model: nn.Module) -> None:
-    """Let the outputs of a network start near 0, if its last layer is linear."""
-    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    if layers:
-        with torch.no_grad():
-            layers[-1].weight.mul_(_FIRST_OUTPUTS)
-            if layers[-1].bias is not None:
-                layers[-1].bias.mul_(_FIRST_OUTPUTS)

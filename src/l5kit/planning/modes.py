@@ -5,8 +5,6 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-__all__ = ["WinnerLosses", "losses_of_winners", "mode_costs", "mode_outputs"]
-
 
 class WinnerLosses(NamedTuple):
     """What trains several modes, of which the winner takes all.

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 import torch
 
-__all__ = ["network_inputs", "tensors_on"]
-
 _TRUTH_PREFIXES = ("target_", "all_other_agents_future_", "future_")
 _TRUTH_KEYS = ("speed",)
 """Keys of a batch that a model does not get in evaluations; ``speed`` of vector samples is that of the next step."""

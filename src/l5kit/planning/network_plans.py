@@ -10,8 +10,6 @@ import torch
 from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["Headings", "NetworkPlans", "read_plans"]
-
 Headings = Literal["network", "path"]
 """Where headings are from: the network, or the path between the positions, for networks that give none."""
 

@@ -9,8 +9,6 @@ from torch import nn
 from l5kit.configs.class_path import describe_error
 from l5kit.errors import ConfigError
 
-__all__ = ["OwnNetwork", "own_network_in"]
-
 _KEY: Final = "model_params.model"
 _KEY_OF_LOSS: Final = "model_params.loss"
 _NUMBERS: Final = {"1": 1, "2": 2}

@@ -8,8 +8,6 @@ from torch import nn
 from l5kit.errors import InvalidArgumentError
 from l5kit.sampling.sample_keys import ROWS_OF_AV
 
-__all__ = ["PastDropout"]
-
 _PAST_OF_AV: Final = (
     "history_positions",
     "history_yaws",

@@ -18,18 +18,6 @@ import torch
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import L5KitError
 
-__all__ = [
-    "ANOTHER_COPY",
-    "NESTED_KEYS",
-    "CheckpointError",
-    "CheckpointOutline",
-    "check_archive",
-    "is_archive",
-    "is_torchscript",
-    "one_line",
-    "outline_of",
-]
-
 _PICKLES = {"data.pkl": "data", "constants.pkl": "constants"}
 """Pickles in an archive of torch, and the folders of their storages."""
 

@@ -15,22 +15,6 @@ from l5kit.configs.texts import did_you_mean, parse_json, read_text
 from l5kit.configs.training import read_output_name
 from l5kit.errors import UnsupportedValueError
 
-__all__ = [
-    "CARD_FILE",
-    "CARD_FORMAT",
-    "CONFIG_FILE",
-    "EXPORT_FORMAT",
-    "POLICY_PARTS",
-    "checkpoint_path",
-    "is_onnx",
-    "is_policy",
-    "is_shipped",
-    "network_of",
-    "shipped_policies",
-    "shipped_weights",
-    "weights_of",
-]
-
 CONFIG_FILE: Final = "config.yaml"
 """The configuration in the folder of a training."""
 

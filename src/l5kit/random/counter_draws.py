@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from l5kit._types import Float64Array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["counter_uniforms"]
-
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND: Final = np.uint64(0x94D049BB133111EB)

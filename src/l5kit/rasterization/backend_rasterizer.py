@@ -23,8 +23,6 @@ from l5kit.rasterization.stub_rasterizer import StubRasterizer
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BackendRasterizer", "draws_on_device"]
-
 _WHITE = 255
 
 _PIXELS_OF_WORD = 8

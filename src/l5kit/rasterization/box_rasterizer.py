@@ -60,16 +60,6 @@ class _Boxes(NamedTuple):
     extents_m: Float64Array
     yaws_rad: Float32Array
 
-    @classmethod
-    def empty(cls, size: int) -> "_Boxes":
-        return cls(np.empty(size, np.int64), np.empty((size, 2)), np.empty((size, 2)), np.empty(size, np.float32))
-
-    def as_arrays(self) -> tuple[NumericArray, ...]:
-        return self.channels, self.centroids_m, self.extents_m, self.yaws_rad
-
-    def head(self, size: int) -> "_Boxes":
-        return _Boxes(self.channels[:size], self.centroids_m[:size], self.extents_m[:size], self.yaws_rad[:size])
-
 
 class _AgentRows(NamedTuple):
     """Fields of an array of N agents."""
@@ -82,42 +72,23 @@ class _AgentRows(NamedTuple):
 
 
 class _Views(NamedTuple):
-    """Windows whose agents lie in one array.
+    """B windows, and how they are seen.
 
     Attributes:
-        first: How many windows come before them in the batch.
+        frames: FRAME_DTYPE, (B, F).
+        counts: Frames of history and of the future that each has, (2, B).
         starts: First row of each frame, (B, F).
         stops: End row of each frame, (B, F).
-        num_frames: Frames that each has, (B,).
         track_ids: Their agents of interest, (B,); empty for the AV.
         raster_from_world: Pixels from world metres, (B, 3, 3).
     """
 
-    first: int
+    frames: RecordArray
+    counts: Int64Array
     starts: Int64Array
     stops: Int64Array
-    num_frames: Int64Array
     track_ids: NumericArray
     raster_from_world: Float64Array
-
-
-class _Drawn(NamedTuple):
-    """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of N boxes in S channels of all windows.
-
-    Attributes:
-        corners: The points of each box, (N, 4, 2).
-        contours: (N, 2).
-        shapes: (S, 5).
-        rows: (S, 2).
-    """
-
-    corners: Int32Array
-    contours: Int64Array
-    shapes: Int64Array
-    rows: Int64Array
-
-    def as_arrays(self) -> tuple[NumericArray, ...]:
-        return self.corners, self.contours, self.shapes, self.rows
 
 
 class BoxDrawing(NamedTuple):
@@ -158,46 +129,21 @@ def list_boxes(
         raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         drawing: How they are drawn.
     """
-    num_windows, planes_shape = len(raster_from_world), drawing.planes_shape
-    num_channels = planes_shape[0]
     boxes = _collect_boxes(windows, targets, raster_from_world, drawing)
-    num_boxes, num_shapes = len(boxes.channels), num_windows * num_channels
-    drawn = _Drawn(
-        corners=np.empty((num_boxes, 4, 2), np.int32),
-        contours=np.empty((num_boxes, 2), np.int64),
-        shapes=np.empty((num_shapes, 5), np.int64),
-        rows=np.empty((num_shapes, 2), np.int64),
-    )
+    # by NumPy, whose float32 has other bits than that of kernels
     headings = np.cos(boxes.yaws_rad), np.sin(boxes.yaws_rad)
-    most_points = _project_boxes(boxes.as_arrays(), headings, raster_from_world, planes_shape, drawn.as_arrays())
-    num_drawn = drawn.shapes[-1, 2] if num_shapes else 0
-    listed = ShapeList(
-        points=drawn.corners[:num_drawn].reshape(-1, 2),
-        contours=drawn.contours[:num_drawn],
-        shapes=drawn.shapes,
-        starts=np.arange(0, num_shapes + 1, num_channels),
-        colors=BOX_COLORS,
-        planes_shape=planes_shape,
-        rows=drawn.rows.reshape(num_windows, num_channels, 2),
-        known_most_points=most_points,
+    points, contours, shapes, starts, rows, most_points = _project_boxes(
+        tuple(boxes), headings, raster_from_world, drawing.planes_shape, drawing.is_solid
     )
-    if not drawing.is_solid:
-        return listed
-
-    # each box is a shape of its own, so that boxes do not cancel where they overlap
-    counts = drawn.shapes[:, 2] - drawn.shapes[:, 1]
-    shapes = np.repeat(drawn.shapes, counts, axis=0)
-    shapes[:, 1] = np.arange(len(shapes))
-    shapes[:, 2] = shapes[:, 1] + 1
-    starts = np.append(0, np.cumsum(counts))[listed.starts]
     return ShapeList(
-        points=listed.points,
-        contours=listed.contours,
+        points=points,
+        contours=contours,
         shapes=shapes,
         starts=starts,
         colors=BOX_COLORS,
-        planes_shape=planes_shape,
-        rows=listed.rows,
+        planes_shape=drawing.planes_shape,
+        rows=rows,
+        known_most_points=most_points,
     )
 
 
@@ -260,13 +206,13 @@ def _collect_boxes(
     raster_from_world: Float64Array,
     drawing: BoxDrawing,
 ) -> _Boxes:
-    """Return the boxes that are drawn, first the agents that may touch the picture, then all AVs."""
-    counts, num_history, agents = windows.counts[0], windows.num_history, windows.agents
-    agent_counts = agents.stops[:, :num_history] - agents.starts[:, :num_history]
-    boxes = _Boxes.empty(int(agent_counts.sum()) + len(counts) * num_history)
+    """Return the boxes that are drawn: in each window first the agents that may touch the picture, then its AVs."""
+    agents, num_channels = windows.agents, drawing.planes_shape[0]
+    size_m = (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1]))
+    options = (np.float32(drawing.threshold), drawing.render_ego_history, size_m)
 
     # agents of the windows whose rows lie in one array, in types for which the kernel is compiled once
-    num_boxes = 0
+    parts = []
     for rows, part in agents.parts():
         agent_ids = read_only_field(rows, "track_id")
         agent_arrays = (
@@ -276,53 +222,52 @@ def _collect_boxes(
             read_only_field(rows, "yaw"),
             read_only_field(rows, "label_probabilities"),
         )
-        track_ids = np.empty(0, agent_ids.dtype) if targets.track_ids is None else targets.track_ids[part]
-        view_arrays = (
-            part.start,
-            agents.starts[part],
-            agents.stops[part],
-            counts[part],
-            track_ids.astype(agent_ids.dtype, copy=False),
-            raster_from_world[part],
+        track_ids = np.empty(0, agent_ids.dtype)
+        if targets.track_ids is not None:
+            track_ids = targets.track_ids.astype(agent_ids.dtype, copy=False)
+        views = (windows.frames, windows.counts, agents.starts, agents.stops, track_ids, raster_from_world)
+        num_frames = (windows.num_history, num_channels // 2)
+        parts.append(
+            _gather_boxes(agent_arrays, views, (part.start, part.stop), num_frames, drawing.planes_shape, options)
         )
-        threshold, draws_past = np.float32(drawing.threshold), drawing.render_ego_history
-        num_boxes = _gather_rows(
-            agent_arrays, view_arrays, drawing.planes_shape, threshold, draws_past, boxes.as_arrays(), num_boxes
-        )
-
-    # the AV is the agent of interest, in channels of its own, or one of the agents
-    num_channels = drawing.planes_shape[0]
-    num_boxes = _gather_avs(
-        windows.frames,
-        counts if drawing.render_ego_history or targets.track_ids is not None else np.minimum(counts, 1),
-        (num_channels, num_channels // 2 if targets.track_ids is None else 0),
-        (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1])),
-        boxes.as_arrays(),
-        num_boxes,
-    )
-    return boxes.head(num_boxes)
+    return _Boxes(*parts[0]) if len(parts) == 1 else _Boxes(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _gather_rows(
+def _gather_boxes(
     agent_arrays: tuple[NumericArray, ...],
     view_arrays: tuple[Any, ...],
+    part: tuple[int, int],
+    num_frames: tuple[int, int],
     planes_shape: PlanesShape,
-    threshold: np.float32,
-    render_ego_history: bool,
-    box_arrays: tuple[NumericArray, ...],
-    num_boxes: int,
-) -> int:
-    """Append agents of windows to boxes, of which ``num_boxes`` are there; return their number.
+    options: tuple[np.float32, bool, tuple[np.float32, np.float32]],
+) -> tuple[NumericArray, ...]:
+    """Return agents and AVs of the windows ``part``, first and end, whose agents lie in one array.
 
-    The arrays are those of :class:`_AgentRows`, :class:`_Views` and :class:`_Boxes`.
+    The arrays are those of :class:`_AgentRows`, :class:`_Views` and :class:`_Boxes`. ``num_frames`` are those of
+    history that windows have room for, and those that have channels; ``options`` the least probability of agents,
+    whether agents of interest are drawn in past frames, and length and width of the AV.
     """
-    agents, views, boxes = _AgentRows(*agent_arrays), _Views(*view_arrays), _Boxes(*box_arrays)
-    num_channels, height, width = planes_shape
-    for window in range(len(views.starts)):
+    agents, views = _AgentRows(*agent_arrays), _Views(*view_arrays)
+    (num_channels, height, width), (threshold, draws_past, size_m) = planes_shape, options
+    draws_av = len(views.track_ids) == 0
+    most_frames = min(num_frames[0], num_frames[1])
+    most_boxes = 0
+    for window in range(part[0], part[1]):
+        for frame in range(min(views.counts[0, window], most_frames)):
+            most_boxes += views.stops[window, frame] - views.starts[window, frame] + 1
+    boxes = _Boxes(
+        np.empty(most_boxes, np.int64),
+        np.empty((most_boxes, 2), np.float64),
+        np.empty((most_boxes, 2), np.float64),
+        np.empty(most_boxes, np.float32),
+    )
+
+    num_boxes = 0
+    for window in range(part[0], part[1]):
         matrix = views.raster_from_world[window]
         pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])  # an upper bound
-        for frame in range(views.num_frames[window]):
+        for frame in range(min(views.counts[0, window], most_frames)):
             for row in range(views.starts[window, frame], views.stops[window, frame]):
                 length, width_m = np.float64(agents.extents_m[row, 0]), np.float64(agents.extents_m[row, 1])
                 centroid_m = (agents.centroids_m[row, 0], agents.centroids_m[row, 1])
@@ -333,43 +278,33 @@ def _gather_rows(
                     continue
                 # the agent of interest has the channels behind those of agents
                 channel = frame
-                if len(views.track_ids) > 0 and agents.track_ids[row] == views.track_ids[window]:
-                    if frame > 0 and not render_ego_history:
+                if not draws_av and agents.track_ids[row] == views.track_ids[window]:
+                    if frame > 0 and not draws_past:
                         continue
                     channel += num_channels // 2
-                boxes.channels[num_boxes] = (views.first + window) * num_channels + channel
+                boxes.channels[num_boxes] = window * num_channels + channel
                 boxes.centroids_m[num_boxes, 0] = agents.centroids_m[row, 0]
                 boxes.centroids_m[num_boxes, 1] = agents.centroids_m[row, 1]
                 boxes.extents_m[num_boxes, 0], boxes.extents_m[num_boxes, 1] = length, width_m
                 boxes.yaws_rad[num_boxes] = agents.yaws_rad[row]
                 num_boxes += 1
-    return num_boxes
 
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _gather_avs(
-    frames: RecordArray,
-    counts: Int64Array,
-    channels: tuple[int, int],
-    size_m: tuple[np.float32, np.float32],
-    box_arrays: tuple[NumericArray, ...],
-    num_boxes: int,
-) -> int:
-    """Append the AV in the first ``counts`` (B,) of the frames (B, H); return the number of boxes.
-
-    ``channels`` are the number of channels of a window and the one of the AV in the newest frame.
-    """
-    boxes = _Boxes(*box_arrays)
-    for window in range(len(counts)):
-        for frame in range(counts[window]):
-            av = frames[window, frame]
-            boxes.channels[num_boxes] = window * channels[0] + channels[1] + frame
+            # the AV is the agent of interest, in channels of its own, or the last one of the agents
+            if draws_av and frame > 0 and not draws_past:
+                continue
+            av = views.frames[window, frame]
+            boxes.channels[num_boxes] = window * num_channels + frame + (num_channels // 2 if draws_av else 0)
             for axis in range(2):
                 boxes.centroids_m[num_boxes, axis] = av.ego_translation[axis]
                 boxes.extents_m[num_boxes, axis] = size_m[axis]
             boxes.yaws_rad[num_boxes] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
             num_boxes += 1
-    return num_boxes
+    return (
+        boxes.channels[:num_boxes],
+        boxes.centroids_m[:num_boxes],
+        boxes.extents_m[:num_boxes],
+        boxes.yaws_rad[:num_boxes],
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -433,19 +368,18 @@ def _project_boxes(
     headings: tuple[Float32Array, Float32Array],
     raster_from_world: Float64Array,
     planes_shape: PlanesShape,
-    drawn_arrays: tuple[NumericArray, ...],
-) -> int:
-    """Write the visible boxes, inside a channel in their order; return the most points of a channel.
+    is_solid: bool,
+) -> tuple[Int32Array, Int64Array, Int64Array, Int64Array, Int64Array, int]:
+    """Return the visible boxes, inside a channel in their order: the arrays of a ``ShapeList``, and its most points.
 
-    Corners as :func:`l5kit.geometry.box.compute_box_corners`. ``headings`` are the cosines and the sines of the yaws;
-    the channels of boxes that are not drawn are overwritten.
+    The shape of a channel is all of its boxes; or, where they are solid, each box is a shape of its own, so that boxes
+    do not cancel where they overlap. Corners as :func:`l5kit.geometry.box.compute_box_corners`. ``headings`` are the
+    cosines and the sines of the yaws; the channels of boxes that are not drawn are overwritten.
     """
-    boxes, drawn = _Boxes(*box_arrays), _Drawn(*drawn_arrays)
-    num_channels, height, width = planes_shape
-    channels, corners, shapes, rows = boxes.channels, drawn.corners, drawn.shapes, drawn.rows
-    cos, sin = headings
-    points = np.empty((_NUM_CORNERS * len(channels), 2), np.int32)
-    slots = np.zeros(len(shapes), np.int64)
+    boxes, (cos, sin), (num_channels, height, width) = _Boxes(*box_arrays), headings, planes_shape
+    channels, num_windows = boxes.channels, len(raster_from_world)
+    points, num_drawn = np.empty((_NUM_CORNERS * len(channels), 2), np.int32), 0
+    ends = np.zeros(num_windows * num_channels, np.int64)
     # corners in pixels, and how many boxes of each channel may touch the picture
     for box in range(len(channels)):
         matrix = raster_from_world[channels[box] // num_channels]
@@ -453,35 +387,49 @@ def _project_boxes(
         extent_m = (boxes.extents_m[box, 0], boxes.extents_m[box, 1])
         heading = (np.float64(cos[box]), np.float64(sin[box]))
         if _project_box(matrix, centroid_m, extent_m, heading, (width, height), points, _NUM_CORNERS * box):
-            slots[channels[box]] += 1
+            ends[channels[box]] += 1
+            num_drawn += 1
         else:
             channels[box] = _NOT_DRAWN
-    # the boxes of a channel follow each other: its shape is all of them
+
+    # the boxes of a channel follow each other
+    num_shapes = num_drawn if is_solid else len(ends)
+    shapes, starts = np.empty((num_shapes, 5), np.int64), np.zeros(num_windows + 1, np.int64)
     end = most_boxes = 0
-    for shape in range(len(shapes)):
-        begin, end = end, end + slots[shape]
-        most_boxes = max(most_boxes, slots[shape])
-        slots[shape] = begin
-        shapes[shape, 0], shapes[shape, 1], shapes[shape, 2] = FILLED, begin, end
-        shapes[shape, 3], shapes[shape, 4] = 0, shape % num_channels
-        rows[shape, 0], rows[shape, 1] = height, 0
-    # each box goes to the next slot of its channel, and widens the rows that the channel touches
+    for channel in range(len(ends)):
+        begin, end = end, end + ends[channel]
+        most_boxes = max(most_boxes, ends[channel])
+        ends[channel] = begin
+        first_shape = begin if is_solid else channel
+        end_shape = end if is_solid else channel + 1
+        for shape in range(first_shape, end_shape):
+            shapes[shape, 0], shapes[shape, 3], shapes[shape, 4] = FILLED, 0, channel % num_channels
+            shapes[shape, 1] = shape if is_solid else begin
+            shapes[shape, 2] = shape + 1 if is_solid else end
+        starts[channel // num_channels + 1] = end_shape
+
+    # each box goes to the next place of its channel, and widens the rows that the channel touches
+    corners, contours = np.empty((_NUM_CORNERS * num_drawn, 2), np.int32), np.empty((num_drawn, 2), np.int64)
+    rows = np.empty((num_windows, num_channels, 2), np.int64)
+    rows[..., 0], rows[..., 1] = height, 0
     for box in range(len(channels)):
         if channels[box] != _NOT_DRAWN:
-            slot = slots[channels[box]]
-            slots[channels[box]] += 1
-            drawn.contours[slot, 0], drawn.contours[slot, 1] = _NUM_CORNERS * slot, _NUM_CORNERS * (slot + 1)
-            touched = rows[channels[box]]
+            position = ends[channels[box]]
+            ends[channels[box]] += 1
+            first = _NUM_CORNERS * position
+            contours[position, 0], contours[position, 1] = first, first + _NUM_CORNERS
+            touched = rows[channels[box] // num_channels, channels[box] % num_channels]
             for corner in range(_NUM_CORNERS):
                 for axis in range(2):
-                    corners[slot, corner, axis] = points[_NUM_CORNERS * box + corner, axis]
-                whole_row = np.int64(corners[slot, corner, 1]) // CV2_SHIFT_VALUE
+                    corners[first + corner, axis] = points[_NUM_CORNERS * box + corner, axis]
+                whole_row = np.int64(corners[first + corner, 1]) // CV2_SHIFT_VALUE
                 touched[0] = min(touched[0], max(whole_row - _MARGIN_PX, 0))
                 touched[1] = max(touched[1], min(whole_row + _MARGIN_PX + 1, height))
-    for shape in range(len(shapes)):
-        if rows[shape, 0] >= rows[shape, 1]:
-            rows[shape] = 0
-    return _NUM_CORNERS * most_boxes
+    for window in range(num_windows):
+        for channel in range(num_channels):
+            if rows[window, channel, 0] >= rows[window, channel, 1]:
+                rows[window, channel] = 0
+    return corners, contours, shapes, starts, rows, _NUM_CORNERS * (min(most_boxes, 1) if is_solid else most_boxes)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -679,7 +627,9 @@ class BoxRasterizer(PlanarRasterizer):
         Raises:
             IndexOutOfRangeError: A window has more frames than there are channels for.
         """
-        num_frames = int(windows.counts[0].max(initial=0))
+        num_frames = windows.num_history
+        if num_frames > self.history_num_frames + 1:
+            num_frames = int(windows.counts[0].max(initial=0))
         if num_frames > self.history_num_frames + 1:
             raise IndexOutOfRangeError(
                 f"history_frames holds {num_frames} frames, but history_num_frames is {self.history_num_frames}; pass"

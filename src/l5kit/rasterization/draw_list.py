@@ -85,8 +85,8 @@ class ShapeList:
         background: What planes hold where nothing is drawn, 0 to 255.
         rows: First row and end row of each plane that shapes may draw in, int64 (B, channels, 2), for painters that
             save work by it; they hold the points of all shapes and three rows around. None for all rows.
-        known_most_points: Given by whoever vouches for what the arrays hold, which are then neither looked through nor
-            copied; nobody may write to them any more.
+        known_most_points: Given by whoever vouches for the arrays, which are then neither looked through nor copied;
+            nobody may write to them any more.
         most_points: At least the points of any filled shape: the most edges that are filled at once. Derived, or what
             was given.
 
@@ -107,8 +107,10 @@ class ShapeList:
     most_points: int = field(init=False)
 
     def __post_init__(self, known_most_points: int | None) -> None:
-        if known_most_points is None:
-            self._take_integers()
+        if known_most_points is not None:
+            object.__setattr__(self, "most_points", known_most_points)
+            return
+        self._take_integers()
         rows = _NO_ROWS if self.rows is None else self.rows
         kinds = (_kind_of(self.points), _kind_of(self.contours), _kind_of(self.shapes), _kind_of(self.starts))
         if kinds != _KINDS or self.colors.dtype != np.uint8 or self.colors.ndim != 2 or _kind_of(rows) != _KIND_OF_ROWS:
@@ -127,9 +129,6 @@ class ShapeList:
         shape = (len(self), self.planes_shape[0], 2)
         if rows is not _NO_ROWS and rows.shape != shape:
             refuse_shapes(self, rows=shape)
-        if known_most_points is not None:
-            object.__setattr__(self, "most_points", known_most_points)
-            return
 
         # nobody else can change what was checked: all arrays are read-only copies
         for name in _ARRAYS:
@@ -301,14 +300,19 @@ class StackedList:
     planes_shape: PlanesShape = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
-        sizes = [(len(part), *part.planes_shape[1:]) for part in self.parts]
-        if not sizes or sizes.count(sizes[0]) != len(sizes):
+        parts, num_channels = tuple(self.parts), 0
+        size = (len(parts[0]), parts[0].planes_shape[1:]) if parts else None
+        for part in parts:
+            num_channels += part.planes_shape[0]
+            if (len(part), part.planes_shape[1:]) != size:
+                size = None
+        if size is None:
+            sizes = [(len(part), *part.planes_shape[1:]) for part in parts]
             raise InvalidArgumentError(
                 f"StackedList: parts must have the same numbers of windows, rows and columns, got {sizes}"
             )
-        num_channels = sum([part.planes_shape[0] for part in self.parts])
-        object.__setattr__(self, "planes_shape", (num_channels, *sizes[0][1:]))
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "planes_shape", (num_channels, *size[1]))
 
     def __len__(self) -> int:
         return len(self.parts[0])
@@ -320,15 +324,22 @@ DrawList: TypeAlias = ShapeList | CropList | PictureList | BlankList | StackedLi
 
 def touched_rows(draw_list: DrawList) -> Int64Array:
     """Return in which rows of each plane anything but 0 may be: first row and end row, (B, channels, 2)."""
-    num_channels, height, _ = draw_list.planes_shape
-    if isinstance(draw_list, StackedList):
-        return np.concatenate([touched_rows(part) for part in draw_list.parts], axis=1)
-    if isinstance(draw_list, ShapeList) and draw_list.rows is not None and draw_list.background == 0:
-        return draw_list.rows
-    rows = np.zeros((len(draw_list), num_channels, 2), np.int64)
-    if not isinstance(draw_list, BlankList):
-        rows[..., 1] = height
+    rows = np.zeros((len(draw_list), draw_list.planes_shape[0], 2), np.int64)
+    _write_touched_rows(draw_list, rows)
     return rows
+
+
+def _write_touched_rows(draw_list: DrawList, rows: Int64Array) -> None:
+    """Write what :func:`touched_rows` returns to zeros."""
+    if isinstance(draw_list, StackedList):
+        end = 0
+        for part in draw_list.parts:
+            first, end = end, end + part.planes_shape[0]
+            _write_touched_rows(part, rows[:, first:end])
+    elif isinstance(draw_list, ShapeList) and draw_list.rows is not None and draw_list.background == 0:
+        rows[:] = draw_list.rows
+    elif not isinstance(draw_list, BlankList):
+        rows[..., 1] = draw_list.planes_shape[1]
 
 
 _POINT_SHIFT: Final = 9

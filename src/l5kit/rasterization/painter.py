@@ -16,8 +16,6 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -83,20 +81,27 @@ class RecycledMemory:
         weakref.finalize(lease, self._put, block).atexit = False
         return np.frombuffer(lease, np.uint8).view(dtype).reshape(shape)
 
-    @contextmanager
-    def black(self, shape: tuple[int, ...]) -> Iterator[UInt8Array]:
+    def black(self, shape: tuple[int, ...]) -> "LentBlack":
         """Lend bytes that are 0, and must be 0 again at the end of the block, so that nobody has to clear them.
 
         After an exception nobody gets them again.
         """
-        num_bytes = math.prod(shape)
+        return LentBlack(self, shape)
+
+    def take_black(self, num_bytes: int) -> UInt8Array:
+        """Return bytes that are 0, which nobody else gets before :meth:`keep_black`."""
         with self._lock:
-            fitting = next((index for index, block in enumerate(self._black) if block.nbytes == num_bytes), None)
-            block = np.zeros(num_bytes, np.uint8) if fitting is None else self._black.pop(fitting)
-        yield block.reshape(shape)
+            # what was given back last is the likeliest to be in the caches still
+            for index in range(len(self._black) - 1, -1, -1):
+                if self._black[index].nbytes == num_bytes:
+                    return self._black.pop(index)
+        return np.zeros(num_bytes, np.uint8)
+
+    def keep_black(self, block: UInt8Array) -> None:
+        """Keep bytes that are 0 for the next one who needs as many; the oldest ones go first."""
         with self._lock:
             self._black.append(block)
-            while sum(other.nbytes for other in self._black) > _MAX_BLACK_BYTES:
+            while len(self._black) > 1 and sum([other.nbytes for other in self._black]) > _MAX_BLACK_BYTES:
                 self._black.pop(0)
 
     @property
@@ -115,6 +120,31 @@ class RecycledMemory:
         self._lock = threading.RLock()  # a block may come back while this thread holds it
         self._free = []
         self._black = []
+
+
+class LentBlack:
+    """Bytes that are 0 at the begin and at the end of a block.
+
+    A class, as a generator in its place takes a few microseconds more, which single samples notice.
+
+    Args:
+        memory: Whose they are.
+        shape: Of the array that the block gets.
+    """
+
+    __slots__ = ("_block", "_memory", "_shape")
+
+    def __init__(self, memory: RecycledMemory, shape: tuple[int, ...]) -> None:
+        self._memory, self._shape = memory, shape
+
+    def __enter__(self) -> UInt8Array:
+        self._block = self._memory.take_black(math.prod(self._shape))
+        planes: UInt8Array = self._block.reshape(self._shape)
+        return planes
+
+    def __exit__(self, error_type: object, *_: object) -> None:
+        if error_type is None:
+            self._memory.keep_black(self._block)
 
 
 recycled_memory = RecycledMemory()

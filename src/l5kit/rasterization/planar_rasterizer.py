@@ -108,9 +108,14 @@ class PlanarRasterizer(Rasterizer):
 
         It does unless a subclass overrides one of these two.
         """
-        # a method of an object of its own has no function, or another one
-        own = (getattr(self.rasterize, "__func__", None), getattr(self.rasterize_planar, "__func__", None))
-        return own == (PlanarRasterizer.rasterize, PlanarRasterizer.rasterize_planar)
+        # an object may have a method of its own, too
+        own, kind = vars(self), type(self)
+        return (
+            kind.rasterize is PlanarRasterizer.rasterize
+            and kind.rasterize_planar is PlanarRasterizer.rasterize_planar
+            and "rasterize" not in own
+            and "rasterize_planar" not in own
+        )
 
     def rasterize(
         self,

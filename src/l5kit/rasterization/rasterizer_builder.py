@@ -1,5 +1,6 @@
 """Rasterizer builder: the table of map types, and the rasterizer that a configuration describes."""
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,9 +23,12 @@ from l5kit.configs.parameters import (
 from l5kit.configs.reading import read_variant
 from l5kit.data.local_data_manager import DataManager, require_data_manager
 from l5kit.data.map.api import MapAPI
+from l5kit.data.map.map_folder import is_map_index, refuse_routes
+from l5kit.data.map.opened import maps_at
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.combined_rasterizer import SatBoxRasterizer, SemBoxRasterizer
+from l5kit.rasterization.many_maps_rasterizer import ManyMapsRasterizer
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
@@ -64,6 +68,8 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
     warn_of_misspelt_keys(cfg, "raster_params")
     rasterizer = _build(params, data_manager)
     if params.has_route:
+        if isinstance(rasterizer, ManyMapsRasterizer):
+            refuse_routes(len(rasterizer.maps))
         rasterizer = RouteRasterizer(rasterizer, MapAPI.from_cfg(data_manager, cfg))
 
     # a raster of more memory than anyone wants is a slip in a size
@@ -93,25 +99,16 @@ MAP_TYPES: Final[dict[str, type[RasterizerParams]]] = {params.map_type_name(): p
 """What the rasterizer of each ``raster_params.map_type`` is built from; a new map type is an entry here."""
 
 
-def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasterizer:
+def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasterizer | ManyMapsRasterizer:
     """Return the rasterizer of a map type, without a route; a new map type is a case here."""
-    context, image_dtype = RenderContext.from_geometry(params.geometry), params.image_dtype
-    boxes: dict[str, Any] = {}
-    if isinstance(params, BoxParams):
-        keys = ("filter_agents_threshold", "history_num_frames", "render_ego_history", "solid_boxes")
-        boxes = {key: getattr(params, key) for key in keys}
+    context, image_dtype, boxes = RenderContext.from_geometry(params.geometry), params.image_dtype, _boxes_of(params)
     match params:
-        case SemanticWithBoxes():
+        case SemanticWithBoxes() | SemanticAlone():
             map_path, world_to_ecef = _find_map(params, data_manager)
-            return SemBoxRasterizer(
-                context,
-                semantic_map_path=map_path,
-                world_to_ecef=world_to_ecef,
-                image_dtype=image_dtype,
-                **boxes,
-            )
-        case SemanticAlone():
-            return SemanticRasterizer(context, *_find_map(params, data_manager), image_dtype=image_dtype)
+            on_map = partial(_build_on_map, params, world_to_ecef)
+            if is_map_index(map_path):
+                return ManyMapsRasterizer(maps_at(map_path, world_to_ecef), on_map)
+            return on_map(map_path)
         case SatelliteWithBoxes():
             aerial, world_to_aerial = _find_picture(params, data_manager)
             return SatBoxRasterizer(
@@ -133,6 +130,28 @@ def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasteri
             return BoxRasterizer(context, image_dtype=image_dtype, **boxes)
         case _:
             return StubRasterizer(context, image_dtype=image_dtype)
+
+
+def _build_on_map(
+    params: SemanticWithBoxes | SemanticAlone, world_to_ecef: Float64Array, map_path: str
+) -> PlanarRasterizer:
+    """Return the rasterizer of a map type that takes the semantic map, for one map."""
+    context, image_dtype = RenderContext.from_geometry(params.geometry), params.image_dtype
+    if isinstance(params, SemanticAlone):
+        return SemanticRasterizer(context, map_path, world_to_ecef, image_dtype=image_dtype)
+    return SemBoxRasterizer(
+        context,
+        semantic_map_path=map_path,
+        world_to_ecef=world_to_ecef,
+        image_dtype=image_dtype,
+        **_boxes_of(params),
+    )
+
+
+def _boxes_of(params: RasterizerParams) -> dict[str, Any]:
+    """Return what a map type says of boxes; nothing where it draws none."""
+    keys = ("filter_agents_threshold", "history_num_frames", "render_ego_history", "solid_boxes")
+    return {key: getattr(params, key) for key in keys} if isinstance(params, BoxParams) else {}
 
 
 def _find_map(params: MapKeys, data_manager: DataManager) -> tuple[str, Float64Array]:

@@ -21,8 +21,6 @@ from l5kit.rasterization.draw_list import FILLED, BlankList, ShapeList, StackedL
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.subpixel import subpixel_of, touches_picture
 
-__all__ = ["RouteRasterizer"]
-
 _ROUTE_COLORS = np.full((1, 1), 255, np.uint8)
 _TINT, _TINT_PART = np.array([144.0, 238.0, 144.0]), 0.4
 _CORNERS = 4

@@ -15,8 +15,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 from l5kit.rasterization.painter import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 
-__all__ = ["MARGIN_PX", "Canvas", "ShapeArrays", "bound_rows", "paint", "paint_row", "require_countable"]
-
 MARGIN_PX: Final = 4
 """Rows above and below its points that a contour may touch, corners being at whole rows, and one to spare."""
 

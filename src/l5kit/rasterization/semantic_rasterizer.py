@@ -30,10 +30,9 @@ from l5kit.data.windows import Targets, WindowArrays, WindowRows, Windows
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
-from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, PictureList, ShapeList
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8, write_planes
-from l5kit.rasterization.render_context import RenderContext
+from l5kit.rasterization.render_context import RenderContext, find_middles
 from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel, subpixel_of, touches_picture
 
@@ -106,17 +105,6 @@ class _Elements(NamedTuple):
     is_visible: BoolArray
 
 
-class _Found(NamedTuple):
-    """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each.
-
-    An element has three contours: both of its lines as one, and each of them; a crosswalk leaves the last one empty.
-    """
-
-    contours: Int64Array
-    shapes: Int64Array
-    starts: Int64Array
-
-
 @dataclass(frozen=True)
 class MapOutlines:
     """Outlines of N map elements: first lanes, which consist of two lines, then crosswalks, which are one line.
@@ -180,14 +168,9 @@ class MapOutlines:
         return cls(vertices_m, line_starts, _starts_of(lines_per_element), num_lanes)
 
     @cached_property
-    def _num_vertices(self) -> Int64Array:
-        """Number of vertices of each element, (N,)."""
-        return np.diff(self.line_starts[self.element_starts])
-
-    @cached_property
     def _most_points(self) -> int:
         """Number of vertices of the lane that has most of them."""
-        return int(self._num_vertices[: self.num_lanes].max(initial=0))
+        return int(np.diff(self.line_starts[self.element_starts])[: self.num_lanes].max(initial=0))
 
     def list_shapes(
         self,
@@ -213,30 +196,20 @@ class MapOutlines:
             colors: Red, green and blue of lane boundaries by the rank of the light of their lane, then
                 :data:`ROAD_COLOR` and :data:`CROSSWALK_COLOR`, (6, 3).
         """
-        num_near = len(near.rows)
-        points = np.empty((int(self._num_vertices[near.rows].sum()), 2), np.int32)
-        listed = _Found(
-            contours=np.empty((_PARTS * num_near, 2), np.int64),
-            shapes=np.zeros((_PARTS * num_near, 5), np.int64),
-            starts=np.zeros(len(near.starts), np.int64),
-        )
-        _list_shapes(
+        points, contours, shapes, starts = _list_shapes(
             (self.vertices_m, self.line_starts, self.element_starts),
             self.num_lanes,
-            (near.rows, near.starts),
+            tuple(near),
             (raster_from_world, raster_size),
             tuple(lights.arrays),
-            (active.faces, active.starts),
-            points,
-            (listed.contours, listed.shapes, listed.starts),
+            tuple(active),
         )
-        end = listed.starts[-1]
         width, height = raster_size
         return ShapeList(
             points=points,
-            contours=listed.contours,
-            shapes=listed.shapes[:end],
-            starts=listed.starts,
+            contours=contours,
+            shapes=shapes,
+            starts=starts,
             colors=colors,
             planes_shape=(colors.shape[1], height, width),
             background=_BACKGROUND,
@@ -354,26 +327,32 @@ def _list_shapes(
     raster: tuple[Float64Array, tuple[int, int]],
     light_arrays: tuple[Int64Array, ...],
     active_arrays: tuple[Int64Array, Int64Array],
-    points: Int32Array,
-    listed_arrays: tuple[Int64Array, ...],
-) -> None:
-    """Write the points of all lines, and the shapes that may touch the picture.
+) -> tuple[Int32Array, Int64Array, Int64Array, Int64Array]:
+    """Return the points of all lines, and the shapes that may touch the picture: points, contours, shapes and starts.
 
-    The tuples get their names in here: plain ones are cheaper to hand over to a kernel.
+    They are those of a :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each. An element has
+    three contours: both of its lines as one, and each of them; a crosswalk leaves the last one empty. The tuples get
+    their names in here: plain ones are cheaper to hand over to a kernel.
     """
-    near, listed = NearElements(*near_arrays), _Found(*listed_arrays)
+    near, lines = NearElements(*near_arrays), _Lines(*line_arrays)
     num_near = len(near.rows)
     is_visible, ranks = np.empty((num_near, _PARTS), np.bool_), np.empty(num_near, np.int64)
+    all_contours, shapes = np.empty((_PARTS * num_near, 2), np.int64), np.zeros((_PARTS * num_near, 5), np.int64)
+    starts = np.zeros(len(near.starts), np.int64)
+    num_points = 0
+    for element in near.rows:
+        first_line, end_line = lines.element_starts[element], lines.element_starts[element + 1]
+        num_points += lines.line_starts[end_line] - lines.line_starts[first_line]
+    points = np.empty((num_points, 2), np.int32)
 
     # where the elements of all windows lie in the pictures, and which may touch them
-    lines = _Lines(*line_arrays)
     point: Any = np.int64(0)
     for window in range(len(near.starts) - 1):
         matrix = raster[0][window]
         for row in range(near.starts[window], near.starts[window + 1]):
             begin, seen = point, (is_visible, row)
             middle, point = _project_element(lines, near.rows[row], matrix, raster[1], points, begin, seen)
-            contours = listed.contours[_PARTS * row : _PARTS * (row + 1)]
+            contours = all_contours[_PARTS * row : _PARTS * (row + 1)]
             contours[0, 0], contours[0, 1] = begin, point
             contours[1, 0], contours[1, 1] = begin, middle
             contours[2, 0], contours[2, 1] = middle, point
@@ -383,8 +362,9 @@ def _list_shapes(
     end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
     for window in range(len(near.starts) - 1):
         rows = (near.starts[window], near.starts[window + 1])
-        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, listed.shapes, end)
-        listed.starts[window + 1] = end
+        end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, shapes, end)
+        starts[window + 1] = end
+    return points, all_contours, shapes[:end], starts
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -575,7 +555,7 @@ COLOR_TABLE: Final[UInt8Array] = np.array(
     [COLORS[name] for name in (RasterEls.LANE_NOTL.name, *LIGHT_COLORS, RasterEls.ROAD.name, RasterEls.CROSSWALK.name)],
     np.uint8,
 )
-"""The colours of the map, (colours, 3), numbered as in :mod:`.map_outlines`."""
+"""The colours of the map, (colours, 3), in the order of the indices that outlines have."""
 
 
 def indices_in_bounds(center: FloatArray, bounds: Float64Array, half_extent: float) -> Int64Array:
@@ -638,8 +618,7 @@ class SemanticRasterizer(PlanarRasterizer):
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
-        centers_px = np.full((len(windows), 1, 2), 0.5 * self.raster_size)
-        centers_m = transform_points(centers_px, np.linalg.inv(raster_from_world))[:, 0]
+        centers_m = find_middles(raster_from_world, self.raster_size)
         if getattr(self.render_semantic_map, "__func__", None) is SemanticRasterizer.render_semantic_map:
             return self._list_map(centers_m, raster_from_world, windows.tl_faces)
         pictures = np.empty(self.images_shape(len(windows)), np.uint8)

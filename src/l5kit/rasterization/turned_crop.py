@@ -311,6 +311,3 @@ def _mix_rows(upper: Int32Array, lower: Int32Array, weights: Int64Array, mixed: 
         from_upper = np.int32(upper[i] * upper_weight) >> np.int32(16)
         from_lower = np.int32(lower[i] * lower_weight) >> np.int32(16)
         mixed[i] = np.uint8((from_upper + from_lower + np.int32(2)) >> np.int32(2))
-
-
-__all__ = ["can_turn_and_scale", "start_of_middle", "turn_and_scale"]

@@ -1,5 +1,8 @@
 from .importing import ImportResult as ImportResult, import_dataset as import_dataset
+from .lanelet2_map import read_lanelet2 as read_lanelet2
+from .map_files import MapImport as MapImport, import_map as import_map
 from .motion import velocities_of as velocities_of
+from .opendrive_map import read_opendrive as read_opendrive
 from .reader import (
     Reader as Reader,
     SceneRef as SceneRef,

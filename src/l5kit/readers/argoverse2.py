@@ -19,8 +19,6 @@ from l5kit.readers.source_bounds import FURTHEST_M, MOST_STATES, as_times_ns, is
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["Argoverse2Reader"]
-
 _CLASSES: Final = {
     "vehicle": "PERCEPTION_LABEL_CAR",
     "bus": "PERCEPTION_LABEL_BUS",
@@ -139,7 +137,15 @@ class Argoverse2Reader:
         remarks: list[str] = []
         with naming_source(ref.file):
             city = _only(columns, "city")
-            position_m = _first_position_of_av(columns)
+
+            # x and y of the AV in the first step in which it is, (2,)
+            rows = np.flatnonzero(
+                pyarrow.compute.equal(columns["track_id"].combine_chunks(), _AV).to_numpy(zero_copy_only=False)
+            )
+            if not len(rows):
+                raise ValueError(f"there is no track {_AV}, that of the car that recorded it")
+            row = rows[np.argmin(_values_of(columns["timestep"], np.int64)[rows])]
+            position_m = np.array([_values_of(columns[f"position_{axis}"], np.float64)[row] for axis in "xy"])
         with naming_source(map_file):
             source_map = map_of(map_file, elements, city, remarks)
             if is_within(position_m, FURTHEST_M).all():  # else the tracks are at fault, which is told below
@@ -221,17 +227,6 @@ def _only(columns: dict[str, pyarrow.ChunkedArray], name: str) -> str:
     if len(values) != 1 or values[0] in (None, ""):
         raise ValueError(f"column {name} must have one value in all rows, got {values[:3]}")
     return str(values[0])
-
-
-def _first_position_of_av(columns: dict[str, pyarrow.ChunkedArray]) -> Float64Array:
-    """Return x and y of the AV in the first step in which it is, (2,)."""
-    rows = np.flatnonzero(
-        pyarrow.compute.equal(columns["track_id"].combine_chunks(), _AV).to_numpy(zero_copy_only=False)
-    )
-    if not len(rows):
-        raise ValueError(f"there is no track {_AV}, that of the car that recorded it")
-    row = rows[np.argmin(_values_of(columns["timestep"], np.int64)[rows])]
-    return np.array([_values_of(columns[f"position_{axis}"], np.float64)[row] for axis in "xy"])
 
 
 def _scene_of(

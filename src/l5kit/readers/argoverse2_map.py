@@ -13,8 +13,6 @@ from l5kit.data.map.geometry import resample_lanes
 from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line
 
-__all__ = ["heights_at", "map_of", "read_elements"]
-
 _ELEMENTS: Final = ("lane_segments", "pedestrian_crossings", "drivable_areas")
 _BOUNDARIES: Final = ("left_lane_boundary", "right_lane_boundary")
 _FEWEST_CORNERS: Final = 3

@@ -19,8 +19,6 @@ from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["Argoverse2SensorReader"]
-
 _BOXES, _POSES = "annotations.feather", "city_SE3_egovehicle.feather"
 _MAP: Final = re.compile(r"log_map_archive_.*____(?P<city>[A-Z]+)_city_\d+\.json")
 _ROTATION: Final = ("qw", "qx", "qy", "qz")

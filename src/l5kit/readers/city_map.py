@@ -8,8 +8,6 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array
 from l5kit.readers.source_map import SourceMap
 
-__all__ = ["CityMap", "bounds_of"]
-
 
 @dataclass(frozen=True)
 class CityMap:

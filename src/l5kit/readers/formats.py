@@ -5,22 +5,28 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 
+from l5kit.configs.own_code import is_own
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
+from l5kit.readers.own_reader import OwnReader
 from l5kit.readers.reader import Reader
-
-__all__ = ["ReaderOptions", "SourceFormat", "guess_format", "open_reader"]
 
 
 class SourceFormat(StrEnum):
-    """Formats of other datasets."""
+    """Formats of other datasets, and of maps without scenes."""
 
     ARGOVERSE2 = "argoverse2"
     ARGOVERSE2_SENSOR = "argoverse2-sensor"
+    LANELET2 = "lanelet2"
     NUSCENES = "nuscenes"
+    OPENDRIVE = "opendrive"
     PY123D = "py123d"
     SCENARIONET = "scenarionet"
     TABLE = "table"
     WOMD = "womd"
+
+
+MAP_FORMATS = (SourceFormat.LANELET2, SourceFormat.OPENDRIVE)
+"""Formats of maps without scenes, which :func:`~l5kit.readers.map_files.import_map` reads."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +50,27 @@ def open_reader(
     """Return the reader of a dataset in another format.
 
     Args:
-        source_format: Its format.
+        source_format: Its format, or ``FILE.py:NAME`` for a reader of a file of the user, whose code runs.
         source: Its folder; workers elsewhere look for it under its whole path.
         options: How it is to be read.
 
     Raises:
-        InvalidArgumentError: An option is given that this format does not have.
+        InvalidArgumentError: An option is given that this format does not have, it is a format of maps without scenes,
+            or the file of the user has no reader.
+        FileNotFoundError: There is no such file of the user.
         MissingDependencyError: A library is needed that is not installed.
         ValueError: There is no such format.
     """
+    if is_own(source_format):
+        _require_known(source_format, options)
+        return OwnReader(source_format, source)
     known = SourceFormat(source_format)
     _require_known(known, options)
+    if known in MAP_FORMATS:
+        raise InvalidArgumentError(
+            f"source_format is {known.value!r}, a format of maps without scenes; import_map (l5kit import) makes a "
+            "folder of it"
+        )
     try:
         return _READERS[known](Path(source).absolute(), options)
     except ModuleNotFoundError as error:
@@ -74,7 +90,7 @@ def guess_format(source: str | os.PathLike[str]) -> SourceFormat | None:
     return None
 
 
-def _require_known(source_format: SourceFormat, options: ReaderOptions) -> None:
+def _require_known(source_format: str, options: ReaderOptions) -> None:
     """Refuse options that are given and of another format."""
     for option in fields(options):
         wanted, value = _FORMAT_OF_OPTION[option.name], getattr(options, option.name)

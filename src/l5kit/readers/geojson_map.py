@@ -16,8 +16,6 @@ from l5kit.readers.reader import naming_source
 from l5kit.readers.source_fields import SourceFields, as_floats
 from l5kit.readers.source_map import AREA_KINDS, SourceArea, SourceLane, SourceMap, SourceSign, is_line
 
-__all__ = ["read_geojson"]
-
 _MOST_BYTES: Final = 1 << 30
 _MEETS_M: Final = 0.5
 """Lanes follow each other where one begins so near to the end of another, if none tells what follows."""

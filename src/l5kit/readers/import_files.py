@@ -17,6 +17,7 @@ from l5kit._types import Float64Array, JsonObject
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.map.builder import MapBuilder
+from l5kit.data.map.map_folder import INDEX_FILE, MAPS_FOLDER, MapIndexWriter
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys
 from l5kit.data.receipts import RECEIPT_FILE
 from l5kit.errors import MapTooLargeError
@@ -26,19 +27,21 @@ from l5kit.readers.parts import Part, PartHead
 from l5kit.readers.reader import SourceInfo
 from l5kit.readers.scene_conversion import with_lights_renamed
 
-__all__ = ["IMPORT", "ImportFiles", "offsets_of"]
-
 _IMPORT_FILE: Final = "import.json"
 IMPORT: Final = OutputKind(
     "an import",
     lambda folder: holds_keys(folder / _IMPORT_FILE, {"l5kit_version", "dataset", "scenes"}),
     rf"{_IMPORT_FILE}|{RECEIPT_FILE}|meta\.json|semantic_map/(?:semantic_map\.pb|areas\.json)|sources/[\w-]+\.jsonl"
+    rf"|{MAPS_FOLDER}/(?:{INDEX_FILE}|\d+/\d+\.pb)"
     rf"|scenes/[\w-]+\.zarr/{LOG_FILES}",
 )
 """The folder of an import."""
 
 _TILE_M = 1000.0
 _APART_M = 500.0
+_AROUND_M = np.array([[-200.0], [200.0]])
+"""Around a map is its world, too, less than half of the way to the next one: a vehicle may leave the map."""
+
 _FURTHEST_M = 2e7
 """The format of semantic maps cannot tell of places much further away."""
 
@@ -51,11 +54,13 @@ class ImportFiles:
         parts: The scenes, in their order, at least one.
         info: What the source tells.
         failed: Scenes that could not be read, as JSON.
+        has_one_map: Whether all maps of the source become one semantic map, or a folder of many.
     """
 
     parts: Sequence[Part]
     info: SourceInfo
     failed: Sequence[JsonObject]
+    has_one_map: bool = True
 
     @property
     def splits(self) -> list[str]:
@@ -64,7 +69,7 @@ class ImportFiles:
 
     def write(self, folder: Path) -> int:
         """Write all files into a folder, and return how many remarks they have."""
-        for name in ("scenes", "semantic_map", "sources"):
+        for name in ("scenes", "semantic_map" if self.has_one_map else MAPS_FOLDER, "sources"):
             (folder / name).mkdir()
         map_remarks, renamed = self._write_maps(folder)
         num_remarks = len(map_remarks) + sum(self._write_split(folder, split, renamed) for split in self._by_split)
@@ -93,11 +98,16 @@ class ImportFiles:
         return dict(sorted(indices.items()))
 
     @cached_property
-    def _offsets(self) -> Mapping[str, Float64Array]:
+    def _bounds_m(self) -> Mapping[str, Float64Array]:
+        """[[x_min, y_min], [x_max, y_max]] of each map, in its own frame."""
         bounds = {
             name: np.array([self._heads[index].bounds_m for index in indices]) for name, indices in self._by_map.items()
         }
-        whole = {name: np.stack([b[:, 0].min(0), b[:, 1].max(0)]) for name, b in bounds.items()}
+        return {name: np.stack([b[:, 0].min(0), b[:, 1].max(0)]) for name, b in bounds.items()}
+
+    @cached_property
+    def _offsets(self) -> Mapping[str, Float64Array]:
+        whole = self._bounds_m
         offsets = offsets_of(whole)
         for name, offset_m in offsets.items():
             if np.abs(whole[name] + offset_m).max() > _FURTHEST_M:
@@ -145,17 +155,25 @@ class ImportFiles:
             Where pieces of maps contradict each other, and the lanes with lights that have new names because of that,
             by the number of the part.
         """
-        builder = MapBuilder(WORLD_TO_ECEF, name=self.info.dataset)
+        whole, many = MapBuilder(WORLD_TO_ECEF, name=self.info.dataset), MapIndexWriter(folder / MAPS_FOLDER)
         areas: list[JsonObject] = []
         remarks: list[str] = []
         renamed: dict[int, dict[str, str]] = {}
         for joined, of_parts in self._joined_maps():
-            add_map(builder, joined, self._offsets[joined.name])
-            areas += areas_as_json(joined, self._offsets[joined.name])
+            offset_m = self._offsets[joined.name]
+            own = whole if self.has_one_map else MapBuilder(WORLD_TO_ECEF, name=joined.name)
+            add_map(own, joined, offset_m)
+            if self.has_one_map:
+                areas += areas_as_json(joined, offset_m)
+            else:
+                many.add(joined.name, self._bounds_m[joined.name] + offset_m + _AROUND_M, own.save)
             remarks += joined.remarks
             renamed |= of_parts
-        builder.save(folder / "semantic_map" / "semantic_map.pb")
-        _write_json(folder / "semantic_map" / "areas.json", {"frame": "world", "areas": areas})
+        if self.has_one_map:
+            whole.save(folder / "semantic_map" / "semantic_map.pb")
+            _write_json(folder / "semantic_map" / "areas.json", {"frame": "world", "areas": areas})
+        else:
+            many.finish()
         return remarks, renamed
 
     def _joined_maps(self) -> Iterator[tuple[JoinedMap, dict[int, dict[str, str]]]]:

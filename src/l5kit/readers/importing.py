@@ -20,12 +20,11 @@ from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError, is_termination
 from l5kit.readers.import_files import IMPORT, ImportFiles
+from l5kit.readers.map_layout import MapLayout
 from l5kit.readers.parts import Part, naming_path, part_path, write_part
 from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.scene_conversion import to_records
 from l5kit.readers.source_scene import SourceScene
-
-__all__ = ["FailedImport", "ImportResult", "import_dataset"]
 
 _PARTS_SUFFIX = ".parts"
 _LOCK = "import.lock"
@@ -84,6 +83,7 @@ def import_dataset(
     max_scenes: int | None = None,
     strict: bool = False,
     overwrite: bool = False,
+    maps: str = MapLayout.ONE,
     workers: Workers = 1,
     progress: Progress | None = None,
 ) -> ImportResult:
@@ -91,7 +91,8 @@ def import_dataset(
 
     It has ``scenes/SPLIT.zarr`` for each part of the source, ``semantic_map/semantic_map.pb`` with all maps,
     ``semantic_map/areas.json`` with the areas that this has no room for, ``meta.json``, ``sources/SPLIT.jsonl`` with a
-    line for each scene on where it came from, and ``import.json``. They are the same for any number of workers.
+    line for each scene on where it came from, and ``import.json``. They are the same for any number of workers. With
+    ``maps="apart"`` there is a folder ``maps`` with an index and a file for each map in place of ``semantic_map``.
 
     A scene that cannot be read is listed as failed, and the others go on. Scenes that were read wait in the folder
     ``OUT.parts`` beside: an import that was killed goes on with them when it is started again.
@@ -102,6 +103,8 @@ def import_dataset(
         max_scenes: Read only so many, the first ones; None for all.
         strict: Raise the error of the first scene that fails, instead of going on.
         overwrite: Replace the folder of an import that is there.
+        maps: ``one`` for one semantic map with all maps of the source; ``apart`` for a folder of them, each of which is
+            read when it is needed: for a source in which every scene has its own, so that memory does not grow.
         workers: Threads that read at the same time, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
         progress: Called with the number of scenes that were read and of all.
 
@@ -116,6 +119,8 @@ def import_dataset(
     """
     if max_scenes is not None and max_scenes < 1:
         raise InvalidArgumentError(f"max_scenes must be at least 1, or None for all, got {max_scenes}")
+    if maps not in tuple(MapLayout):
+        raise InvalidArgumentError(f"maps must be one of {', '.join(MapLayout)}, got {maps!r}")
     target = Path(out).absolute()
     clear_leftovers(target)
     _require_free(target, overwrite=overwrite)
@@ -132,12 +137,15 @@ def import_dataset(
     busy = f"out is {str(target)!r}, into which another process is importing; name another folder"
     with _removed_if_empty(parts), held_alone(parts / _LOCK, busy):
         clear_leftovers_in(parts)
-        failed = _read_missing(reader, parts, refs, strict=strict, workers=workers, progress=progress)
+        most_bytes = MOST_MAP_BYTES if maps == MapLayout.ONE else None
+        failed = _read_missing(
+            reader, parts, refs, strict=strict, most_map_bytes=most_bytes, workers=workers, progress=progress
+        )
         done = _parts_of(reader, parts, refs, failed)
         if not done:
             first = f"; the first one: {failed[0].message}" if failed else ""
             raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
-        files = ImportFiles(done, reader.info, [each.as_json() for each in failed])
+        files = ImportFiles(done, reader.info, [each.as_json() for each in failed], has_one_map=maps == MapLayout.ONE)
         with naming_path(target), placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
@@ -215,10 +223,15 @@ def _read_missing(
     refs: Sequence[SceneRef],
     *,
     strict: bool,
+    most_map_bytes: int | None,
     workers: Workers,
     progress: Progress | None,
 ) -> list[FailedImport]:
-    """Read the scenes that have no part yet, and return those that failed."""
+    """Read the scenes that have no part yet, and return those that failed.
+
+    Raises:
+        MapTooLargeError: The maps of all scenes have more bytes than are allowed.
+    """
     failed: list[FailedImport] = []
     map_bytes: dict[str, int] = {}
     for start in range(0, len(refs), _SCENES_SENT):
@@ -235,7 +248,8 @@ def _read_missing(
                         f"{scene.part} was written by a worker, and is not here; import into a folder that all "
                         "machines share, under the same path"
                     )
-                _add_map_bytes(map_bytes, scene, num_scenes=start + scene.number + 1, parts=parts)
+                if most_map_bytes is not None:
+                    _add_map_bytes(map_bytes, scene, num_scenes=start + scene.number + 1, parts=parts)
     return failed
 
 
@@ -248,8 +262,8 @@ def _add_map_bytes(map_bytes: dict[str, int], scene: _ReadScene, *, num_scenes: 
         fewer = max(1, num_scenes // 2)
         raise MapTooLargeError(
             f"the maps of the first {num_scenes} scenes have more than {MOST_MAP_BYTES:,} bytes, which is the most "
-            f"that one semantic map can have; import fewer scenes (--max-scenes {fewer}, for example), or parts of the "
-            f"source into folders of their own. What was read is kept in {parts}"
+            "that one semantic map can have; keep them in a folder of maps (--maps apart), or import fewer scenes "
+            f"(--max-scenes {fewer}, for example). What was read is kept in {parts}"
         )
 
 

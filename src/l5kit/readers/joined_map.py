@@ -8,8 +8,6 @@ import numpy as np
 from l5kit._types import Float64Array, JsonObject
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign
 
-__all__ = ["JoinedMap", "pack_map", "unpack_map"]
-
 _NEAR_M = 0.05
 """Up to here, lines of one id in two pieces are the same."""
 
@@ -180,7 +178,15 @@ def pack_map(piece: SourceMap) -> tuple[JsonObject, Float64Array]:
         }
         for lane in piece.lanes
     ]
-    areas = [{"id": area.area_id, "kind": area.kind, "corners": len(area.outline_m)} for area in piece.areas]
+    areas = [
+        {
+            "id": area.area_id,
+            "kind": area.kind,
+            "corners": len(area.outline_m),
+            "holes": [len(hole) for hole in area.holes_m],
+        }
+        for area in piece.areas
+    ]
     signs = [{"id": sign.sign_id, "lanes": list(sign.lane_ids)} for sign in piece.signs]
     points = np.concatenate([np.zeros((0, 3)), *_lines_of(piece)])
     return {"name": piece.name, "lanes": lanes, "areas": areas, "signs": signs}, points
@@ -213,7 +219,10 @@ def unpack_map(content: JsonObject, points: Float64Array) -> SourceMap:
                 is_in_junction=lane["is_in_junction"],
             )
         )
-    areas = [SourceArea(area["id"], area["kind"], take(area["corners"])) for area in content["areas"]]
+    areas = [
+        SourceArea(area["id"], area["kind"], take(area["corners"]), tuple(take(count) for count in area["holes"]))
+        for area in content["areas"]
+    ]
     signs = [SourceSign(sign["id"], take(1)[0], tuple(sign["lanes"])) for sign in content["signs"]]
     return SourceMap(content["name"], tuple(lanes), tuple(areas), tuple(signs))
 
@@ -221,7 +230,7 @@ def unpack_map(content: JsonObject, points: Float64Array) -> SourceMap:
 def _lines_of(piece: SourceMap) -> Iterator[Float64Array]:
     for lane in piece.lanes:
         yield from (line for line in (lane.centre_m, lane.left_m, lane.right_m) if line is not None)
-    yield from (area.outline_m for area in piece.areas)
+    yield from (ring for area in piece.areas for ring in (area.outline_m, *area.holes_m))
     yield from (sign.position_m[None] for sign in piece.signs)
 
 

@@ -11,8 +11,6 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.readers.source_map import SourceLane
 
-__all__ = ["with_junctions"]
-
 _SAME_HEIGHT_M = 3.0
 """Lanes further above each other than this cross on a bridge, which is no junction."""
 

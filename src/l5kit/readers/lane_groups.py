@@ -7,8 +7,6 @@ from itertools import pairwise
 
 from l5kit.readers.source_map import SourceLane
 
-__all__ = ["LaneGroup", "group_lanes"]
-
 
 @dataclass(frozen=True)
 class LaneGroup:

@@ -12,18 +12,7 @@ from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.junctions import with_junctions
 from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
-from l5kit.readers.source_map import SourceLane, SourceMap
-
-__all__ = [
-    "WORLD_TO_ECEF",
-    "add_map",
-    "areas_as_json",
-    "boundaries_of",
-    "directions_left",
-    "least_bytes_of",
-    "turn_of",
-    "without_repeats",
-]
+from l5kit.readers.source_map import DRIVABLE_KINDS, SourceLane, SourceMap
 
 WORLD_TO_ECEF = np.array([[0.0, 0.0, 1.0, 6378137.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
 """The world of imported datasets lies at latitude 0, longitude 0, x east, y north and z up, wherever it really is."""
@@ -56,6 +45,7 @@ def areas_as_json(joined: JoinedMap, offset_m: Float64Array) -> list[JsonObject]
             "id": _name_on(joined.name, area.area_id),
             "kind": area.kind,
             "outline_m": np.round(area.outline_m + offset, 3).tolist(),
+            **({"holes_m": [np.round(hole + offset, 3).tolist() for hole in area.holes_m]} if area.holes_m else {}),
         }
         for area in joined.areas.values()
     ]
@@ -202,6 +192,9 @@ class _MapWriter:
             elif area.kind == "speed_bump":
                 name = self._name("speed_bump", area.area_id)
                 self.builder.add_traffic_control(name, "speed_bump", outline_m, geometry_type="POLYGON")
+            elif area.kind in DRIVABLE_KINDS:
+                holes_m = [hole + self.offset_m for hole in area.holes_m]
+                self.builder.add_drivable_area(self._name(area.kind, area.area_id), outline_m, holes=holes_m)
         for sign in self.joined.signs.values():
             point_m = sign.position_m + self.offset_m
             self.builder.add_traffic_control(self._name("sign", sign.sign_id), "stop_sign", point_m)

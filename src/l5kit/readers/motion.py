@@ -5,8 +5,6 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["filled_poses", "headings_of", "steps_seen", "velocities_of"]
-
 _SLOWEST_MPS = 0.5
 """Slower tracks tell nothing of their heading by their motion."""
 

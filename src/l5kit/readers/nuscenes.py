@@ -22,8 +22,6 @@ from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_s
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["LABEL_MAPPING", "NuscenesReader"]
-
 MAP_REACH_M = 200.0
 """Elements of the map belong to a scene that are this near to the way of its AV, metres."""
 
@@ -120,7 +118,6 @@ class NuscenesReader:
                 "Speed limits.",
                 "Neighbours of lanes.",
                 "Heights of the map: all of it lies at 0.",
-                "Holes in the polygons of drivable areas.",
                 "Boundaries of lane connectors.",
             ),
             made_up=(
@@ -165,7 +162,12 @@ class NuscenesReader:
         samples = slice(*index.sample_starts[scene : scene + 2].tolist())
         times_ns = index.timestamps_us[samples] * 1000
         with naming_source(file_name(self._folder, "ego_pose"), ref.name):
-            ego = _ego_of(index, samples)
+            # poses are of the rear axle, and the AV is where its middle is
+            rotations = index.ego_rotations[samples]
+            require_unit(rotations, "step")
+            positions_m = index.ego_positions_m[samples] + EGO_MIDDLE_AHEAD_M * forward_of(rotations)
+            positions_m[:, 2] = index.ego_positions_m[samples, 2]  # that of the ground at the rear axle
+            ego = SourceEgo(positions_m, yaws_of(rotations), np.array(EGO_SIZE_M))
         boxes_file = file_name(self._folder, "sample_annotation")
         with naming_source(boxes_file, ref.name):
             tracks = _tracks_of(index, samples, times_ns, boxes_file)
@@ -246,14 +248,6 @@ def _folder_of_tables(source: Path) -> Path:
         raise DatasetNotFoundError(f"{str(source)!r} holds several versions ({names}); name one, such as {folders[0]}")
     got = "this is a file" if source.is_file() else "there is no folder v1.0-... with scene.json"
     raise DatasetNotFoundError(f"no nuScenes at {str(source)!r}: {got}; check the path for spelling")
-
-
-def _ego_of(index: NuscenesIndex, samples: slice) -> SourceEgo:
-    rotations = index.ego_rotations[samples]
-    require_unit(rotations, "step")
-    positions_m = index.ego_positions_m[samples] + EGO_MIDDLE_AHEAD_M * forward_of(rotations)
-    positions_m[:, 2] = index.ego_positions_m[samples, 2]  # that of the ground at the rear axle
-    return SourceEgo(positions_m, yaws_of(rotations), np.array(EGO_SIZE_M))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.errors import DatasetFormatError
 
-__all__ = ["ArclinePath", "discretize_lane"]
-
 _TURNS = {
     "LRL": (1.0, -1.0, 1.0),
     "LSL": (1.0, 0.0, 1.0),
@@ -74,7 +72,14 @@ def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
 
 def points_of_path(path: ArclinePath) -> Float64Array:
     """Return points of one path, from its start to its end, world metres, (N, 2)."""
-    _require_possible(path)
+    # other values would give points that lie nowhere
+    values = np.array([*path.start_pose, path.radius, *path.segment_length])
+    if path.shape not in _TURNS:
+        raise DatasetFormatError(f"shape is {path.shape!r}, must be one of {', '.join(_TURNS)}")
+    if not np.isfinite(values).all() or path.radius <= 0.0 or min(path.segment_length) < 0.0:
+        raise DatasetFormatError(
+            f"start_pose, radius and segment_length must be finite, radius above 0 and lengths not below 0, got {path}"
+        )
     x_m, y_m, heading_rad = path.start_pose
     points_m = [np.array([[x_m, y_m]])]
     for turn, length_m in zip(_TURNS[path.shape], path.segment_length, strict=True):
@@ -117,13 +122,3 @@ def _samples_along(length_m: float, curvature: float) -> Float64Array:
         )
     num_steps = max(1, int(np.ceil(length_m / step_m)))
     return np.linspace(0.0, length_m, num_steps + 1)[1:]
-
-
-def _require_possible(path: ArclinePath) -> None:
-    values = np.array([*path.start_pose, path.radius, *path.segment_length])
-    if path.shape not in _TURNS:
-        raise DatasetFormatError(f"shape is {path.shape!r}, must be one of {', '.join(_TURNS)}")
-    if not np.isfinite(values).all() or path.radius <= 0.0 or min(path.segment_length) < 0.0:
-        raise DatasetFormatError(
-            f"start_pose, radius and segment_length must be finite, radius above 0 and lengths not below 0, got {path}"
-        )

@@ -20,8 +20,6 @@ from l5kit.data.user_cache import cache_folder
 from l5kit.readers.nuscenes_index import NuscenesIndex, build_index
 from l5kit.readers.nuscenes_tables import TABLES
 
-__all__ = ["index_of"]
-
 _VERSION: Final = 2
 _TICK_NS: Final = 2 * 10**9
 _LARGE_BYTES: Final = 1 << 20

@@ -33,8 +33,6 @@ from l5kit.readers.nuscenes_tables import (
 from l5kit.readers.reader import SourceDataError
 from l5kit.readers.source_bounds import FIRST_TIME_NS, LAST_TIME_NS
 
-__all__ = ["NuscenesIndex", "build_index"]
-
 LIDAR_CHANNEL = "LIDAR_TOP"
 """Sensor at whose key frames the poses of the AV are taken: its time is that of the sample."""
 

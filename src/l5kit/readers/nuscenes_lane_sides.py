@@ -4,8 +4,6 @@ import numpy as np
 
 from l5kit._types import Float64Array
 
-__all__ = ["sides_of_lane"]
-
 ON_LINE_M = 0.05
 """Corners no farther from the centre line are of neither side: they lie in the middle of an end of the lane, metres."""
 

@@ -16,8 +16,6 @@ from l5kit.readers.nuscenes_lane_sides import sides_of_lane
 from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 
-__all__ = ["read_city_map"]
-
 OLDEST_VERSION = (1, 3)
 """Map files before this one lack arc line paths of lane connectors."""
 
@@ -31,9 +29,14 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
     y: float
 
 
+class _Hole(msgspec.Struct, frozen=True):
+    node_tokens: list[str] = []
+
+
 class _Polygon(msgspec.Struct, frozen=True):
     token: str
     exterior_node_tokens: list[str]
+    holes: list[_Hole] = []
 
 
 class _Shape(msgspec.Struct, frozen=True):
@@ -91,19 +94,17 @@ def read_city_map(file: Path, city: str) -> CityMap:
         raise SourceDataError(name, "", problem) from error
     try:
         version = msgspec.json.decode(text, type=_Versioned).version
-        _require_version(name, version)
+        parts = version.split(".")
+        if not all(part.isdecimal() for part in parts):
+            raise SourceDataError(name, "version", f"is {version!r}, must be numbers such as 1.3")
+        if tuple(map(int, parts)) < OLDEST_VERSION or int(parts[0]) > OLDEST_VERSION[0]:
+            raise SourceDataError(
+                name, "version", f"is {version!r}, must be from 1.3 on; download the map expansion again"
+            )
         expansion = msgspec.json.decode(text, type=_Expansion)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SourceDataError(name, "", f"is damaged: {error}; copy the file again") from error
     return _Builder(expansion, name).build(city)
-
-
-def _require_version(name: str, version: str) -> None:
-    parts = version.split(".")
-    if not all(part.isdecimal() for part in parts):
-        raise SourceDataError(name, "version", f"is {version!r}, must be numbers such as 1.3")
-    if tuple(map(int, parts)) < OLDEST_VERSION or int(parts[0]) > OLDEST_VERSION[0]:
-        raise SourceDataError(name, "version", f"is {version!r}, must be from 1.3 on; download the map expansion again")
 
 
 class _Builder:
@@ -197,7 +198,7 @@ class _Builder:
             self._leave_out(f"{kind} {area_id!r}", f"polygon {polygon_token!r} has no three corners", None)
             return []
         try:
-            return [SourceArea(area_id, kind, outline_m)]
+            return [SourceArea(area_id, kind, outline_m, self._holes(polygon_token))]
         except InvalidArgumentError as error:
             self._leave_out(f"{kind} {area_id!r}", str(error), None)
             return []
@@ -226,8 +227,18 @@ class _Builder:
         polygon = self._polygons.get(polygon_token or "")
         if polygon is None:
             return None
-        corners = [self._nodes[token] for token in polygon.exterior_node_tokens if token in self._nodes]
-        if len(corners) < len(polygon.exterior_node_tokens):
+        return self._ring(polygon.exterior_node_tokens)
+
+    def _holes(self, polygon_token: str | None) -> tuple[Float64Array, ...]:
+        """Return what is cut out of a polygon; rings without three corners cut out nothing."""
+        polygon = self._polygons.get(polygon_token or "")
+        rings = [] if polygon is None else [self._ring(hole.node_tokens) for hole in polygon.holes]
+        return tuple(ring for ring in rings if ring is not None)
+
+    def _ring(self, node_tokens: Sequence[str]) -> Float64Array | None:
+        """Return the corners of a ring of nodes, (n, 3); None if there are no three, or a node is unknown."""
+        corners = [self._nodes[token] for token in node_tokens if token in self._nodes]
+        if len(corners) < len(node_tokens):
             return None
         if len(corners) > 1 and corners[0] == corners[-1]:
             corners.pop()

@@ -1,7 +1,5 @@
 """Which scenes of nuScenes are for training and which for validation, by their numbers, as its makers have split it."""
 
-__all__ = ["split_of_scene"]
-
 _VALIDATION = (
     *((3, 3), (12, 18), (35, 36), (38, 39), (92, 110), (221, 221), (268, 278), (329, 332), (344, 346), (519, 524)),
     *((552, 565), (625, 627), (629, 630), (632, 638), (770, 771), (775, 775), (777, 778), (780, 784), (794, 800)),

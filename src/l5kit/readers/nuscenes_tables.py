@@ -11,23 +11,6 @@ from l5kit.configs.texts import require_regular_file
 from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_bounds import LONGEST_TEXT
 
-__all__ = [
-    "TABLES",
-    "Annotation",
-    "Attribute",
-    "CalibratedSensor",
-    "Category",
-    "EgoPose",
-    "Instance",
-    "LogRecord",
-    "Sample",
-    "SampleData",
-    "SceneRecord",
-    "Sensor",
-    "read_table",
-    "table_pieces",
-]
-
 TABLES = (
     "attribute",
     "calibrated_sensor",

@@ -18,14 +18,13 @@ from l5kit._types import Float64Array, JsonObject, UInt8Array
 from l5kit.data.scene_records import SceneRecords
 from l5kit.readers.joined_map import pack_map, unpack_map
 from l5kit.readers.map_writing import least_bytes_of
+from l5kit.readers.own_reader import OwnReader
 from l5kit.readers.reader import Reader, SceneRef
 from l5kit.readers.scene_conversion import track_ids_of
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["Part", "PartHead", "naming_path", "part_path", "write_part"]
-
-_VERSION = 3
+_VERSION = 4
 _ARRAYS = ("frames", "agents", "tl_faces")
 
 
@@ -125,7 +124,8 @@ class PartKey:
     def of(cls, reader: Reader, ref: SceneRef) -> Self:
         """Return the key of a scene, which is another one once one of its files has changed."""
         files = tuple(_state_of(reader.source / file) for file in (ref.file, *ref.others))
-        return cls(_VERSION, __version__, type(reader).__qualname__, ref, files)
+        name = reader.code if isinstance(reader, OwnReader) else type(reader).__qualname__
+        return cls(_VERSION, __version__, name, ref, files)
 
 
 def _state_of(path: Path) -> tuple[int, int]:

@@ -12,8 +12,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["load_plain_pickle"]
-
 _DEEPEST: Final = 100
 """Containers lie so deep in each other at most; scenarios have about seven levels."""
 

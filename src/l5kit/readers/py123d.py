@@ -23,8 +23,6 @@ from l5kit.readers.source_fields import SourceFields
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["Py123dReader"]
-
 MAP_REACH_M: Final = 300.0
 """Elements of the map belong to a scene that are this near to the way of its AV, metres."""
 

@@ -13,8 +13,6 @@ from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.configs.texts import require_regular_file
 from l5kit.readers.source_fields import SourceFields
 
-__all__ = ["ArrowFile", "numeric_values", "open_arrow", "rows_of", "unpack"]
-
 _MOST_BYTES: Final = 8 << 30
 _ARRAY_KINDS: Final = ("<f8", "<f4", "<i8", "<i4")
 

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["LABEL_MAPPING", "UNKNOWN", "names_of_labels"]
-
 UNKNOWN: Final = "unknown"
 """The class of numbers and label classes that are not known."""
 

@@ -18,8 +18,6 @@ from l5kit.readers.reader import naming_source
 from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
 from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks
 
-__all__ = ["BOXES", "EGO", "LIGHTS", "SYNC", "Py123dLog"]
-
 SYNC: Final = "sync"
 EGO, BOXES, LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
 
@@ -176,7 +174,13 @@ def _tracks_of(
             raise ValueError(f"lists of {name} have other lengths than those of bounding_box_se3")
     lists = _Lists.of(starts, rows)
     values = rows_of(boxes, "bounding_box_se3", 10)[lists.indices]
-    tracks, ids = _codes_of(opened.lists("track_token")[1], lists.indices)
+
+    # the number of the track of each box, and the ids of tracks in the order in which they come
+    column = opened.lists("track_token")[1]
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
+        raise TypeError(f"column track_token must hold text in all rows, got {column.type}")
+    encoded = column.take(pa.array(lists.indices)).dictionary_encode()
+    tracks, ids = encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
     shape = len(ids), len(times_ns)
     if not shape[0]:
         return SourceTracks.none(len(times_ns))
@@ -206,14 +210,6 @@ def _tracks_of(
         velocities_mps=_velocities_of(opened, starts, lists, is_valid, cells, positions_m, times_ns, remarks),
         sizes_m=sizes_m,
     )
-
-
-def _codes_of(column: pa.Array, indices: Int64Array) -> tuple[Int64Array, tuple[str, ...]]:
-    """Return the number of the track of each box, and the ids of tracks in the order in which they come."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
-        raise TypeError(f"column track_token must hold text in all rows, got {column.type}")
-    encoded = column.take(pa.array(indices)).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
 
 
 def _classes_of(opened: ArrowFile, labels: Int64Array, boxes: Int64Array, remarks: list[str]) -> list[str]:

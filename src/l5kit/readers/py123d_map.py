@@ -12,8 +12,6 @@ from l5kit.readers.reader import naming_source
 from l5kit.readers.source_fields import SourceFields
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 
-__all__ = ["read_py123d_map"]
-
 _LANE, _LANE_GROUP, _INTERSECTION, _STOP_ZONE = 0, 1, 2, 7
 _KIND_OF_LAYER: Final = {
     _INTERSECTION: "drivable_area",

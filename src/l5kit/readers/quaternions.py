@@ -4,8 +4,6 @@ import numpy as np
 
 from l5kit._types import Float64Array
 
-__all__ = ["forward_of", "require_unit", "rotations_of", "yaws_of"]
-
 _ROTATION_TOLERANCE = 0.01
 """By how much the length of a quaternion may differ from 1."""
 

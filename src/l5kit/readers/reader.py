@@ -11,16 +11,6 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, L5KitError
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = [
-    "Reader",
-    "SceneRef",
-    "SourceDataError",
-    "SourceInfo",
-    "licence_of",
-    "naming_source",
-    "require_source_folder",
-]
-
 
 class SourceDataError(L5KitError, ValueError):
     """A file of another dataset is damaged, of an unknown version, or tells what cannot be.

@@ -13,6 +13,7 @@ from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array
 from l5kit.data.log_names import is_group, logs_in
 from l5kit.data.log_writer import write_log
+from l5kit.data.map.map_folder import MAPS_FOLDER
 from l5kit.data.progress import Progress
 from l5kit.data.scene_arrays import AgentRows, FaceRows, SceneArrays
 from l5kit.data.scene_jobs import Workers, map_scenes
@@ -21,10 +22,8 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
 
-__all__ = ["resample_dataset", "resample_scene"]
-
 _SCENES_FOLDER = "scenes"
-_COPIED = ("meta.json", "import.json", "semantic_map", "aerial_map", "sources")
+_COPIED = ("meta.json", "import.json", "semantic_map", MAPS_FOLDER, "aerial_map", "sources")
 """What lies beside the scenes and holds at any rate."""
 
 _NEAR = 1e-3

@@ -23,8 +23,6 @@ from l5kit.readers.source_bounds import as_times_ns, is_text
 from l5kit.readers.source_fields import SourceFields, as_floats
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["ScenarionetReader"]
-
 _SUMMARY, _MAPPING = "dataset_summary.pkl", "dataset_mapping.pkl"
 _MOST_BYTES: Final = 1 << 30
 _SPLIT: Final = re.compile(r"(?:^|[^a-z])(train|val|test)(?:ing|idation)?(?![a-z])")

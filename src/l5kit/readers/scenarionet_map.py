@@ -14,8 +14,6 @@ from l5kit.readers.source_scene import LightState, SourceLights
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
 from l5kit.readers.womd_map import MPS_OF_MPH, lines_or_none
 
-__all__ = ["read_lights", "read_map"]
-
 _MPS_OF_KMH: Final = 1.0 / 3.6
 _KINDS_OF_LANE: Final = {"LANE_BIKE_LANE": "bike", "LANE_BUS_LANE": "bus"}
 _JUNCTION_LANE: Final = "LANE_SURFACE_UNSTRUCTURE"

@@ -12,8 +12,6 @@ from l5kit.readers.source_bounds import MOST_STATES
 from l5kit.readers.source_fields import SourceFields
 from l5kit.readers.source_scene import SourceEgo, SourceTracks
 
-__all__ = ["CLASSES", "ScenarioTracks", "read_tracks"]
-
 CLASSES: Final = {
     "VEHICLE": "PERCEPTION_LABEL_CAR",
     "PEDESTRIAN": "PERCEPTION_LABEL_PEDESTRIAN",

@@ -14,8 +14,6 @@ from l5kit.readers.source_fields import SourceFields, as_floats
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["Window", "join_windows", "windows_of_logs"]
-
 _LOG_KEYS: Final = ("log_name", "source_file", "log_id")
 _LONGEST_GAP: Final = 1.5
 """Windows follow each other if no more steps than that lie between them."""

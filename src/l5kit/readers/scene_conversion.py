@@ -18,8 +18,6 @@ from l5kit.readers.reader import SourceInfo
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import LightState, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["FACE_COLORS", "face_id", "light_id", "to_records", "track_ids_of", "with_lights_renamed"]
-
 FACE_COLORS = {LightState.RED: "red", LightState.YELLOW: "yellow", LightState.GREEN: "green"}
 """The faces that each light of an imported log has."""
 

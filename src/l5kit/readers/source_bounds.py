@@ -12,25 +12,6 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "FIRST_TIME_NS",
-    "FURTHEST_FROM_AV_M",
-    "FURTHEST_M",
-    "GREATEST_ANGLE_RAD",
-    "GREATEST_AV_SPEED_MPS",
-    "GREATEST_SIZE_M",
-    "GREATEST_SPEED_MPS",
-    "LAST_TIME_NS",
-    "LONGEST_TEXT",
-    "MOST_STATES",
-    "SHORTEST_STEP_NS",
-    "as_times_ns",
-    "is_text",
-    "is_within",
-    "require_text",
-    "require_within",
-]
-
 FURTHEST_M: Final = 1e7
 """Coordinates lie so near to the origin of their frame at most."""
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from l5kit._types import Float64Array, NumericArray
 
-__all__ = ["SourceFields", "as_floats"]
-
 
 @dataclass(frozen=True, slots=True)
 class SourceFields:

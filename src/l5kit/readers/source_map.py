@@ -9,13 +9,14 @@ from l5kit._types import Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M, FURTHEST_M, is_within, require_text, require_within
 
-__all__ = ["AREA_KINDS", "LANE_KINDS", "SourceArea", "SourceLane", "SourceMap", "SourceSign", "is_line"]
-
 LANE_KINDS = ("vehicle", "bus", "bike")
 """For whom a lane is."""
 
 AREA_KINDS = ("crosswalk", "drivable_area", "speed_bump", "driveway", "walkway", "carpark")
 """What an area is."""
+
+DRIVABLE_KINDS = ("drivable_area", "driveway", "carpark")
+"""Kinds of areas that one may drive on: scores count them as part of the road."""
 
 _FEWEST_CORNERS = 3
 
@@ -84,6 +85,7 @@ class SourceArea:
         area_id: What the source calls it, unique among the areas of its kind.
         kind: One of :data:`AREA_KINDS`.
         outline_m: Corners of its polygon in order, the first not repeated, x, y and z, float64, (n, 3), n at least 3.
+        holes_m: Corners of what is cut out of it, as traffic islands and blocks of houses, likewise.
 
     Raises:
         InvalidArgumentError: The outline is none or beyond its bounds, or there is no such kind.
@@ -92,17 +94,20 @@ class SourceArea:
     area_id: str
     kind: str
     outline_m: Float64Array
+    holes_m: tuple[Float64Array, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in AREA_KINDS:
             raise InvalidArgumentError(f"kind of area {self.area_id!r} must be one of {AREA_KINDS}, got {self.kind!r}")
-        if not is_line(self.outline_m) or len(self.outline_m) < _FEWEST_CORNERS:
-            raise InvalidArgumentError(
-                f"outline_m of {self.kind} {self.area_id!r} must have shape (n, 3) with n at least "
-                f"{_FEWEST_CORNERS} and be finite, got shape {np.shape(self.outline_m)}"
-            )
-        require_within("outline_m", f"{self.kind} {self.area_id!r}", self.outline_m, FURTHEST_M, unit="m")
+        for name, ring in (("outline_m", self.outline_m), *(("holes_m", hole) for hole in self.holes_m)):
+            if not is_line(ring) or len(ring) < _FEWEST_CORNERS:
+                raise InvalidArgumentError(
+                    f"{name} of {self.kind} {self.area_id!r} must have shape (n, 3) with n at least "
+                    f"{_FEWEST_CORNERS} and be finite, got shape {np.shape(ring)}"
+                )
+            require_within(name, f"{self.kind} {self.area_id!r}", ring, FURTHEST_M, unit="m")
         object.__setattr__(self, "outline_m", np.asarray(self.outline_m, np.float64))
+        object.__setattr__(self, "holes_m", tuple(np.asarray(hole, np.float64) for hole in self.holes_m))
 
 
 @dataclass(frozen=True, eq=False)

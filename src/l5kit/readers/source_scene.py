@@ -30,9 +30,6 @@ from l5kit.readers.source_bounds import (
 )
 from l5kit.readers.source_map import SourceMap
 
-__all__ = ["LightState", "SourceEgo", "SourceLights", "SourceScene", "SourceTracks"]
-
-
 _BOUNDS_OF_TRACKS = {
     "positions_m": (FURTHEST_M, "m"),
     "yaws_rad": (GREATEST_ANGLE_RAD, "rad"),

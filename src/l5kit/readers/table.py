@@ -1,4 +1,4 @@
-"""Reader of somebody's own tables: CSV or Parquet, a row for each track and time, and a column map in YAML."""
+"""Reader of somebody's own logs: tables with a row for each track and time, or MCAP files, and a column map in YAML."""
 
 import os
 from functools import cached_property
@@ -14,10 +14,8 @@ from l5kit.readers.reader import SceneRef, SourceInfo, naming_source, require_so
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 from l5kit.readers.table_columns import NO_AV, TableColumns, read_columns
-from l5kit.readers.table_rows import SUFFIXES, TableRows, read_rows
+from l5kit.readers.table_rows import MCAP_SUFFIXES, SUFFIXES, TableRows, read_rows
 from l5kit.readers.table_scene import scene_of_rows, usual_step_s
-
-__all__ = ["COLUMNS_FILE", "TableReader"]
 
 COLUMNS_FILE: Final = "columns.yaml"
 """Name of the column map in the folder of the tables, where none is named."""
@@ -104,15 +102,16 @@ class TableReader:
     @cached_property
     def _files(self) -> list[str]:
         """Tables of the folder, sorted."""
+        suffixes = SUFFIXES if self._columns.mcap is None else MCAP_SUFFIXES
         files = sorted(
             path.relative_to(self._source).as_posix()
             for path in self._source.rglob("*")
-            if path.suffix in SUFFIXES and path.is_file()
+            if path.suffix in suffixes and path.is_file()
         )
         if not files:
             raise DatasetNotFoundError(
                 f"there are no tables in {str(self._source)!r}: no file in it or in folders within ends in "
-                f"{' or '.join(SUFFIXES)}"
+                f"{' or '.join(suffixes)}"
             )
         return files
 

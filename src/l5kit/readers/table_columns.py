@@ -10,8 +10,6 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import ConfigError
 from l5kit.readers.source_bounds import GREATEST_SIZE_M, is_text
 
-__all__ = ["NO_AV", "OTHER_CLASS", "TableColumns", "read_columns"]
-
 NO_AV: Final = "none"
 """In place of the id of the AV: nobody is it, and a vehicle is taken for it."""
 
@@ -23,8 +21,13 @@ _NEEDED: Final = ("time", "track", "x", "y")
 _OPTIONAL: Final = ("heading", "class", "length", "width", "height", "velocity_x", "velocity_y", "z", "scene")
 _KEYS: Final = (
     *("columns", "av", "classes", "sizes", "time_unit", "heading_unit", "step", "scene_seconds", "map", "map_origin"),
-    *("name", "licence"),
+    *("name", "licence", "mcap"),
 )
+_MCAP_KEYS: Final = ("objects", "av_pose", "av_size", "class")
+_OF_TABLES: Final = ("columns", "time_unit", "heading_unit")
+"""Keys that say what tables mean; messages say it themselves."""
+
+_OF_MESSAGES: Final = ("time", "track", "x", "y", "z", "heading", "length", "width", "height")
 _NS_OF_UNIT: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 _ANGLE_UNITS: Final = ("rad", "deg")
 _DEFAULT_LABEL: Final = "PERCEPTION_LABEL_CAR"
@@ -47,6 +50,24 @@ _OTHER_SIZE_M: Final = (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
+class McapTopics:
+    """Which messages of MCAP files tell of road users.
+
+    Attributes:
+        objects: Topics of ``foxglove.SceneUpdate``, whose entities with a cube are road users.
+        av_pose: Topic with the pose of the AV, ``foxglove.PoseInFrame`` or ``foxglove.FrameTransform``; None where it
+            is an entity.
+        av_size_m: Length, width and height of the AV of such a topic.
+        class_key: Key of the class among the metadata of entities; None where all are cars.
+    """
+
+    objects: tuple[str, ...]
+    av_pose: str | None = None
+    av_size_m: tuple[float, float, float] = _USUAL_SIZES_M[_DEFAULT_LABEL]
+    class_key: str | None = None
+
+
+@dataclass(frozen=True)
 class TableColumns:
     """What the columns of tables mean.
 
@@ -63,6 +84,7 @@ class TableColumns:
         map_origin: Latitude and longitude of x = y = 0, degrees, where the map has these; None for metres.
         dataset: What the data is called.
         licence: Its licence.
+        mcap: What is read of MCAP files; None where there are tables.
     """
 
     names: Mapping[str, str]
@@ -77,6 +99,7 @@ class TableColumns:
     map_origin: tuple[float, float] | None = None
     dataset: str = "tables"
     licence: str = "not told"
+    mcap: McapTopics | None = None
 
     @property
     def label_mapping(self) -> dict[str, str]:
@@ -103,7 +126,12 @@ def read_columns(file: Path) -> TableColumns:
     if not isinstance(content, dict):
         raise ConfigError(f"{called} must hold keys and values, such as columns: and av:, got {type(content).__name__}")
     _require_known(content, _KEYS, called)
-    classes, names = _classes_of(content.get("classes"), called), _names_of(content.get("columns"), called)
+    classes, mcap = _classes_of(content.get("classes"), called), _mcap_of(content, called)
+    if mcap is None:
+        names = _names_of(content.get("columns"), called)
+    else:
+        names = {name: name for name in (*_OF_MESSAGES, *(["class"] if mcap.class_key else []))}
+        classes = classes or {label: label for label in PERCEPTION_LABEL_TO_INDEX if label.startswith(_PREFIX)}
     if "class" in names and not classes:
         raise ConfigError(f"{called} has columns.class, so classes: must give a label for each class, such as car: CAR")
     map_file = _text_of(content, "map", called, None)
@@ -112,7 +140,7 @@ def read_columns(file: Path) -> TableColumns:
         av=_av_of(content, called),
         classes=classes,
         sizes_m=_sizes_of(content.get("sizes"), called),
-        ns_per_time=_NS_OF_UNIT[_choice_of(content, "time_unit", tuple(_NS_OF_UNIT), called)],
+        ns_per_time=1.0 if mcap else _NS_OF_UNIT[_choice_of(content, "time_unit", tuple(_NS_OF_UNIT), called)],
         is_in_degrees=_choice_of(content, "heading_unit", _ANGLE_UNITS, called) == "deg",
         step_s=_seconds_of(content, "step", called),
         scene_s=_seconds_of(content, "scene_seconds", called),
@@ -120,7 +148,30 @@ def read_columns(file: Path) -> TableColumns:
         map_origin=_origin_of(content.get("map_origin"), called),
         dataset=_text_of(content, "name", called, "tables") or "tables",
         licence=_text_of(content, "licence", called, "not told") or "not told",
+        mcap=mcap,
     )
+
+
+def _mcap_of(content: Mapping[object, object], called: str) -> McapTopics | None:
+    """Return what is read of MCAP files; None for tables."""
+    value = content.get("mcap")
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not value.get("objects"):
+        raise ConfigError(f"{called}: mcap must have objects:, a topic of boxes or a list of such, got {value!r:.80}")
+    _require_known(value, _MCAP_KEYS, f"{called}, mcap,")
+    if given := [key for key in _OF_TABLES if key in content]:
+        raise ConfigError(f"{called} has mcap: and {given[0]}:, which is for tables; leave one of them out")
+    objects = value["objects"] if isinstance(value["objects"], list) else [value["objects"]]
+    if not all(is_text(topic) for topic in objects):
+        raise ConfigError(f"{called}: mcap.objects must be a topic or a list of topics, got {value['objects']!r:.80}")
+    topics = {key: _text_of(value, key, f"{called}, mcap", None) for key in ("av_pose", "class")}
+    if topics["av_pose"] is not None and content.get("av") == NO_AV:
+        raise ConfigError(f"{called} has mcap.av_pose, but av is {NO_AV}; say which name the AV has, such as av: ego")
+    size_m = _USUAL_SIZES_M[_DEFAULT_LABEL]
+    if value.get("av_size") is not None:
+        size_m = _sizes_of({"CAR": value["av_size"]}, f"{called}, mcap.av_size")[_DEFAULT_LABEL]
+    return McapTopics(tuple(objects), topics["av_pose"], size_m, topics["class"])
 
 
 def _require_known(content: Mapping[object, object], known: tuple[str, ...], called: str) -> None:

@@ -1,4 +1,4 @@
-"""Rows of somebody's tables as plain arrays: CSV or Parquet, with columns whose meaning a column map tells."""
+"""Rows of somebody's tables as plain arrays: CSV, Parquet or MCAP, with columns whose meaning a column map tells."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,13 @@ from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.array_shapes import require_shapes
 from l5kit.readers.source_bounds import as_times_ns
 from l5kit.readers.table_columns import OTHER_CLASS, TableColumns
-
-__all__ = ["SUFFIXES", "TableRows", "read_rows"]
+from l5kit.readers.table_mcap import read_messages
 
 SUFFIXES: Final = (".csv", ".parquet")
 """Names of files of tables end so."""
+
+MCAP_SUFFIXES: Final = (".mcap",)
+"""Those of files of messages."""
 
 _MOST_BYTES: Final = 8 << 30
 _MOST_ROWS: Final = 200_000_000
@@ -64,14 +66,19 @@ def read_rows(path: Path, columns: TableColumns) -> TableRows:
     """Read a table.
 
     Args:
-        path: A CSV file with a header, or a Parquet file.
+        path: A CSV file with a header, a Parquet file, or an MCAP file.
         columns: What its columns mean.
 
     Raises:
+        MissingDependencyError: The library for MCAP files is missing.
         TypeError: A column holds something else.
         ValueError: The file is no such table, has no rows, or a column is missing or has rows without a value.
     """
-    table = _read_table(path, list(columns.names.values()))
+    table = (
+        _read_table(path, list(columns.names.values()))
+        if columns.mcap is None
+        else read_messages(path, columns.mcap, av=columns.av)
+    )
     if not table.num_rows:
         raise ValueError("it has no rows")
     chosen = {meaning: table.column(name) for meaning, name in columns.names.items()}

@@ -12,8 +12,6 @@ from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, Sou
 from l5kit.readers.table_columns import NO_AV, OTHER_CLASS, TableColumns
 from l5kit.readers.table_rows import TableRows
 
-__all__ = ["scene_of_rows", "usual_step_s"]
-
 _LONGEST_BRACKET = 1.9
 """Between two rows of a track this many of its usual steps apart or more there is a gap."""
 

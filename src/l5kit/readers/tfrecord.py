@@ -15,8 +15,6 @@ import numpy as np
 
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["RecordDamage", "RecordSpan", "list_records", "masked_crc32c", "read_record"]
-
 _LENGTH_SIZE, _CRC_SIZE = 8, 4
 _HEAD_SIZE = _LENGTH_SIZE + _CRC_SIZE
 _CRC_MASK = 0xA282EAD8

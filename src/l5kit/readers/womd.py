@@ -18,8 +18,6 @@ from l5kit.readers.womd_map import read_map
 from l5kit.readers.womd_scenario_pb2 import Scenario
 from l5kit.readers.womd_tracks import read_tracks
 
-__all__ = ["WomdReader", "read_scenario"]
-
 _SPLIT = re.compile(r"(?:^|_)((?:training|validation|testing)(?:_interactive|_20s)?)$")
 
 _START_NS = 1_000_000_000

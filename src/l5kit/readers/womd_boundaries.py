@@ -13,8 +13,6 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 
-__all__ = ["LEFT", "RIGHT", "Polylines", "find_boundaries"]
-
 LEFT, RIGHT = 0, 1
 
 _FURTHEST_M = 10.0

@@ -10,8 +10,6 @@ from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M
 from l5kit.readers.source_scene import LightState, SourceLights
 from l5kit.readers.womd_scenario_pb2 import Scenario, TrafficSignalLaneState
 
-__all__ = ["read_lights"]
-
 _STATES = (
     LightState.UNKNOWN,
     LightState.RED,  # arrow stop
@@ -48,7 +46,7 @@ def read_lights(scenario: Scenario, lane_starts_m: Mapping[str, Float64Array], a
     states = np.full((len(rows), num_steps), LightState.ABSENT, np.uint8)
     for step, signal in seen:
         if (row := rows.get(signal.lane)) is not None:
-            states[row, step] = _state_of(signal.state)
+            states[row, step] = _STATES[signal.state] if 0 <= signal.state < len(_STATES) else LightState.UNKNOWN
     positions_m = _positions(rows, (signal for _, signal in seen))
     # signals hold who enters their lane, and in files that tell stop points these are where it begins
     is_known = (np.abs(positions_m - around_m) <= FURTHEST_FROM_AV_M).all(axis=1)
@@ -56,10 +54,6 @@ def read_lights(scenario: Scenario, lane_starts_m: Mapping[str, Float64Array], a
     for row in np.flatnonzero(~is_known).tolist():
         positions_m[row] = lane_starts_m[names[row]]
     return SourceLights(names, states, positions_m)
-
-
-def _state_of(number: int) -> LightState:
-    return _STATES[number] if 0 <= number < len(_STATES) else LightState.UNKNOWN
 
 
 def _positions(rows: dict[int, int], signals: Iterable[TrafficSignalLaneState]) -> Float64Array:

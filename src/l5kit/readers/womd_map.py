@@ -13,8 +13,6 @@ from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundarie
 from l5kit.readers.womd_rows import DOUBLE, MessageRows, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
 
-__all__ = ["MPS_OF_MPH", "MapWithRemarks", "lines_or_none", "read_map"]
-
 MPS_OF_MPH: Final = 0.44704
 """Metres per second of a mile per hour."""
 

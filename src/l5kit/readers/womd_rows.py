@@ -13,8 +13,6 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array, UInt8Array, UInt64Array
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["BOOL", "DOUBLE", "FLOAT", "MessageRows", "RowSchema", "read_rows"]
-
 BOOL, DOUBLE, FLOAT = 0, 1, 5
 """Wire types of what a number of a message may be."""
 

@@ -21,8 +21,6 @@ from l5kit.readers.source_scene import SourceEgo, SourceTracks
 from l5kit.readers.womd_rows import BOOL, DOUBLE, FLOAT, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import Scenario, Track
 
-__all__ = ["CLASSES", "ScenarioTracks", "read_tracks"]
-
 CLASSES = ("unset", "vehicle", "pedestrian", "cyclist", "other")
 """Name of each number of ``object_type``."""
 

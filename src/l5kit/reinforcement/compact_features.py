@@ -12,8 +12,6 @@ from torch import nn
 from l5kit._types import Float32Array
 from l5kit.environment.observations.compact_layout import MOST_NORMALISED, SET_PARTS, CompactLayout
 
-__all__ = ["CompactFeatures", "measure_scales"]
-
 _NUM_STEPS = 30
 _LEAST_DEVIATION = 0.05
 

@@ -19,8 +19,6 @@ from l5kit.reinforcement.joined_environments import JoinedEnvironments
 from l5kit.reinforcement.near_start import NearStartPolicy
 from l5kit.reinforcement.progress import DriverProgress, Pace
 
-__all__ = ["CourseState", "TrainingCourse", "TrainingTimeOver"]
-
 _STATE = "l5kit_state"
 """Attribute of an algorithm that its file keeps."""
 

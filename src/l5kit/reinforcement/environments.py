@@ -17,8 +17,6 @@ from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.errors import ConfigError
 from l5kit.reinforcement.joined_environments import JoinedEnvironments
 
-__all__ = ["join_towns", "make_environments", "scenes_to_evaluate", "share_scales", "towns_of"]
-
 
 def make_environments(
     cfg: Config, config_path: str | os.PathLike[str], data: LocalDataManager, *, num_envs: int, train: bool

@@ -9,8 +9,6 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from l5kit._types import JsonObject
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 
-__all__ = ["drive_scenes"]
-
 _FAULTS = ("collision", "off_road")
 _SUMS = "reward_sums"
 """What environments call the terms of their reward, summed over an episode."""

@@ -24,8 +24,6 @@ from l5kit.data.receipts import RECEIPT_FILE, finish_output
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError, InvalidArgumentError
 
-__all__ = ["RunFolder", "require_whole", "save_model"]
-
 _FREE_KEYS: Final = (
     *("total_steps", "minutes", "eval_every_steps", "checkpoint_every_steps", "keep_checkpoints", "num_threads"),
     "environment_threads",

@@ -11,9 +11,9 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 
 from l5kit._types import Float32Array, Float64Array
 from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.action_kinds import RouteActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.episode_choice import FIRST_FRAME
+from l5kit.environment.model_actions import ROUTE_ACTIONS, RouteActions, model_actions
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import ConfigError
@@ -24,8 +24,6 @@ from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
 from l5kit.simulation.engine.traffic_state import TrafficState
-
-__all__ = ["RULES", "imitate_rules", "require_imitable"]
 
 RULES: Final = "rules"
 """What ``rl_params.init`` calls the imitation of rules."""
@@ -49,13 +47,14 @@ def require_imitable(options: PolicyOptions) -> RouteActions:
     Raises:
         ConfigError: It has others than along the route, or does not see compact observations.
     """
-    if options.observation == "compact" and options.actions == "route":
-        kind = model_actions("route")
+    if options.observation == "compact" and options.actions in ROUTE_ACTIONS:
+        kind = model_actions(options.actions)
         assert isinstance(kind, RouteActions)
         return kind
     raise ConfigError(
         f"rl_params.init: 'rules' are imitated with gym_params.observation compact and gym_params.actions route, got "
-        f"{options.observation!r} and {options.actions!r}; change these, or name a policy"
+        f"{options.observation!r} and {options.actions!r}; change these, name a policy, or begin with new "
+        "weights (null; --init none)"
     )
 
 
@@ -71,8 +70,8 @@ def imitate_rules(
 
     In the first one the decisions of the rules are carried out, in the others those of the policy, while the rules say
     what they would do (DAgger, Ross et al., AISTATS 2011): so it learns how to get out of what it gets into. Each round
-    drives other scenes, at most twelve of each town, and learns from all that was seen so far. Rules plan along the
-    route only, as the policy does.
+    drives other scenes where there are enough, at most twelve of each town, and learns from all that was seen so far.
+    Rules plan along the route only, as the policy does.
 
     Args:
         model: The algorithm, changed.
@@ -87,18 +86,24 @@ def imitate_rules(
     kind, generator = require_imitable(options), np.random.default_rng(seed)
     seen: list[Float32Array] = []
     wanted: list[Float32Array] = []
+    choices = [
+        town.episode_choice(town.simulation_config, train=True, randomize_start=False, strict=False) for town in towns
+    ]
+    sound = [choice.sound_scenes for choice in choices]
     for number in range(_ROUNDS):
-        for town in towns:
-            lesson = _Lesson(kind, town.params.frames_per_action, pupil=model.policy if number else None)
-            choice = town.episode_choice(town.simulation_config, train=True, randomize_start=False, strict=False)
-            _drive(lesson, town, choice.sound_scenes[number::_ROUNDS][:_MOST_SCENES], options)
+        pupil = model.policy if number else None
+        for town, sound_scenes in zip(towns, sound, strict=True):
+            # each round drives scenes that no other one does; a town of fewer scenes than rounds drives them again, as
+            # the policy must see what it gets into itself
+            scenes = (sound_scenes[number::_ROUNDS] or sound_scenes)[:_MOST_SCENES]
+            lesson = _drive(town, scenes, options, kind=kind, pupil=pupil)
             seen += lesson.seen
             wanted += lesson.wanted
         off = _learn(model.policy, np.concatenate(seen), np.concatenate(wanted), generator)
         tell(f"imitation of rules, round {number + 1} of {_ROUNDS}: {sum(map(len, seen)):,} decisions, {off:.2f} off")
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Lesson:
     """Driver of a batch of AVs along routes, by rules or by the policy that imitates them; notes what rules want.
 
@@ -106,6 +111,8 @@ class _Lesson:
         kind: What actions are.
         num_held: Frames that an action holds.
         pupil: Decides; None for the rules.
+        sight: What the AVs of the batch see.
+        held: The action that each AV of the batch holds, (S, 1), changed.
         seen: What was seen at each decision, (R, D).
         wanted: What the rules wanted, (R, 1).
     """
@@ -113,25 +120,22 @@ class _Lesson:
     kind: RouteActions
     num_held: int
     pupil: ActorCriticPolicy | None
+    sight: CompactSight
+    held: Float32Array
     seen: list[Float32Array] = field(default_factory=list)
     wanted: list[Float32Array] = field(default_factory=list)
-    sight: CompactSight | None = None
     _rules: RulePlanner = field(default_factory=lambda: RulePlanner(offsets_m=(0.0,)))
-    _held: Float32Array = field(default_factory=lambda: np.zeros((0, 1), np.float32))
 
     def drive(self, state: TrafficState) -> Actions:
         """Return controls of the vehicle model, (R, 2)."""
-        assert self.sight is not None
         seen, routes = self.sight.look(state)
-        if len(self._held) == 0:
-            self._held = np.zeros((len(state.batch), 1), np.float32)
         if (state.frame_indices[0] - FIRST_FRAME) % self.num_held == 0:
             wanted = self._action_of(self._rules.plan_anew(state), state)
             self.seen.append(seen)
             self.wanted.append(wanted)
             acts = wanted if self.pupil is None else self.pupil.predict(seen, deterministic=True)[0]
-            self._held[state.scenes] = acts
-        return Actions(self.kind.steered(self._held[state.scenes], state.ego, routes, state.step_time_s))
+            self.held[state.scenes] = acts
+        return Actions(self.kind.steered(self.held[state.scenes], state.ego, routes, state.step_time_s))
 
     def _action_of(self, plans: Float64Array, state: TrafficState) -> Float32Array:
         """Return the actions (R, 1) whose accelerations come as far ahead as plans (R, T, 3) do."""
@@ -144,10 +148,15 @@ class _Lesson:
         return np.clip(wanted_mps2 / scale, -1, 1).astype(np.float32)[:, None]
 
 
-def _drive(lesson: _Lesson, town: EnvironmentParts, scenes: Sequence[int], options: PolicyOptions) -> None:
-    """Drive scenes of a town to their ends, with others as in its environments."""
-    if not scenes:
-        return
+def _drive(
+    town: EnvironmentParts,
+    scenes: Sequence[int],
+    options: PolicyOptions,
+    *,
+    kind: RouteActions,
+    pupil: ActorCriticPolicy | None,
+) -> _Lesson:
+    """Drive scenes of a town to their ends, with others as in its environments; return the lesson."""
     batch = SceneBatch.of_scenes(
         [SceneRecords.read(town.log, scene) for scene in scenes],
         scene_indices=scenes,
@@ -155,10 +164,12 @@ def _drive(lesson: _Lesson, town: EnvironmentParts, scenes: Sequence[int], optio
         facts=town.log.facts,
         road=town.road,
     )
-    lesson.sight = CompactSight(batch, options.layout, threshold=options.threshold)
+    sight = CompactSight(batch, options.layout, threshold=options.threshold)
+    held = np.zeros((len(batch), 1), np.float32)
+    lesson = _Lesson(kind, town.params.frames_per_action, pupil, sight=sight, held=held)
     others = None if town.params.others == "log" else intelligent_traffic(POPULATIONS[town.params.others])
-    ego = EgoSeat(lesson, Controls(lesson.kind.model))
-    SceneSimulation(batch, ego=ego, agents=others, strict=True).run()
+    SceneSimulation(batch, ego=EgoSeat(lesson, Controls(kind.model)), agents=others, strict=True).run()
+    return lesson
 
 
 def _learn(

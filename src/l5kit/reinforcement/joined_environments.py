@@ -13,8 +13,6 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 from l5kit._types import NumericArray
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 
-__all__ = ["JoinedEnvironments"]
-
 
 class JoinedEnvironments(VecEnv):
     """Environments of several towns, one after the other, all of which step in one call.

@@ -7,8 +7,6 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 
-__all__ = ["NearStartPolicy", "keep_near_start"]
-
 _ENTROPY_WEIGHT: Final = 1.0
 
 

@@ -21,8 +21,6 @@ from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.folder import require_whole
 from l5kit.reinforcement.near_start import NearStartPolicy
 
-__all__ = ["load_algorithm", "make_algorithm", "take_weights"]
-
 _CONVOLVED_SIDES_PX = (107, 122)
 """Sides of pictures that the feature extractor takes; others have that of stable-baselines3."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from l5kit.data.progress import Bar, open_bar
 
-__all__ = ["DriverProgress", "Pace"]
-
 _LINE_EVERY_S = 30.0
 
 

@@ -36,8 +36,6 @@ from l5kit.reinforcement.near_start import keep_near_start
 from l5kit.reinforcement.policy import load_algorithm, make_algorithm, take_weights
 from l5kit.reinforcement.progress import DriverProgress
 
-__all__ = ["DriverTraining", "train_driver"]
-
 _ENDLESS = 2**62
 _TRAINING = "l5kit_training"
 """Attribute of an algorithm that its file keeps: the version of l5kit, the data, and the configuration."""

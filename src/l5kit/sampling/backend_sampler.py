@@ -19,8 +19,6 @@ from l5kit.sampling.tracks import trajectories_on_device
 from l5kit.vectorization.vector_map import send_map
 from l5kit.vectorization.vectorizer import Vectorizer
 
-__all__ = ["BackendSampler", "lights_of", "runs_on_device", "send_columns"]
-
 _BYTES_PER_FRAME = 160
 """Of a window: where its rows, the AV and the target are."""
 

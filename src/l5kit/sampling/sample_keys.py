@@ -9,15 +9,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-__all__ = [
-    "ALIASES",
-    "KEYS_BY_DATASET",
-    "PYTHON_SCALARS",
-    "ROWS_OF_AV",
-    "SIZES",
-    "SampleKey",
-]
-
 SIZES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "F": "future steps, `future_num_frames`",

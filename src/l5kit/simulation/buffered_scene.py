@@ -11,8 +11,6 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["BufferedScene"]
-
 
 class BufferedScene(ChunkedDataset):
     """One scene of a buffer as a dataset in memory, as scripts of L5Kit 1.5 read and change it.

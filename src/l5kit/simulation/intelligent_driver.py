@@ -13,16 +13,6 @@ from numba import njit
 from l5kit._types import Float64Array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "AGENT_DRIVER",
-    "AV_DRIVER",
-    "Following",
-    "IntelligentDriverParams",
-    "driver_acceleration",
-    "intelligent_driver_accelerations",
-    "intelligent_driver_step",
-]
-
 
 @dataclass(frozen=True)
 class IntelligentDriverParams:

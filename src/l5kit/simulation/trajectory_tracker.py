@@ -14,8 +14,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleStates, kernel_arrays, kernel_parameters
 
-__all__ = ["TrackerParams", "TrajectoryTracker"]
-
 _Grid: TypeAlias = tuple[Int64Array, Float64Array]
 _Constants: TypeAlias = tuple[float, ...]
 

@@ -7,7 +7,7 @@ sources, stand in the docstrings of their classes.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import InitVar, dataclass, fields
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -19,23 +19,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.box import REAR_AXLE_SHARE
 from l5kit.simulation.vehicle_steps import BICYCLE, CURVATURE, UNICYCLE, step_vehicle
-
-__all__ = [
-    "NUPLAN_GEOMETRY",
-    "NUPLAN_LENGTH_M",
-    "InvertibleBicycle",
-    "InvertibleModel",
-    "KinematicBicycle",
-    "PoseChange",
-    "PoseModel",
-    "Unicycle",
-    "VehicleGeometry",
-    "VehicleModel",
-    "VehicleStates",
-    "kernel_arrays",
-    "kernel_parameters",
-    "log_states",
-]
 
 _Arrays: TypeAlias = tuple[Float64Array, ...]
 
@@ -100,6 +83,7 @@ class VehicleStates:
         accelerations_mps2: Accelerations along the heading, (N,) float64.
         steering_rad: Angles of the front wheels, left positive, (N,) float64; models without wheels leave them alone.
         lengths_m: Lengths of the vehicles, above 0, (N,) float64.
+        is_known_to_fit: Given by whoever has checked the values before, which are then not looked through again.
 
     Raises:
         InvalidArgumentError: Shapes do not fit, a type is not float64, a value is not finite or a length not above 0.
@@ -111,8 +95,11 @@ class VehicleStates:
     accelerations_mps2: Float64Array
     steering_rad: Float64Array
     lengths_m: Float64Array
+    is_known_to_fit: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_known_to_fit: bool) -> None:
+        if is_known_to_fit:
+            return
         shape, arrays = self.lengths_m.shape, self._arrays
         # compared at once, as states are made in each step of environments that are alone
         shapes, types = [array.shape for array in arrays], [array.dtype for array in arrays]
@@ -531,7 +518,8 @@ def log_states(poses: Float64Array, times_s: Float64Array, lengths_m: Float64Arr
 
 def kernel_arrays(states: VehicleStates) -> _Arrays:
     """Return the arrays of states in the order of the fields, each such that kernels are compiled only once."""
-    return tuple([_plain(array) for array in states._arrays])
+    # as `_plain` does, without a call for each
+    return tuple([array if array.flags.carray else array.copy(order="C") for array in states._arrays])
 
 
 def kernel_parameters(*values: float) -> tuple[float, ...]:
@@ -636,7 +624,7 @@ def _require_actions(states: VehicleStates, actions: Float64Array, names: Sequen
             f"actions are {actions.dtype} of shape {actions.shape}; for {len(states)} vehicles pass float64 of shape "
             f"{(len(states), len(names))} with {', '.join(names)}"
         )
-    if not np.isfinite(actions).all():
+    if np.count_nonzero(np.isfinite(actions)) < actions.size:
         vehicle = int(np.flatnonzero(~np.isfinite(actions).all(axis=1))[0])
         values = ", ".join(f"{name} {value}" for name, value in zip(names, actions[vehicle].tolist(), strict=True))
         raise InvalidArgumentError(f"actions of vehicle {vehicle} are {values}; all must be finite")

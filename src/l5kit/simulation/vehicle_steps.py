@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from numba import njit
 
-__all__ = ["BICYCLE", "CURVATURE", "UNICYCLE", "Action", "Moved", "VehicleNow", "step_vehicle"]
-
 VehicleNow: TypeAlias = tuple[float, float, float, float, float, float, float]
 """World x and y of the centre in m, yaw in rad, speed, acceleration, steering in rad, and length in m."""
 

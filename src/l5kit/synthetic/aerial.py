@@ -62,13 +62,23 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
         canvas.fill(_intersection(plan, node, PARKING_WIDTH_M + SIDEWALK_WIDTH_M), _SIDEWALK_BGR)
     for road in plan.roads:
         canvas.strip(road.centre_m, (-road.half_width_m, road.half_width_m), ASPHALT_BGR)
-        _draw_parking(canvas, road)
+        # cars park along both sides of a road, but not near its ends
+        line = road.centre_m[11:-11]
+        for side in (-1, 1):
+            edges_m = (side * road.half_width_m, side * (road.half_width_m + PARKING_WIDTH_M))
+            canvas.strip(line, edges_m, _shaded(ASPHALT_BGR, 1.2))
     for node in range(len(plan.position_m)):
         canvas.fill(_intersection(plan, node, 0.0), ASPHALT_BGR)
     for road in plan.roads:
         _draw_markings(canvas, road)
     for corners_m in network.crosswalks.corners_m:
-        _draw_crosswalk(canvas, corners_m)
+        # draw the bars of a crosswalk, which lie along the path of the vehicles; OpenCV widens them by half a pixel
+        length_m = float(line_lengths(corners_m[:2])[-1])
+        for start_m in np.arange(0.5, length_m - 0.5, 1.8):
+            low, high = start_m / length_m, (start_m + 0.5) / length_m
+            near = corners_m[0] + np.array([[low], [high]]) * (corners_m[1] - corners_m[0])
+            far = corners_m[3] + np.array([[high], [low]]) * (corners_m[2] - corners_m[3])
+            canvas.fill(np.concatenate([near, far]), _WHITE_BGR)
     return canvas
 
 
@@ -102,22 +112,21 @@ def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> No
         canvas.fill(outline, _shaded(_TREE_BGR, shade))
     for i in np.nonzero(apart_m > 34.0)[0]:
         if rng.random() < 0.4 and apart_m[i] < 75.0:
-            _draw_house(canvas, positions_m[i], yaws[nearest[i]], rng)
+            # a house stands along its road: two halves of a roof, one of them in the shade
+            center_m = positions_m[i]
+            yaw_rad = yaws[nearest[i]]
+            length_m, width_m = rng.uniform(9.0, 24.0), rng.uniform(8.0, 14.0)
+            along, across = np.array([np.cos(yaw_rad), np.sin(yaw_rad)]), np.array([-np.sin(yaw_rad), np.cos(yaw_rad)])
+            color = _ROOFS_BGR[int(rng.integers(len(_ROOFS_BGR)))]
+            for side, factor in ((1, 1.15), (-1, 0.85)):
+                edge = side * across * width_m / 2
+                half = along * length_m / 2
+                canvas.fill(center_m + np.stack([-half, half, half + edge, edge - half]), _shaded(color, factor))
 
 
 def _shaded(color_bgr: tuple[int, int, int], factor: float) -> tuple[int, int, int]:
     blue, green, red = (int(min(255, value * factor)) for value in color_bgr)
     return blue, green, red
-
-
-def _draw_house(canvas: Canvas, center_m: Float64Array, yaw_rad: float, rng: np.random.Generator) -> None:
-    length_m, width_m = rng.uniform(9.0, 24.0), rng.uniform(8.0, 14.0)
-    along, across = np.array([np.cos(yaw_rad), np.sin(yaw_rad)]), np.array([-np.sin(yaw_rad), np.cos(yaw_rad)])
-    color = _ROOFS_BGR[int(rng.integers(len(_ROOFS_BGR)))]
-    for side, factor in ((1, 1.15), (-1, 0.85)):
-        edge = side * across * width_m / 2
-        half = along * length_m / 2
-        canvas.fill(center_m + np.stack([-half, half, half + edge, edge - half]), _shaded(color, factor))
 
 
 def _intersection(plan: TownPlan, node: int, extra_m: float) -> Float64Array:
@@ -141,13 +150,6 @@ def _kerb(plan: TownPlan, node: int, arm: int, side: int, extra_m: float) -> tup
     return kerbs[(side + 1) // 2] + side * extra_m * outward, float(plan.arm_yaw_rad[node, arm])
 
 
-def _draw_parking(canvas: Canvas, road: Road) -> None:
-    line = road.centre_m[11:-11]
-    for side in (-1, 1):
-        edges_m = (side * road.half_width_m, side * (road.half_width_m + PARKING_WIDTH_M))
-        canvas.strip(line, edges_m, _shaded(ASPHALT_BGR, 1.2))
-
-
 def _draw_markings(canvas: Canvas, road: Road) -> None:
     """Draw the yellow middle lines, the dashes between lanes, the edges of the bike strips and the stop lines."""
     lanes_m = road.num_lanes * LANE_WIDTH_M
@@ -162,13 +164,3 @@ def _draw_markings(canvas: Canvas, road: Road) -> None:
     reach_m = lanes_m + BIKE_STRIP_WIDTH_M
     canvas.strip(road.centre_m[-2:], (-reach_m, 0.0), _WHITE_BGR)
     canvas.strip(road.centre_m[:2], (0.0, reach_m), _WHITE_BGR)
-
-
-def _draw_crosswalk(canvas: Canvas, corners_m: Float64Array) -> None:
-    """Draw the bars of a crosswalk, which lie along the path of the vehicles; OpenCV widens them by half a pixel."""
-    length_m = float(line_lengths(corners_m[:2])[-1])
-    for start_m in np.arange(0.5, length_m - 0.5, 1.8):
-        low, high = start_m / length_m, (start_m + 0.5) / length_m
-        near = corners_m[0] + np.array([[low], [high]]) * (corners_m[1] - corners_m[0])
-        far = corners_m[3] + np.array([[high], [low]]) * (corners_m[2] - corners_m[3])
-        canvas.fill(np.concatenate([near, far]), _WHITE_BGR)

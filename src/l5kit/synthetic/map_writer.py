@@ -5,7 +5,7 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.map.builder import MapBuilder
 from l5kit.synthetic.names import FACE_COLORS, crosswalk_id, face_id, junction_id, lane_id, light_id, segment_id
-from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, RoadNetwork, offset_line
+from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, RoadNetwork, line_lengths, offset_line
 from l5kit.synthetic.town_plan import LANE_WIDTH_M, TownPlan
 
 MAP_NAME = "made town"
@@ -14,13 +14,24 @@ MAP_NAME = "made town"
 _PIECE_LENGTH_M = 35.0
 _VERTEX_STEP = 3
 _HEAD_HEIGHT_M = 5.5
+_WIDENING_M = 15.0
+"""Along which a lane gets its width that no other one leads into: there the road gets wider, at corners as a rule."""
+
+_LEAST_WIDTH_SHARE = 0.1
 _TURN_TYPE = {LEFT: "LEFT", RIGHT: "RIGHT"}
 
 
 def build_map(plan: TownPlan, network: RoadNetwork, *, world_to_ecef: Float64Array, ground_z_m: float) -> MapBuilder:
     """Describe a town as a semantic map: lanes in pieces of up to 35 m, lights, crosswalks, roads, intersections."""
     builder = MapBuilder(world_to_ecef, name=MAP_NAME)
-    _add_lights(builder, network, ground_z_m)
+    # a light hangs above its head, and has a face of each colour
+    for head, position_m in enumerate(network.heads.position_m):
+        faces = [face_id(head, color) for color in FACE_COLORS]
+        light_position = _at_height(position_m[None], ground_z_m + _HEAD_HEIGHT_M)
+        builder.add_traffic_light(light_id(head), light_position, faces=faces)
+        arrow = "left_arrow_" if network.heads.is_left[head] else ""
+        for face, color in zip(faces, FACE_COLORS, strict=True):
+            builder.add_traffic_light_face(face, kind=f"signal_{arrow}{color}_face")
     for lane in np.nonzero(network.lanes.kind == CAR_LANE)[0]:
         _add_road_lane(builder, plan, network, int(lane), ground_z_m)
     for lane in np.nonzero(network.lanes.kind == CAR_CONNECTOR)[0]:
@@ -34,16 +45,6 @@ def build_map(plan: TownPlan, network: RoadNetwork, *, world_to_ecef: Float64Arr
 
 def _at_height(points_m: Float64Array, z_m: float) -> Float64Array:
     return np.column_stack([points_m, np.full(len(points_m), z_m)])
-
-
-def _add_lights(builder: MapBuilder, network: RoadNetwork, ground_z_m: float) -> None:
-    for head, position_m in enumerate(network.heads.position_m):
-        faces = [face_id(head, color) for color in FACE_COLORS]
-        light_position = _at_height(position_m[None], ground_z_m + _HEAD_HEIGHT_M)
-        builder.add_traffic_light(light_id(head), light_position, faces=faces)
-        arrow = "left_arrow_" if network.heads.is_left[head] else ""
-        for face, color in zip(faces, FACE_COLORS, strict=True):
-            builder.add_traffic_light_face(face, kind=f"signal_{arrow}{color}_face")
 
 
 def _num_pieces(network: RoadNetwork, lane: int) -> int:
@@ -79,6 +80,9 @@ def _controls(network: RoadNetwork, lane: int) -> list[str]:
 def _add_road_lane(builder: MapBuilder, plan: TownPlan, network: RoadNetwork, lane: int, ground_z_m: float) -> None:
     points_m, count = network.lane_points_m(lane), _num_pieces(network, lane)
     left_m, right_m = _boundaries(points_m, ground_z_m)
+    if not _is_entered(network, lane):
+        shares = np.clip(line_lengths(points_m) / _WIDENING_M, _LEAST_WIDTH_SHARE, 1.0)
+        right_m = left_m + shares[:, None] * (right_m - left_m)
     cuts = np.linspace(0, len(points_m) - 1, count + 1).round().astype(int)
     record = network.lanes[lane]
     connectors = [lane_id(connector, 0) for connector in network.next_of(lane)]
@@ -97,6 +101,14 @@ def _add_road_lane(builder: MapBuilder, plan: TownPlan, network: RoadNetwork, la
             parent=segment_id(record.road),
             orientation="ONE_WAY_FORWARD" if forward else "ONE_WAY_BACKWARD",
         )
+
+
+def _is_entered(network: RoadNetwork, lane: int) -> bool:
+    """Return whether an intersection or a corner leads into a lane, or nothing does because the town ends there."""
+    is_connector = network.lanes.kind == CAR_CONNECTOR
+    left = int(network.lanes[lane].left_lane)
+    entered = np.isin([lane, left], network.lanes.to_lane[is_connector])
+    return bool(entered[0] or left < 0 or not entered[1])
 
 
 def _add_connector(builder: MapBuilder, network: RoadNetwork, lane: int, ground_z_m: float) -> None:

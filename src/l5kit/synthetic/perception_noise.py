@@ -159,7 +159,12 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     grid = _Grid(frame, track, (num_frames, len(ids)))
     label = np.zeros(len(ids), np.int64)
     label[track] = rows.label_probabilities.argmax(axis=1)
-    noise = _noise_of(label)
+
+    # the noise of tracks of some classes, (K,)
+    noises = [NOISE.get(PERCEPTION_LABELS[each], NOISE["PERCEPTION_LABEL_CAR"]) for each in label.tolist()]
+    names = ("standing", "moving", "times_s", "dropout_rate", "loss_rates", "begins_unknown", "turns_unknown")
+    columns = {name: np.array([getattr(each, name) for each in noises]) for name in names}
+    noise = _TrackNoise(**columns, anchoring=np.where(label == _CAR, ANCHORING, 0.0))
     objects = DetectableObjects(
         exists=grid.spread(np.ones(len(frame), bool)),
         xy_m=grid.spread(rows.centroids_m),
@@ -222,14 +227,6 @@ class _TrackNoise:
     begins_unknown: Float64Array
     turns_unknown: Float64Array
     anchoring: Float64Array
-
-
-def _noise_of(label: Int64Array) -> _TrackNoise:
-    """Return the noise of tracks of some classes, (K,)."""
-    noises = [NOISE.get(PERCEPTION_LABELS[each], NOISE["PERCEPTION_LABEL_CAR"]) for each in label.tolist()]
-    names = ("standing", "moving", "times_s", "dropout_rate", "loss_rates", "begins_unknown", "turns_unknown")
-    columns = {name: np.array([getattr(each, name) for each in noises]) for name in names}
-    return _TrackNoise(**columns, anchoring=np.where(label == _CAR, ANCHORING, 0.0))
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,11 @@ def build_road_network(plan: TownPlan, rng: np.random.Generator) -> RoadNetwork:
     lanes: list[_Lane] = []
     approaches: dict[tuple[int, int], _Approach] = {}
     for index, road in enumerate(plan.roads):
-        _add_road(lanes, approaches, index, road)
+        # each direction ends at one node and begins at the other: what approaches there, and what leaves
+        forward = _add_direction(lanes, index, road, road.centre_m, road.end)
+        backward = _add_direction(lanes, index, road, road.centre_m[::-1], road.start)
+        approaches[road.end] = _Approach(forward[:-1], backward[:-1], forward[-1], backward[-1])
+        approaches[road.start] = _Approach(backward[:-1], forward[:-1], backward[-1], forward[-1])
     heads = plan_signals(plan, rng)
     head_of = {(head.node, head.arm, head.is_left): i for i, head in enumerate(heads)}
     for node in range(len(plan.position_m)):
@@ -189,13 +193,6 @@ def line_yaws(points_m: Float64Array) -> Float64Array:
 def line_lengths(points_m: Float64Array) -> Float64Array:
     """Return the arc length from the first point to each point of a line, (n,)."""
     return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points_m, axis=0).T))])
-
-
-def _add_road(lanes: list[_Lane], approaches: dict[tuple[int, int], _Approach], index: int, road: Road) -> None:
-    forward = _add_direction(lanes, index, road, road.centre_m, road.end)
-    backward = _add_direction(lanes, index, road, road.centre_m[::-1], road.start)
-    approaches[road.end] = _Approach(forward[:-1], backward[:-1], forward[-1], backward[-1])
-    approaches[road.start] = _Approach(backward[:-1], forward[:-1], backward[-1], forward[-1])
 
 
 def _add_direction(

@@ -13,8 +13,6 @@ from l5kit.random.seeding import mix_seeds
 from l5kit.synthetic.city import CityFolder, make_city
 from l5kit.synthetic.params import CityParams
 
-__all__ = ["MAX_NUM_TOWNS", "make_towns", "params_of_towns"]
-
 MAX_NUM_TOWNS: Final = 10_000
 """Towns that are made at once, at most."""
 

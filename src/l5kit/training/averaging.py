@@ -6,8 +6,6 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-__all__ = ["WeightAverage"]
-
 
 class WeightAverage:
     """The exponential moving average of the weights of a network.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils.data import Subset
 
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, IndexedSamples
 from l5kit.dataset.loading import BatchMakers, new_loader
 from l5kit.dataset.loading import loader as make_loader
@@ -20,8 +20,6 @@ from l5kit.errors import ConfigError
 from l5kit.workflows.samples import spread_indices
 from l5kit.workflows.scenarios import choice_of
 from l5kit.workflows.workflow import Samples
-
-__all__ = ["EvaluationBatches", "StepBatches", "steps_per_epoch"]
 
 _PREFETCH = 2
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from l5kit._types import Config
 
-__all__ = ["BestScore", "evaluation_digest"]
-
 _UNSEEN = ("threads", "num_workers", "on_device")
 """Keys of a loader that decide how fast samples come, not which."""
 

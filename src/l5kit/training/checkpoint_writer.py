@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from l5kit.planning.checkpoint import Checkpoint, CheckpointError, read_checkpoint, save_checkpoint
+from l5kit.planning.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.batches import EvaluationBatches
 from l5kit.training.best import BestScore, evaluation_digest
 from l5kit.training.clock import TrainingClock
@@ -25,8 +26,6 @@ from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFile
 from l5kit.training.top_weights import TopFile, TopWeights
 from l5kit.workflows.driving_scores import DRIVING_SCORE
 from l5kit.workflows.trajectory_scores import score_name
-
-__all__ = ["CheckpointWriter"]
 
 _EVALUATION = "evaluation"
 _EARLY_STOPPING = "EarlyStopping"
@@ -153,7 +152,12 @@ class CheckpointWriter(pl.Callback):
         """Make the evaluation that the process did not come to."""
         step = trainer.global_step
         if self._rule is not None and step > 0 and step % self._eval_every == 0 and self.evaluated_step != step:
-            _evaluate_now(trainer)
+            # run Lightning's evaluation at the start of a training, as it does after a step
+            loop = trainer.fit_loop.epoch_loop.val_loop
+            loop.restarting = False
+            trainer.validating = True
+            loop.run()
+            trainer.training = True
 
     def on_train_batch_start(self, trainer: pl.Trainer, *_: object, **__: object) -> None:
         """Write the state of the step before, whose curves have been written now."""
@@ -380,12 +384,3 @@ class CheckpointWriter(pl.Callback):
             with pl_module.with_judged_weights():
                 all_facts = {**facts, **self._facts}
                 save_checkpoint(path, pl_module.model, config=self._config, facts=all_facts, weights=weights)
-
-
-def _evaluate_now(trainer: pl.Trainer) -> None:
-    """Run Lightning's evaluation at the start of a training, as it does after a step."""
-    loop = trainer.fit_loop.epoch_loop.val_loop
-    loop.restarting = False
-    trainer.validating = True
-    loop.run()
-    trainer.training = True

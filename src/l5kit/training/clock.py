@@ -2,8 +2,6 @@
 
 import time
 
-__all__ = ["TrainingClock"]
-
 
 class TrainingClock:
     """Counts minutes from now on.

@@ -5,8 +5,6 @@ from torch import nn
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
-__all__ = ["compile_network"]
-
 
 def compile_network(network: nn.Module, backend: str) -> None:
     """Let a network be compiled when it is called first, and again for inputs of other shapes.

@@ -11,8 +11,6 @@ from l5kit.errors import CorruptedDataError
 from l5kit.training.lightning_parts import Logger, rank_zero_only
 from l5kit.training.state_file import ResumePoint
 
-__all__ = ["CurveTable"]
-
 _STEP = "step"
 _SCORES = "val/"
 

@@ -17,8 +17,6 @@ from l5kit.training.lightning_parts import Logger, TensorBoardLogger, WandbLogge
 from l5kit.training.state_file import ResumePoint
 from l5kit.training.uploading import OnceMLFlowLogger, OnceWandbLogger, SentPoints
 
-__all__ = ["close_logger", "make_logger"]
-
 _TABLE = "metrics.csv"
 _RUNS = "runs.json"
 
@@ -29,7 +27,7 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
     """Return what writes curves; those of a training that is taken up again go on where it goes on.
 
     Args:
-        kind: One of :data:`l5kit.configs.training.LOGGERS`.
+        kind: One of :data:`l5kit.configs.scaling.LOGGERS`.
         folder: Of the training.
         name: Of the training, for services that show several.
         resumed: Where a training goes on; None for a new one. Services go on with the run that the folder names, and

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from l5kit._types import Config
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.dataset.batch_loader import BatchLoader
 from l5kit.dataset.loading import loader as make_loader
@@ -20,8 +20,6 @@ from l5kit.training.lightning_parts import pl
 from l5kit.workflows.scenarios import open_choice
 from l5kit.workflows.trajectories import Batch
 from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_samples
-
-__all__ = ["SampleDataModule"]
 
 
 class SampleDataModule(pl.LightningDataModule):

@@ -13,12 +13,10 @@ from l5kit._types import Config
 from l5kit.configs.config import load_config_data
 from l5kit.data.folder_lock import is_main_process, require_unused
 from l5kit.errors import ConfigError
-from l5kit.planning.checkpoint import CheckpointError
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.optimizing import length_of_course
 from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, read_resume_point
 from l5kit.workflows.workflow import TrainingConfig
-
-__all__ = ["CONFIG_FILE", "CURVES", "RESULT_FILE", "freed_by_errors", "prepare_folder", "training_digest"]
 
 CONFIG_FILE: Final = "config.yaml"
 """The configuration, as it was given."""

@@ -15,12 +15,11 @@ from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
 from l5kit.training.optimizing import make_course, make_optimizer
 from l5kit.training.schedule import TrainingSchedule
 from l5kit.training.sharding import shard_weights
+from l5kit.training.state_file import LightningState
 from l5kit.workflows.driving_scores import DrivingEvaluation, means_of_driving
 from l5kit.workflows.trajectories import Batch
 from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
 from l5kit.workflows.workflow import TrainingConfig
-
-__all__ = ["TrainingModule"]
 
 _AVERAGES = "averaged_weights"
 """Key of the state of a training."""
@@ -93,12 +92,12 @@ class TrainingModule(pl.LightningModule):
             self._average.load_state_dict(self._stored_average)
             self._stored_average = None
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, checkpoint: LightningState) -> None:
         """Keep the averaged weights beside the last ones."""
         if self._average is not None:
             checkpoint[_AVERAGES] = self._average.state_dict()
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, checkpoint: LightningState) -> None:
         """Remember the averaged weights until the network is on its device."""
         self._stored_average = checkpoint.get(_AVERAGES)
 

@@ -16,8 +16,6 @@ from l5kit.training.setup import TrainingSetup
 from l5kit.training.state_file import ResumePoint, StateFiles
 from l5kit.training.strategies import make_strategy
 
-__all__ = ["make_trainer", "quiet_lightning", "reported_endings"]
-
 
 def make_trainer(
     setup: TrainingSetup, folder: Path, *, callbacks: Sequence[pl.Callback], resumed: ResumePoint | None

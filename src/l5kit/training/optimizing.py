@@ -13,8 +13,6 @@ from l5kit.errors import ConfigError
 from l5kit.training.lightning_parts import Checkpoint, EarlyStopping, pl
 from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
 
-__all__ = ["length_of_course", "make_callbacks", "make_course", "make_optimizer"]
-
 _LENGTHS: Final = ("total_steps", "T_max")
 """Arguments of schedules that are the steps of the training, unless the configuration gives them."""
 

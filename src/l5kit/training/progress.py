@@ -13,8 +13,6 @@ from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import LearningRateMonitor, pl
 from l5kit.training.setup import TrainingSetup
 
-__all__ = ["RateCurve", "TrainingProgress"]
-
 
 class RateCurve(LearningRateMonitor):
     """Logs the learning rate once for each point of the curves, however many batches a step has."""

@@ -35,8 +35,6 @@ from l5kit.training.state_file import LAST_CHECKPOINT
 from l5kit.training.strategies import require_node
 from l5kit.workflows.workflow import Samples, TrainingConfig
 
-__all__ = ["TrainingResult", "train"]
-
 
 @dataclass(frozen=True)
 class TrainingResult:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from l5kit.configs.training import TrainingParams
 
-__all__ = ["TrainingSchedule", "learning_rate_factor"]
-
 
 @dataclass(frozen=True)
 class TrainingSchedule:

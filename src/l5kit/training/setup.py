@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.errors import ConfigError
 from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epoch
@@ -17,8 +17,6 @@ from l5kit.workflows.driving_scores import DrivingEvaluation
 from l5kit.workflows.own_models import require_outputs
 from l5kit.workflows.scenarios import open_choice
 from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_samples
-
-__all__ = ["TrainingSetup", "set_up"]
 
 
 @dataclass(frozen=True)

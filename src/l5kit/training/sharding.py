@@ -12,8 +12,6 @@ from l5kit.planning.checkpoint import Checkpoint
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-__all__ = ["load_stored_weights", "require_parts", "shard_weights", "whole_weights"]
-
 
 def require_parts(model: nn.Module) -> None:
     """Refuse a network with weights that cannot be parted.

@@ -9,15 +9,6 @@ from l5kit.planning.checkpoint_files import read_plain_objects, write_plain_obje
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.lightning_parts import CheckpointIO
 
-__all__ = [
-    "LAST_CHECKPOINT",
-    "LightningState",
-    "ResumePoint",
-    "StateFiles",
-    "read_resume_point",
-    "replace_writer_state",
-]
-
 LAST_CHECKPOINT = "last.ckpt"
 """File of Lightning that a training is taken up from."""
 

@@ -9,8 +9,6 @@ from l5kit.training.lightning_parts import ModelParallelStrategy, Strategy
 from l5kit.training.setup import TrainingSetup
 from l5kit.training.state_file import LightningState, StateFiles
 
-__all__ = ["ShardedStrategy", "make_strategy", "require_node"]
-
 _NODE_VARIABLES = ("NODE_RANK", "GROUP_RANK", "RANK", "SLURM_NODEID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 """What torchrun, Slurm, MPI, and people who start each machine by hand, set."""
 

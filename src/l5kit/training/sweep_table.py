@@ -10,8 +10,6 @@ from typing import Final, Literal
 
 from l5kit._files import replaced_when_complete
 
-__all__ = ["TABLE_FILE", "SweepRow", "columns_of", "write_table"]
-
 TABLE_FILE: Final = "table.csv"
 
 _FACTS = ("num_steps", "minutes", "best_step", "best_score", "best_by")

@@ -22,8 +22,6 @@ from l5kit.training.folder import CONFIG_FILE, RESULT_FILE
 from l5kit.training.run import train
 from l5kit.training.sweep_table import TABLE_FILE, SweepRow, write_table
 
-__all__ = ["SWEEP_FILE", "SweepResult", "sweep"]
-
 SWEEP_FILE: Final = "sweep.json"
 """What is swept: the configuration that the trainings have in common, and their values."""
 

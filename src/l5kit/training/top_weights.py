@@ -5,10 +5,9 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from l5kit.planning.checkpoint import CheckpointError, read_checkpoint
+from l5kit.planning.checkpoint import read_checkpoint
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.best import BestScore
-
-__all__ = ["TopFile", "TopWeights"]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.training.lightning_parts import Logger, MLFlowLogger, WandbLogger, rank_zero_only
 
-__all__ = ["OnceMLFlowLogger", "OnceWandbLogger", "SentPoints"]
-
 
 class SentPoints:
     """The points that have gone to a service, in a file: the last step of each curve.

@@ -14,6 +14,7 @@ from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
 from l5kit.data.set_order import set_table_size, sort_as_set
 from l5kit.data.windows import NewArray, PoseArrays, RelativePoses, TargetArrays, Targets, WindowArrays, Windows
+from l5kit.device.backend import KernelArguments
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 
 _FIRST: Final[Any] = np.int64(0)
@@ -504,7 +505,7 @@ def write_frame(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _meet_agents(item: int, arguments: Any) -> None:
+def _meet_agents(item: int, arguments: KernelArguments) -> None:
     """Write the rows of a history frame that may be chosen; the places of a frame start behind all rows before it."""
     (first_window, max_distance_m, threshold), rows, of_windows, of_targets, of_sizes, memory = arguments
     windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)
@@ -533,7 +534,7 @@ def _meet_agents(item: int, arguments: Any) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _choose_agents(item: int, arguments: Any) -> None:
+def _choose_agents(item: int, arguments: KernelArguments) -> None:
     """Choose the agents of a window."""
     (first_window, is_by_distance), rows, of_sizes, memory, (types, track_ids) = arguments
     window = first_window + item
@@ -543,7 +544,7 @@ def _choose_agents(item: int, arguments: Any) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_frames(item: int, arguments: Any) -> None:
+def _write_frames(item: int, arguments: KernelArguments) -> None:
     """Write the chosen agents of a window in one frame, of the past or the future."""
     (first_window, num_kept, num_frames), rows, of_windows, of_targets = arguments[:4]
     of_sizes, memory, track_ids, past, future = arguments[4:]

@@ -20,8 +20,6 @@ from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import RoutedWindows, RoutePlace, WindowRoutes, find_on_route
 from l5kit.vectorization.vector_map import NO_LIGHT, set_states
 
-__all__ = ["RouteColumns", "agents_by_route"]
-
 _AGENTS_BACK_M = 30.0
 
 

@@ -14,7 +14,7 @@ from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of
 from l5kit.data.map.lane_lights import LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.data.windows import NewArray, TargetArrays, Targets, WindowArrays, WindowRows
-from l5kit.device.backend import Backend
+from l5kit.device.backend import Backend, KernelArguments
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 
@@ -451,7 +451,7 @@ def write_polygon(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _measure(item: int, arguments: Any) -> None:
+def _measure(item: int, arguments: KernelArguments) -> None:
     """Write how far one of the rows of a target's cell is away, 0 for a crosswalk that is near."""
     (first_window, most_in_cell), centroids_m, of_grid, midlines_m, near_m = arguments
     grid = GridArrays(*of_grid)
@@ -474,7 +474,7 @@ def _slots_near(centroid_m: Float64Array, grid: GridArrays) -> tuple[int, int]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _choose(item: int, arguments: Any) -> None:
+def _choose(item: int, arguments: KernelArguments) -> None:
     """Write the nearest lanes and the first crosswalks of a window, -1 where there are no more."""
     (first_window, num_lanes, num_crosswalks, first_crosswalk), centroids_m, of_grid = arguments[:3]
     near_m, (chosen, distances_m) = arguments[3:]
@@ -496,7 +496,7 @@ def _choose(item: int, arguments: Any) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_lanes(item: int, arguments: Any) -> None:
+def _write_lanes(item: int, arguments: KernelArguments) -> None:
     """Write the left or right boundary or the midline of one of the lanes of a window."""
     (first_window, num_lanes, radius_m), chosen, agent_from_world, of_lanes, lights, faces, written = arguments
     lanes = _Lanes(*of_lanes)
@@ -512,7 +512,7 @@ def _write_lanes(item: int, arguments: Any) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_crosswalks(item: int, arguments: Any) -> None:
+def _write_crosswalks(item: int, arguments: KernelArguments) -> None:
     """Write one of the crosswalks of a window."""
     (first_window, num_lanes, num_crosswalks), chosen, agent_from_world, crosswalks, written = arguments
     vertices_m, starts = crosswalks

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from l5kit._overriding import overrides
-from l5kit._types import BoolArray, Config, Float32Array, FloatArray, NumericArray, RecordArray
+from l5kit._types import BoolArray, Config, Float32Array, FloatArray, Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import VectorizerParams
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.map.api import MapAPI
@@ -238,7 +238,7 @@ class Vectorizer:
         columns["all_other_agents_track_ids"] = as_sample_track_ids(agents.track_ids)
 
         # the map, and where its lanes and the agents are along the route
-        columns |= self._map.columns(targets, windows.tl_faces, lane_rows)
+        columns |= self._map_columns(windows, targets, lane_rows)
         if self._route_params is not None and self.route_map is not None:
             maker = RouteColumns(self._route_params, self.route_map, self._map.lights)
             is_there = agents.past.availabilities[:, :, 0].copy()
@@ -246,6 +246,10 @@ class Vectorizer:
             if self.order_agents_by_route:
                 columns |= agents_by_route(columns)
         return columns
+
+    def _map_columns(self, windows: Windows, targets: Targets, lane_rows: Int64Array) -> dict[str, NumericArray]:
+        """Return the map around targets; ``lane_rows`` (B, L) takes the rows of its lanes."""
+        return self._map.columns(targets, windows.tl_faces, lane_rows)
 
     @property
     def runs_on_devices(self) -> bool:

@@ -2,12 +2,13 @@
 
 from l5kit._types import Config
 from l5kit.data.local_data_manager import DataManager
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.opened import maps_of_cfg
+from l5kit.vectorization.many_maps_vectorizer import ManyMapsVectorizer
 from l5kit.vectorization.vectorizer import Vectorizer
 
 
 def build_vectorizer(cfg: Config, data_manager: DataManager) -> Vectorizer:
-    """Return a vectorizer over the map of a configuration.
+    """Return a vectorizer over the map of a configuration, or over the many maps of an index.
 
     Args:
         cfg: Sections ``raster_params``, ``model_params`` and ``data_generation_params``.
@@ -18,4 +19,5 @@ def build_vectorizer(cfg: Config, data_manager: DataManager) -> Vectorizer:
         FileNotFoundError: A file is missing.
         TypeError: ``data_manager`` is something else, such as the path of a folder.
     """
-    return Vectorizer(cfg, MapAPI.from_cfg(data_manager, cfg))
+    maps = maps_of_cfg(data_manager, cfg)
+    return Vectorizer(cfg, maps.map_of([0])) if maps.is_single else ManyMapsVectorizer(cfg, maps)

@@ -8,8 +8,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.images import as_rgb
 from l5kit.visualization.text import draw_text, text_size_px
 
-__all__ = ["draw_box_labels", "draw_box_outlines"]
-
 _SHIFT = 4
 """Fractional bits of a pixel that OpenCV draws with."""
 _FAR_OUTSIDE_PX = 1e6

@@ -9,8 +9,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.images import as_rgb
 from l5kit.visualization.text import draw_text, fitted_text, text_size_px
 
-__all__ = ["contact_sheet"]
-
 _GROUND_RGB = (236, 238, 240)
 _INK_RGB = (32, 36, 42)
 _GAP_PX = 16

@@ -6,8 +6,6 @@ from l5kit._types import Int64Array, RecordArray
 from l5kit.data.filter import filter_tl_faces_by_status
 from l5kit.data.map.map_arrays import MapArrays
 
-__all__ = ["ControlledLanes"]
-
 
 class ControlledLanes:
     """Which lanes show which colour, by the faces that are active.

@@ -1,38 +1,32 @@
-"""The folder that a demo leaves behind: a contact sheet, a film, and a page that shows both with the numbers."""
+"""The folder that a demo leaves behind: a film, a failure, a drive to play, and a page with the numbers."""
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from l5kit import __version__
-from l5kit._types import UInt32Array
-from l5kit.data.dataset_files import DatasetFiles
-from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import without_secrets
+from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
 from l5kit.visualization.report_page import PageFigure, PageTable, write_page
-from l5kit.visualization.sample_config import available_map_kinds
-from l5kit.visualization.showcase import draw_contact_sheet, draw_film
+from l5kit.visualization.simulated.drive_pictures import draw_drive, draw_failure
 from l5kit.visualization.tour import SamplingSpeed
-from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, SPEED_COLUMNS, mask_rows, speed_rows
-
-__all__ = ["DEMO_FILES", "DemoFolder", "write_demo_folder"]
+from l5kit.visualization.tour_tables import SPEED_COLUMNS, speed_rows
+from l5kit.visualization.viewer.exported_page import write_exported_page
+from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
 _COLOURS = (
-    "The AV or agent of the sample is green, others are blue, and their trails show one second of their past. "
-    "Orange dots are its past positions, magenta dots those of the next five seconds: the target to predict."
+    "The AV is red, cars are blue, cyclists violet and pedestrians light blue; lines are their past and their future. "
+    "The teal line is what the planner intends, outlines are where the recorded log has the AV and others."
 )
-_COLOURS_OF_KIND = {
-    "semantic": " Lanes are yellow, or red or green where a traffic light rules them; crosswalks are orange outlines.",
-    "satellite": " The aerial picture is turned with the sample, and black where it ends.",
-    "box": "",
-}
 
-
-DEMO_FILES = ("contact-sheet.png", "scene.gif", "index.html")
+DEMO_FILES: Final = ("drive.gif", "failure.png", "drive.html", "index.html")
 """Names of the files of a demo, as the fields of :class:`DemoFolder`."""
+
+SCORE_COLUMNS: Final = ("Metric", "Mean", "Scenes below 1")
 
 
 @dataclass(frozen=True)
@@ -40,65 +34,88 @@ class DemoFolder:
     """The files of a demo.
 
     Attributes:
-        contact_sheet: PNG of eventful samples.
-        film: GIF of some seconds of a scene.
-        page: HTML that shows both with the numbers.
+        film: GIF of some seconds of a drive.
+        failure: PNG of a failure; None where nothing fails.
+        drive: HTML in which the drive of the film is played, the page of the viewer.
+        page: HTML that shows film and failure with the numbers.
     """
 
-    contact_sheet: Path
     film: Path
+    failure: Path | None
+    drive: Path
     page: Path
 
 
 def write_demo_folder(
     folder: Path,
     *,
-    files: DatasetFiles,
-    dataset: ChunkedDataset,
+    drives: SimulationFolder,
+    failing: SimulationFolder,
     facts: Mapping[str, str],
-    agents_mask: UInt32Array,
     speeds: Sequence[SamplingSpeed],
+    footer: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> DemoFolder:
-    """Draw the pictures of a dataset and write them with the page into a folder; older ones are replaced.
+    """Draw the pictures of drives and write them with the pages into a folder; older ones are replaced.
 
     Args:
         folder: An existing folder.
-        files: Where the map, the aerial picture and meta.json lie.
-        dataset: The opened dataset, with at least one frame.
-        facts: What it holds, names and values.
-        agents_mask: Its agents mask, (N, 2).
+        drives: What a planner has driven.
+        failing: The same scenes, driven by one that fails.
+        facts: What the log holds, names and values.
         speeds: How fast it samples.
+        footer: Sentences at the end of the page.
         progress: Called with the number of pictures of the film done and of all.
 
     Raises:
-        InvalidArgumentError: The dataset has no frame.
+        InvalidArgumentError: Nothing was driven.
         SampleError: A sample cannot be made.
     """
-    written = DemoFolder(*(folder / name for name in DEMO_FILES))
-    write_png(written.contact_sheet, draw_contact_sheet(files, dataset))
-    film = draw_film(files, dataset, progress=progress)
+    film_path, failure_path, drive_path, page_path = (folder / name for name in DEMO_FILES)
+    film = draw_drive(drives, progress=progress)
     height, width = film.pictures[0].shape[:2]
-    # in real time, as far as a GIF can
-    write_gif(written.film, film.pictures, (width, height), fps=min(1 / dataset.facts.step_time_s, 100.0))
-    kinds = available_map_kinds(files)
-    caption = "Colours as in the film." + "".join(_COLOURS_OF_KIND[kind] for kind in kinds[1:])
+    write_gif(film_path, film.pictures, (width, height), fps=min(film.frames_per_s, 100.0))  # a GIF can no more
+    figures = [PageFigure(film_path, f"{drives.scores['planner']} drives {film.title}", _COLOURS)]
+
+    failure = draw_failure(failing)
+    failure_path.unlink(missing_ok=True)
+    if failure is not None:
+        write_png(failure_path, failure.picture)
+        caption = f"The same scenes, driven by {failing.scores['planner']}. Of boxes that overlap, both are seen."
+        figures.append(PageFigure(failure_path, failure.title, caption))
+
+    # one scene as the viewer plays it, and all of it on a page of numbers
+    write_exported_page(drive_path, ViewedSimulation(drives), film.scene_index)
     write_page(
-        written.page,
-        title="What l5kit sees",
-        subtitle=without_secrets(str(dataset.path)),
+        page_path,
+        title="What l5kit does",
+        subtitle=without_secrets(str(drives.path)),
         facts=dict(facts),
-        figures=[
-            PageFigure(written.film, f"Film of {film.title}", _COLOURS + _COLOURS_OF_KIND[kinds[0]]),
-            PageFigure(written.contact_sheet, "Samples of EgoDataset and AgentDataset", caption),
-        ],
+        figures=figures,
         tables=[
+            PageTable(f"Score of {drives.scores['planner']} {_score(drives)}", SCORE_COLUMNS, score_rows(drives)),
+            PageTable(f"Score of {failing.scores['planner']} {_score(failing)}", SCORE_COLUMNS, score_rows(failing)),
             PageTable("Samples per second", SPEED_COLUMNS, speed_rows(speeds), _describe_machine()),
-            PageTable(MASK_TITLE, MASK_COLUMNS, mask_rows(agents_mask)),
         ],
-        footer=" ".join((f"Made by l5kit {__version__}.", *files.notes)),
+        footer=" ".join((f"Made by l5kit {__version__}. {drive_path.name} plays the drive of the film.", *footer)),
     )
-    return written
+    return DemoFolder(film_path, None if failure is None else failure_path, drive_path, page_path)
+
+
+def score_rows(drives: SimulationFolder) -> list[list[str]]:
+    """Return a line of cells for each metric of a simulation that applies."""
+    rows = []
+    for metric in drives.metrics:
+        values = [value for value in (result.metrics.get(metric.name) for result in drives.scenes) if value is not None]
+        if values:
+            below = sum(value < 1 for value in values)
+            rows.append([metric.name.replace("_", " "), f"{sum(values) / len(values):.3f}", str(below)])
+    return rows
+
+
+def _score(drives: SimulationFolder) -> str:
+    score = drives.scores.get("score")
+    return "is not known" if score is None else f"is {score:.3f} of 1"
 
 
 def _describe_machine() -> str:

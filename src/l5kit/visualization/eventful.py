@@ -5,8 +5,6 @@ import numpy as np
 from l5kit._types import Int64Array
 from l5kit.dataset.ego import EgoDataset
 
-__all__ = ["eventful_indices"]
-
 _CANDIDATES_PER_CHOICE = 24
 _MARGIN_OF_PART = 0.1
 """Left out at both ends of each part, so that the choices of neighbours differ."""

@@ -3,10 +3,8 @@
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import DatasetSummary
 from l5kit.data.log_facts import LogFacts
-from l5kit.data.map.opened import open_map
+from l5kit.data.map.opened import open_maps
 from l5kit.data.texts import duration_text
-
-__all__ = ["map_counts", "summary_facts"]
 
 
 def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
@@ -29,12 +27,16 @@ def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
 def map_counts(files: DatasetFiles) -> dict[str, int]:
     """Return the numbers of lanes and crosswalks that the semantic map has; empty without a map or meta.json.
 
+    Of many maps it is their number, as all of them would have to be read.
+
     Raises:
         ConfigError: meta.json has no matrix ``world_to_ecef``.
         CorruptedDataError: The map cannot be read.
     """
-    map_api = open_map(files)
-    if map_api is None:
+    maps = open_maps(files)
+    if maps is None:
         return {}
-    bounds = map_api.bounds_info
+    if not maps.is_single:
+        return {"maps": len(maps)}
+    bounds = maps.map_of([0]).bounds_info
     return {kind: len(bounds[kind]["ids"]) for kind in ("lanes", "crosswalks")}

@@ -8,8 +8,6 @@ import numpy as np
 from l5kit._types import NumericArray, UInt8Array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["as_rgb", "checked_resolution", "resized", "rgb_frames"]
-
 
 def as_rgb(image: NumericArray, *, name: str = "image") -> UInt8Array:
     """Return the picture with three channels, channels last.

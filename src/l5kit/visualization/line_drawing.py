@@ -16,8 +16,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.png import write_png
 from l5kit.visualization.text import draw_text, text_size_px
 
-__all__ = ["Area", "Dot", "Drawing", "Line", "Shape", "Word"]
-
 _FONT: Final = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif'
 _SCALE: Final = 2
 """Pixels of a picture for each of the drawing, so that it is sharp in print and on fine screens."""

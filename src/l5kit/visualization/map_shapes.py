@@ -8,8 +8,6 @@ from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, Numeri
 from l5kit.data.array_shapes import require_shapes, require_starts
 from l5kit.data.map.map_arrays import MapArrays
 
-__all__ = ["MapShapes", "Outlines", "read_map_shapes"]
-
 
 @dataclass(frozen=True)
 class Outlines:

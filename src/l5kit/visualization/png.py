@@ -9,8 +9,6 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray
 from l5kit.visualization.images import as_rgb
 
-__all__ = ["write_png"]
-
 
 def write_png(output_filepath: str | os.PathLike[str], image: NumericArray) -> None:
     """Write one picture as a PNG file without loss; equal pictures give equal files, and no file is ever half written.

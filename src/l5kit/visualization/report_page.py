@@ -11,8 +11,6 @@ from string import Template
 
 from l5kit._files import replaced_when_complete
 
-__all__ = ["PageFigure", "PageTable", "write_page"]
-
 _TEMPLATE = "report_page.html"
 _MEDIA_TYPES = {".gif": "image/gif", ".png": "image/png", ".svg": "image/svg+xml"}
 

@@ -8,8 +8,6 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.errors import UnsupportedValueError
 
-__all__ = ["MAP_KINDS", "SampleForm", "available_map_kinds", "sample_config"]
-
 MAP_KINDS: Final = {"semantic": "py_semantic", "satellite": "py_satellite", "box": "box_debug"}
 """What boxes are drawn over, and the ``raster_params.map_type`` of each: the map, the aerial picture, nothing."""
 

@@ -11,8 +11,6 @@ from l5kit.rasterization.rasterizer import one_picture
 from l5kit.visualization.text import draw_text
 from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 
-__all__ = ["HISTORY_POINTS_COLOR", "Colouring", "captioned", "sample_picture"]
-
 HISTORY_POINTS_COLOR: Final = (255, 140, 0)
 """RGB orange."""
 
@@ -67,15 +65,22 @@ def sample_picture(
     return picture
 
 
-def captioned(picture: NumericArray, text: str, *, size_px: int = 14) -> UInt8Array:
+def captioned(
+    picture: NumericArray,
+    text: str,
+    *,
+    size_px: int = 14,
+    ink_rgb: tuple[int, int, int] = _CAPTION_INK,
+    outline_rgb: tuple[int, int, int] = _CAPTION_OUTLINE,
+) -> UInt8Array:
     """Return a copy of a picture with a line of text in its upper left corner, legible on any ground."""
     return draw_text(
         picture,
         [text],
         np.array([_CAPTION_PLACE_PX]),
-        rgb_color=_CAPTION_INK,
+        rgb_color=ink_rgb,
         size_px=size_px,
-        outline_rgb=_CAPTION_OUTLINE,
+        outline_rgb=outline_rgb,
     )
 
 

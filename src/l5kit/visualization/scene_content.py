@@ -18,8 +18,6 @@ from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError
 from l5kit.visualization.controlled_lanes import ControlledLanes
 
-__all__ = ["MASK_RULE", "LaneLightRows", "MaskVerdicts", "SceneContent", "read_scene_content"]
-
 MASK_RULE = InclusionRule(MaskThresholds(0.5), AGENT_MIN_FRAME_HISTORY, AGENT_MIN_FRAME_FUTURE, has_custom_mask=False)
 """Which agents are shown as in the agents mask: those that ``AgentDataset`` takes with the usual configuration."""
 

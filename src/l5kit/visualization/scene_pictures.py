@@ -6,18 +6,24 @@ from typing import Any, Protocol
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, UInt8Array
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.map.opened import open_maps
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego import EgoDataset
-from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError
+from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError, UnsupportedValueError
+from l5kit.rasterization.planar_rasterizer import to_uint8
+from l5kit.rasterization.rasterizer import one_picture
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
+from l5kit.rasterization.render_context import RenderContext
+from l5kit.visualization.birdseye.scene_frames import DriveMarks, SceneFrames
+from l5kit.visualization.birdseye.tones import STYLES, Style, Theme, tones_of
+from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.sample_pictures import captioned, sample_picture
-
-__all__ = ["PICTURE_FORM", "Overlay", "ScenePainter", "frames_of_track", "frames_to_draw", "num_frames_of"]
 
 PICTURE_FORM = SampleForm(
     raster_size_px=(640, 480), pixel_size_m=0.15, ego_center=(0.35, 0.5), history_num_frames=10, future_num_frames=50
@@ -29,18 +35,13 @@ _SMALLEST_DOT_RADIUS_PX = 2
 
 
 class Overlay(Protocol):
-    """Draws something over pictures of scenes."""
+    """What is drawn over pictures of scenes."""
 
-    def draw(
-        self,
-        picture: UInt8Array,
-        scene_index: int,
-        frame_index: int,
-        *,
-        raster_from_world: Float64Array,
-        dot_radius_px: int,
-    ) -> UInt8Array:
-        """Return a picture ``[H, W, 3]`` with what is drawn over it; the matrix (3, 3) gives pixels."""
+    def marks(self, scene_index: int, frame_index: int) -> DriveMarks:
+        """Return what is drawn over a frame."""
+
+    def draw(self, picture: UInt8Array, marks: DriveMarks, *, raster_from_world: Float64Array) -> UInt8Array:
+        """Return a picture ``[H, W, 3]`` in the style ``channels`` with it; the matrix (3, 3) gives pixels."""
 
 
 class ScenePainter:
@@ -51,10 +52,13 @@ class ScenePainter:
         dataset: The opened dataset.
         map_kind: ``semantic``, ``satellite`` or ``box``.
         form: Size of the pictures and length of the trajectories.
-        overlay: Draws something over each picture, below the caption.
+        overlay: What is drawn over each picture, below the caption.
+        style: ``viewer`` for the look of the page of the viewer; ``channels`` for what networks see, with the
+            trajectories of whom the picture follows as dots.
+        theme: ``light`` or ``dark``, of the style ``viewer``.
 
     Raises:
-        UnsupportedValueError: There is no such kind of map.
+        UnsupportedValueError: There is no such kind of map, style or theme.
         FileNotFoundError: A file that this kind needs is missing.
     """
 
@@ -66,12 +70,26 @@ class ScenePainter:
         map_kind: str,
         form: SampleForm = PICTURE_FORM,
         overlay: Overlay | None = None,
+        style: Style = "viewer",
+        theme: Theme = "light",
     ) -> None:
+        if style not in STYLES:
+            raise UnsupportedValueError(f"style is {style!r}{did_you_mean(style, STYLES)}; use {' or '.join(STYLES)}")
         cfg = sample_config(files, map_kind=map_kind, form=form, step_time_s=dataset.facts.step_time_s)
+        self.tones = tones_of(theme)
         self.rasterizer = build_rasterizer(cfg, LocalDataManager(""))
-        self.samples = EgoDataset(cfg, dataset, self.rasterizer)
         self.form = form
+        self.map_kind = map_kind
         self._overlay = overlay
+        self._frames: SceneFrames | None = None
+        if style == "viewer":
+            maps = None if map_kind == "box" else open_maps(files)
+            map_api = None if maps is None else maps.map_of(range(len(maps)))
+            self._frames = SceneFrames(dataset, map_api, theme=theme)
+            is_plain = map_kind != "satellite"  # of aerial pictures only the rasterizer cuts out what is seen
+            self.samples = EgoDataset(cfg, dataset, None if is_plain else self.rasterizer)
+        else:
+            self.samples = EgoDataset(cfg, dataset, self.rasterizer)
         self.dot_radius_px = max(_SMALLEST_DOT_RADIUS_PX, round(_DOT_RADIUS_M / form.pixel_size_m))
 
     def picture(
@@ -101,18 +119,44 @@ class ScenePainter:
         """
         self.require_frame(scene_index, frame_index)
         sample = self.samples.get_frame(scene_index, frame_index, track_id)
-        picture = sample_picture(
-            sample, self.rasterizer, with_trajectories=with_trajectories, radius_px=self.dot_radius_px
-        )
-        if self._overlay is not None:
-            matrix, radius_px = sample["raster_from_world"], self.dot_radius_px
-            picture = self._overlay.draw(
-                picture, scene_index, frame_index, raster_from_world=matrix, dot_radius_px=radius_px
+        marks = None if self._overlay is None else self._overlay.marks(scene_index, frame_index)
+        if self._frames is not None:
+            picture = self._frames.paint(
+                scene_index,
+                frame_index,
+                View(self._raster_from_world(sample), self.form.raster_size_px),
+                aerial=self._aerial(sample),
+                with_trajectories=with_trajectories,
+                marks=marks,
             )
+        else:
+            picture = sample_picture(
+                sample, self.rasterizer, with_trajectories=with_trajectories, radius_px=self.dot_radius_px
+            )
+            if self._overlay is not None and marks is not None:
+                picture = self._overlay.draw(picture, marks, raster_from_world=sample["raster_from_world"])
         if not with_caption:
             return picture
         whom = "AV" if track_id is None else f"track {track_id}"
-        return captioned(picture, f"scene {scene_index}  frame {frame_index}  {whom}{_speed_text(sample)}")
+        text = f"scene {scene_index}  frame {frame_index}  {whom}{_speed_text(sample)}"
+        if self._frames is None:
+            return captioned(picture, text)
+        return captioned(picture, text, ink_rgb=self.tones.label, outline_rgb=self.tones.halo)
+
+    def _raster_from_world(self, sample: Mapping[str, Any]) -> Float64Array:
+        context = RenderContext(
+            np.array(self.form.raster_size_px),
+            np.full(2, self.form.pixel_size_m),
+            np.array(self.form.ego_center),
+            set_origin_to_bottom=True,
+        )
+        return context.raster_from_world(sample["centroid"], float(sample["yaw"]))
+
+    def _aerial(self, sample: Mapping[str, Any]) -> UInt8Array | None:
+        if self.map_kind != "satellite":
+            return None
+        planes = np.asarray(one_picture(sample["image"]))[-3:].transpose(1, 2, 0)
+        return to_uint8(planes)
 
     def film(
         self,

@@ -17,12 +17,12 @@ from l5kit.visualization.contact_sheet import contact_sheet
 from l5kit.visualization.eventful import eventful_indices
 from l5kit.visualization.sample_config import SampleForm, available_map_kinds, sample_config
 from l5kit.visualization.sample_pictures import sample_picture
-from l5kit.visualization.scene_pictures import ScenePainter, num_frames_of
-
-__all__ = ["Film", "draw_contact_sheet", "draw_film"]
+from l5kit.visualization.scene_pictures import Overlay, ScenePainter, num_frames_of
 
 _FORM = SampleForm(raster_size_px=(480, 340), pixel_size_m=0.2, ego_center=(0.3, 0.5))
-_FILM_FORM = SampleForm(raster_size_px=(720, 480), pixel_size_m=0.15, ego_center=(0.3, 0.5))
+FILM_FORM = SampleForm(raster_size_px=(600, 400), pixel_size_m=0.18, ego_center=(0.3, 0.5))
+"""Pictures that a page shows."""
+
 _FRAMES_BEFORE_EVENT = 25
 
 Progress = Callable[[int, int], None]
@@ -35,10 +35,14 @@ class Film:
     Attributes:
         pictures: RGB ``[H, W, 3]``, all of one size.
         title: Which frames of which scene they show.
+        scene_index: The scene.
+        frames_per_s: Pictures in a second of real time.
     """
 
     pictures: list[UInt8Array]
     title: str
+    scene_index: int
+    frames_per_s: float
 
 
 def draw_contact_sheet(
@@ -77,7 +81,12 @@ def draw_contact_sheet(
 
 
 def draw_film(
-    files: DatasetFiles, dataset: ChunkedDataset, *, num_frames: int = 100, progress: Progress | None = None
+    files: DatasetFiles,
+    dataset: ChunkedDataset,
+    *,
+    num_frames: int = 100,
+    overlay: Overlay | None = None,
+    progress: Progress | None = None,
 ) -> Film:
     """Return pictures of consecutive frames around the most eventful moment of the AV.
 
@@ -85,6 +94,7 @@ def draw_film(
         files: Where the map, the aerial picture and meta.json lie.
         dataset: The opened dataset, with at least one frame.
         num_frames: Number of pictures, or all frames of a shorter scene.
+        overlay: What is drawn over each picture.
         progress: Called with the number of pictures done and of all.
 
     Raises:
@@ -93,7 +103,7 @@ def draw_film(
     """
     _require_frames(dataset)
     kind = available_map_kinds(files)[0]
-    painter = ScenePainter(files, dataset, map_kind=kind, form=_FILM_FORM)
+    painter = ScenePainter(files, dataset, map_kind=kind, form=FILM_FORM, overlay=overlay)
     plain = EgoDataset(_config(files, kind, dataset), dataset, None)
     moment = plain[int(eventful_indices(plain, 1)[0])]
     scene_index = int(moment["scene_index"])
@@ -101,7 +111,8 @@ def draw_film(
     start = int(np.clip(int(moment["frame_index"]) - _FRAMES_BEFORE_EVENT, 0, max(length - num_frames, 0)))
     frames = range(start, min(start + num_frames, length))
     pictures = list(painter.film(scene_index, frames, progress=progress))
-    return Film(pictures, f"scene {scene_index}, frames {start} to {frames[-1]}")
+    title = f"scene {scene_index}, frames {start} to {frames[-1]}"
+    return Film(pictures, title, scene_index, 1 / dataset.facts.step_time_s)
 
 
 def _require_frames(dataset: ChunkedDataset) -> None:

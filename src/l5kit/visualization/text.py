@@ -7,8 +7,6 @@ from l5kit._types import NumericArray, UInt8Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.images import as_rgb
 
-__all__ = ["draw_text", "fitted_text", "text_size_px"]
-
 _ELLIPSIS = "..."
 
 

@@ -15,8 +15,6 @@ from l5kit.dataset.ego import EgoDataset
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.visualization.sample_config import SampleForm, available_map_kinds, sample_config
 
-__all__ = ["SamplingSpeed", "measure_sampling"]
-
 _WARM_UP_SAMPLES = 5
 """Not counted: they compile kernels and read the first chunks."""
 

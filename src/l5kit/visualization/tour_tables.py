@@ -10,8 +10,6 @@ from l5kit.dataset.select_agents.selection import TABLE_STEPS, mask_table
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.visualization.tour import SamplingSpeed
 
-__all__ = ["MASK_COLUMNS", "MASK_TITLE", "SPEED_COLUMNS", "mask_facts", "mask_rows", "speed_rows"]
-
 MASK_TITLE: Final = "Agent rows by past and future frames of their track (0 / 0 counts everything)"
 MASK_COLUMNS: Final = ("Past frames", *(f"{step} future" for step in TABLE_STEPS))
 SPEED_COLUMNS: Final = ("Dataset", "Map", "Samples in it", "Image", "Made", "Samples per second")

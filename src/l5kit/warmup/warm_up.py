@@ -25,9 +25,8 @@ from l5kit.device.opening import open_backend
 from l5kit.environment.actions import choose_controls, scale_actions
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.observations.compact_state import RouteRows, VehicleRows, write_compact_states
+from l5kit.environment.observations.compact_state import RouteRows, SeenMap, VehicleRows, write_compact_states
 from l5kit.environment.observations.compact_view import CompactView
-from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.slots.av_slots import AvSlots, ModelMover
@@ -223,7 +222,7 @@ def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     )
     write_compact_states(
         layout,
-        LanePoints.of_map(road.driving),
+        SeenMap.of_map(road.driving),
         VehicleRows(avs.boxes, motions, one),
         seen=(roads.rows(one).scene_rows, roads.lights_before(one)),
         routes=RouteRows(bank.paths, one, roads.now.positions),

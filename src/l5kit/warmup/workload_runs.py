@@ -1,10 +1,11 @@
 """What the workloads do: samples that are made, and scenes that are driven and checked."""
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from l5kit._types import JsonObject
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.opened import open_map
@@ -31,7 +32,7 @@ class RowLeftOutError(L5KitError):
     """A row of the benchmark cannot be measured here; the message says what it lacks."""
 
 
-def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) -> dict[str, Any]:
+def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) -> JsonObject:
     """Return the configuration of a workload with the whole paths of the maps, for ``LocalDataManager("")``.
 
     Raises:
@@ -46,7 +47,7 @@ def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) 
     return cfg
 
 
-def make_samples(workload: Workload | VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> "BaseEgoDataset":
+def make_samples(workload: Workload | VectorWorkload, cfg: JsonObject, dataset: ChunkedDataset) -> "BaseEgoDataset":
     """Return a dataset of the class of a workload."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
@@ -59,7 +60,7 @@ def make_samples(workload: Workload | VectorWorkload, cfg: dict[str, Any], datas
         return classes[workload.dataset](cfg, dataset, build_rasterizer(cfg, LocalDataManager("")))
 
 
-def _make_vector_samples(workload: VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> "BaseEgoDataset":
+def _make_vector_samples(workload: VectorWorkload, cfg: JsonObject, dataset: ChunkedDataset) -> "BaseEgoDataset":
     # here, so that commits without them can be compared in all other rows
     from l5kit.dataset.ego import EgoAgentDatasetVectorized, EgoDatasetVectorized
     from l5kit.vectorization.vectorizer_builder import build_vectorizer

@@ -1,7 +1,9 @@
 """The datasets that are measured: their classes and their configurations, those of the recorded rates of L5Kit 1.5."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from l5kit._types import JsonObject
 
 _SCENE_MAPS = ("semantic_synth.pb", "aerial_synth.png")
 _NO_MAPS = ("semantic_map.pb", "aerial_map.png")
@@ -36,7 +38,7 @@ class Workload:
         """The maps that it needs, as fields of :class:`l5kit.data.dataset_files.DatasetFiles`."""
         return _NEEDED_FILES.get(self.map_type, ())
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> JsonObject:
         """Return the configuration, whose file names are those of the data that the reference was recorded on."""
         semantic_map, aerial = _SCENE_MAPS if self.map_type.startswith("py_") else _NO_MAPS
         return {
@@ -84,12 +86,12 @@ class VectorWorkload:
         """The maps that it needs, as fields of :class:`l5kit.data.dataset_files.DatasetFiles`."""
         return "semantic_map", "meta"
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> JsonObject:
         """Return the configuration, whose file names are those of the data that the reference was recorded on."""
         return _urban_driver_config() if self.model == "urban_driver" else _safepathnet_config()
 
 
-def _urban_driver_config() -> dict[str, Any]:
+def _urban_driver_config() -> JsonObject:
     semantic_map, aerial = _SCENE_MAPS
     return {
         "model_params": {
@@ -117,7 +119,7 @@ def _urban_driver_config() -> dict[str, Any]:
     }
 
 
-def _safepathnet_config() -> dict[str, Any]:
+def _safepathnet_config() -> JsonObject:
     raster_params = AGENT_SEMANTIC.config()["raster_params"]
     return {
         "model_params": {
@@ -142,7 +144,7 @@ def _safepathnet_config() -> dict[str, Any]:
     }
 
 
-def _data_generation_params(*, other_agents_num: int, distance_m: int) -> dict[str, Any]:
+def _data_generation_params(*, other_agents_num: int, distance_m: int) -> JsonObject:
     return {
         "other_agents_num": other_agents_num,
         "max_agents_distance": distance_m,

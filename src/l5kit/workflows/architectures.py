@@ -8,8 +8,6 @@ from typing import Final
 from l5kit._types import JsonObject
 from l5kit.planning.checkpoint import without_wrappers
 
-__all__ = ["Architecture", "architecture_of", "is_buffer"]
-
 Shapes = Mapping[str, tuple[int, ...]]
 
 _PREFIXES = ("model.", "network.", "residual.")
@@ -219,7 +217,10 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
     if len(shapes.get(_MOTION_HEAD, ())) == 2:
         num_outputs = shapes[_MOTION_HEAD][0]
         common["model_params.motion_features"] = True
-    num_past = _history_of(num_channels)
+
+    # the past frames of a raster of a map and boxes, or of boxes alone: two channels for each and now
+    num_of_boxes = num_channels if num_channels % 2 == 0 else num_channels - _NUM_MAP_CHANNELS
+    num_past = num_of_boxes // 2 - 1 if num_of_boxes >= 2 else None
     if num_past is not None:
         common["model_params.history_num_frames"] = num_past
     if has_scaling:
@@ -239,12 +240,6 @@ def _backbone_of(shapes: Shapes) -> tuple[str | None, str, str]:
 def _resnet_of(shapes: Shapes) -> str | None:
     num_blocks = len({name.split(".")[1] for name in shapes if name.startswith("layer3.")})
     return _RESNETS.get(("layer1.0.conv3.weight" in shapes, num_blocks))
-
-
-def _history_of(num_channels: int) -> int | None:
-    """Return the past frames of a raster of a map and boxes, or of boxes alone: two channels for each and now."""
-    num_of_boxes = num_channels if num_channels % 2 == 0 else num_channels - _NUM_MAP_CHANNELS
-    return num_of_boxes // 2 - 1 if num_of_boxes >= 2 else None
 
 
 def _planner(common: JsonObject, num_outputs: int, *, is_multimodal: bool) -> Architecture | None:

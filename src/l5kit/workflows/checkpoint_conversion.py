@@ -13,14 +13,13 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.errors import ConfigError, InvalidArgumentError
-from l5kit.planning.checkpoint import CheckpointError, class_path_of, read_checkpoint, save_weights
+from l5kit.planning.checkpoint import class_path_of, read_checkpoint, save_weights
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.planning.weights_file import weights_of
 from l5kit.workflows.architectures import architecture_of
 from l5kit.workflows.checkpoint_description import is_driver
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
-
-__all__ = ["Conversion", "convert_checkpoint", "digest_of", "require_target"]
 
 _SUFFIXES = (".safetensors",)
 _UNKNOWN_CLASS = "torch.nn.Module"

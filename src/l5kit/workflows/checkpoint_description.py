@@ -15,15 +15,21 @@ from l5kit._types import Config, JsonObject
 from l5kit.configs.overrides import load_training_config, shipped_config_names
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError
-from l5kit.planning.checkpoint import Checkpoint, CheckpointError, WeightMismatch, read_checkpoint
+from l5kit.planning.checkpoint import Checkpoint, WeightMismatch, read_checkpoint
 from l5kit.planning.checkpoint_files import PickleRefusedError, is_safetensors
-from l5kit.planning.torch_files import NESTED_KEYS, check_archive, is_archive, is_torchscript, one_line, outline_of
+from l5kit.planning.torch_files import (
+    NESTED_KEYS,
+    CheckpointError,
+    check_archive,
+    is_archive,
+    is_torchscript,
+    one_line,
+    outline_of,
+)
 from l5kit.planning.weights_file import POLICY_PARTS, weights_of
 from l5kit.workflows.architectures import Architecture, architecture_of, is_buffer
 from l5kit.workflows.trained_network import WITHOUT_TRAINING
 from l5kit.workflows.workflow import TrainingConfig, make_model
-
-__all__ = ["CheckpointDescription", "describe_checkpoint", "is_driver", "mismatch_with_config"]
 
 _LIGHTNING = "pytorch-lightning_version"
 _DRIVER_WEIGHTS = "policy.pth"

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from l5kit._types import Config
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -25,8 +25,6 @@ from l5kit.workflows.motion_tokens import MotionTokenRecipe, whole_scenes
 from l5kit.workflows.samples import SampleSource, ego_rasters
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
-
-__all__ = ["DriverCheckpoint", "Whom", "load_driver", "network_driver", "require_whom", "samples_to_drive"]
 
 Whom = Literal["ego", "agents"]
 """Whom a network is to drive."""

@@ -10,7 +10,7 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.runs import DrivingParams
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map.opened import open_map
+from l5kit.data.map.opened import open_maps
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -19,14 +19,13 @@ from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.simulation.drivers.intelligent import intelligent_traffic
 from l5kit.simulation.drivers.network import NetworkDriver
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
-from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.scene_roads import SceneRoads
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
 from l5kit.simulation.engine.scored_drives import score_drives
 from l5kit.workflows.drivers import samples_to_drive
 from l5kit.workflows.samples import spread_indices, with_files_of
 from l5kit.workflows.workflow import TrainingConfig, make_model
-
-__all__ = ["DRIVING_SCORE", "DrivingEvaluation", "means_of_driving"]
 
 DRIVING_SCORE: Final = "driving/score"
 """Name of the mean score of scenes, 0 to 1, of which the largest is the best."""
@@ -74,8 +73,8 @@ class DrivingEvaluation:
             )
         long = np.flatnonzero(is_long)
         self._scenes = long[spread_indices(len(long), params.num_scenes)]
-        map_api = open_map(files)
-        self._road = None if map_api is None else RoadMap(map_api)
+        maps = open_maps(files)
+        self._roads = None if maps is None else SceneRoads(maps)
         here = TrainingConfig.from_cfg(with_files_of(config.mapping, files))
         self._samples = samples_to_drive(here, folder, self._log.facts)
         with torch.random.fork_rng():
@@ -119,7 +118,7 @@ class DrivingEvaluation:
                 start=self._params.start_frame,
                 num_frames=self._params.num_frames,
                 facts=self._log.facts,
-                road=self._road,
+                road=None if self._roads is None else self._roads.of_scenes(self._log, part),
             )
             for part in parts
         ]

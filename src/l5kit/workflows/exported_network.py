@@ -15,13 +15,14 @@ from torch import nn
 from l5kit._types import JsonObject, NumericArray
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.planning.torch_files import CheckpointError
-from l5kit.planning.weights_file import EXPORT_FORMAT
+from l5kit.planning.weights_file import EXPORT_FORMAT, is_onnx
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, draw_uniforms
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["CHECKSUM_KEY", "ExportFacts", "ExportedArray", "ExportedNetwork", "TokenDraws", "checksum_of_model"]
+POLICY: Final = "policy"
+"""What stands for the workflow of a policy of ``l5kit train-rl``."""
 
 CHECKSUM_KEY: Final = "l5kit.checksum"
 """The key of the metadata that holds a SHA-256 of all the rest."""
@@ -153,21 +154,9 @@ class ExportedNetwork(nn.Module):
         self.eval()
 
     def _open(self, content: bytes) -> None:
-        try:
-            import onnx
-            import onnxruntime
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"{self.file} needs onnx and onnxruntime: {install_command('onnx')}"
-            ) from error
-        try:
-            model = onnx.load_model_from_string(content)
-        except Exception as error:  # protobuf's own, which has two homes
-            raise CheckpointError(f"{self.file} is no ONNX file, or cut off: {error}") from error
-        metadata = {each.key: each.value for each in model.metadata_props}
-        self.facts = ExportFacts.from_metadata(metadata, self.file)
-        if metadata.get(CHECKSUM_KEY) != checksum_of_model(model):
-            raise CheckpointError(f"{self.file} is broken or was changed: its checksum is another one; export it anew")
+        self.facts = _read_facts(content, self.file)
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3  # errors: the notes of its optimiser help nobody here
@@ -207,6 +196,35 @@ class ExportedNetwork(nn.Module):
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._open(self.file.read_bytes())
+
+
+def is_exported_policy(path: str) -> bool:
+    """Return whether a path is that of an exported policy, by what the file says.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not there.
+        CheckpointError: The file is broken, or none of l5kit.
+    """
+    file = Path(path)
+    return is_onnx(file) and file.is_file() and _read_facts(file.read_bytes(), file).workflow == POLICY
+
+
+def _read_facts(content: bytes, file: Path) -> ExportFacts:
+    """Return what a file says of itself; see :class:`ExportedNetwork`."""
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(f"{file} needs onnx and onnxruntime: {install_command('onnx')}") from error
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as error:  # protobuf's own, which has two homes
+        raise CheckpointError(f"{file} is no ONNX file, or cut off: {error}") from error
+    metadata = {each.key: each.value for each in model.metadata_props}
+    facts = ExportFacts.from_metadata(metadata, file)
+    if metadata.get(CHECKSUM_KEY) != checksum_of_model(model):
+        raise CheckpointError(f"{file} is broken or was changed: its checksum is another one; export it anew")
+    return facts
 
 
 def checksum_of_model(model: "ModelProto") -> str:

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from l5kit._types import Config, JsonObject
-from l5kit.configs.networks import MotionTokenParams
+from l5kit.configs.networks import MotionTokenParams, VectorModelParams
 from l5kit.configs.parameters import VectorizerParams
-from l5kit.configs.training import TrainingParams, VectorModelParams
+from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
@@ -20,8 +20,6 @@ from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes
 from l5kit.workflows.networks import VectorRecipe
 from l5kit.workflows.samples import spread_indices
-
-__all__ = ["MotionTokenRecipe", "whole_scenes"]
 
 _MOST_SAMPLES: Final = 4000
 _BATCH_SIZE: Final = 100

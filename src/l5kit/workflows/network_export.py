@@ -51,8 +51,6 @@ from l5kit.workflows.trained_model import TrainedModel, load_model
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["NetworkExport", "export_network"]
-
 _ONNX, _PROGRAM = ".onnx", ".pt2"
 _FACTS_IN_PROGRAM: Final = "l5kit.json"
 
@@ -137,35 +135,66 @@ def export_network(
         network(dict(whole))  # what is wrong with network or samples is reported as ever
         taken = inputs_that_count(network, whole)
         has_free_agents = _has_free_agents(network, taken)
+    facts = ExportFacts(
+        version=EXPORT_FORMAT,
+        l5kit=__version__,
+        workflow=model.config.params.workflow,
+        network=class_path_of(network),
+        licence=licence or licence_of(model.file),
+        weights_sha256=digest_of(model.file),
+        opset=0,
+        inputs=(),
+        outputs=(),
+        checked={},
+        config=json.loads(json.dumps(model.config.mapping, default=str)),
+        draws=_draws_of(network),
+    )
+    sizes = batches.sizes(taken, has_free_agents=has_free_agents)
+    return export_module(network, written, taken, sizes=sizes, facts=facts, has_free_agents=has_free_agents)
+
+
+def export_module(
+    network: nn.Module,
+    target: Path,
+    taken: Mapping[str, torch.Tensor],
+    *,
+    sizes: Iterator[tuple[str, dict[str, torch.Tensor]]],
+    facts: ExportFacts,
+    has_free_agents: bool = False,
+) -> NetworkExport:
+    """Write a network as ONNX or as a program, and give the file its name when it gives what torch gives.
+
+    Args:
+        network: Takes a batch of tensors by name, and gives one; in eval mode, on the CPU.
+        target: The file, which ends in ``.onnx`` or ``.pt2``.
+        taken: A batch that it is traced with, of at least two samples.
+        sizes: Batches that the file is checked with, and their names.
+        facts: What the file says of itself; inputs, outputs, opset and what was checked are filled in here.
+        has_free_agents: Whether the number of agents is free.
+
+    Raises:
+        MissingDependencyError: A library of the extra ``onnx`` is missing.
+        NetworkExportError: The network cannot be exported, or the file does not give what torch gives.
+    """
     program = trace(network, taken, has_free_agents=has_free_agents)
     with torch.no_grad():
         outputs = network(dict(taken))
-
-    with replaced_when_complete(written, argument="target") as temporary:
-        proto, given = None, taken
-        if written.suffix == _ONNX:
+    with replaced_when_complete(target, argument="target") as temporary:
+        proto, given = None, dict(taken)
+        if target.suffix == _ONNX:
             proto = onnx_of(network, program, list(taken), list(outputs))
             given = {each.name: taken[each.name] for each in proto.graph.input}
-        facts = ExportFacts(
-            version=EXPORT_FORMAT,
-            l5kit=__version__,
-            workflow=model.config.params.workflow,
-            network=class_path_of(network),
-            licence=licence or _licence_of(model.file),
-            weights_sha256=digest_of(model.file),
+        facts = dataclasses.replace(
+            facts,
             opset=0 if proto is None else OPSET,
             inputs=_inputs_of(given, has_free_agents=has_free_agents),
             outputs=_outputs_of(outputs, program),
-            checked={},
-            config=json.loads(json.dumps(model.config.mapping, default=str)),
-            draws=_draws_of(network),
         )
         _write(temporary, proto or program, facts)
         run = torch.export.load(temporary).module() if proto is None else ExportedNetwork(temporary)
-        sizes = batches.sizes(taken, has_free_agents=has_free_agents)
         facts = dataclasses.replace(facts, checked=_compare(network, run, sizes))
         _write(temporary, proto or program, facts)
-    return NetworkExport(written, facts)
+    return NetworkExport(target, facts)
 
 
 class _Batches:
@@ -236,7 +265,7 @@ def _draws_of(network: nn.Module) -> TokenDraws | None:
     return TokenDraws(network.seed, network.num_rollouts, network.times.num_future_tokens)
 
 
-def _licence_of(weights: Path) -> str:
+def licence_of(weights: Path) -> str:
     """Return the licence on the card beside weights."""
     card_file = weights.parent / CARD_FILE
     card = parse_json(read_text(card_file, called="card"), called=f"card {card_file}") if card_file.is_file() else None

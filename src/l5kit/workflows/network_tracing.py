@@ -16,8 +16,6 @@ from l5kit.errors import L5KitError, MissingDependencyError, install_command
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["AGENT_KEYS", "OPSET", "NetworkExportError", "inputs_that_count", "onnx_of", "trace"]
-
 OPSET: Final = 20
 """The set of operators of ONNX that exports use."""
 

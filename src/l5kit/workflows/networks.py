@@ -4,19 +4,14 @@ import dataclasses
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self, TypedDict
+from typing import Self, TypedDict
 
 from torch import nn
 
-from l5kit._types import Config
+from l5kit._types import Config, JsonObject
+from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
 from l5kit.configs.parameters import VectorizerParams
-from l5kit.configs.training import (
-    BackboneParams,
-    SafePathNetParams,
-    TrainingParams,
-    UnrollParams,
-    VectorModelParams,
-)
+from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
@@ -26,16 +21,6 @@ from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
 from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer
 from l5kit.workflows.own_parts import make_criterion
-
-__all__ = [
-    "MotionRecipe",
-    "NetworkRecipe",
-    "RasterPlannerRecipe",
-    "RasterRecipe",
-    "SafePathNetRecipe",
-    "UrbanDriverRecipe",
-    "VectorPlannerRecipe",
-]
 
 
 @dataclass(frozen=True)
@@ -295,7 +280,7 @@ class SafePathNetRecipe(VectorRecipe):
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""
-        options: dict[str, Any] = dict(self.network.options)
+        options: JsonObject = dict(self.network.options)
         return SafePathNetModel(
             **self._arguments(),
             num_timesteps=self.params.future_num_frames,

@@ -20,8 +20,6 @@ from l5kit.planning.own_network import OwnNetwork, own_network_in
 from l5kit.rasterization.rasterizer_builder import count_channels
 from l5kit.workflows.networks import NetworkRecipe
 
-__all__ = ["OwnModelRecipe", "require_outputs"]
-
 _PLANS: Final = {"positions": "BT2", "yaws": "BT1"}
 _OUTPUTS: Final = MappingProxyType(
     {

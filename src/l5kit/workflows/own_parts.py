@@ -7,8 +7,6 @@ from l5kit.configs.class_path import ClassPath, describe_error
 from l5kit.configs.training import TrainingParams
 from l5kit.errors import ConfigError
 
-__all__ = ["make_criterion"]
-
 
 def make_criterion(params: TrainingParams) -> nn.Module:
     """Return the error of a value in a loss, whose class ``model_params.criterion`` names; its code is run.

@@ -6,15 +6,13 @@ from typing import Self
 from torch import nn
 
 from l5kit._types import Config
-from l5kit.configs.networks import QueryCentricParams
+from l5kit.configs.networks import QueryCentricParams, VectorModelParams
 from l5kit.configs.parameters import VectorizerParams
-from l5kit.configs.training import TrainingParams, VectorModelParams
+from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
 from l5kit.prediction.vectorized.query_centric_model import QueryCentricModel
 from l5kit.workflows.networks import VectorRecipe
-
-__all__ = ["QueryCentricRecipe"]
 
 
 @dataclass(frozen=True)

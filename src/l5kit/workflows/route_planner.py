@@ -6,17 +6,15 @@ from typing import Self
 from torch import nn
 
 from l5kit._types import Config
-from l5kit.configs.networks import RoutePlannerParams
+from l5kit.configs.networks import RoutePlannerParams, VectorModelParams
 from l5kit.configs.parameters import VectorizerParams
-from l5kit.configs.training import TrainingParams, VectorModelParams
+from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
 from l5kit.planning.vectorized.element_pooling import NUM_POOLING_HEADS
 from l5kit.planning.vectorized.route_features import RouteInputs
 from l5kit.planning.vectorized.route_model import RoutePlannerModel
 from l5kit.workflows.networks import VectorRecipe
-
-__all__ = ["RoutePlannerRecipe"]
 
 _LINEAR_FROM = 0.1
 """Error from which the usual loss is linear, in metres and radians."""

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import BoolArray, Config, Int64Array, JsonObject
-from l5kit.configs.training import LoaderParams
+from l5kit.configs.runs import LoaderParams
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
@@ -20,19 +20,6 @@ from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, EgoDatasetVe
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-
-__all__ = [
-    "SampleSource",
-    "agent_rasters",
-    "context_rasters",
-    "data_managers_of",
-    "ego_agent_vectors",
-    "ego_rasters",
-    "ego_vectors",
-    "rasters_of_test_agents",
-    "spread_indices",
-    "with_files_of",
-]
 
 _PLACE_RASTER: Final[Config] = {
     "map_type": "py_semantic",

@@ -12,11 +12,12 @@ import numpy as np
 from l5kit._files import replaced_when_complete
 from l5kit._types import BoolArray, Config, Float64Array
 from l5kit.configs.parameters import MapKeys
+from l5kit.configs.runs import LoaderParams
 from l5kit.configs.texts import did_you_mean
-from l5kit.configs.training import LoaderParams
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.opened import maps_of_cfg
+from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.stores.npy_files import map_npy, npy_header
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -24,8 +25,6 @@ from l5kit.dataset.scene_choice import SceneChoice, choose_scenes
 from l5kit.errors import ConfigError
 from l5kit.evaluation.scene_tags import TAG_KINDS, TagThresholds, tag_scenes
 from l5kit.workflows.samples import data_managers_of
-
-__all__ = ["OTHERS", "check_tags", "choice_of", "open_choice"]
 
 OTHERS: Final = "others"
 """Stands among weights for scenes that have none of the tags."""
@@ -109,9 +108,9 @@ def _weights_of_log(
     log = ChunkedDataset(data_manager.require(loader.key)).open(cached="mmap")
     num_scenes = min(loader.max_scene_id or len(log.scenes), len(log.scenes))
     needs_map = any(kind.needs_map and kind.name in weights for kind in TAG_KINDS)
-    map_api = MapAPI.from_cfg(data_manager, cfg) if needs_map else None
+    maps = maps_of_cfg(data_manager, cfg) if needs_map else None
     map_files = _signature(data_manager, cfg) if needs_map else None
-    return weights_of_scenes(_kept_tags(log, num_scenes, map_api, map_files), weights)
+    return weights_of_scenes(_kept_tags(log, num_scenes, maps, map_files), weights)
 
 
 def weights_of_scenes(has_tag: BoolArray, weights: Mapping[str, float]) -> Float64Array:
@@ -128,11 +127,11 @@ def weights_of_scenes(has_tag: BoolArray, weights: Mapping[str, float]) -> Float
     return np.where(largest < 0, float(weights.get(OTHERS, 1.0)), largest)
 
 
-def _kept_tags(log: ChunkedDataset, num_scenes: int, map_api: MapAPI | None, map_files: object) -> BoolArray:
+def _kept_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None, map_files: object) -> BoolArray:
     """Return which of the first scenes have which tags, (S, T), from a kept file where there is one."""
     fingerprint = log.fingerprint()
     if fingerprint is None:
-        return _find_tags(log, num_scenes, map_api)
+        return _find_tags(log, num_scenes, maps)
     parts = (_VERSION, _NAMES, fingerprint, num_scenes, map_files, TagThresholds())
     file = cache_folder() / "scene_tags" / f"{sha256(repr(parts).encode()).hexdigest()}.npy"
     shape = (num_scenes, len(_NAMES))
@@ -149,15 +148,15 @@ def _kept_tags(log: ChunkedDataset, num_scenes: int, map_api: MapAPI | None, map
             RuntimeWarning,
             stacklevel=4,
         )
-        has_tag = _find_tags(log, num_scenes, map_api)
+        has_tag = _find_tags(log, num_scenes, maps)
         if not problem:
             _write(file, has_tag)
     return has_tag
 
 
-def _find_tags(log: ChunkedDataset, num_scenes: int, map_api: MapAPI | None) -> BoolArray:
+def _find_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None) -> BoolArray:
     """Return which of the first scenes have which tags, (S, T)."""
-    has_tag: BoolArray = tag_scenes(log, map_api, scenes=range(num_scenes), workers=os.cpu_count() or 1).counts > 0
+    has_tag: BoolArray = tag_scenes(log, maps, scenes=range(num_scenes), workers=os.cpu_count() or 1).counts > 0
     return has_tag
 
 

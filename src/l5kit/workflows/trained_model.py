@@ -25,8 +25,6 @@ from l5kit.workflows.samples import SampleSource
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
 
-__all__ = ["Samples", "TrainedModel", "load_model"]
-
 Samples: TypeAlias = Mapping[str, Any] | Sequence[Sample] | IndexedSamples
 """A sample, a batch of samples as one array or tensor for each key, a list of samples, or a dataset of them."""
 

@@ -13,12 +13,10 @@ from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
-from l5kit.planning.checkpoint import CheckpointMismatchError, read_checkpoint
+from l5kit.planning.checkpoint import CheckpointError, CheckpointMismatchError, read_checkpoint
 from l5kit.planning.weights_file import CONFIG_FILE, is_onnx, is_shipped, network_of
-from l5kit.workflows.exported_network import ExportedNetwork
+from l5kit.workflows.exported_network import POLICY, ExportedNetwork
 from l5kit.workflows.workflow import TrainingConfig, make_model
-
-__all__ = ["WITHOUT_TRAINING", "configuration_of", "load_network"]
 
 WITHOUT_TRAINING: Final = {
     "train_data_loader": {"key": "none", "batch_size": 1},
@@ -41,7 +39,13 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
     """
     file = network_of(checkpoint)
     if is_onnx(file):
-        return dict(ExportedNetwork(file).facts.config)
+        facts = ExportedNetwork(file).facts
+        if facts.workflow == POLICY:
+            raise CheckpointError(
+                f"{file} is an exported policy of l5kit train-rl, which l5kit simulate --planner {file} takes, and "
+                "open_session of l5kit.closedloop; name a network"
+            )
+        return dict(facts.config)
     config = read_checkpoint(file, allow_pickle=allow_pickle).config
     beside = file.parent / CONFIG_FILE
     if not config and beside.is_file():

@@ -7,17 +7,6 @@ import torch
 
 from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_displacements
 
-__all__ = [
-    "Batch",
-    "Modes",
-    "Trajectories",
-    "TrajectoriesOf",
-    "agent_trajectories",
-    "baseline_positions",
-    "ego_trajectories",
-    "modes_of",
-]
-
 Batch = Mapping[str, torch.Tensor]
 """Tensors by name, (B, ...): samples side by side, or what a network makes of them."""
 

@@ -9,8 +9,6 @@ from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
 from l5kit.kinematic.baselines import BASELINES, Baseline
 from l5kit.workflows.trajectories import Trajectories, baseline_positions
 
-__all__ = ["SCORE_NAMES", "TrajectoryScores", "means_of", "score_name"]
-
 SCORE_NAMES = ("ade_m", "fde_m", "miss_rate")
 """What is averaged, by the names of :class:`l5kit.evaluation.horizon_scores.HorizonScore`."""
 

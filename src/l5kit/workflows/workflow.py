@@ -11,7 +11,8 @@ import numpy as np
 from torch import nn
 
 from l5kit._types import Config, JsonObject
-from l5kit.configs.training import LoaderParams, TrainingParams
+from l5kit.configs.runs import LoaderParams
+from l5kit.configs.training import TrainingParams
 from l5kit.data.display import html_table
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
@@ -49,8 +50,6 @@ from l5kit.workflows.samples import (
 )
 from l5kit.workflows.scenarios import check_tags
 from l5kit.workflows.trajectories import TrajectoriesOf, agent_trajectories, ego_trajectories
-
-__all__ = ["Samples", "TrainingConfig", "Workflow", "make_model", "open_log_samples", "open_samples"]
 
 Samples = BaseEgoDataset | JoinedDataset
 """The samples of one log, or of several."""

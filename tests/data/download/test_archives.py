@@ -11,7 +11,8 @@ import zipfile
 
 import pytest
 
-from l5kit.data.download.archives import UnpackLimits, archive_kind, unpack
+from l5kit.data.download.archives import archive_kind, unpack
+from l5kit.data.unpack_limits import UnpackLimits
 from l5kit.errors import CorruptedDataError, DownloadError
 from support.nameless_zip import with_nameless_file
 

@@ -19,10 +19,12 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.interop import export_py123d
 from l5kit.data.interop.py123d_files import split_of_log
 from l5kit.data.interop.py123d_logs import LightsOfLanes, write_scene
+from l5kit.data.interop.py123d_map import read_areas
 from l5kit.data.job_folder import open_job
 from l5kit.data.map.opened import open_map
 from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.geometry.polygon import is_inside_polygon
 from support.fixture_s import make_fixture_s, save_fixture_s
 from support.logs import log_of, make_agent, make_frames, scenes_of
 from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
@@ -382,3 +384,18 @@ def test_damaged_areas_are_told(data_folder, log, tmp_path):
     given = find_dataset_files(data_folder, map_path=copy)
     with pytest.raises(CorruptedDataError, match=r"areas\.json is damaged"):
         export_py123d(log, tmp_path / "out", files=given)
+
+
+def test_areas_with_holes_are_cut(tmp_path):
+    square = [[0.0, 0, 1], [10, 0, 1], [10, 10, 1], [0, 10, 1]]
+    hole = [[4.0, 4, 1], [6, 4, 1], [6, 6, 1], [4, 6, 1]]
+    areas = [
+        {"kind": "walkway", "outline_m": square},
+        {"kind": "drivable_area", "outline_m": square, "holes_m": [hole]},
+    ]
+    (tmp_path / "areas.json").write_text(json.dumps({"areas": areas}))
+    whole, *cut = read_areas(tmp_path / "areas.json")
+    assert np.array_equal(whole.outline_m, square)
+    assert [area.kind for area in cut] == ["drivable_area"] * 4
+    middle = np.array([5.0, 5.0])
+    assert not any(is_inside_polygon(np.ascontiguousarray(area.outline_m[:, :2]), middle) for area in cut)

@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from l5kit.data import MapAPI
+from l5kit.data.map.builder import MapBuilder
 from l5kit.environment.observations.compact_layout import (
     AGENT_COLUMNS,
     BOUND,
@@ -16,11 +18,14 @@ from l5kit.environment.observations.compact_layout import (
     ROUTE_FRAME_ROUTE_COLUMNS,
     CompactLayout,
 )
-from l5kit.environment.observations.compact_state import LanePoints, write_compact_states
+from l5kit.environment.observations.compact_state import SeenMap, write_compact_states
+from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.driving_map import build_driving_map
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
 from l5kit.lanes.red_lights import RED, YELLOW, LaneColors, LightRows, lights_of_lines, lights_of_scenes
-from support.driving import ROAD_LANES, find_places, make_road_map
+from support.driving import ROAD_LANES, find_places, make_road_map, straight_lane
+from support.maps import WORLD_TO_ECEF
 
 LAYOUT = CompactLayout()
 RIGHT, STRAIGHT, TURN = (ROAD_LANES.index(name) for name in ("right", "straight", "turn"))
@@ -34,7 +39,7 @@ def road(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lane_points(road):
-    return LanePoints.of_map(road)
+    return SeenMap.of_map(road)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +79,7 @@ def seen_lights(colors, paths):
 
 def observe(box, *, motion=(0.0, 0.0, 0.0), users=(), colors=NO_COLORS, **others):
     """The parts of what one vehicle sees."""
-    layout, lane_points = others.get("layout", LAYOUT), others.get("lane_points", LanePoints.of_map(None))
+    layout, lane_points = others.get("layout", LAYOUT), others.get("lane_points", SeenMap.of_map(None))
     paths, route = others.get("paths"), others.get("route", 0)
     boxes = np.array([box], float)
     if paths is None:
@@ -231,7 +236,8 @@ def test_lanes_are_points_in_the_middle_of_them(lane_points):
     assert named(red, LANE_COLUMNS)["is_red"] == 1
 
 
-def test_points_of_a_map(road, lane_points):
+def test_points_of_a_map(road):
+    lane_points = LanePoints.of_map(road)
     counts = np.bincount(lane_points.lanes, minlength=road.num_lanes)
     np.testing.assert_array_equal(counts, np.round(road.arc_lengths_m[:, -1] / 4))
     on_right = lane_points.lanes == RIGHT
@@ -378,7 +384,7 @@ def test_road_users_and_lanes_are_those_of_a_plain_twin(world, lane_points, layo
     for vehicle in range(len(world.routes)):
         twin = agents_of_twin(world, vehicle, layout)
         np.testing.assert_allclose(parts["agents"][vehicle], twin, atol=1e-5)
-        twin = lanes_of_twin(world, vehicle, layout, lane_points)
+        twin = lanes_of_twin(world, vehicle, layout, lane_points.points)
         got = parts["lanes"][vehicle]
         np.testing.assert_allclose(np.hypot(*got[:, :2].T), np.hypot(*twin[:, :2].T), atol=1e-5)
         order, twin_order = (np.lexsort(np.round(lanes, 3).T) for lanes in (got, twin))
@@ -390,7 +396,7 @@ def test_road_users_and_lanes_are_those_of_a_plain_twin(world, lane_points, layo
 def test_the_frame_of_the_world_does_not_matter(world, road, lane_points, turn_rad, shift_m):
     cos, sin = math.cos(turn_rad), math.sin(turn_rad)
     lines_m = road.centre_lines_m @ np.array([[cos, sin], [-sin, cos]]) + shift_m
-    points = LanePoints.of_map(replace(road, centre_lines_m=lines_m))
+    points = SeenMap.of_map(replace(road, centre_lines_m=lines_m))
     layout = replace(LAYOUT, num_lane_points=400, reach_m=30.0)
     moved = layout.split(world.moved(turn_rad, shift_m).observe(points, layout))
     still = layout.split(world.observe(lane_points, layout))
@@ -410,8 +416,8 @@ def test_rows_have_the_same_bits_alone_and_in_any_order(world, lane_points):
 
 
 def test_no_vehicles_and_no_map(world):
-    assert world.observe(LanePoints.of_map(None), chosen=slice(0, 0)).shape == (0, LAYOUT.size)
-    parts = LAYOUT.split(world.observe(LanePoints.of_map(None)))
+    assert world.observe(SeenMap.of_map(None), chosen=slice(0, 0)).shape == (0, LAYOUT.size)
+    parts = LAYOUT.split(world.observe(SeenMap.of_map(None)))
     assert not parts["lanes"].any()
     assert parts["agents"].any()
 
@@ -567,13 +573,13 @@ def test_without_a_route_it_is_straight_on(paths):
 
 def test_it_is_the_same_in_another_frame_of_the_world(paths, road):
     world = World(paths, road.num_lanes)
-    before = world.observe(LanePoints.of_map(None), ALONG)
-    after = world.moved(2.1, np.array([4000.0, -700.0])).observe(LanePoints.of_map(None), ALONG)
+    before = world.observe(SeenMap.of_map(None), ALONG)
+    after = world.moved(2.1, np.array([4000.0, -700.0])).observe(SeenMap.of_map(None), ALONG)
     np.testing.assert_allclose(after, before, atol=1e-5)
 
 
 def test_ego_and_lanes_do_not_depend_on_the_frame(paths, road):
-    world, points = World(paths, road.num_lanes), LanePoints.of_map(road)
+    world, points = World(paths, road.num_lanes), SeenMap.of_map(road)
     plain, along = CompactLayout(), CompactLayout(frame="route")
     seen, seen_along = (layout.split(world.observe(points, layout)) for layout in (plain, along))
     for part in ("ego", "lanes"):
@@ -585,3 +591,95 @@ def test_an_unknown_frame_is_refused():
     with pytest.raises(InvalidArgumentError, match=r"frame is 'rout' .did you mean 'route'"):
         CompactLayout(frame="rout")
     assert FRAMES == ("vehicle", "route")
+
+
+LANES = replace(ALONG, forecast="lanes")
+
+
+@pytest.fixture(scope="module")
+def side_road(tmp_path_factory):
+    """A road along x, onto which another one turns from the south: up x = 50, then around a circle of 20 m."""
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_lane("road", *straight_lane((0, 0), (70, 0)), lanes_ahead=["on"], parent="segment")
+    builder.add_lane("on", *straight_lane((70, 0), (200, 0)), parent="segment")
+    builder.add_lane("side", *straight_lane((50, -60), (50, -20)), lanes_ahead=["joins"], parent="segment")
+    turns = np.linspace(np.pi, np.pi / 2, 40)
+    around = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)
+    middle = np.array([70.0, -20.0, 0.0])
+    builder.add_lane("joins", middle + 22 * around, middle + 18 * around, lanes_ahead=["on"], parent="segment")
+    builder.add_segment("segment", np.array([(0.0, 0.0, 0.0), (200.0, 0.0, 0.0)]), speed_limit_mps=10.0)
+    file = tmp_path_factory.mktemp("side") / "side.pb"
+    builder.save(file)
+    return build_driving_map(MapAPI(str(file), WORLD_TO_ECEF))
+
+
+@pytest.fixture(scope="module")
+def along_road(side_road):
+    east = np.linspace((10, 0), (150, 0), 71)
+    return make_lane_paths(TrackPoses(np.array([0, 71]), east, np.zeros(71), np.full(1, 20.0)), side_road)
+
+
+def see_side_road(side_road, along_road, who, layout):
+    parts = observe(
+        (20, 0, 0, *CAR),
+        motion=(5.0, 0, 0),
+        users=[who],
+        paths=along_road,
+        layout=layout,
+        lane_points=SeenMap.of_map(side_road),
+    )
+    return named(parts["agents"][0], ROUTE_FRAME_AGENT_COLUMNS)
+
+
+def test_a_vehicle_that_will_turn_onto_the_route_is_forecast_along_its_lane(side_road, along_road):
+    joins = user(50, -40, math.pi / 2, velocity=(0, 10.0))
+    seen = see_side_road(side_road, along_road, joins, LANES)
+    # on the arc its corner is within the 2 m of the vehicle where 20 - 20 sin(a) = 2 cos(a) + sin(a) + 1
+    turn = 1.0266
+    time_s = (20 + 20 * turn) / 10
+    assert seen["time_to_route"] == pytest.approx(time_s / 5, abs=0.01)
+    assert seen["along_then"] == pytest.approx((70 - 20 * math.cos(turn) - 20 - 5 * time_s) / 50, abs=0.02)
+    # velocities are those of the next look, after 4.5 s
+    turn = (45 - 20) / 20
+    told = [seen["velocity_along"], seen["velocity_across"]]
+    assert told == pytest.approx([(10 * math.sin(turn) - 5) / 20, 10 * math.cos(turn) / 20], abs=0.01)
+    # where it is now does not change
+    assert [seen["along"], seen["across"]] == pytest.approx([30 / 50, -5], abs=1e-3)
+
+
+def test_one_that_comes_to_its_lane_again_is_on_the_route_later(side_road, along_road):
+    """With their velocities the first one would be after 4.9 s, too, and the other one sooner."""
+    drifts = user(50, -38, math.pi / 2 - 0.3, velocity=(7.5 * math.sin(0.3), 7.5 * math.cos(0.3)))
+    by_velocity, by_lane = (see_side_road(side_road, along_road, drifts, layout) for layout in (ALONG, LANES))
+    assert by_velocity["time_to_route"] < 1
+    assert by_lane["time_to_route"] == 1
+    turns = user(55.9, -5.9, math.pi / 4, velocity=(3.5, 3.5))
+    by_velocity, by_lane = (see_side_road(side_road, along_road, turns, layout) for layout in (ALONG, LANES))
+    assert by_velocity["time_to_route"] < by_lane["time_to_route"] < 1
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        user(50, -40, math.pi / 2, velocity=(0, 10.0), group=1),
+        user(30, -10, math.pi / 2, velocity=(0, 4.0)),
+        user(50, -40, math.pi / 2, velocity=(0, 0.2)),
+        user(60, 0, 0, velocity=(3.0, 0)),
+    ],
+    ids=["a pedestrian", "off all lanes", "stationary", "on the route"],
+)
+def test_all_others_keep_their_velocity(side_road, along_road, who):
+    by_lane, by_velocity = (see_side_road(side_road, along_road, who, layout) for layout in (LANES, ALONG))
+    assert by_lane == by_velocity
+
+
+def test_without_a_map_all_keep_their_velocity(paths, road):
+    world, without_map = World(paths, road.num_lanes), SeenMap.of_map(None)
+    np.testing.assert_array_equal(world.observe(without_map, LANES), world.observe(without_map, ALONG))
+
+
+def test_lanes_are_followed_in_the_frame_of_the_route_only():
+    with pytest.raises(InvalidArgumentError, match=r"forecast is 'lanes' and frame 'vehicle'.*pass frame='route'"):
+        CompactLayout(forecast="lanes")
+    with pytest.raises(InvalidArgumentError, match=r"forecast is 'lane' .did you mean 'lanes'"):
+        CompactLayout(forecast="lane", frame="route")

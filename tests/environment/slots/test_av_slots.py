@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("gymnasium")
-from l5kit.environment.action_kinds import ModelActions, RouteActions, model_actions, moves_in_kernels
+from l5kit.environment.action_kinds import moves_in_kernels
 from l5kit.environment.envs.vector_env import L5VectorEnv
+from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.vehicle_models import InvertibleBicycle, PoseChange, Unicycle
 from support.environments import data_of, write_config
@@ -29,8 +30,11 @@ def own(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    [*map(model_actions, ("bicycle", "curvature", "grid", "route")), ModelActions(Unicycle(), (-4, -0.5), (4, 0.5))],
-    ids=["bicycle", "curvature", "grid", "route", "unicycle"],
+    [
+        *map(model_actions, ("bicycle", "curvature", "grid", "route", "route_emergency")),
+        ModelActions(Unicycle(), (-4, -0.5), (4, 0.5)),
+    ],
+    ids=["bicycle", "curvature", "grid", "route", "route_emergency", "unicycle"],
 )
 def test_kernels_move_avs_as_the_methods_of_actions_do(city, tmp_path, kind):
     config, found = write_config(tmp_path, **PARAMS), []

@@ -102,7 +102,7 @@ def test_a_score_of_comfort_takes_no_start_for_a_jolt(num_braked):
     filters = comfort_filters(60)
     accelerations_mps2 = [0.0]
     for step in range(59):
-        wanted = np.array([-9.0 if step < num_braked else 0.0])
+        wanted = np.array([-3.7 if step < num_braked else 0.0])
         motions = np.array([[14.0, accelerations_mps2[-1], 0.0]])
         ((acceleration, _),) = track_routes(
             straight_then_bend(1e6),
@@ -119,6 +119,26 @@ def test_a_score_of_comfort_takes_no_start_for_a_jolt(num_braked):
     assert least < jerks_mps3.min()
     assert jerks_mps3.max() < most
     assert min(accelerations_mps2) >= -3.7 - 1e-12
+
+
+def test_in_an_emergency_braking_is_hard_at_once_and_ends_when_the_vehicle_stands():
+    line = straight_then_bend(1e6)
+    _, motions, controls, _ = drive(line, speed_mps=12.0, wanted_mps2=-5.0, num_steps=40)
+    np.testing.assert_allclose(controls[:6, 0], [-1.2, -2.4, -3.6, -4.8, -5.0, -5.0])
+    assert motions[:, 0].min() > -1e-9
+    assert motions[-1, 0] == pytest.approx(0.0, abs=0.01)
+    _, _, hardest, _ = drive(line, speed_mps=30.0, wanted_mps2=-20.0, num_steps=20)
+    assert hardest[:, 0].min() == -6.0
+    comfortable = drive(line, speed_mps=12.0, wanted_mps2=-3.7, num_steps=60)[1]
+    braked_m = [0.1 * each[:, 0].sum() for each in (motions, comfortable)]
+    assert braked_m == pytest.approx([17.0, 30.0], abs=1.5)
+
+
+def test_a_limit_that_is_passed_is_no_emergency():
+    line = straight_then_bend(1e6)
+    slower = route_of(line.points_m, limits_mps=(30.0, 5.0), from_m=(0.0, 20.0))
+    *_, controls, _ = drive(slower, speed_mps=20.0, wanted_mps2=2.0, num_steps=30)
+    assert controls[:, 0].min() == -3.7
 
 
 def test_bends_ahead_are_met_by_braking_in_comfort():
@@ -139,10 +159,10 @@ def test_limits_are_kept_where_they_begin():
 
 
 def test_braking_ends_where_the_vehicle_stands_without_a_jolt():
-    _, motions, controls, _ = drive(straight_then_bend(1e6), speed_mps=6.0, wanted_mps2=-4.0, num_steps=60)
+    _, motions, controls, _ = drive(straight_then_bend(1e6), speed_mps=6.0, wanted_mps2=-3.7, num_steps=60)
     assert controls[:, 0].min() == pytest.approx(-3.7)
     assert np.abs(np.diff(controls[:, 0])).max() < 0.75
-    _, motions, controls, _ = drive(straight_then_bend(1e6), speed_mps=1.0, wanted_mps2=-4.0, num_steps=60)
+    _, motions, controls, _ = drive(straight_then_bend(1e6), speed_mps=1.0, wanted_mps2=-3.7, num_steps=60)
     assert motions[:, 0].min() == pytest.approx(0.0, abs=1e-12)
     assert motions[-1, 0] == pytest.approx(0.0, abs=1e-12)
     assert controls[-1, 0] == pytest.approx(0.0, abs=1e-12)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { agentBox, distanceTo, drawnBox, outline, pointOf } from "l5kit/boxes";
+import { agentBox, distanceTo, drawnBox, outline, overlap, overlapping, pointOf } from "l5kit/boxes";
 import { isClose, packedScene } from "./scenes.js";
 
 const NORTH = { track: 0, row: 0, x: 10, y: 20, yaw: Math.PI / 2, length: 4, width: 2 };
@@ -53,4 +53,16 @@ describe("the distance from a box", () => {
   for (const [name, point, metres] of cases) {
     test(name, () => assert.ok(isClose([distanceTo(NORTH, ...point)], [metres])));
   }
+});
+
+test("boxes overlap as in Python, and those that do are found", () => {
+  const car = { track: 0, row: 0, x: 0, y: 0, yaw: 0, length: 4, width: 2 };
+  const across = { ...car, track: 1, x: 2.9, yaw: Math.PI / 2 };
+  assert.ok(overlap(car, across));
+  assert.ok(overlap(across, car));
+  assert.ok(!overlap(car, { ...across, x: 3.1 }));
+  // corners lie nearer than the radii, but an axis of the turned box separates them
+  assert.ok(!overlap(car, { ...car, x: 3.3, y: 2.6, yaw: -Math.PI / 4 }));
+  const away = { ...car, track: 2, x: 50 };
+  assert.deepEqual([...overlapping([car, away, across])].map(({ track }) => track).sort(), [0, 1]);
 });

@@ -36,8 +36,8 @@ describe("an error tells of", () => {
     ],
     [
       "an array of an unknown type",
-      blob({}, { z: ["float64", [1], Float64Array.of(1)] }),
-      /^array "z" is float64; known are float32, /,
+      blob({}, { z: ["float16", [1], Float64Array.of(1)] }),
+      /^array "z" is float16; known are float64, /,
     ],
   ];
   for (const [name, bytes, message] of cases) {

@@ -1,8 +1,6 @@
 """A drive with its log, plans, values and failures, and what is drawn of it."""
 
-import importlib.resources
 import json
-import re
 import shutil
 
 import numpy as np
@@ -96,7 +94,7 @@ def test_an_overlay_outlines_the_log_and_dots_the_plan(driven_city):
     def drawn(**what):
         overlay = DriveOverlay(folder, dataset, **what)
         assert overlay.notes == []
-        picture = overlay.draw(black.copy(), 0, frame, raster_from_world=pixels, dot_radius_px=2)
+        picture = overlay.draw(black.copy(), overlay.marks(0, frame), raster_from_world=pixels)
         return {tuple(color) for color in np.unique(picture.reshape(-1, 3), axis=0).tolist()}, picture
 
     ghosts, picture = drawn(with_ghosts=True, with_plans=False)
@@ -111,16 +109,3 @@ def test_an_overlay_outlines_the_log_and_dots_the_plan(driven_city):
     ahead_px = (pixels @ np.append(simulated.ego_positions_m[frame + 1, :2], 1))[:2].astype(int)
     assert tuple(picture[ahead_px[1], ahead_px[0]].tolist()) == PLAN_COLOR
     assert drawn(with_ghosts=False, with_plans=False)[0] == {(0, 0, 0)}
-
-
-def test_the_colours_are_those_of_the_viewer():
-    palette = (importlib.resources.files("l5kit.visualization.viewer") / "page" / "palette.js").read_text("utf-8")
-    dark = palette[palette.index("const DARK") :]
-
-    def tone(pattern, text):
-        digits = re.search(pattern, text)[1]
-        return tuple(bytes.fromhex(digits))
-
-    assert tone(r'EGO_COLOR = "#(\w{6})"', palette) == EGO_GHOST_COLOR
-    assert tone(r"ghost: 0x(\w{6})", dark) == AGENT_GHOST_COLOR
-    assert tone(r"plan: 0x(\w{6})", dark) == PLAN_COLOR

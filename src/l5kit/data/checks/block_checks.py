@@ -22,19 +22,6 @@ from l5kit.data.checks.record_checks import (
 from l5kit.data.interval_index import IntervalIndex
 from l5kit.data.stores.block_source import BlockSource, ReadBlock
 
-__all__ = [
-    "BlockCheck",
-    "CheckBlocks",
-    "CheckedBlock",
-    "RowFaults",
-    "TrackRuns",
-    "check_agents",
-    "check_faces",
-    "check_frames",
-    "check_scenes",
-    "find_step_faults",
-]
-
 _NO_FRAME = np.uint64(2**64 - 1)
 
 

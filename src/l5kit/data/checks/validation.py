@@ -48,8 +48,6 @@ from l5kit.data.stores.consolidated import find_stale_metadata
 from l5kit.data.stores.store import describe_file
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
 
-__all__ = ["Finding", "validate_dataset"]
-
 _FACES_TITLE = "traffic light faces"
 
 

@@ -7,9 +7,9 @@ that other systems take for one.
 """
 
 from l5kit.data.download.addresses import Address, parse_address, parse_addresses
-from l5kit.data.download.archives import UnpackLimits
 from l5kit.data.download.downloading import DownloadedDataset, download_dataset
 from l5kit.data.download.fetching import Expected, Retries
+from l5kit.data.unpack_limits import UnpackLimits
 
 __all__ = [
     "Address",

@@ -11,8 +11,6 @@ from urllib.request import url2pathname
 from l5kit.data.download.fetching import Expected
 from l5kit.errors import InvalidArgumentError, without_secrets
 
-__all__ = ["Address", "parse_address", "parse_addresses"]
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 _WEB = ("http", "https")

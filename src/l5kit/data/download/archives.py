@@ -22,8 +22,6 @@ from l5kit.data.progress import Progress
 from l5kit.data.unpack_limits import USUAL_LIMITS, UnpackLimits
 from l5kit.errors import CorruptedDataError, DownloadError, L5KitError
 
-__all__ = ["UnpackLimits", "archive_kind", "unpack"]
-
 _BLOCK_BYTES = 1 << 20
 _MAX_READ_BYTES = 1 << 26
 """Most bytes that reading a header of an archive may ask for at once: names in it can be said to be endless."""

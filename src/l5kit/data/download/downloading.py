@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from l5kit._files import clear_leftovers, publish, scratch_beside
 from l5kit.data.download.addresses import Address, parse_address
-from l5kit.data.download.archives import UnpackLimits, archive_kind, unpack
+from l5kit.data.download.archives import archive_kind, unpack
 from l5kit.data.download.fetching import NoRoomError, Retries, fetch_file, has_digest, require_digest
 from l5kit.data.download.finished import recall_paths, remember_paths
 from l5kit.data.download.http_source import HttpSource
@@ -21,9 +21,8 @@ from l5kit.data.download.tree_source import ListedTree
 from l5kit.data.manifest import Manifest
 from l5kit.data.owned_outputs import DATASET, files_in
 from l5kit.data.progress import Progress, show_progress
+from l5kit.data.unpack_limits import UnpackLimits
 from l5kit.errors import CorruptedDataError, DownloadError, InvalidArgumentError
-
-__all__ = ["WORK_FOLDER", "DownloadedDataset", "download_dataset"]
 
 WORK_FOLDER = ".l5kit-download"
 """Folder in the data folder with what is not complete yet. It goes when everything is."""

@@ -6,8 +6,6 @@ from pathlib import PurePosixPath
 
 from l5kit.errors import DownloadError
 
-__all__ = ["EntryNames"]
-
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _MAX_PART_BYTES = 255

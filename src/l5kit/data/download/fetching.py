@@ -12,17 +12,6 @@ from l5kit.data.download.part_file import PartFile
 from l5kit.data.download.replies import FileSource, InterruptedReplyError, Reply, WrongReplyError
 from l5kit.errors import DownloadError, InvalidArgumentError
 
-__all__ = [
-    "Expected",
-    "NoRoomError",
-    "Retries",
-    "fetch_file",
-    "file_digest",
-    "has_digest",
-    "require_digest",
-    "require_space",
-]
-
 _OVERLAP_BYTES = 1 << 16
 """Bytes that are asked for again when a download goes on: they show whether the file is still the same."""
 

@@ -11,8 +11,6 @@ from l5kit.data.download.addresses import Address
 from l5kit.data.download.published_layout import PlacedPart
 from l5kit.data.user_cache import cache_folder
 
-__all__ = ["recall_paths", "remember_paths"]
-
 _MASKS = "agents_mask"
 
 

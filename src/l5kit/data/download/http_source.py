@@ -18,8 +18,6 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from l5kit.data.download.replies import InterruptedReplyError, Reply, WrongReplyError
 from l5kit.errors import DownloadError
 
-__all__ = ["HttpSource"]
-
 _BLOCK_BYTES = 1 << 18
 _CONTENT_RANGE = re.compile(r"bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
 _SENT_AS_IT_IS = "!#$%&'()*+,/:;=?@[]~"
@@ -90,7 +88,9 @@ class HttpSource:
         is_the_file = encoding in _GZIP and self.name.lower().endswith(_GZIPPED)  # which some servers tell this way
         if encoding != "identity" and not is_the_file:
             raise WrongReplyError(f"{self.name}: the server sends the file encoded as {encoding!r}, not as it is")
-        length = _number(headers.get("Content-Length"))
+        # servers may leave the length out, or send what is no number
+        text = headers.get("Content-Length")
+        length = int(text) if text is not None and text.strip().isdecimal() else None
         if response.status == http.client.PARTIAL_CONTENT and start:
             first, size, length = self._part(headers, start, length)
         elif response.status == http.client.OK:
@@ -206,10 +206,6 @@ def _seconds(text: str | None) -> float | None:
 
 def _timestamp(text: str) -> float:
     return email.utils.parsedate_to_datetime(text).timestamp()
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.strip().isdecimal() else None
 
 
 def _text_of(error: object) -> str:

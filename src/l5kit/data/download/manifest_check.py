@@ -9,8 +9,6 @@ from l5kit.data.log_names import GROUP_FILES
 from l5kit.data.manifest import Manifest
 from l5kit.errors import DownloadError
 
-__all__ = ["ManifestCheck"]
-
 _MAX_NAMED = 5
 
 

@@ -8,8 +8,6 @@ from typing import BinaryIO
 
 from l5kit._files import sync_folder
 
-__all__ = ["PartFile"]
-
 _CHECKPOINT_BYTES = 1 << 25
 
 

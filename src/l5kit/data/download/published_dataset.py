@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["PUBLISHED_DATASET", "PublishedDataset"]
-
 
 @dataclass(frozen=True)
 class PublishedDataset:

@@ -16,8 +16,6 @@ from pathlib import Path, PurePosixPath
 from l5kit.data.log_names import is_group
 from l5kit.errors import DownloadError
 
-__all__ = ["FoundParts", "PlacedPart", "is_known_file", "plan_layout"]
-
 _SCENES = "scenes"
 _OTHER = "other"
 _FOLDERS = (_SCENES, "aerial_map", "semantic_map")

@@ -7,8 +7,6 @@ from typing import Protocol
 
 from l5kit.errors import DownloadError
 
-__all__ = ["FileSource", "InterruptedReplyError", "Reply", "WrongReplyError"]
-
 
 class InterruptedReplyError(DownloadError):
     """A reply did not come or ended early; asking again may help.

@@ -16,8 +16,6 @@ from l5kit.data.download.tree_source import ListedTree, TreeFile, list_tree
 from l5kit.data.progress import Progress
 from l5kit.errors import DownloadError
 
-__all__ = ["copy_tree", "list_patiently"]
-
 
 def list_patiently(address: Address, retries: Retries) -> ListedTree:
     """Return the files of a folder or bucket, asking again when the connection breaks.

@@ -12,10 +12,8 @@ import fsspec
 from l5kit._types import JsonObject
 from l5kit.data.download.addresses import Address
 from l5kit.data.download.replies import InterruptedReplyError, Reply
-from l5kit.data.stores.file_listing import find_files
+from l5kit.data.stores.file_listing import FileSystem, find_files
 from l5kit.errors import DownloadError, L5KitError, MissingDependencyError, install_command
-
-__all__ = ["ListedTree", "TreeFile", "list_tree"]
 
 _BLOCK_BYTES = 1 << 23
 _VERSION_FIELDS = (
@@ -45,7 +43,7 @@ class TreeFile:
         version: Text that changes when the file does.
     """
 
-    file_system: Any
+    file_system: FileSystem
     path: str
     relative: str
     name: str
@@ -108,7 +106,7 @@ def list_tree(address: Address) -> ListedTree:
     return ListedTree(tuple(files), is_file, hashlib.sha256(rows.encode("utf-8", "surrogatepass")).hexdigest())
 
 
-def _file_system_of(address: Address) -> tuple[Any, str]:
+def _file_system_of(address: Address) -> tuple[FileSystem, str]:
     """Return the file system of an address, and the path in it."""
     if address.local_path is not None:
         return fsspec.filesystem("file"), str(address.local_path)

@@ -13,8 +13,6 @@ from l5kit.errors import MissingDependencyError, install_command
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ArrowColumns", "require_pyarrow", "stream_of"]
-
 _NUMBER_MEANINGS = {
     "scene_index": "number of the scene in the dataset, from 0",
     "frame_index": "number of the frame in its scene, from 0",

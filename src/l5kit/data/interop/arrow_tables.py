@@ -15,8 +15,6 @@ from l5kit.errors import InvalidArgumentError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["to_arrow", "to_arrow_batches"]
-
 
 @overload
 def to_arrow(

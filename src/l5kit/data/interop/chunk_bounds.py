@@ -10,8 +10,6 @@ from l5kit.data.record_view import RecordView
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["PartsOfRecords", "require_records"]
-
 
 def require_records(records: Records) -> None:
     """Refuse what is no array of a dataset.

@@ -42,8 +42,6 @@ from l5kit.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer
 
-__all__ = ["export_columns"]
-
 CHUNKS_PER_SHARD = 50
 """Chunks of rows in one file of a field, at most: a million agents, half a million frames."""
 

@@ -12,8 +12,6 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_c
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["to_dask_array"]
-
 
 def to_dask_array(records: Records, field: str | None = None, *, chunks_at_once: int = 1) -> "da.Array":
     """Return an array of a dataset, or one field of it, as a Dask array; nothing is read until it is computed.

@@ -12,8 +12,6 @@ from l5kit.errors import MissingDependencyError, install_command
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["to_dask_dataframe"]
-
 
 def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *, chunks_at_once: int = 1) -> Any:
     """Return an array of a dataset as a Dask dataframe; nothing is read until it is computed.

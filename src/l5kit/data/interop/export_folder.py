@@ -9,9 +9,6 @@ from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit.data.owned_outputs import DATASET, OutputKind, require_own_folder, tells_l5kit
 from l5kit.data.save import require_local
 
-__all__ = ["placed_export", "require_export_target"]
-
-
 _COLUMNS = OutputKind(
     "an export",
     lambda folder: tells_l5kit(folder / "zarr.json"),
@@ -24,6 +21,11 @@ _KINDS = (
         "an export of tables",
         lambda folder: tells_l5kit(folder / "scenes.parquet"),
         r"scenes\.parquet|README\.md|(?:frames|agents|traffic_light_faces)/part-\d+\.parquet",
+    ),
+    OutputKind(
+        "an export for OpenSCENARIO",
+        lambda folder: any(map(tells_l5kit, folder.glob("scene-*.xosc"))),
+        r"scene-\d+\.xosc|map\.xodr",
     ),
     OutputKind(
         "an export for py123d",

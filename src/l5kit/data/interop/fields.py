@@ -15,8 +15,6 @@ from l5kit.data.records import (
     TL_FACE_ARRAY_KEY,
 )
 
-__all__ = ["AXES", "FIELDS", "ROW_AXES", "FieldFacts", "axis_names", "column_names"]
-
 ROW_AXES = {SCENE_ARRAY_KEY: "scene", FRAME_ARRAY_KEY: "frame", AGENT_ARRAY_KEY: "agent", TL_FACE_ARRAY_KEY: "face"}
 """For each array on disk, the name of the axis of its rows."""
 

@@ -13,8 +13,6 @@ from l5kit._types import DType, NumericArray
 from l5kit.data.interop.table_columns import AnyColumn, NameColumn, choose_columns
 from l5kit.data.interop.table_parts import BuilderMaker, TablePart
 
-__all__ = ["Coded", "NumpyColumns", "make_numpy_columns"]
-
 Frame = TypeVar("Frame")
 
 

@@ -14,8 +14,6 @@ from l5kit.errors import MissingDependencyError, install_command
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["to_pandas"]
-
 
 @overload
 def to_pandas(

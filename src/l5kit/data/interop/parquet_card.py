@@ -8,8 +8,6 @@ from l5kit.data.records import SCENE_ARRAY_KEY
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["card_of_tables"]
-
 
 def card_of_tables(schemas: "Mapping[str, pa.Schema]") -> str:
     """Return the text of the card.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["export_parquet"]
-
 SCENES_PER_FILE = 50
 """Scenes of a file of frames, agents or faces; those of the published dataset have a million agents together."""
 

@@ -16,8 +16,6 @@ from l5kit.errors import MissingDependencyError, install_command
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["to_polars"]
-
 
 @overload
 def to_polars(

@@ -12,8 +12,6 @@ from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DATASET", "VERSION", "fixed_lists", "lists_of", "pack", "write_arrow"]
-
 DATASET: Final = "l5kit"
 """What py123d calls the dataset."""
 

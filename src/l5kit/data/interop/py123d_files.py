@@ -22,8 +22,6 @@ from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["export_py123d", "split_of_log"]
-
 _SPLIT = re.compile(r"[\w-]+")
 
 
@@ -72,7 +70,7 @@ def export_py123d(
     if len(scene_indices) == 0 or len(set(scene_indices.tolist())) < len(scene_indices):
         raise InvalidArgumentError(f"scenes must name scenes to write, each once, got {scenes!r} of {len(dataset)}")
     require_export_target(out, overwrite=overwrite)
-    semantic_map = open_map(files) if files is not None else None
+    semantic_map = open_map(files, what="an export to py123d") if files is not None else None
     lights = LightsOfLanes.of(semantic_map.arrays.lights) if semantic_map is not None else None
     with placed_export(out, overwrite=overwrite) as folder:
         folder.mkdir()

@@ -19,8 +19,6 @@ from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["EGO_WHEELBASE_PART", "LightsOfLanes", "log_name_of", "write_scene"]
-
 EGO_WHEELBASE_PART: Final = 0.6
 """Wheelbase of the AV as a part of its length, which no log of l5kit tells; its axles lie evenly about its middle."""
 

@@ -2,9 +2,10 @@
 
 import json
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,8 +14,7 @@ from l5kit.data.interop.py123d_arrow import DATASET, VERSION, pack, write_arrow
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.geometry import resample_line
 from l5kit.errors import CorruptedDataError
-
-__all__ = ["LOCATION", "map_metadata", "read_areas", "write_map"]
+from l5kit.geometry.trapezoids import cut_into_trapezoids
 
 LOCATION: Final = "world"
 """What py123d calls the place of the map: all scenes of a data folder share one frame and one map."""
@@ -56,6 +56,8 @@ def map_metadata() -> JsonObject:
 def read_areas(file: Path) -> list[Area]:
     """Return the areas beside an imported semantic map; none where there is no such file.
 
+    Areas with holes, which py123d has no room for, are cut into trapezoids.
+
     Args:
         file: ``semantic_map/areas.json``.
 
@@ -66,12 +68,22 @@ def read_areas(file: Path) -> list[Area]:
         return []
     try:
         areas = [
-            Area(str(area["kind"]), np.array(area["outline_m"], np.float64).reshape(-1, 3))
+            Area(str(area["kind"]), outline_m)
             for area in json.loads(file.read_text("utf-8"))["areas"]
+            for outline_m in _without_holes([area["outline_m"], *area.get("holes_m", [])])
         ]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptedDataError(f"{file} is damaged ({error!r}); import the dataset again") from error
     return [area for area in areas if len(area.outline_m) > 2]
+
+
+def _without_holes(rings: Sequence[Any]) -> list[Float64Array]:
+    """Return an outline, or what is left of it without its holes, as polygons (n, 3)."""
+    outline_m, *holes_m = [np.array(ring, np.float64).reshape(-1, 3) for ring in rings]
+    if not holes_m:
+        return [outline_m]
+    cut = cut_into_trapezoids([outline_m[:, :2], *(hole[:, :2] for hole in holes_m)])
+    return [np.column_stack([corners, np.zeros(len(corners))]) for corners in cut]
 
 
 def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:

@@ -6,8 +6,6 @@ from l5kit.data.data_record import DataRecord
 from l5kit.data.stores.store import is_url
 from l5kit.data.zarr_dataset import ChunkedDataset
 
-__all__ = ["source_digest"]
-
 
 def source_digest(dataset: ChunkedDataset, digest: str | None) -> str | None:
     """Return the digest to be told of a dataset; None for none.

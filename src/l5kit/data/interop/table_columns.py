@@ -12,8 +12,6 @@ from l5kit.data.interop.fields import column_names
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["AnyColumn", "FieldColumn", "NameColumn", "choose_columns"]
-
 
 @dataclass(frozen=True)
 class FieldColumn:

@@ -25,18 +25,6 @@ from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "NUMBER_COLUMNS",
-    "BuilderMaker",
-    "TableBuilder",
-    "TablePart",
-    "parts_of_array",
-    "parts_of_scene",
-    "require_records",
-    "tables_of",
-    "with_scenes_in_memory",
-]
-
 Table = TypeVar("Table", covariant=True)
 
 NUMBER_COLUMNS = {

@@ -15,8 +15,6 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_c
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["to_xarray"]
-
 
 def to_xarray(dataset: ChunkedDataset, scenes: SceneSelection = None, *, chunks_at_once: int = 1) -> "xr.Dataset":
     """Return a dataset as one lazy ``xarray.Dataset``; records are read when they are computed.

@@ -28,6 +28,7 @@ from l5kit.data.map.geometry import resample_every, resample_line, world_from_lo
 from l5kit.data.map.lane_network import LaneNetwork, decode_reference
 from l5kit.data.map.lane_routes import LaneRoute, LaneRouter
 from l5kit.data.map.map_arrays import LaneLines, MapArrays
+from l5kit.data.map.map_folder import is_map_index
 from l5kit.data.map.queries import LaneLocator
 from l5kit.data.proto.road_network_pb2 import GeoFrame, GlobalId, Lane, MapElement, MapFragment
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
@@ -84,6 +85,8 @@ class MapAPI:
     Args:
         protobuf_map_path: File with a serialized ``MapFragment``.
         world_to_ecef: Transform from world to ECEF coordinates, shape (4, 4).
+        more_paths: Files with further maps of the same world, whose elements come behind those of the first one. Ids
+            should differ.
 
     Attributes:
         protobuf_map_path: The path as given.
@@ -96,27 +99,32 @@ class MapAPI:
         InvalidArgumentError: ``world_to_ecef`` is not an invertible 4x4 matrix.
     """
 
-    def __init__(self, protobuf_map_path: str, world_to_ecef: NumericArray):
+    def __init__(self, protobuf_map_path: str, world_to_ecef: NumericArray, *, more_paths: Sequence[str] = ()):
         self.protobuf_map_path = protobuf_map_path
         self.ecef_to_world = _inverse_matrix(world_to_ecef)
-        self._absolute_path = os.path.abspath(protobuf_map_path)
+        self._absolute_paths = tuple(os.path.abspath(path) for path in (protobuf_map_path, *more_paths))
         self._checksum: int | None = None
         self._interpolations: dict[tuple[str, float, int], tuple[NumericArray, NumericArray, NumericArray]] = {}
         self._content = self._read()
 
     def _read(self) -> MapContent:
-        require_regular_file(self._absolute_path, called="map file")
-        with open(self._absolute_path, "rb") as file:
-            data = file.read()
+        if is_map_index(self._absolute_paths[0]):
+            raise InvalidArgumentError(
+                f"{self.protobuf_map_path} is the index of many maps, and one map is needed here; pass the file of one "
+                "of them, or read those of some scenes by SceneMaps (l5kit.data.map.scene_maps)"
+            )
+        for path in self._absolute_paths:
+            require_regular_file(path, called="map file")
+        data = b"".join(map(_read_bytes, self._absolute_paths))  # of messages one after the other lists are joined
         checksum = zlib.crc32(data)
         if self._checksum not in (None, checksum):
             raise CorruptedDataError(
-                f"map file {self._absolute_path} has changed since this map was read; build the MapAPI again"
+                f"map file {' or '.join(self._absolute_paths)} has changed since this map was read; build the MapAPI "
+                "again"
             )
         self._checksum = checksum
-        content, fragment = share_map(
-            data, file=self._absolute_path, path=self.protobuf_map_path, ecef_to_world=self.ecef_to_world
-        )
+        key, path = "\n".join(self._absolute_paths), self.protobuf_map_path
+        content, fragment = share_map(data, file=key, path=path, ecef_to_world=self.ecef_to_world)
         if fragment is not None:
             self._fragment = fragment
         for oddity in content.oddities:
@@ -189,7 +197,7 @@ class MapAPI:
 
     def __getstate__(self) -> dict[str, object]:
         """Return path and matrix; a worker process reads the file again."""
-        names = ("protobuf_map_path", "ecef_to_world", "_absolute_path", "_checksum")
+        names = ("protobuf_map_path", "ecef_to_world", "_absolute_paths", "_checksum")
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: PickledState) -> None:
@@ -756,6 +764,11 @@ def _inverse_matrix(world_to_ecef: NumericArray) -> Float64Array:
         raise InvalidArgumentError(f"world_to_ecef must be invertible, got {matrix}") from error
     inverse.setflags(write=False)
     return inverse
+
+
+def _read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _as_num_points(step: float) -> int:

@@ -1,6 +1,7 @@
 """Grid over the bounds of map elements, which finds those around points of the world."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +89,7 @@ class BoundsGrid(ReadOnlyArrays):
         most_in_cell = int(np.diff(starts).max())
         return cls(bounds_m, float(radius_m), origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
 
-    @property
+    @cached_property
     def arrays(self) -> GridArrays:
         """All that finds bounds near a point, as kernels take it."""
         return GridArrays(**{name: getattr(self, name) for name in GridArrays._fields})
@@ -103,8 +104,8 @@ class BoundsGrid(ReadOnlyArrays):
             The bounds of each point, ascending, one point after the other, and where those of each start, (B + 1,).
         """
         rows, starts = np.empty(self.most_in_cell * len(points_m), np.int64), np.zeros(len(points_m) + 1, np.int64)
-        _find_near(points_m, *self.arrays, rows, starts)
-        return rows[: starts[-1]], starts
+        num_rows = _find_near(points_m, *self.arrays, rows, starts)
+        return rows[:num_rows], starts
 
 
 def _find_touched_cells(
@@ -164,13 +165,14 @@ def _find_near(
     cell_rows: Int64Array,
     rows: Int64Array,
     starts: Int64Array,
-) -> None:
-    """Write what :meth:`BoundsGrid.find_near` returns; ``starts`` holds zeros before."""
+) -> int:
+    """Write what :meth:`BoundsGrid.find_near` returns, and return how many rows; ``starts`` holds zeros before."""
     grid = GridArrays(bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows)
     num_rows = 0
     for point in range(len(points_m)):
         num_rows += find_near_point(points_m[point, 0], points_m[point, 1], grid, rows[num_rows:])
         starts[point + 1] = num_rows
+    return num_rows
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)

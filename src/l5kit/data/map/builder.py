@@ -312,6 +312,27 @@ class MapBuilder:
         node = {"location": location, "road_segments": _as_ids(segments), "junction": _optional_id(junction)}
         self._add(node_id, node=node)
 
+    def add_drivable_area(self, area_id: str, xyz: NumericArray, *, holes: Sequence[NumericArray] = ()) -> None:
+        """Add an area that one may drive on, beside lanes, crosswalks and junctions, which always are drivable.
+
+        It is a shape of the kind ``drivable_surface_prior``.
+
+        Args:
+            area_id: Id, not used before in this map.
+            xyz: Corners of its polygon, world coordinates, shape (n, 3), n at least 3.
+            holes: Corners of what is cut out of it, likewise.
+
+        Raises:
+            InvalidArgumentError: The id is empty or used, or a ring has another shape or is not finite.
+        """
+        outline, *cut_out = self._geodetic_lines("xyz", [xyz, *holes], minimum=3)
+        polygon = {
+            "shell_vertices": outline.as_messages(),
+            "holes": [{"shell_vertices": hole.as_messages()} for hole in cut_out],
+        }
+        shape = {"multipolygon": {"polygons": [polygon]}, "drivable_surface_prior": {}}
+        self._add(area_id, annotated_shape=shape)
+
     def geodetic_lines(self, lines: Sequence[NumericArray]) -> list[GeodeticLine]:
         """Return the courses of many segments as :meth:`add_segment` stores them, converted all at once.
 
@@ -407,6 +428,18 @@ class MapBuilder:
         return [GeodeticLine(of_line) for of_line in np.split(locations, ends)]
 
 
+def world_at(latitude_deg: float, longitude_deg: float) -> Float64Array:
+    """Return the transform to ECEF of a world with its origin at a place, height 0, x east, y north, z up, (4, 4).
+
+    Args:
+        latitude_deg: Geodetic latitude, degrees.
+        longitude_deg: Longitude, degrees.
+    """
+    world_to_ecef = np.eye(4)
+    world_to_ecef[:3, 3], world_to_ecef[:3, :3] = _frame_at(np.array([latitude_deg, longitude_deg]) * 1e7)
+    return world_to_ecef
+
+
 def _rigid_transform(world_to_ecef: NumericArray) -> Float64Array:
     """Return a checked copy of a rotation and shift."""
     matrix = np.array(world_to_ecef, dtype=np.float64)
@@ -426,7 +459,7 @@ def _origin_below(point_ecef_m: Float64Array) -> Int64Array:
     return np.rint(degrees * 1e7).astype(np.int64)
 
 
-def _frame_at(origin_e7: Int64Array) -> tuple[Float64Array, Float64Array]:
+def _frame_at(origin_e7: NumericArray) -> tuple[Float64Array, Float64Array]:
     """Return the origin (3,) and the axes, in columns (3, 3), of the east-north-up frame at height 0, in ECEF."""
     latitude_deg, longitude_deg = origin_e7 / 1e7
     origin_m = np.array(geodetic2ecef(latitude_deg, longitude_deg, 0.0), dtype=np.float64)

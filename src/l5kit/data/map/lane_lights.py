@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class LaneLights(ReadOnlyArrays):
             np.concatenate([np.empty(0, np.int64), *lanes]),
         )
 
-    @property
+    @cached_property
     def arrays(self) -> "LightArrays":
         """What kernels ask for."""
         return LightArrays(self.ranks, self.lane_starts, self.lane_rows)
@@ -94,21 +95,30 @@ class LaneLights(ReadOnlyArrays):
         Returns:
             The faces of each window, one window after the other, and where those of each start, shape (B + 1,).
         """
-        newest = tl_faces.head(1)
-        num_windows = len(newest.starts)
-        active, starts = np.empty(int(newest.counts.sum()), np.int64), np.zeros(num_windows + 1, np.int64)
-        if len(active):
-            for rows, part in newest.parts():
-                _find_active(
+        first, end, num_active = tl_faces.starts, tl_faces.stops, 0
+        most = _count_newest(first, end)
+        active, starts = np.empty(most, np.int64), np.zeros(len(first) + 1, np.int64)
+        if most:
+            for rows, part in tl_faces.parts():
+                num_active = _find_active(
                     code_points(read_only_field(rows, "face_id")),
                     read_only_field(rows, "traffic_light_face_status"),
-                    newest.starts[part],
-                    newest.stops[part],
+                    first[part],
+                    end[part],
                     self.face_ids,
                     active,
                     starts[part.start : part.stop + 1],
                 )
-        return active[: starts[-1]], starts
+        return active[:num_active], starts
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _count_newest(starts: Int64Array, stops: Int64Array) -> int:
+    """Return how many rows the newest frames of windows have, of frames (B, F); none where there is no frame."""
+    count = 0
+    for window in range(len(starts) if starts.shape[1] else 0):
+        count += stops[window, 0] - starts[window, 0]
+    return count
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -120,8 +130,11 @@ def _find_active(
     face_ids: UInt32Array,
     active: Int64Array,
     active_starts: Int64Array,
-) -> None:
-    """Write the active faces among the rows of each window to ``active``, from ``active_starts[0]`` on."""
+) -> int:
+    """Write the active faces among the newest rows of windows to ``active``, from ``active_starts[0]`` on.
+
+    Returns the end of what is written.
+    """
     num_active = active_starts[0]
     for window in range(len(starts)):
         for row in range(starts[window, 0], stops[window, 0]):
@@ -131,6 +144,7 @@ def _find_active(
                     active[num_active] = face
                     num_active += 1
         active_starts[window + 1] = num_active
+    return num_active
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -16,8 +16,6 @@ from l5kit.data.map.queries import LaneLocator
 from l5kit.errors import InvalidArgumentError, RouteNotFoundError
 from l5kit.geometry.angle import angular_distance
 
-__all__ = ["LANE_CHANGE_COST_M", "LaneRoute", "LaneRouter"]
-
 LANE_CHANGE_COST_M = 20.0
 """A route with a lane change more is taken where it is shorter by more than this."""
 

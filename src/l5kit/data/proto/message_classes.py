@@ -9,8 +9,6 @@ from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-__all__ = ["build_class", "file_of_private_pool"]
-
 
 def file_of_private_pool(descriptor_base64: str, *, imports: Iterable[FileDescriptor] = ()) -> FileDescriptor:
     """Return an embedded schema in a pool that holds it and the files it imports, and nothing else.

@@ -52,6 +52,3 @@ def with_checked_lengths(array: Any, **config: bool) -> Any:
         metadata = replace(metadata, compressor=CheckedBlosc(**kept))
     settings: Any = config or None
     return zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=settings))
-
-
-__all__ = ["CheckedBlosc", "with_checked_lengths"]

@@ -13,8 +13,6 @@ from l5kit.data.stores.store import describe_file, location_of
 from l5kit.data.stores.stored_columns import StoredColumns
 from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError, UnreachableDataError
 
-__all__ = ["ColumnsArray"]
-
 
 class ColumnsArray(ChunkedArray):
     """One array of a dataset in the columns layout: it reads like any other, and cannot be written to.

@@ -272,7 +272,10 @@ def _build(source: DecodedSource, target: Path, progress: Progress | None) -> De
     """Build a store under a temporary name and rename it; the lock must be held."""
     clear(target.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _require_space(source, target.parent)
+    # a disk that is too small is told before the first byte, not after an hour
+    free = shutil.disk_usage(target.parent).free
+    if source.num_bytes + _SPARE_BYTES > free:
+        raise OSError(f"only {free / 1e6:,.0f} MB are free there")
     with placed_when_complete(target, is_synced=True) as unfinished:
         unfinished.mkdir()
         started = time.perf_counter()
@@ -284,12 +287,6 @@ def _build(source: DecodedSource, target: Path, progress: Progress | None) -> De
     if store is None:
         raise OSError(f"the manifest in {target} cannot be read back")
     return store
-
-
-def _require_space(source: DecodedSource, folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if source.num_bytes + _SPARE_BYTES > free:
-        raise OSError(f"only {free / 1e6:,.0f} MB are free there")
 
 
 def _write_arrays(source: DecodedSource, folder: Path, progress: Progress | None) -> None:

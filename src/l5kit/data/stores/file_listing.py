@@ -1,17 +1,21 @@
 """File systems of fsspec: opened by URL, and lists of their files that leave out none that cannot be listed."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
-__all__ = ["find_files", "is_web", "open_file_system", "path_in_list", "path_on_server"]
+FileSystem: TypeAlias = Any
+"""A file system of fsspec, which has no types."""
+
+FileInfo: TypeAlias = dict[str, Any]
+"""What such a file system tells of a file: ``name``, ``size``, ``type``, and what is its own."""
 
 _OF_FSSPEC = frozenset({"fsspec.asyn", "fsspec.spec"})
 
 
-def open_file_system(url: str, **options: object) -> tuple[Any, str]:
+def open_file_system(url: str, **options: object) -> tuple[FileSystem, str]:
     """Return the file system that a URL names, and the path that the URL has there.
 
     Raises:
@@ -32,7 +36,7 @@ def open_file_system(url: str, **options: object) -> tuple[Any, str]:
     return file_system, str(root)
 
 
-def find_files(file_system: Any, root: str) -> dict[str, dict[str, Any]]:
+def find_files(file_system: FileSystem, root: str) -> dict[str, FileInfo]:
     """Return what a file system tells of all files below a place, by the names that it has for them.
 
     Args:
@@ -53,23 +57,23 @@ def find_files(file_system: Any, root: str) -> dict[str, dict[str, Any]]:
     return infos or ({root: file_system.info(root)} if file_system.isfile(root) else {})
 
 
-def is_web(file_system: Any) -> bool:
+def is_web(file_system: FileSystem) -> bool:
     """Return whether a file system is that of web servers, whose lists are pages with links."""
     protocol = file_system.protocol
     return not {"http", "https"}.isdisjoint((protocol,) if isinstance(protocol, str) else protocol)
 
 
-def path_in_list(file_system: Any, name: str) -> str:
+def path_in_list(file_system: FileSystem, name: str) -> str:
     """Return a relative path as it reads; web servers link to it with letters quoted."""
     return unquote(name) if is_web(file_system) else name
 
 
-def path_on_server(file_system: Any, path: str) -> str:
+def path_on_server(file_system: FileSystem, path: str) -> str:
     """Return how a file system is asked for a relative path; the other way round than :func:`path_in_list`."""
     return quote(path) if is_web(file_system) else path
 
 
-def _below(file_system: Any, folder: str, listed: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _below(file_system: FileSystem, folder: str, listed: list[FileInfo]) -> Iterator[FileInfo]:
     """Yield the files of a folder and of those in it; fsspec's own walk leaves out what it fails to list."""
     for info in listed:
         name = str(info["name"])

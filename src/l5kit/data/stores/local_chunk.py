@@ -14,9 +14,6 @@ from l5kit.configs.texts import require_regular_file
 from l5kit.data.stores.checked_blosc import CheckedBlosc
 from l5kit.data.stores.store import ZarrArray
 
-__all__ = ["decode_local_chunk"]
-
-
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 """With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
 

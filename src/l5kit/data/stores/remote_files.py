@@ -12,7 +12,7 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 from l5kit._types import PickledState
-from l5kit.data.stores.file_listing import open_file_system
+from l5kit.data.stores.file_listing import FileInfo, open_file_system
 from l5kit.data.stores.remote_failures import is_passing, is_refusal, unreachable
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.errors import CorruptedDataError, UnreachableDataError
@@ -157,10 +157,10 @@ class RemoteFiles:
                 return False
             raise
 
-    async def info(self, path: str) -> dict[str, Any] | None:
+    async def info(self, path: str) -> FileInfo | None:
         """Return what the service tells of a file, past the caches of fsspec; None if there is none."""
 
-        async def question(fs: AsyncFileSystem) -> dict[str, Any]:
+        async def question(fs: AsyncFileSystem) -> FileInfo:
             getattr(fs, "sync_fs", fs).invalidate_cache()
             return dict(await fs._info(path))
 
@@ -171,10 +171,10 @@ class RemoteFiles:
                 return {}
             return None
 
-    async def find(self, path: str) -> dict[str, dict[str, Any]]:
+    async def find(self, path: str) -> dict[str, FileInfo]:
         """Return what the service tells of all files below a path, past the caches of fsspec."""
 
-        async def question(fs: AsyncFileSystem) -> dict[str, dict[str, Any]]:
+        async def question(fs: AsyncFileSystem) -> dict[str, FileInfo]:
             getattr(fs, "sync_fs", fs).invalidate_cache()
             return dict(await fs._find(path, detail=True, withdirs=False))
 
@@ -189,7 +189,7 @@ class RemoteFiles:
         There are none if it cannot be listed.
         """
 
-        async def question(fs: AsyncFileSystem) -> list[dict[str, Any]]:
+        async def question(fs: AsyncFileSystem) -> list[FileInfo]:
             getattr(fs, "sync_fs", fs).invalidate_cache()
             return list(await fs._ls(path, detail=True))
 

@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import LocalStore, ZipStore
 
+from l5kit.data.stores.file_listing import FileInfo
 from l5kit.data.stores.remote_files import version_of
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
@@ -57,14 +57,14 @@ def _remote_signature(store: RemoteStore, keys: tuple[str, ...]) -> list[tuple[o
     return sorted((name, *version) for name, version in versions)
 
 
-async def _list_all(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    infos: dict[str, dict[str, Any]] = {}
+async def _list_all(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, FileInfo]:
+    infos: dict[str, FileInfo] = {}
     for key in keys:
         infos |= await store.files.find(store.path_of_key(key))
     return infos
 
 
-async def _ask_each(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+async def _ask_each(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, FileInfo]:
     """Ask for every chunk of arrays, since web servers tell no versions in what they list, if they list at all."""
     names = [name for key in keys for name in await _names_of(store, key)]
     paths = [store.path_of_key(name) for name in names]

@@ -22,18 +22,6 @@ from l5kit.data.stores.store import ZarrArray, describe_file, location_of
 from l5kit.data.stores.store_signature import store_signature
 from l5kit.errors import DatasetFormatError, InvalidArgumentError, UnreachableDataError
 
-__all__ = [
-    "FIELDS_KEY",
-    "LAYOUT_KEY",
-    "SOURCE_KEY",
-    "StoredColumns",
-    "as_plain",
-    "fields_attribute",
-    "layout_attribute",
-    "plain_type",
-    "require_columns",
-]
-
 LAYOUT_KEY = "l5kit_layout"
 """Attribute that tells of a group of zarr 3 that it is a dataset in this layout."""
 

@@ -12,8 +12,6 @@ from l5kit.environment.episodes import EpisodeParts, Episodes
 from l5kit.environment.rewards.step_reward import StepOutcome
 from l5kit.environment.slots.av_slots import as_columns
 
-__all__ = ["ActorEpisode", "ActorSteps"]
-
 _AV = np.zeros(1, np.int64)
 
 

@@ -14,8 +14,6 @@ from l5kit.lanes.path_positions import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["ActorRoads"]
-
 _SCENE = np.zeros(1, np.int64)
 """The one slot of the road users."""
 

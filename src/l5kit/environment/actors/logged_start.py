@@ -6,8 +6,6 @@ from l5kit._types import Float64Array
 from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
-__all__ = ["states_at_start"]
-
 
 def states_at_start(
     before: Float64Array, after: Float64Array, *, length_m: float, step_time_s: float

@@ -10,8 +10,6 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.agent_control import AgentControl
 
-__all__ = ["Actors", "VehicleControl", "choose_actors", "num_of_control"]
-
 VehicleControl = Literal["vehicles", "ego"] | int
 """Who acts beside the AV: all vehicles, none, or those that are nearest at the start."""
 

@@ -2,11 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -16,20 +14,21 @@ from l5kit.device.backend import DeviceArray
 from l5kit.device.host_copy import HostCopy
 from l5kit.device.opening import open_backend
 from l5kit.device.tensors import as_device_array
-from l5kit.environment.action_kinds import MODEL_ACTIONS, ActionMover, ModelActions, model_actions, moves_in_kernels
+from l5kit.environment.action_kinds import ActionMover, moves_in_kernels
 from l5kit.environment.episode_choice import FIRST_FRAME, read_masked_options
 from l5kit.environment.episode_draws import EpisodeDraws
+from l5kit.environment.gym_types import AnySpace, Infos, ResetOptions
+from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.observations.compact_view import CompactView
-from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward
+from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.episode_judge import GOES_ON, IS_BAD, IS_FAILED, EpisodeArrays, EpisodeJudge
 from l5kit.environment.rewards.step_judge import OutcomeArrays
+from l5kit.environment.rewards.step_outcome import FAILURES
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_num_envs
 from l5kit.environment.slots.av_slots import AvSlots
 from l5kit.environment.step_infos import reward_infos
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
-
-__all__ = ["DeviceVectorEnv"]
 
 _ELSEWHERE = "or use L5VectorEnv, which runs on the processor"
 
@@ -131,15 +130,15 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self.scene_indices, self.first_frames, self._last_frames = of_episodes
         self._last_on_device: DeviceArray = backend.zeros(num_envs, np.int64)
         self._has_begun = False
-        self.single_observation_space: spaces.Space[Any] = self._view.space
+        self.single_observation_space: AnySpace = self._view.space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.single_action_space = kind.space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         backend.wait()  # for what other streams may read
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        self, *, seed: int | Sequence[int | None] | None = None, options: ResetOptions | None = None
+    ) -> tuple[torch.Tensor, Infos]:
         """Start episodes in all environments.
 
         Args:
@@ -172,9 +171,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self._has_begun = True
         return self._looked(), {}
 
-    def step(
-        self, actions: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+    def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Infos]:
         """Drive each environment for the frames of an action, or start its next episode.
 
         Args:
@@ -251,7 +248,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self._view.look(self._roads.every, self.avs.arrays)
         return self._handed(self._seen)
 
-    def _infos(self) -> dict[str, Any]:
+    def _infos(self) -> Infos:
         """Return what there is to tell of a step."""
         outcome, sums = self._outcome, self._handed(self._episodes.sums)
         terms, failures = self._handed(outcome.terms), self._handed(outcome.failures)

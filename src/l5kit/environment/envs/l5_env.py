@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 import gymnasium
 import numpy as np
 import torch
-from gymnasium import spaces
 from gymnasium.utils import seeding
 from numpy.typing import ArrayLike
 
@@ -20,6 +19,7 @@ from l5kit.environment.actions import MAX_ACC, MAX_STEER, kinematic_scales
 from l5kit.environment.episode import EpisodeOutputGym, EpisodeReward, EpisodeSoFar
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
 from l5kit.environment.episodes import Episodes
+from l5kit.environment.gym_types import AnySpace, Infos, Observation, ResetOptions
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.reward import Reward
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
@@ -54,11 +54,11 @@ class GymStepOutput(NamedTuple):
         info: ``reward_tot``, ``reward_dist`` and ``reward_yaw``; at the end ``sim_outs`` if it was asked for.
     """
 
-    obs: Any
+    obs: Observation
     reward: float
     terminated: bool
     truncated: bool
-    info: dict[str, Any]
+    info: Infos
 
     @property
     def done(self) -> bool:
@@ -66,7 +66,7 @@ class GymStepOutput(NamedTuple):
         return self.terminated or self.truncated
 
 
-class L5Env(gymnasium.Env[Any, Any]):
+class L5Env(gymnasium.Env[Observation, Any]):
     """Environment of one logged scene, whose AV is driven by actions and whose others do what they are told.
 
     By default it is that of L5Kit 1.5. What is seen is the raster of the configuration, ``{"image": (C, H, W)}``,
@@ -217,8 +217,8 @@ class L5Env(gymnasium.Env[Any, Any]):
         self._episodes = Episodes(parts.episode_parts(1, self._actions, step_reward, self._scene_slot), 1)
         has_sums = not isinstance(step_reward, DisplacementReward | EpisodeReward)
         self._infos = StepInfos(step_reward, 1, has_sums=has_sums)
-        self.observation_space: spaces.Space[Any] = self._episodes.parts.view.space
-        self.action_space: spaces.Space[Any] = self._actions.space
+        self.observation_space: AnySpace = self._episodes.parts.view.space
+        self.action_space: AnySpace = self._actions.space
 
         self.scene_index, self.frame_index, self.eps_length = 0, -1, 0
         self._starts = self.sim_cfg.start_frame_index, self.sim_cfg.start_frame_index
@@ -276,7 +276,7 @@ class L5Env(gymnasium.Env[Any, Any]):
         """Set the scene of the next episode; None for random ones. Behind wrappers call it on ``env.unwrapped``."""
         self.reset_scene_id = reset_id
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: ResetOptions | None = None) -> tuple[Observation, Infos]:
         """Start an episode.
 
         Args:
@@ -402,7 +402,7 @@ class L5Env(gymnasium.Env[Any, Any]):
         """Return what has become of the episode."""
         return EpisodeOutputGym(self.scene_index, self._scene_slot.simulation, self.ego_ins_outs, self.agents_ins_outs)
 
-    def _get_obs(self) -> Any:
+    def _get_obs(self) -> Observation:
         memory = self._episodes.parts.view.memory
         if not isinstance(memory, dict):
             return memory[0].copy()

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.utils import seeding
 from numpy.typing import ArrayLike
 from pettingzoo import ParallelEnv
@@ -15,12 +14,13 @@ from pettingzoo import ParallelEnv
 from l5kit._types import Float32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.actors.actor_episode import ActorEpisode
 from l5kit.environment.actors.actor_roads import ActorRoads
 from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_actors, num_of_control
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
 from l5kit.environment.episodes import EpisodeParts
+from l5kit.environment.gym_types import AnySpace, Infos, ResetOptions
+from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
@@ -31,15 +31,13 @@ from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedVal
 from l5kit.rasterization.rasterizer import one_picture
 from l5kit.simulation.dataset import SimulationConfig
 
-__all__ = ["EGO", "L5ParallelEnv", "parallel_env"]
-
 EGO = "ego"
 """What the AV is called."""
 
 _OPTIONS = ("scene_id", "start_frame_index")
 _ONE_SCENE = np.zeros(1, np.int64)
 
-Steps = tuple[dict[str, Float32Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
+Steps = tuple[dict[str, Float32Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Infos]]
 """What a step returns, by actor: what is seen, rewards, terminated, truncated, and infos."""
 
 
@@ -161,7 +159,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             self._log = LogSlots(self._parts.dataset, 1, self._choice.longest)
             self._log.drive_agents()
         self.possible_agents: list[str] = [EGO, *(f"vehicle_{number}" for number in range(self._num_vehicles))]
-        seen: spaces.Space[Any] = self._view.space
+        seen: AnySpace = self._view.space
         self.observation_spaces = {name: deepcopy(seen) for name in self.possible_agents}
         self.action_spaces = {name: deepcopy(kind.space) for name in self.possible_agents}
         self.agents: list[str] = []
@@ -169,17 +167,17 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self.episode: ActorEpisode | None = None
         self.np_random = seeding.np_random(None)[0]
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
+    def observation_space(self, agent: str) -> AnySpace:
         """Return the space of what an actor sees, float32 (D,), the same object each time."""
         return self.observation_spaces[self._known(agent)]
 
-    def action_space(self, agent: str) -> spaces.Space[Any]:
+    def action_space(self, agent: str) -> AnySpace:
         """Return the space of the actions of an actor, the same object each time."""
         return self.action_spaces[self._known(agent)]
 
     def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Float32Array], dict[str, dict[str, Any]]]:
+        self, seed: int | None = None, options: ResetOptions | None = None
+    ) -> tuple[dict[str, Float32Array], dict[str, Infos]]:
         """Start an episode.
 
         Args:
@@ -320,7 +318,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self._episode.look(actors)
         return dict(zip(self._names_of(actors), self._view.memory[actors], strict=True))
 
-    def _infos_of(self, actors: Int64Array, columns: Mapping[str, NumericArray]) -> dict[str, dict[str, Any]]:
+    def _infos_of(self, actors: Int64Array, columns: Mapping[str, NumericArray]) -> dict[str, Infos]:
         """Return the infos (K,) of actors (K,) as numbers of each, and their tracks."""
         now = self._episode.roads.actors
         tracks = {} if now is None else dict(enumerate(now.track_ids.tolist(), start=1))

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
@@ -17,6 +16,7 @@ from l5kit.environment.action_kinds import ActionKind, PoseActions
 from l5kit.environment.episode_choice import read_masked_options
 from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.environment.episodes import Episodes
+from l5kit.environment.gym_types import AnySpace, Infos, Observation, ResetOptions
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
@@ -32,10 +32,8 @@ from l5kit.environment.utils import NonKinematicActionRescaleParams
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
 
-__all__ = ["L5VectorEnv"]
 
-
-class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
+class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
     """N environments of logged scenes, all of which step in one call, by the rules of Gymnasium's vector environments.
 
     Each gives what an :class:`~l5kit.environment.envs.l5_env.L5Env` with the same arguments and seed gives, to the bit.
@@ -129,7 +127,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         log = parts.slots(num_envs, self._choice, self.sim_cfg, simnet_model_path)
         episode_parts = parts.episode_parts(num_envs, kind, parts.reward(), log)
         self.episodes = Episodes(episode_parts, num_envs)
-        self.single_observation_space: spaces.Space[Any] = episode_parts.view.space
+        self.single_observation_space: AnySpace = episode_parts.view.space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.single_action_space = episode_parts.actions.space
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -169,8 +167,8 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         return self._choice.damaged
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | Sequence[int | None] | None = None, options: ResetOptions | None = None
+    ) -> tuple[Observation, Infos]:
         """Start episodes.
 
         Args:
@@ -191,7 +189,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         self._start(slots, wanted)
         return self._observation(), {}
 
-    def step(self, actions: ArrayLike) -> tuple[Any, Float64Array, BoolArray, BoolArray, dict[str, Any]]:
+    def step(self, actions: ArrayLike) -> tuple[Observation, Float64Array, BoolArray, BoolArray, Infos]:
         """Drive each environment to its next frame, or start its next episode.
 
         Args:
@@ -246,11 +244,11 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         self._infos.begin(slots)
         self._is_over[slots] = False
 
-    def _observation(self) -> Any:
+    def _observation(self) -> Observation:
         memory = self.episodes.parts.view.memory
         return _copied(memory) if self.copy else memory
 
-    def _with_ends(self, infos: dict[str, Any], is_end: BoolArray) -> dict[str, Any]:
+    def _with_ends(self, infos: Infos, is_end: BoolArray) -> Infos:
         """Return infos of the episodes that begin, with what was seen and told at the ends of some (N,)."""
         seen = np.full(self.num_envs, None, object)
         for slot in np.flatnonzero(is_end).tolist():
@@ -274,16 +272,16 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         return mask
 
 
-def _copied(seen: Any, slot: int | None = None) -> Any:
+def _copied(seen: Observation, slot: int | None = None) -> Observation:
     """Return a copy of what was seen in all environments, or in one."""
     if isinstance(seen, dict):
         return {key: _copied(value, slot) for key, value in seen.items()}
     return seen.copy() if slot is None else np.array(seen[slot])
 
 
-def _split(infos: Mapping[str, Any], mask: BoolArray) -> dict[str, Any]:
+def _split(infos: Mapping[str, Any], mask: BoolArray) -> Infos:
     """Return infos of some environments (N,) only; nothing of what means nothing in all of them."""
-    chosen: dict[str, Any] = {}
+    chosen: Infos = {}
     for name, value in infos.items():
         means = infos.get(f"_{name}")
         if means is None or not (means & mask).any():

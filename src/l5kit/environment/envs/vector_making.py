@@ -8,8 +8,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.errors import UnsupportedValueError
 
-__all__ = ["make_vector_env"]
-
 
 def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """Return many environments that step in one call.

@@ -11,20 +11,6 @@ from l5kit.configs.environment import CompactParams
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "AGENT_COLUMNS",
-    "BOUND",
-    "EGO_COLUMNS",
-    "FRAMES",
-    "LANE_COLUMNS",
-    "MOST_NORMALISED",
-    "ROUTE_COLUMNS",
-    "ROUTE_FRAME_AGENT_COLUMNS",
-    "ROUTE_FRAME_ROUTE_COLUMNS",
-    "SET_PARTS",
-    "CompactLayout",
-]
-
 BOUND = 5.0
 """All values are between -BOUND and BOUND: what is beyond is clipped."""
 
@@ -89,6 +75,9 @@ ROUTE_FRAME_AGENT_COLUMNS = (
 FRAMES = ("vehicle", "route")
 """Frames that road users and points of the route are described in."""
 
+FORECASTS = ("velocity", "lanes")
+"""How road users are thought to go on until they are on the route: with their velocity, or vehicles along lanes."""
+
 LANE_COLUMNS = ("x", "y", "cos", "sin", "speed_limit", "is_red", "is_yellow", "is_there")
 """Columns of each point of the part ``lanes``."""
 
@@ -138,6 +127,10 @@ class CompactLayout:
     distance to the route ahead, where metres across, and metres behind the vehicle, count twice. A vehicle without a
     route sees them as along a straight one.
 
+    With ``forecast="lanes"`` a vehicle on a lane is thought to keep its speed and to follow that lane: the time until
+    it is where the vehicle will pass, and where it is then, are of these poses. If that is within 5 s, its velocity
+    along and across the route are those at that time.
+
     Attributes:
         num_agents: Road users that are seen at most, 0 or more.
         num_route_points: Points of the route ahead, 0 or more.
@@ -145,10 +138,11 @@ class CompactLayout:
         num_lane_points: Points of lanes that are seen at most, 0 or more.
         reach_m: Distance up to which road users, lanes and lines are seen, above 0.
         frame: ``vehicle`` or ``route``.
+        forecast: ``velocity`` or, in the frame of the route, ``lanes``.
 
     Raises:
-        InvalidArgumentError: A number is out of its range, or the last point of the route would be farther away than 5
-            times the reach, where it would be clipped.
+        InvalidArgumentError: A number is out of its range, lanes are to be followed in the frame of the vehicle, or the
+            last point of the route would be farther away than 5 times the reach, where it would be clipped.
     """
 
     num_agents: int = CompactParams.num_agents
@@ -157,11 +151,18 @@ class CompactLayout:
     num_lane_points: int = CompactParams.num_lane_points
     reach_m: float = CompactParams.reach_m
     frame: str = CompactParams.frame
+    forecast: str = CompactParams.forecast
 
     def __post_init__(self) -> None:
-        if self.frame not in FRAMES:
+        for name, known in (("frame", FRAMES), ("forecast", FORECASTS)):
+            value = getattr(self, name)
+            if value not in known:
+                raise InvalidArgumentError(
+                    f"{name} is {value!r}{did_you_mean(value, known)}; pass {' or '.join(known)}"
+                )
+        if self.forecast == "lanes" and self.frame != "route":
             raise InvalidArgumentError(
-                f"frame is {self.frame!r}{did_you_mean(self.frame, FRAMES)}; pass {' or '.join(FRAMES)}"
+                f"forecast is 'lanes' and frame {self.frame!r}, where nothing is forecast; pass frame='route'"
             )
         for name in ("num_agents", "num_route_points", "num_lane_points"):
             value = getattr(self, name)

@@ -1,14 +1,15 @@
 """Compact observations: what vehicles see of their route, of road users and of lanes, as one row of numbers each."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_kernel_tuple
-from l5kit.device.backend import Backend, DeviceArray
+from l5kit.data.map.bounds_grid import GridArrays
+from l5kit.device.backend import Backend, DeviceArray, KernelArguments
 from l5kit.device.opening import open_backend
 from l5kit.environment.observations.compact_layout import (
     ACCELERATION_SCALE_MPS2,
@@ -24,6 +25,9 @@ from l5kit.environment.observations.compact_layout import (
 )
 from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points, insert_nearest
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.lane_choice import LaneArrays
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at, speed_in_bend
 from l5kit.lanes.path_positions import find_on_path, line_at
 from l5kit.lanes.red_lights import (
@@ -36,18 +40,7 @@ from l5kit.lanes.red_lights import (
     rank_of_line,
 )
 from l5kit.simulation.lanes.lane_following import SceneRows
-
-__all__ = [
-    "CompactLayout",
-    "LanePoints",
-    "LookRoom",
-    "RouteRows",
-    "SeenRows",
-    "Sizes",
-    "VehicleRows",
-    "write_compact_states",
-    "write_state",
-]
+from l5kit.simulation.lanes.lane_forecasts import Lanes, forecast_lanes, write_lane_forecast
 
 SeenRows = tuple[SceneRows, LightRows]
 """Road users and lights of B slots."""
@@ -63,6 +56,7 @@ class Sizes(NamedTuple):
         route_step_m: Metres between points of the route.
         reach_m: How far is seen.
         is_along: Whether the frame is that of the route.
+        follows_lanes: Whether vehicles are thought to follow their lanes.
     """
 
     num_agents: int
@@ -71,6 +65,7 @@ class Sizes(NamedTuple):
     route_step_m: float
     reach_m: float
     is_along: bool
+    follows_lanes: bool
 
 
 _Frame = tuple[float, float, float, float]
@@ -84,6 +79,10 @@ _BEND_MPS2 = 2.0
 
 _LONGEST_S = 5.0
 """Times until road users are on the route are cut to this."""
+
+_FORECAST_STEPS = 10
+_FORECAST_STEP_S = _LONGEST_S / _FORECAST_STEPS
+_VEHICLE = int(RoadUserGroup.VEHICLE)
 
 _BACK_M = 30.0
 """How far behind the vehicle road users are described along its route."""
@@ -137,6 +136,23 @@ class RouteRows(NamedTuple):
     positions: Float64Array
 
 
+class SeenMap(NamedTuple):
+    """What of a map is seen.
+
+    Attributes:
+        points: Points of centre lines.
+        lanes: Lanes that vehicles are thought to follow.
+    """
+
+    points: LanePoints
+    lanes: Lanes
+
+    @classmethod
+    def of_map(cls, driving_map: DrivingMap | None) -> "SeenMap":
+        """Return what is seen of a map; without one there is nothing."""
+        return cls(LanePoints.of_map(driving_map), forecast_lanes(driving_map))
+
+
 class LookRoom(NamedTuple):
     """Room for what R vehicles see at the same time; item n has the row n modulo R.
 
@@ -144,22 +160,30 @@ class LookRoom(NamedTuple):
         near: Indices of road users or points, int64 (R, any).
         far_m2: How far they are, squared, float64 (R, any).
         point_ranks: Lights of points, int64 (R, any).
+        forecasts: Where a vehicle will be, float64 (R, 11, 3).
     """
 
     near: DeviceArray
     far_m2: DeviceArray
     point_ranks: DeviceArray
+    forecasts: DeviceArray
 
     @classmethod
     def make(cls, backend: Backend, size: int, layout: CompactLayout) -> "LookRoom":
         """Return room on a device, of one vehicle where one looks after the other."""
-        shape = (1 if backend.is_serial else size, max(layout.num_agents, layout.num_lane_points, 1))
-        return cls(backend.empty(shape, np.int64), backend.empty(shape, np.float64), backend.empty(shape, np.int64))
+        rows = 1 if backend.is_serial else size
+        shape = (rows, max(layout.num_agents, layout.num_lane_points, 1))
+        return cls(
+            near=backend.empty(shape, np.int64),
+            far_m2=backend.empty(shape, np.float64),
+            point_ranks=backend.empty(shape, np.int64),
+            forecasts=backend.empty((rows, _FORECAST_STEPS + 1, 3), np.float64),
+        )
 
 
 def write_compact_states(
     layout: CompactLayout,
-    lane_points: LanePoints,
+    seen_map: SeenMap,
     vehicles: VehicleRows,
     *,
     seen: SeenRows,
@@ -173,7 +197,7 @@ def write_compact_states(
 
     Args:
         layout: What is written, and where.
-        lane_points: The lanes; none without a map, where there are no lights either.
+        seen_map: The lanes; none without a map, where there are no lights either.
         vehicles: Who sees.
         seen: Road users (see ``SceneRows``) and lights (``LightRows``) of the slots.
         routes: The routes of the vehicles.
@@ -189,14 +213,15 @@ def write_compact_states(
     backend, size = open_backend("cpu"), len(boxes)
     seen_by = as_kernel_tuple((slots, (boxes, motions), rows, paths, (of_vehicles, positions)))
     of_lights = as_kernel_tuple((frames[slots], scenes[slots], lights))
-    of_layout, room = (sizes_of(layout), lane_points), LookRoom.make(backend, size, layout)
+    of_layout, room = (sizes_of(layout), seen_map), LookRoom.make(backend, size, layout)
     backend.run(write_state, size, np.arange(size), *seen_by, of_lights, of_layout, room, out)
 
 
 def sizes_of(layout: CompactLayout) -> Sizes:
     """Return what kernels ask a layout for."""
     counts = layout.num_agents, layout.num_route_points, layout.num_lane_points
-    return Sizes(*counts, float(layout.route_step_m), float(layout.reach_m), layout.frame == "route")
+    kinds = layout.frame == "route", layout.forecast == "lanes"
+    return Sizes(*counts, float(layout.route_step_m), float(layout.reach_m), *kinds)
 
 
 def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes: RouteRows, out: Float32Array) -> None:
@@ -228,22 +253,24 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_state(item: int, arguments: tuple[Any, ...]) -> None:
+def write_state(item: int, arguments: KernelArguments) -> None:
     """Write what one of K vehicles sees, 0 where its frame is below 0, as nothing has started there.
 
     Arguments: indices of the vehicles among all N, (K,), and the slots of their road users, (K,); boxes (N, 5) and
     motions (N, 3 or more), steering last of all; road users of slots; paths, whose lines have lights of their scenes;
     the path of each, -1 for none, (N,), and where it is on it, (N, 3); frame and scene of each, counted in the lights,
-    and these; layout and points of lanes; LookRoom; what is written, (N, D).
+    and these; layout and map; LookRoom; what is written, (N, D).
     """
-    indices, slots, vehicles, rows, paths, (routes, positions), of_lights, (sizes, points), room, out = arguments
+    indices, slots, vehicles, rows, paths, (routes, positions), of_lights, (sizes, seen_map), room, out = arguments
     (boxes, motions), (frames, scenes, lights) = vehicles, of_lights
     index = indices[item]
     row, box, frame, scene = out[index], boxes[index], frames[index], scenes[index]
     if frame < 0:
         row[:] = 0.0
         return
-    lights, points, room, sizes = SceneLights(*lights), LanePoints(*points), LookRoom(*room), Sizes(*sizes)
+    lights, room, sizes = SceneLights(*lights), LookRoom(*room), Sizes(*sizes)
+    points, (lane_arrays, grid) = LanePoints(*seen_map[0]), seen_map[1]
+    lanes = Lanes(LaneArrays(*lane_arrays), GridArrays(*grid))
     own = item % len(room.near)
     near, far_m2, point_ranks = room.near[own], room.far_m2[own], room.point_ranks[own]
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
@@ -258,11 +285,12 @@ def write_state(item: int, arguments: tuple[Any, ...]) -> None:
         positions[index],
         ranks,
         (near, far_m2),
+        (lanes, room.forecasts[own]),
     )
     count = find_nearest_points(points, (box[0], box[1], sizes.reach_m), near, far_m2, sizes.num_lane_points)
-    lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
+    lit_lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
     for point in range(count):
-        point_ranks[point] = rank_of_lane(lanes, ranks, points.lanes[near[point]])
+        point_ranks[point] = rank_of_lane(lit_lanes, ranks, points.lanes[near[point]])
     write_lanes(row, sizes, box, points, point_ranks, near, count)
 
 
@@ -278,6 +306,7 @@ def _write_surroundings(
     position: Float64Array,
     ranks: NumericArray,
     scratch: tuple[Int64Array, Float64Array],
+    forecast: tuple[Lanes, Float64Array],
 ) -> None:
     """Write all parts of the observation of a vehicle but ``lanes``, whose columns become 0.
 
@@ -292,6 +321,7 @@ def _write_surroundings(
         position: Where it is on it, (3,).
         ranks: Lights, by the numbers that the paths have of them.
         scratch: Room for indices and distances of ``num_agents``.
+        forecast: Lanes that vehicles follow, and room for where one will be, (11, 3).
     """
     box, motion = vehicle
     for column in range(len(row)):
@@ -316,6 +346,12 @@ def _write_surroundings(
     count = _find_agents(sizes, frame, slot, rows, stretch, near, far_m2)
     column = _EGO + sizes.num_route_points * _ROUTE
     _write_agents(row, column, reach_m, frame, speed_mps, rows, stretch, near, count)
+    if sizes.follows_lanes and stretch.stop > stretch.first:
+        for index in range(count):
+            user = near[index]
+            if rows.groups[user] == _VEHICLE:
+                own = rows.boxes[user], rows.velocities_mps[user]
+                _forecast_agent(row, column + index * _AGENT, reach_m, speed_mps, own, stretch, forecast)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -509,6 +545,51 @@ def _write_agent(
     row[column + 2], row[column + 3] = _clip(along_mps / SPEED_SCALE_MPS), _clip(left_mps / SPEED_SCALE_MPS)
     row[column + 4], row[column + 5] = _clip(length_along_m / SIZE_SCALE_M), _clip(length_across_m / SIZE_SCALE_M)
     row[column + 6], row[column + 7] = time_s / _LONGEST_S, _clip((along_m + along_mps * time_s) / reach_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gap_to_route(stretch: _Stretch, box: Float64Array, pose: Float64Array) -> tuple[float, float]:
+    """Return how far a box (5,) at another pose (3,) is beside the strip that a vehicle drives on, and where along."""
+    arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (pose[0], pose[1], pose[2]))
+    _, _, cos, sin = line_at(stretch.points_m, arc_m)
+    heading_x, heading_y = math.cos(pose[2]), math.sin(pose[2])
+    turned_cos, turned_sin = abs(heading_x * cos + heading_y * sin), abs(heading_y * cos - heading_x * sin)
+    return abs(left_m) - 0.5 * (turned_sin * box[3] + turned_cos * box[4] + stretch.width_m), arc_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _forecast_agent(
+    row: Float32Array,
+    column: int,
+    reach_m: float,
+    speed_mps: float,
+    own: tuple[Float64Array, Float64Array],
+    stretch: _Stretch,
+    forecast: tuple[Lanes, Float64Array],
+) -> None:
+    """Write when, where and how fast a vehicle comes onto the route if it follows its lane, unless it is there now."""
+    (box, velocity_mps), (lanes, poses) = own, forecast
+    if row[column + 6] == 0.0 or not write_lane_forecast(box, velocity_mps, lanes, _FORECAST_STEP_S, poses):
+        return
+    # the first step in which it is on the strip, and when between that and the step before it gets there
+    gap_m, arc_m = _gap_to_route(stretch, box, poses[0])
+    time_s, step = _LONGEST_S, 0
+    for step in range(1, _FORECAST_STEPS + 1):
+        before_m, from_m = gap_m, arc_m
+        gap_m, arc_m = _gap_to_route(stretch, box, poses[step])
+        if gap_m <= 0.0:
+            share = before_m / (before_m - gap_m) if before_m > 0.0 else 0.0
+            time_s, arc_m = (step - 1 + share) * _FORECAST_STEP_S, from_m + share * (arc_m - from_m)
+            break
+    row[column + 6] = time_s / _LONGEST_S
+    row[column + 7] = _clip((arc_m - stretch.arc_m - speed_mps * time_s) / reach_m)
+    if gap_m > 0.0:
+        return
+    _, _, cos, sin = line_at(stretch.points_m, arc_m)
+    own_mps, turn = math.hypot(velocity_mps[0], velocity_mps[1]), poses[step, 2]
+    heading_x, heading_y = math.cos(turn), math.sin(turn)
+    row[column + 2] = _clip((own_mps * (heading_x * cos + heading_y * sin) - speed_mps) / SPEED_SCALE_MPS)
+    row[column + 3] = _clip(own_mps * (heading_y * cos - heading_x * sin) / SPEED_SCALE_MPS)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -7,13 +7,10 @@ import numpy as np
 from l5kit.device.backend import DeviceArray
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
 from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
-from l5kit.environment.observations.compact_state import LookRoom, sizes_of, write_state
-from l5kit.environment.observations.lane_points import LanePoints
+from l5kit.environment.observations.compact_state import LookRoom, SeenMap, sizes_of, write_state
 
 if TYPE_CHECKING:
     from gymnasium import spaces
-
-__all__ = ["CompactView", "compact_space"]
 
 
 def compact_space(layout: CompactLayout) -> "spaces.Box":
@@ -39,7 +36,7 @@ class CompactView:
         self.layout = CompactLayout() if layout is None else layout
         self._roads, backend = roads, roads.backend
         self.memory: DeviceArray = backend.zeros((len(roads), self.layout.size), np.float32)
-        self._lane_points = backend.shared(LanePoints.of_map(roads.driving_map))
+        self._seen_map = backend.shared(SeenMap.of_map(roads.driving_map))
         self._room = LookRoom.make(backend, len(roads), self.layout)
         backend.wait()  # for what other streams may read
 
@@ -62,7 +59,7 @@ class CompactView:
             bank.paths,
             (now.routes, now.positions),
             (now.frames, roads.bank_rows, bank.lights),
-            (sizes_of(self.layout), self._lane_points),
+            (sizes_of(self.layout), self._seen_map),
             self._room,
             self.memory,
         )

@@ -12,8 +12,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS
 
-__all__ = ["LanePoints"]
-
 STEP_M = 4.0
 """Distance between two points of a lane, about, metres."""
 

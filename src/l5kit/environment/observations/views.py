@@ -13,12 +13,11 @@ from l5kit._types import Int64Array, JsonObject, NumericArray
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.environment.gym_types import AnySpace
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.sampling.sample_columns import SampleColumns
-
-__all__ = ["LogView", "View", "as_samples", "raster_space", "vector_space"]
 
 VECTOR_KEYS = (
     "extent",
@@ -61,7 +60,7 @@ class View(Protocol):
         memory: What was seen last in all N environments, an array (N, ...), or one for each key.
     """
 
-    space: spaces.Space[Any]
+    space: AnySpace
     memory: Any
 
 
@@ -142,7 +141,7 @@ def _first_sample(dataset: BaseEgoDataset) -> Mapping[str, Any]:
     raise CorruptedDataError("the log has no scene")
 
 
-def _space_of(value: NumericArray) -> spaces.Space[Any]:
+def _space_of(value: NumericArray) -> AnySpace:
     if value.dtype == np.bool_:
         return spaces.Box(0, 1, value.shape, np.bool_)
     if value.dtype.kind == "i":

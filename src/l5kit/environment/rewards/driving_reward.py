@@ -18,8 +18,6 @@ from l5kit.environment.rewards.step_terms import StepRules
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 
-__all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
-
 _NAMES = {"progress_reference": ("limit", "expert"), "combines": ("sum", "product")}
 """Weights that are names."""
 

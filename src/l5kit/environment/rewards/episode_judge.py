@@ -1,21 +1,19 @@
 """Episode judge: what steps of all slots of a simulation are worth, summed over their episodes, and which are over."""
 
 import itertools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array
-from l5kit.device.backend import DeviceArray
+from l5kit.device.backend import DeviceArray, KernelArguments
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_faults import FaultArrays, surface_arrays
 from l5kit.environment.rewards.step_judge import JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
 from l5kit.environment.slots.av_slots import AvSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_steps import SlotFrames
-
-__all__ = ["GOES_ON", "IS_AT_END", "IS_BAD", "IS_FAILED", "EpisodeArrays", "EpisodeJudge"]
 
 GOES_ON, IS_AT_END, IS_FAILED, IS_BAD = range(4)
 """States of an environment after a step, 0 where it goes on; the last one has been given an action that is none."""
@@ -97,7 +95,7 @@ def _most_tracks(bank: SceneBank) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _count_step(item: int, arguments: tuple[Any, ...]) -> None:
+def _count_step(item: int, arguments: KernelArguments) -> None:
     """Add what a step was worth to the sums of its episode, and write whether that is over.
 
     Arguments: slots (N,), -1 for none; which episodes begin; current frames of all slots, last frames of episodes,

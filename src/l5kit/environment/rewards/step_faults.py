@@ -8,23 +8,12 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.ego_states import EgoBody
-from l5kit.evaluation.driving.lane_positions import is_across_lanes, room_for_lanes
+from l5kit.evaluation.driving.lane_positions import is_across_lanes
 from l5kit.evaluation.driving.time_to_collision import BEHIND_RAD, STOPPED_MPS, LookAhead, counts_ahead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, named_surface, no_surface
 from l5kit.simulation.lanes.lane_following import SceneRows
-
-__all__ = [
-    "AvState",
-    "CollidedTracks",
-    "FaultArrays",
-    "FaultMemory",
-    "find_faults",
-    "room_for_lanes",
-    "surface_arrays",
-    "write_rear_axle",
-]
 
 
 class FaultArrays(NamedTuple):

@@ -7,24 +7,17 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import as_kernel_tuple
-from l5kit.device.backend import Backend, DeviceArray
-from l5kit.environment.rewards.step_faults import (
-    AvState,
-    FaultArrays,
-    find_faults,
-    room_for_lanes,
-    write_rear_axle,
-)
+from l5kit.device.backend import Backend, DeviceArray, KernelArguments
+from l5kit.environment.rewards.step_faults import AvState, FaultArrays, find_faults, write_rear_axle
 from l5kit.environment.rewards.step_outcome import FAILURES, TERMS, write_outcome
 from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.rewards.step_terms import NUM_AMOUNTS, StepRules, write_amounts
+from l5kit.evaluation.driving.lane_positions import room_for_lanes
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
 from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corners
 from l5kit.simulation.lanes.lane_following import SceneRows
-
-__all__ = ["JudgeRoom", "OutcomeArrays", "judge_step", "step_for_kernel"]
 
 
 class JudgeRoom(NamedTuple):
@@ -89,7 +82,7 @@ def step_for_kernel(step: DrivenStep) -> tuple[object, ...]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def judge_step(item: int, arguments: tuple[Any, ...]) -> None:
+def judge_step(item: int, arguments: KernelArguments) -> None:
     """Write what a step of an AV is worth, nothing where an episode begins: who overlaps the AV there has collided.
 
     Arguments: slots (B,), -1 for none, and whether their episodes begin; the step of :func:`step_for_kernel`;

@@ -6,8 +6,6 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.environment.rewards.step_terms import StepRules
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 
-__all__ = ["FAILURES", "TERMS", "write_outcome"]
-
 FAILURES = ("collision", "contact", "off_road", "red_light", "time_to_collision")
 """What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed, or too
 little time to a collision."""

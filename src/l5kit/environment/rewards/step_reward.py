@@ -8,13 +8,11 @@ import numpy as np
 from l5kit._types import BoolArray, Float32Array, Float64Array, FloatArray, Int64Array
 from l5kit.environment.reward import L2DisplacementYawReward
 from l5kit.errors import InvalidArgumentError
-from l5kit.geometry.transform import rotations33_as_yaws, round_world, yaws_as_rotations33
+from l5kit.geometry.transform import round_world, yaws_of_rotations
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.lanes.lane_following import SceneRows
-
-__all__ = ["DisplacementReward", "DrivenStep", "StepOutcome", "StepReward"]
 
 
 class DrivenStep(NamedTuple):
@@ -135,10 +133,12 @@ class DisplacementReward:
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
         """Return what a step of slots (B,) is worth; it ends no task."""
-        yaws_rad = rotations33_as_yaws(yaws_as_rotations33(step.boxes[:, 2]))
+        yaws_rad = yaws_of_rotations(step.boxes[:, 2])
         logged = _states_of(step.log_poses, step.log_poses[:, 2])
         rewards = self.reward.of_states(*_states_of(step.boxes, yaws_rad), *logged)
-        terms = np.stack([rewards[name] for name in self.terms], axis=1)
+        terms = np.empty((len(slots), len(self.terms)))
+        for column, name in enumerate(self.terms):
+            terms[:, column] = rewards[name]
         return StepOutcome(rewards["total"], terms, np.zeros(len(slots), np.bool_), {})
 
 

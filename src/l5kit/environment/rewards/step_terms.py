@@ -10,8 +10,6 @@ from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
 from l5kit.lanes.red_lights import RED, rank_of_line
 from l5kit.simulation.lanes.lane_following import limit_at
 
-__all__ = ["EXCESS_MPS", "MOST_EXCESS", "NUM_AMOUNTS", "StepRules", "write_amounts"]
-
 PROGRESS, OFF_ROUTE, SPEED, COMFORT, RED_LIGHT = range(5)
 """Columns of what :func:`write_amounts` writes."""
 

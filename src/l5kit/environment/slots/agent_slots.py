@@ -7,8 +7,6 @@ from l5kit.data.record_bytes import as_bytes, join_records
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.environment.traffic.traffic_slots import DrivenRows
 
-__all__ = ["AgentSlots"]
-
 
 class AgentSlots:
     """Agents of N episodes: those of the log, but for frames in which somebody drives.

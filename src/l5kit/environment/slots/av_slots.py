@@ -1,10 +1,12 @@
 """AV slots: where the AVs of many scenes are, and the step that moves them, and who is around them, by a frame."""
 
+import functools
 from typing import Protocol, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import as_read_only, map_tuple
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePositions
@@ -15,8 +17,6 @@ from l5kit.environment.traffic.traffic_kernels import TrafficRows
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.red_lights import LightRows
 from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle, VehicleStates
-
-__all__ = ["AvMover", "AvSlots", "ModelMover", "MovingModel", "as_columns", "is_moving"]
 
 MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
 """A vehicle model that moves AVs by kernels; its actions are two numbers."""
@@ -109,7 +109,7 @@ class AvSlots:
         self._set(slots, moved, begins=False)
 
     def states_of(self, slots: Int64Array | slice) -> VehicleStates:
-        """Return the AVs of some slots as vehicle models take them, on the processor."""
+        """Return the AVs of some slots, checked as they moved, as vehicle models take them, on the processor."""
         boxes, motions = self.arrays.boxes[slots], self.arrays.motions[slots]
         return VehicleStates(
             positions_m=boxes[:, :2],
@@ -118,6 +118,7 @@ class AvSlots:
             accelerations_mps2=motions[:, 1],
             steering_rad=motions[:, 3],
             lengths_m=boxes[:, 3],
+            is_known_to_fit=True,
         )
 
     def choose_going(self, states: DeviceArray, *, begins: bool = True) -> DeviceArray:
@@ -141,12 +142,9 @@ class AvSlots:
         """
         roads, avs, size = self.roads, self.arrays, len(slots)
         if roads is None:
-            none, starts, two = _NOTHING.rows, np.zeros(size + 1, np.int64), np.zeros(2, np.int64)
-            rows = TrafficRows(starts[1:], starts, none.groups, none.boxes, none.velocities_mps, none.tracks)
-            lights = LightRows(starts[1:], starts[1:], _NOTHING.lights._replace(starts=two, lane_starts=two))
-            paths, driving_map = _NOTHING.paths, None
-            own = AvArrays(*(each[slots] for each in avs))
-            now = before = RoutePositions(slots, np.full(size, -1), np.zeros((size, 3)), np.zeros(size))
+            rows, lights, now = _nothing_around(size)
+            paths, driving_map, before = _NOTHING.paths, None, now
+            own = AvArrays(*[each[slots] for each in avs])
         else:
             rows, paths, lights, driving_map = (
                 roads.rows(slots),
@@ -248,3 +246,13 @@ def as_columns(states: VehicleStates, yaw_rates: Float64Array) -> Float64Array:
 
 
 _NOTHING = BankArrays.empty()
+
+
+@functools.lru_cache(maxsize=8)
+def _nothing_around(size: int) -> tuple[TrafficRows, LightRows, RoutePositions]:
+    """Return no road users, lights and routes of so many slots, in arrays that nobody may write to."""
+    none, starts, two = _NOTHING.rows, np.zeros(size + 1, np.int64), np.zeros(2, np.int64)
+    rows = TrafficRows(starts[1:], starts, none.groups, none.boxes, none.velocities_mps, none.tracks)
+    lights = LightRows(starts[1:], starts[1:], _NOTHING.lights._replace(starts=two, lane_starts=two))
+    routes = RoutePositions(np.full(size, -1), np.full(size, -1), np.zeros((size, 3)), np.zeros(size))
+    return map_tuple(as_read_only, (rows, lights, routes))

@@ -1,10 +1,10 @@
 """Kernels of AVs: where they start, how models move them, and what they meet; one item a slot, -1 for none."""
 
 import math
-from typing import Any
 
 from numba import njit
 
+from l5kit.device.backend import KernelArguments
 from l5kit.environment.episode_roads import AvArrays, RoutePositions
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotFrames
 from l5kit.geometry.box_overlap import boxes_overlap
@@ -13,8 +13,6 @@ from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.road_surface import farthest_corner, write_corners
 from l5kit.simulation.lanes.route_tracking import track_route
 from l5kit.simulation.vehicle_steps import BICYCLE, CURVATURE, step_vehicle
-
-__all__ = ["NUM_COLUMNS", "REPLAY", "ROUTE", "check_avs", "choose_going", "move_avs", "set_avs"]
 
 REPLAY, ROUTE = BICYCLE + 1, BICYCLE + 2
 """What moves AVs beside models: the log, or an ``InvertibleBicycle`` along the route."""
@@ -30,7 +28,7 @@ _POSE = 3
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def set_avs(item: int, arguments: tuple[Any, ...]) -> None:
+def set_avs(item: int, arguments: KernelArguments) -> None:
     """Put the AV of a slot where it starts, or where it has come to.
 
     Arguments: slots (B,); the AVs there, (B, ``NUM_COLUMNS``); whether episodes begin; all AVs, and which have done no
@@ -52,7 +50,7 @@ def set_avs(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
+def move_avs(item: int, arguments: KernelArguments) -> None:
     """Write where the AV of a slot, which has a next frame, gets by its controls; where it is if that is not finite.
 
     Arguments: slots (B,); all AVs; current frames of all slots, ``starts`` and ``ego`` of BankArrays; all paths, and
@@ -92,7 +90,7 @@ def move_avs(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def choose_going(item: int, arguments: tuple[Any, ...]) -> None:
+def choose_going(item: int, arguments: KernelArguments) -> None:
     """Write the number of a slot that goes on, -1 for another one.
 
     Arguments: how slots stand, 0 where they may go on, which have done no step, and whether these may; the numbers,
@@ -103,7 +101,7 @@ def choose_going(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def check_avs(item: int, arguments: tuple[Any, ...]) -> None:
+def check_avs(item: int, arguments: KernelArguments) -> None:
     """Write whether the AV of a slot overlaps a road user, how far off the road it is, and whether its scene is over.
 
     Arguments: current frames of all slots; ``starts`` of BankArrays; numbers of the road users of slots, and these; the

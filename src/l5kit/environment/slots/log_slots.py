@@ -16,8 +16,6 @@ from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.lanes.routes import FollowedRoutes
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 
-__all__ = ["LogSlots"]
-
 
 class LogSlots:
     """Episodes of N environments over one log.

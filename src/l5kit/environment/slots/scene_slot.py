@@ -13,8 +13,6 @@ from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.unroll import ClosedLoopSimulator, UnrollInputOutput
 
-__all__ = ["SceneSlot"]
-
 
 class SceneSlot(LogSlots):
     """One episode over a log.

@@ -13,8 +13,6 @@ from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 from l5kit.simulation.dataset import SimulationDataset
 from l5kit.simulation.unroll import ClosedLoopSimulator
 
-__all__ = ["SceneSlots"]
-
 
 class SceneSlots:
     """Episodes of N environments, each a simulation dataset; in the place of ``LogSlots``.

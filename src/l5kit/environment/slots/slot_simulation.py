@@ -18,8 +18,6 @@ from l5kit.environment.traffic.traffic_slots import TrafficSlots, require_scenes
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
-__all__ = ["SlotSimulation", "StepResult"]
-
 
 @dataclass(frozen=True, eq=False)
 class StepResult:

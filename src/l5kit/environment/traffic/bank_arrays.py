@@ -10,8 +10,6 @@ from l5kit.environment.traffic.traffic_steps import SceneStarts
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
 
-__all__ = ["BankArrays", "EgoLog"]
-
 
 class EgoLog(NamedTuple):
     """The logged AVs in F frames.

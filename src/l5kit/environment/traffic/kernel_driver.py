@@ -6,8 +6,6 @@ from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import Drive
 from l5kit.simulation.lanes.path_bends import PathBends
 
-__all__ = ["KernelDriver"]
-
 
 class KernelDriver:
     """A driver of vehicles as kernels take it, on paths to which more may come.

@@ -21,8 +21,6 @@ from l5kit.simulation.engine.starting import fill_velocities, logged_states
 from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
-__all__ = ["prepare_scene"]
-
 
 def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: float) -> tuple[BankArrays, PathArrays]:
     """Return the only scene of a batch, all frames of which are simulated, as arrays, and the paths of its vehicles.

@@ -17,8 +17,6 @@ from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
 from l5kit.lanes.red_lights import SceneLights
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 
-__all__ = ["SceneBank"]
-
 _STARTS = ("frames", "routes", "starts", "piece_starts", "lane_starts")
 _TRACKS = ("tracks", "path_tracks")
 

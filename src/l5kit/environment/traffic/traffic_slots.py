@@ -34,8 +34,6 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DrivenRows", "TrafficSlots"]
-
 
 @dataclass(frozen=True, eq=False)
 class DrivenRows:

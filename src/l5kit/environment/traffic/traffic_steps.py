@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
+from l5kit.device.backend import KernelArguments
 from l5kit.device.uncounted import uncounted
 from l5kit.environment.traffic.traffic_kernels import (
     DRIVEN,
@@ -29,23 +30,6 @@ from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
 from l5kit.simulation.lanes.lane_following import Drive
 from l5kit.simulation.lanes.leaders import write_object
-
-__all__ = [
-    "MET",
-    "NUM_MARKS",
-    "NUM_STEP_COLUMNS",
-    "SceneStarts",
-    "SlotFrames",
-    "TrafficRoom",
-    "begin_step",
-    "enter_frame",
-    "move_seats",
-    "start_slots",
-    "step_in_turn",
-    "take_seats",
-    "write_rows",
-    "write_rows_in_turn",
-]
 
 _MOVED, _OBJECTS, _FIRST, _FRAME = range(4)
 """Columns of what is known of the step of a slot: how many are moved, objects, path of the first seat, frame."""
@@ -107,7 +91,7 @@ class TrafficRoom(NamedTuple):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def start_slots(item: int, arguments: tuple[Any, ...]) -> None:
+def start_slots(item: int, arguments: KernelArguments) -> None:
     """Put a slot at a frame, with all agents where the log has them.
 
     Arguments: orders, a row of slots, of scenes and of frames each, int64 (3, B); what changes: current frames of all
@@ -122,7 +106,7 @@ def start_slots(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def begin_step(item: int, arguments: tuple[Any, ...]) -> None:
+def begin_step(item: int, arguments: KernelArguments) -> None:
     """Go to the next frame of a slot, and write whom to move there and what they see; not in its last frame.
 
     Arguments: slots (B,); boxes and velocities of the AVs, (B, 5) and (B, 2); where all slots are, and where scenes
@@ -184,7 +168,7 @@ def _move_one(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def move_seats(item: int, arguments: tuple[Any, ...]) -> None:
+def move_seats(item: int, arguments: KernelArguments) -> None:
     """Move one of those whom :func:`begin_step` has found; T items for each slot.
 
     Arguments: slots (B,); the seats, changed; all paths; lights; how vehicles are driven; room.
@@ -212,7 +196,7 @@ def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
+def enter_frame(item: int, arguments: KernelArguments) -> None:
     """Let seats of a slot wait that would appear where a box stands.
 
     Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; the seats,
@@ -232,7 +216,7 @@ def enter_frame(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def take_seats(item: int, arguments: tuple[Any, ...]) -> None:
+def take_seats(item: int, arguments: KernelArguments) -> None:
     """Let drivers take over seats of a slot that are near in its current frame, before its next step.
 
     Arguments: slots (B,); boxes of the AVs, (B, 5); where all slots are, and where scenes begin; the log; all paths;
@@ -266,7 +250,7 @@ def _write_rows_of(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_rows(item: int, arguments: tuple[Any, ...]) -> None:
+def write_rows(item: int, arguments: KernelArguments) -> None:
     """Write the agents of the current frame of a slot, and groups of -1 behind them; none where nothing has started.
 
     Arguments: slots (B,); where all slots are, and where scenes begin; the log; the track of each path; the seats;
@@ -284,7 +268,7 @@ def write_rows(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def write_rows_in_turn(num_slots: int, arguments: tuple[Any, ...]) -> None:
+def write_rows_in_turn(num_slots: int, arguments: KernelArguments) -> None:
     """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before."""
     slots, current, scenes, rows, path_tracks, seats, room, out = uncounted(arguments)
     out.starts[0] = 0

@@ -96,7 +96,12 @@ def create_chopped_dataset(
     with show_progress("Agents mask", visible=verbose) as progress:
         counts = load_agent_counts(dataset, thresholds, progress=progress, workers=workers)
     mask = _mark_test_agents(dataset, counts, ends, thresholds=thresholds, min_frame_future=min_frame_future)
-    chopped_mask = _keep_rows(dataset, mask, ends, num_frames=num_frames_to_copy)
+
+    # the mask covers the agent rows of the frames that are kept, and no others
+    intervals = column_of(dataset.frames, AGENT_INTERVAL, strict=True)
+    starts, stops = intervals[ends - num_frames_to_copy + 1, 0], intervals[ends, 1]
+    parts = [mask[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    chopped_mask = np.concatenate([np.zeros(0, np.bool_), *parts])
     with placed_when_complete(folder) as complete:
         complete.mkdir()
         zarr_scenes_chop(path_of(zarr_path), str(complete / name), num_frames_to_copy, verbose=verbose, workers=workers)
@@ -193,14 +198,6 @@ def _mark_test_agents(
             labels = rows_of(dataset.agents, slice(start, stop), strict=True)["label_probabilities"]
             mask[start:stop] = _get_label_filter(labels, thresholds.probability)
     return mask
-
-
-def _keep_rows(dataset: ChunkedDataset, mask: BoolArray, last_frames: Int64Array, *, num_frames: int) -> BoolArray:
-    """Return the mask of the agent rows of the frames that are kept."""
-    intervals = column_of(dataset.frames, AGENT_INTERVAL, strict=True)
-    starts, stops = intervals[last_frames - num_frames + 1, 0], intervals[last_frames, 1]
-    parts = [mask[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    return np.concatenate([np.zeros(0, np.bool_), *parts])
 
 
 def _tell_about_selection(folder: Path, counts: UInt32Array, min_frame_future: int) -> None:

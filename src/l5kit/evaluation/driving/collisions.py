@@ -15,19 +15,6 @@ from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import turn_between
 
-__all__ = [
-    "CollisionKind",
-    "Collisions",
-    "blame",
-    "count_at_fault",
-    "find_collisions",
-    "find_kinds",
-    "is_fault_of_ego",
-    "kind_of",
-    "no_at_fault_collisions",
-    "stands",
-]
-
 _STANDS_MPS = 0.05
 """Who is as slow stands, the AV and others alike."""
 

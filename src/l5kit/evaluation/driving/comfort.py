@@ -12,19 +12,6 @@ from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.smoothing import smoothing_matrix
 
-__all__ = [
-    "COMFORT_BOUNDS",
-    "ComfortBounds",
-    "ComfortFilters",
-    "ComfortSignals",
-    "comfort",
-    "comfort_filters",
-    "comfort_of_frames",
-    "find_comfort_signals",
-    "is_comfortable",
-    "is_drive_comfortable",
-]
-
 LEAST_FRAMES = 17
 """Shorter scenes have no score of comfort."""
 

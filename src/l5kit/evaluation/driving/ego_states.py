@@ -11,8 +11,6 @@ from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box import REAR_AXLE_SHARE
 
-__all__ = ["EgoArrays", "EgoBody", "EgoStates"]
-
 
 @dataclass(frozen=True)
 class EgoBody:

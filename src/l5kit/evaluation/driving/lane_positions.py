@@ -15,16 +15,6 @@ from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, write_lanes_at
 
-__all__ = [
-    "LanePositions",
-    "are_in_junction",
-    "are_in_several_lanes",
-    "find_lane_positions",
-    "is_across_lanes",
-    "room_for_lanes",
-    "turn_to_line",
-]
-
 _ALL_CORNERS = 0b1111
 
 

@@ -1,44 +1,280 @@
-"""Checks of maps: traffic lights that hold nobody, and junctions that the map does not name."""
+"""Checks of maps, and of logs on them: what planners, traffic and scores trip over in a map that can be read."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
+from scipy.spatial import cKDTree
 
-from l5kit.data.checks.finding import Finding
+from l5kit._types import BoolArray, Float64Array, Int64Array, Log
+from l5kit.data.checks.finding import Finding, FindingList
+from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
-from l5kit.lanes.driving_map import build_driving_map
+from l5kit.data.map.lane_network import LaneNetwork
+from l5kit.data.map.map_arrays import MapArrays
+from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import L5KitError
+from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
+from l5kit.geometry.box import compute_box_outline
+from l5kit.geometry.transform import rotations33_as_yaws
+from l5kit.lanes.driving_map import DrivingMap, build_driving_map
+from l5kit.lanes.lane_choice import find_lanes_of_track
 
-__all__ = ["check_map"]
+LOOK_AHEAD_M = 30.0
+"""A lane without successors leaves the map where no lane that leads on begins ahead of its end up to here."""
+
+LOOK_AHEAD_RAD = np.pi / 6
+"""Half of the angle that counts as ahead of the end of a lane."""
+
+LARGEST_STEP_M = 1.0
+"""From the end of a centre line to the start of the next one; more is a gap."""
+
+NARROWEST_LANE_M = 1.0
+"""Median width of a lane; a car is about 2 m wide, lanes for bicycles are from 1.2 m on."""
+
+WIDEST_LANE_M = 10.0
+"""Median width of a lane."""
+
+SMALLEST_LIMIT_MPS = 1.0
+"""Lower speed limits are taken for a mistake of units, or for none."""
+
+LARGEST_LIMIT_MPS = 70.0
+"""Higher speed limits, above 250 km/h, are taken for a mistake of units."""
+
+LONGEST_OFF_LANES_S = 1.0
+"""The AV of a log may be on no lane for so long in all, as when it passes a parked truck."""
 
 
-def check_map(map_api: MapAPI) -> list[Finding]:
+_USUAL_WIDTH_M = 3.5
+_NUM_POINTS = 48
+
+
+def check_map(map_api: MapAPI, *, driving_map: DrivingMap | None = None) -> list[Finding]:
     """Return warnings about what drivers, traffic and scores miss in a map that can be read.
 
     Args:
         map_api: The map, in its world: places are compared.
+        driving_map: What :func:`~l5kit.lanes.driving_map.build_driving_map` makes of it; made here by default.
     """
-    arrays, driving_map = map_api.arrays, build_driving_map(map_api)
-    num_after = np.diff(driving_map.ahead_starts)
-    num_before = np.bincount(driving_map.ahead_rows, minlength=driving_map.num_lanes)
-    has_light = arrays.has_light.copy()
-    has_light[arrays.lights.lane_rows] = True
-    messages = []
-    # A line is where one lane of a path goes over into the next one.
+    arrays = map_api.arrays
+    driving = build_driving_map(map_api) if driving_map is None else driving_map
+    messages = [*_check_lights(arrays, driving), *_check_junctions(driving)]
+    messages += [*_check_ends(arrays, driving), *_check_widths(arrays), *_check_limits(arrays, map_api.network)]
+    return [Finding(severity="warning", check=f"map: {name}", message=message) for name, message in messages]
+
+
+def check_log_on_map(
+    log: Log,
+    driving_map: DrivingMap,
+    *,
+    facts: LogFacts | None = None,
+    scenes: Sequence[int] | None = None,
+) -> Iterator[Finding]:
+    """Yield warnings about scenes whose logged AV leaves all lanes or the drivable surface of a map.
+
+    Args:
+        log: Scenes and frames without damage.
+        driving_map: The map.
+        facts: Size of the AV and time of a step; those of L5Kit 1.5 by default.
+        scenes: Indices of the scenes that are on the map; all by default.
+    """
+    facts = facts or LogFacts()
+    for scene in range(len(log.scenes)) if scenes is None else scenes:
+        frames = log.frames[slice(*log.scenes[scene][FRAME_INTERVAL].tolist())]
+        positions_m = np.ascontiguousarray(frames["ego_translation"][:, :2], np.float64)
+        yaws_rad = np.asarray(rotations33_as_yaws(frames["ego_rotation"]), np.float64)
+        for name, message in _check_track(positions_m, yaws_rad, driving_map, facts):
+            yield Finding(severity="warning", check=f"map: {name}", message=message, scene=scene)
+
+
+def check_maps(maps: SceneMaps, log: ChunkedDataset | None = None) -> list[Finding]:
+    """Return what is wrong with the map of a dataset, or with each of its maps, and where its log leaves them.
+
+    Args:
+        maps: The maps, in the world of the log.
+        log: An opened log without damage; None to look at the maps alone.
+
+    Returns:
+        The first ten findings of each check and, where there are more, one with their number; errors first.
+    """
+    findings = FindingList()
+    rows = None if log is None else maps.rows_of_scenes(log, range(len(log.scenes)))
+    for row in range(len(maps)):
+        try:
+            map_api, path = maps.map_of([row]), maps.path_of(row)
+            driving_map = build_driving_map(map_api)
+        except L5KitError as error:
+            findings.add(Finding(severity="error", check="map", message=str(error), file=maps.path))
+            continue
+        for finding in check_map(map_api, driving_map=driving_map):
+            findings.add(replace(finding, file=path))
+        if log is not None and rows is not None:
+            scenes = np.flatnonzero(rows == row).tolist()
+            for finding in check_log_on_map(log, driving_map, facts=log.facts, scenes=scenes):
+                findings.add(finding)
+    return findings.as_list()
+
+
+def _check_lights(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with lanes that have a light: no line where one waits, or no face that shows a colour."""
+    has_light, has_face = arrays.has_light.copy(), np.zeros(arrays.num_lanes, np.bool_)
+    has_face[arrays.lights.lane_rows] = True
+    has_light |= has_face
+    # a line is where one lane of a path goes over into the next one
+    num_after, num_before = _count_neighbours(driving_map)
     is_passed = np.where(driving_map.has_line_at_start, num_before, num_after) > 0
-    if len(without := np.flatnonzero(has_light & ~is_passed)):
-        messages.append(
-            (
-                "stop lines",
-                f"{len(without)} of {np.count_nonzero(has_light)} lanes with a traffic light have no stop line, "
-                f"{arrays.lane_ids[int(without[0])]!r} for one: no lane comes before the one whose light stands at its "
-                "start, or after the one whose light stands at its end, so that nobody stops at red there",
-            )
+    if (without := has_light & ~is_passed).any():
+        yield (
+            "stop lines",
+            f"{np.count_nonzero(without)} of {np.count_nonzero(has_light)} lanes with a traffic light have no stop "
+            f"line, {_first(arrays, without)} for one: no lane comes before the one whose light stands at its start, "
+            "or after the one whose light stands at its end, so that nobody stops at red there",
         )
+    # lanes list faces one by one beside their light, and only faces have a state in a log
+    if (without := has_light & ~has_face).any():
+        yield (
+            "light faces",
+            f"{np.count_nonzero(without)} of {np.count_nonzero(has_light)} lanes with a traffic light list no face "
+            f"with a colour, {_first(arrays, without)} for one: their light is never red",
+        )
+
+
+def _check_junctions(driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
+    """Yield that no lane is part of a junction where lanes part or merge."""
+    num_after, num_before = _count_neighbours(driving_map)
     num_forks = np.count_nonzero(num_after > 1) + np.count_nonzero(num_before > 1)
     if num_forks and not driving_map.is_in_junction.any():
-        messages.append(
-            (
-                "junctions",
-                f"no lane is part of a junction, though lanes part or merge at {num_forks} places: tags, times to "
-                "collision and rewards take all lanes for open road; import the dataset again, or name junctions",
-            )
+        yield (
+            "junctions",
+            f"no lane is part of a junction, though lanes part or merge at {num_forks} places: tags, times to "
+            "collision and rewards take all lanes for open road; import the dataset again, or name junctions",
         )
-    return [Finding(severity="warning", check=f"map: {name}", message=message) for name, message in messages]
+
+
+def _check_ends(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
+    """Yield lanes that end where others go on, and lanes whose successor begins elsewhere."""
+    lines_m, num_after = driving_map.centre_lines_m, _count_neighbours(driving_map)[0]
+    is_dead_end = np.zeros(len(lines_m), np.bool_)
+    ends = np.flatnonzero(num_after == 0)
+    is_dead_end[ends] = _have_lanes_ahead(lines_m, ends)
+    if is_dead_end.any():
+        yield (
+            "dead ends",
+            f"{np.count_nonzero(is_dead_end)} of {len(lines_m)} lanes have no successor though another lane begins "
+            f"within {LOOK_AHEAD_M:g} m ahead of them, {_first(arrays, is_dead_end)} for one: routes end there",
+        )
+
+    before = np.repeat(np.arange(len(lines_m)), num_after)
+    steps_m = np.linalg.norm(lines_m[driving_map.ahead_rows, 0] - lines_m[before, -1], axis=-1)
+    if (is_far := steps_m > LARGEST_STEP_M).any():
+        widest = int(np.argmax(steps_m))
+        names = arrays.lane_ids[int(before[widest])], arrays.lane_ids[int(driving_map.ahead_rows[widest])]
+        yield (
+            "gaps",
+            f"{np.count_nonzero(is_far)} of {len(steps_m)} successors of lanes begin more than {LARGEST_STEP_M:g} m "
+            f"from the end of the lane, {names[1]!r} after {names[0]!r} {steps_m[widest]:.1f} m from it: paths jump",
+        )
+
+
+def _have_lanes_ahead(lines_m: Float64Array, ends: Int64Array) -> BoolArray:
+    """Return whether a centre line that leads on begins ahead of the end of lanes, (len(ends),)."""
+    starts_m, has_lanes = lines_m[:, 0], np.zeros(len(ends), np.bool_)
+    near = cKDTree(starts_m).query_ball_point(lines_m[ends, -1], LOOK_AHEAD_M) if len(ends) else []
+    headings = _directions(lines_m[:, 1] - lines_m[:, 0])
+    for row, (rows, lane) in enumerate(zip(near, ends.tolist(), strict=True)):
+        direction = _directions(lines_m[lane, -1] - lines_m[lane, -2])
+        offsets_m = starts_m[rows] - lines_m[lane, -1]
+        lengths_m = np.linalg.norm(offsets_m, axis=1)
+        is_ahead = (offsets_m @ direction >= np.cos(LOOK_AHEAD_RAD) * lengths_m) | (lengths_m <= LARGEST_STEP_M)
+        has_lanes[row] = (is_ahead & (headings[rows] @ direction > 0.0)).any()
+    return has_lanes
+
+
+def _directions(steps_m: Float64Array) -> Float64Array:
+    """Return steps (..., 2) with length 1, or 0 where they have none."""
+    directions: Float64Array = steps_m / np.maximum(np.linalg.norm(steps_m, axis=-1, keepdims=True), 1e-9)
+    return directions
+
+
+def _check_widths(arrays: MapArrays) -> Iterator[tuple[str, str]]:
+    """Yield lanes of odd width, and lanes whose boundaries are the wrong way round."""
+    if arrays.num_lanes == 0:
+        return
+    # the distance of the boundaries across the lane, above 0 where the left one is to the left
+    lines = arrays.resampled(_NUM_POINTS)
+    along = np.gradient(lines.xyz_midlane[..., :2], axis=1)
+    lengths_m = np.maximum(np.linalg.norm(along, axis=-1), 1e-9)
+    across_m = (lines.xyz_left - lines.xyz_right)[..., :2]
+    widths_m = np.median((along[..., 0] * across_m[..., 1] - along[..., 1] * across_m[..., 0]) / lengths_m, axis=1)
+    for name, is_odd, what in (
+        ("widths", (widths_m >= 0) & (widths_m < NARROWEST_LANE_M), f"are narrower than {NARROWEST_LANE_M:g} m"),
+        ("widths", widths_m > WIDEST_LANE_M, f"are wider than {WIDEST_LANE_M:g} m"),
+        ("sides", widths_m < 0, "have their left boundary on the right"),
+    ):
+        if is_odd.any():
+            worst = int(np.flatnonzero(is_odd)[np.argmax(np.abs(widths_m[is_odd] - _USUAL_WIDTH_M))])
+            yield (
+                name,
+                f"{np.count_nonzero(is_odd)} of {len(widths_m)} lanes {what}, {arrays.lane_ids[worst]!r} for one, with "
+                f"{abs(widths_m[worst]):.2f} m",
+            )
+
+
+def _check_limits(arrays: MapArrays, network: LaneNetwork) -> Iterator[tuple[str, str]]:
+    """Yield lanes without a limit where others have one, and odd limits; lanes of junctions have none of their own."""
+    limits_mps = network.speed_limits_mps[: arrays.num_lanes]
+    is_road = ~network.is_in_junction[: arrays.num_lanes]
+    is_known = limits_mps > 0
+    # a source that tells no limits at all is said so by its import, and is no fault of a map
+    if (without := is_road & ~is_known).any() and (is_road & is_known).any():
+        yield (
+            "speed limits",
+            f"{np.count_nonzero(without)} of {np.count_nonzero(is_road)} lanes outside of junctions have the limit 0, "
+            f"which means unknown, {_first(arrays, without)} for one: drivers take one of their own there",
+        )
+    if (is_odd := is_known & ~((limits_mps >= SMALLEST_LIMIT_MPS) & (limits_mps <= LARGEST_LIMIT_MPS))).any():
+        limit_mps = float(limits_mps[np.flatnonzero(is_odd)[0]])
+        yield (
+            "speed limits",
+            f"{np.count_nonzero(is_odd)} lanes have a limit below {SMALLEST_LIMIT_MPS:g} or above "
+            f"{LARGEST_LIMIT_MPS:g} m/s, {_first(arrays, is_odd)} for one, with {limit_mps:g}: is the unit right?",
+        )
+
+
+def _check_track(
+    positions_m: Float64Array, yaws_rad: Float64Array, driving_map: DrivingMap, facts: LogFacts
+) -> Iterator[tuple[str, str]]:
+    """Yield where the AV of a scene leaves all lanes, or the drivable surface."""
+    num_frames = len(yaws_rad)
+    is_off = find_lanes_of_track(driving_map, positions_m, yaws_rad) < 0
+    if (off_s := np.count_nonzero(is_off) * facts.step_time_s) > LONGEST_OFF_LANES_S:
+        yield (
+            "route off lanes",
+            f"the AV of the log is on no lane for {off_s:.1f} s of {num_frames * facts.step_time_s:.1f} s, from frame "
+            f"{int(np.argmax(is_off))} of the scene on: its route has no lanes there",
+        )
+
+    # the rule and the bound of the score of drivable area
+    sizes_m = np.broadcast_to(facts.ego_extent_m[:2], (num_frames, 2))
+    corners_m = np.moveaxis(compute_box_outline(positions_m, yaws_rad, sizes_m), 1, 0)
+    is_off_road = np.any(driving_map.distances_of_tracks_m(corners_m) >= MOST_OFF_ROAD_M, axis=0)
+    if is_off_road.any():
+        yield (
+            "drivable area",
+            f"a corner of the AV of the log is {MOST_OFF_ROAD_M:g} m or more off the drivable area in "
+            f"{np.count_nonzero(is_off_road)} of {num_frames} frames, from frame {int(np.argmax(is_off_road))} of the "
+            "scene on: its replay scores 0 there",
+        )
+
+
+def _count_neighbours(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array]:
+    """Return how many lanes come after and before each lane, (L,) each."""
+    num_before = np.bincount(driving_map.ahead_rows, minlength=driving_map.num_lanes)
+    return np.diff(driving_map.ahead_starts), num_before
+
+
+def _first(arrays: MapArrays, is_wrong: BoolArray) -> str:
+    """Return the id of the first lane that is wrong, as it stands in a message."""
+    return repr(arrays.lane_ids[int(np.argmax(is_wrong))])

@@ -9,19 +9,6 @@ from l5kit.evaluation.driving.lane_positions import LanePositions
 from l5kit.geometry.box import compute_box_outline
 from l5kit.lanes.driving_map import DrivingMap
 
-__all__ = [
-    "MOST_OFF_ROAD_M",
-    "TOLERATED_BACKWARD_M",
-    "drivable_area_compliance",
-    "driving_direction_compliance",
-    "find_distances_off_road",
-    "find_progress_along_lanes",
-    "find_speed_excess",
-    "limits_of_lanes",
-    "speed_limit_compliance",
-    "sum_over_last_second",
-]
-
 MOST_OFF_ROAD_M = 0.3
 """A corner of the AV that is as far from the drivable surface has left it."""
 

@@ -14,8 +14,6 @@ from l5kit.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from l5kit.evaluation.driving.scene_score import SceneDetails
 
-__all__ = ["MULTIPLIER", "NUPLAN", "Fault", "Metric", "MetricError", "MetricFacts", "combine", "fold_known"]
-
 MULTIPLIER: Final = "multiplier"
 """The role of a metric that the score of a scene is multiplied by."""
 

@@ -7,8 +7,6 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_kernel_array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["accelerations_of_ego", "rates_of_frames", "split_along_headings", "velocities_of_rows"]
-
 
 def rates_of_frames(values: Float64Array, timestamps_s: Float64Array, is_there: BoolArray) -> Float64Array:
     """Return how fast values change: central differences over the frames of scenes, one-sided ones at both ends.
@@ -35,7 +33,13 @@ def rates_of_frames(values: Float64Array, timestamps_s: Float64Array, is_there: 
     after = np.minimum(frames + 1, last)
     steps = np.take_along_axis(values, after[..., None], axis=1) - np.take_along_axis(values, before[..., None], axis=1)
     seconds = np.take_along_axis(timestamps_s, after, axis=1) - np.take_along_axis(timestamps_s, before, axis=1)
-    return _per_second(steps, seconds, is_there & (seconds > 0))
+
+    # steps (..., D) over seconds (...), 0 where that is not known
+    is_known = is_there & (seconds > 0)
+    rates: Float64Array = np.divide(
+        steps, seconds[..., None], out=np.zeros(steps.shape, np.float64), where=is_known[..., None]
+    )
+    return rates
 
 
 def split_along_headings(vectors: Float64Array, yaws_rad: Float64Array) -> Float64Array:
@@ -87,14 +91,6 @@ def velocities_of_rows(
     last_rows = np.empty(int(tracks.max(initial=-1)) + 1, np.int64)
     _write_velocities(order, positions_m, times_s, (tracks, scenes), last_rows, velocities_mps)
     return velocities_mps
-
-
-def _per_second(steps: Float64Array, seconds: Float64Array, is_known: BoolArray) -> Float64Array:
-    """Return steps (..., D) over seconds (...), 0 where that is not known."""
-    rates: Float64Array = np.divide(
-        steps, seconds[..., None], out=np.zeros(steps.shape, np.float64), where=is_known[..., None]
-    )
-    return rates
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -9,8 +9,6 @@ from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 
-__all__ = ["RecordFault", "find_pose_fault", "find_record_fault"]
-
 _FARTHEST_M, _LARGEST_M, _FASTEST_MPS = 1e7, 1e4, 1e4
 _MOST_OF_MEASURES = {"centroid": _FARTHEST_M, "yaw": np.inf, "extent": _LARGEST_M, "velocity": _FASTEST_MPS}
 _LONGEST_SCENE_NS = 365 * 86_400 * 10**9

@@ -15,8 +15,6 @@ from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.motion import velocities_of_rows
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, groups_of_labels, label_of_row
 
-__all__ = ["AgentColumns", "join_road_users"]
-
 _NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
 
 

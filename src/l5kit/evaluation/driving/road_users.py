@@ -13,16 +13,6 @@ from l5kit.data.array_shapes import ReadOnlyArrays, as_kernel_array, as_read_onl
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
-__all__ = [
-    "RoadUserArrays",
-    "RoadUserGroup",
-    "RoadUsers",
-    "classify_rows",
-    "group_of_row",
-    "groups_of_labels",
-    "label_of_row",
-]
-
 _VEHICLES = ("CAR", "VAN", "TRAM", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE")
 _VULNERABLE = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST", "PEDESTRIAN")
 _OTHERS = ("ANIMAL",)

@@ -13,8 +13,6 @@ from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_positions import LanePositions
 from l5kit.lanes.driving_map import DrivingMap, project_onward
 
-__all__ = ["ExpertRoutes", "expert_progress_ratio", "find_progress", "find_routes", "making_progress"]
-
 _LEAST_PROGRESS_M = 2.0
 _LEAST_RATIO = 0.2
 _REACH_M = 10.0

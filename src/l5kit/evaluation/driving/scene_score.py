@@ -39,8 +39,6 @@ from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.geometry.box_overlap import box_gap
 from l5kit.lanes.driving_map import DrivingMap
 
-__all__ = ["METRICS", "SceneDetails", "SceneScores", "detail_scenes", "read_facts", "score_scenes"]
-
 
 @dataclass(frozen=True, eq=False)
 class SceneScores(ReadOnlyArrays):

@@ -11,8 +11,6 @@ from l5kit.evaluation.driving.motion import accelerations_of_ego, rates_of_frame
 from l5kit.evaluation.driving.road_user_rows import AgentColumns, join_road_users
 from l5kit.evaluation.driving.road_users import RoadUsers
 
-__all__ = ["ego_states_of_poses", "read_ego_states", "read_road_users"]
-
 
 def ego_states_of_poses(
     positions_m: Float64Array,

@@ -12,8 +12,6 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["smoothing_matrix"]
-
 
 @lru_cache(maxsize=256)
 def smoothing_matrix(num_samples: int, window: int, *, order: int, derivative: int = 0) -> Float64Array:

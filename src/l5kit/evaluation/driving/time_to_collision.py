@@ -16,16 +16,6 @@ from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.road_surface import RoadSurface, is_in_junction
 
-__all__ = [
-    "LookAhead",
-    "MeetingTimes",
-    "counts_ahead",
-    "find_meeting_times",
-    "find_times_to_collision",
-    "meeting_time",
-    "time_to_collision",
-]
-
 STOPPED_MPS = 0.005
 """An AV that is as slow meets nobody."""
 

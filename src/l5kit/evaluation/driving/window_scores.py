@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 
-__all__ = ["WindowScores"]
-
 
 @dataclass(frozen=True, eq=False)
 class WindowScores(ReadOnlyArrays):

@@ -18,8 +18,6 @@ from l5kit.evaluation.epdms.params import STEP_S, EpdmsParams, steps_of
 from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes
 from l5kit.lanes.path_positions import follow_route
 
-__all__ = ["WindowDetails"]
-
 
 @dataclass(frozen=True, eq=False)
 class WindowDetails(ReadOnlyArrays):

@@ -5,8 +5,6 @@ from typing import Final
 
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["STEP_S", "EpdmsParams"]
-
 STEP_S: Final = 0.1
 """Time between two states of a window, seconds."""
 

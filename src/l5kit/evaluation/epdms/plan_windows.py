@@ -15,8 +15,6 @@ from l5kit.lanes.lane_paths import LanePaths
 from l5kit.lanes.red_lights import LaneColors
 from l5kit.lanes.route_map import lanes_closed_by_red
 
-__all__ = ["PlanWindows", "WindowRoutes"]
-
 
 @dataclass(frozen=True, eq=False)
 class WindowRoutes(ReadOnlyArrays):

@@ -10,8 +10,6 @@ from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes
 from l5kit.geometry.box_overlap import box_meets_polygon
 from l5kit.lanes.red_lights import RED
 
-__all__ = ["find_red_areas"]
-
 
 class _Lights(NamedTuple):
     """The lanes that are yellow or red in frames, and which lanes each closes when it is red.

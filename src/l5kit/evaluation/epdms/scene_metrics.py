@@ -13,8 +13,6 @@ from l5kit.evaluation.driving.scene_score import SceneDetails
 from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.evaluation.epdms.terms import EPDMS, TERMS, WindowTerm
 
-__all__ = ["EPDMS", "EPDMS_METRICS", "NUM_WINDOWS", "SHARE_PLANNED"]
-
 NUM_WINDOWS: Final = "epdms_windows"
 """Name of the metric that counts windows."""
 

@@ -23,8 +23,6 @@ from l5kit.evaluation.epdms.details import WindowDetails
 from l5kit.evaluation.epdms.params import steps_of
 from l5kit.evaluation.epdms.red_areas import find_red_areas
 
-__all__ = ["EPDMS", "TERMS", "ComparedWindows", "WindowTerm", "product_of_multipliers"]
-
 EPDMS: Final = "epdms"
 """Name of the score, and begin of the names of its terms."""
 

@@ -8,8 +8,6 @@ from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.evaluation.epdms.details import WindowDetails
 from l5kit.evaluation.epdms.terms import TERMS, ComparedWindows
 
-__all__ = ["score_windows"]
-
 
 def score_windows(
     plan: WindowDetails,

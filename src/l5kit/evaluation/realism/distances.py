@@ -5,8 +5,6 @@ import numpy as np
 from l5kit._types import Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["jensen_shannon_distance", "wasserstein_distance"]
-
 
 def jensen_shannon_distance(first: NumericArray, second: NumericArray) -> Float64Array:
     """Return the Jensen-Shannon distance: the square root of the divergence to base 2.

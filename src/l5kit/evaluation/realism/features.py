@@ -7,8 +7,6 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["CELLS_PER_BIN", "FEATURES", "Feature"]
-
 CELLS_PER_BIN = 20
 """Each bin is cut into so many cells; Wasserstein distances are computed from these."""
 

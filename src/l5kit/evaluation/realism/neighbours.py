@@ -8,8 +8,6 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import box_gap, boxes_overlap, overlap_time
 
-__all__ = ["HORIZON_S", "REACH_M", "look_around"]
-
 REACH_M = 40.0
 """Gaps are at most so wide, metres."""
 

@@ -18,8 +18,6 @@ from l5kit.evaluation.realism.traffic_counts import EVENTS, TrafficCounts, count
 from l5kit.evaluation.resampling import Estimate, Resampling, estimate_of
 from l5kit.lanes.driving_map import DrivingMap
 
-__all__ = ["FeatureDistance", "RateComparison", "RealismReport", "compare_counts", "compare_traffic"]
-
 
 @dataclass(frozen=True)
 class FeatureDistance:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.polygon import distance_to_edge
 from l5kit.lanes.driving_map import DrivingMap
-
-__all__ = ["FARTHEST_M", "RoadEdges", "find_road_edges"]
 
 FARTHEST_M = 10.0
 """Distances to the road's edge are at most so long, metres."""
@@ -86,7 +84,14 @@ def find_road_edges(driving_map: DrivingMap) -> RoadEdges:
     middles_m = 0.5 * (ends_m[:, 0] + ends_m[:, 1])
     is_on_left = distances_to_surface_m(driving_map, middles_m + aside_m) == 0
     is_on_right = distances_to_surface_m(driving_map, middles_m - aside_m) == 0
-    edges_m = _joined(ends_m, sides, is_on_left != is_on_right)
+
+    # the parts that are edges, those that follow each other on the same side as one, (E, 2, 2)
+    is_edge = is_on_left != is_on_right
+    kept = np.flatnonzero(is_edge)
+    is_next = (np.diff(kept) == 1) & (np.diff(sides[kept]) == 0)
+    firsts = kept[np.concatenate([[True], ~is_next])[: len(kept)]]
+    lasts = kept[np.concatenate([~is_next, [True]])[: len(kept)]]
+    edges_m = np.stack([ends_m[firsts, 0], ends_m[lasts, 1]], axis=1)
     bounds_m = np.stack([edges_m.min(axis=1), edges_m.max(axis=1)], axis=1)
     return RoadEdges(driving_map, edges_m, BoundsGrid.build(bounds_m, FARTHEST_M))
 
@@ -109,15 +114,6 @@ def _parts_of_outlines(driving_map: DrivingMap) -> tuple[Float64Array, Int64Arra
     within = np.arange(len(sides)) - np.repeat(np.cumsum(counts) - counts, counts)
     shares = np.stack([within, within + 1], axis=1) / counts[sides][:, None]
     return points_m[sides][:, None] + shares[..., None] * steps_m[sides][:, None], sides
-
-
-def _joined(ends_m: Float64Array, sides: Int64Array, is_edge: BoolArray) -> Float64Array:
-    """Return the parts that are edges, those that follow each other on the same side as one, (E, 2, 2)."""
-    kept = np.flatnonzero(is_edge)
-    is_next = (np.diff(kept) == 1) & (np.diff(sides[kept]) == 0)
-    firsts = kept[np.concatenate([[True], ~is_next])[: len(kept)]]
-    lasts = kept[np.concatenate([~is_next, [True]])[: len(kept)]]
-    return np.stack([ends_m[firsts, 0], ends_m[lasts, 1]], axis=1)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

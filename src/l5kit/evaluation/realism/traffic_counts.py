@@ -16,8 +16,6 @@ from l5kit.evaluation.realism.features import FEATURES, Feature
 from l5kit.evaluation.realism.road_edges import RoadEdges
 from l5kit.evaluation.realism.traffic_values import TrafficValues, measure_traffic
 
-__all__ = ["EVENTS", "TrafficCounts", "count_traffic", "count_values"]
-
 EVENTS = ("collisions_by_track", "collisions_by_frame", "leaving_road_by_track", "off_road_by_frame")
 """Rates that are compared, in the order of tables."""
 

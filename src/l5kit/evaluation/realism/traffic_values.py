@@ -16,8 +16,6 @@ from l5kit.evaluation.realism.road_edges import RoadEdges, distances_to_surface_
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.box import compute_box_outline
 
-__all__ = ["TrafficValues", "measure_traffic"]
-
 _MOST_OFF_ROAD_M = 0.3
 
 _REACH_S = 0.55

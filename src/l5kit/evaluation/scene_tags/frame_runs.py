@@ -4,8 +4,6 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 
-__all__ = ["find_runs", "is_in_runs", "rates_around", "runs_that_last"]
-
 
 def find_runs(is_marked: BoolArray, times_s: Float64Array, *, merge_s: float) -> Int64Array:
     """Return the runs of marked frames; those with no more than ``merge_s`` between them are one.

@@ -7,8 +7,6 @@ from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.scene_tags.frame_runs import find_runs, rates_around, runs_that_last
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 
-__all__ = ["tag_motion"]
-
 
 def tag_motion(states: EgoStates, thresholds: TagThresholds) -> dict[str, Int64Array]:
     """Return the runs (R, 2) of the tags of one scene that are about the motion of the AV, by name.

@@ -12,8 +12,6 @@ from l5kit.geometry.box_overlap import box_gap
 from l5kit.geometry.polygon import project_on_line
 from l5kit.geometry.relative_pose import turn_between
 
-__all__ = ["tag_neighbours"]
-
 _VULNERABLE = int(RoadUserGroup.VULNERABLE)
 _SPARE_M = 10.0
 """Those who are farther away than thresholds and half the lengths of boxes allow, and this, are not looked at."""

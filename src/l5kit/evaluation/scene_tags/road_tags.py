@@ -16,8 +16,6 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import DrivingMap
 
-__all__ = ["find_lane_changes", "find_stops_at_red", "find_unprotected_crossings"]
-
 _OTHER = int(RoadUserGroup.OTHER)
 
 

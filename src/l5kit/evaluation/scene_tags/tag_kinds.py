@@ -5,8 +5,6 @@ from dataclasses import dataclass, fields
 
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["TAG_KINDS", "TagKind", "TagThresholds"]
-
 
 @dataclass(frozen=True)
 class TagKind:

@@ -5,14 +5,17 @@ from typing import Self
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int64Array, RecordArray
+from l5kit._types import BoolArray, Int64Array, Log, RecordArray
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
+from l5kit.data.map.map_folder import Kept
+from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.windows import WindowRows
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 
-__all__ = ["TagMap"]
+_MOST_KEPT = 8
+"""Maps that are kept: scenes that follow each other often have one map."""
 
 _RED = LIGHT_COLORS.index("RED") + 1
 
@@ -61,6 +64,34 @@ class TagMap:
             )
             for faces_on in np.split(active, starts[1:-1])
         ]
+
+
+class SceneTagMaps:
+    """What tags need of the many maps of a log, by scene; several threads may ask at once.
+
+    Args:
+        maps: The maps.
+    """
+
+    def __init__(self, maps: SceneMaps) -> None:
+        self._maps = maps
+        self._kept: Kept[TagMap] = Kept(_MOST_KEPT)
+
+    def of_scene(self, log: Log, scene: int) -> TagMap:
+        """Return what tags need of the map of a scene.
+
+        Raises:
+            CorruptedDataError: Scene or map cannot be read.
+        """
+        (row,) = self._maps.rows_of_scenes(log, [scene]).tolist()
+        return self._kept.get(row, lambda: TagMap.of(self._maps.map_of([row])))
+
+
+def as_tag_map(maps: "MapAPI | SceneMaps | TagMap | SceneTagMaps | None") -> TagMap | SceneTagMaps | None:
+    """Return what tags need of a map, or of the maps of a log."""
+    if isinstance(maps, SceneMaps):
+        return TagMap.of(maps.map_of([0])) if maps.is_single else SceneTagMaps(maps)
+    return TagMap.of(maps) if isinstance(maps, MapAPI) else maps
 
 
 def face_intervals(frames: RecordArray) -> Int64Array:

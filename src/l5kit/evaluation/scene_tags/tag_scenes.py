@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import Int64Array
 from l5kit.data.map.api import MapAPI
+from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.progress import Progress
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_jobs import Workers, map_scenes
@@ -21,15 +22,13 @@ from l5kit.evaluation.scene_tags.motion_tags import tag_motion
 from l5kit.evaluation.scene_tags.neighbour_tags import tag_neighbours
 from l5kit.evaluation.scene_tags.road_tags import find_lane_changes, find_stops_at_red, find_unprotected_crossings
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
-from l5kit.evaluation.scene_tags.tag_map import TagMap, face_intervals
+from l5kit.evaluation.scene_tags.tag_map import SceneTagMaps, TagMap, as_tag_map, face_intervals
 from l5kit.evaluation.scene_tags.tag_table import SceneTags
-
-__all__ = ["tag_records", "tag_scenes"]
 
 
 def tag_scenes(
     dataset: ChunkedDataset,
-    map_api: MapAPI | TagMap | None = None,
+    map_api: MapAPI | SceneMaps | TagMap | SceneTagMaps | None = None,
     *,
     scenes: Sequence[int] | Int64Array | None = None,
     thresholds: TagThresholds | None = None,
@@ -42,7 +41,7 @@ def tag_scenes(
 
     Args:
         dataset: An opened dataset.
-        map_api: Its map, or what is known of it already; without one the tags that need it are not known.
+        map_api: Its map or maps, or what is known of them already; without any the tags that need one are not known.
         scenes: Numbers of the scenes; all by default.
         thresholds: Of the definitions; see :class:`TagThresholds`.
         progress: Called with the number of scenes done and of all; what it raises ends the reading.
@@ -52,8 +51,7 @@ def tag_scenes(
         InvalidArgumentError: There is no such scene.
     """
     indices = np.arange(len(dataset.scenes)) if scenes is None else np.asarray(scenes, np.int64)
-    tag_map = TagMap.of(map_api) if isinstance(map_api, MapAPI) else map_api
-    job = _TagJob(dataset, tag_map, thresholds or TagThresholds())
+    job = _TagJob(dataset, as_tag_map(map_api), thresholds or TagThresholds())
     with map_scenes(job, indices, workers, progress=progress) as parts:
         tags_of_scenes = [each for part in parts for each in part]
     errors = {
@@ -90,7 +88,7 @@ class _TagJob:
     """Tags of scenes by their numbers: their events, or what is wrong with them."""
 
     dataset: ChunkedDataset
-    tag_map: TagMap | None
+    tag_map: TagMap | SceneTagMaps | None
     thresholds: TagThresholds
 
     def __call__(self, scenes: Int64Array) -> list[dict[str, Int64Array] | str]:
@@ -105,6 +103,9 @@ class _TagJob:
             if fault is not None:
                 return f"frame {fault.frame}: {fault.message}"
             body = EgoBody.of_extent(*self.dataset.facts.ego_extent_m[:2])
-            return tag_records(recorded, body=body, tag_map=self.tag_map, thresholds=self.thresholds)
+            tag_map = self.tag_map
+            if isinstance(tag_map, SceneTagMaps):
+                tag_map = tag_map.of_scene(self.dataset, scene)
+            return tag_records(recorded, body=body, tag_map=tag_map, thresholds=self.thresholds)
         except (L5KitError, OSError) as error:
             return str(error)

@@ -10,8 +10,6 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_star
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS
 
-__all__ = ["SceneTags"]
-
 _COLUMN_OF = {kind.name: column for column, kind in enumerate(TAG_KINDS)}
 
 

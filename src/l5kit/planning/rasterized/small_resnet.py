@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["SmallResNet"]
-
 _PATCH_PX: Final = 8
 _PATCH_STRIDE_PX: Final = 4
 _WIDTHS: Final = (32, 64, 96)

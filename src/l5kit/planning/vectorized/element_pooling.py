@@ -8,8 +8,6 @@ from torch.nn import functional as F
 
 from l5kit.planning.vectorized.global_graph import MLP
 
-__all__ = ["NUM_POOLING_HEADS", "ElementPooling", "PoolingKind"]
-
 PoolingKind = Literal["max", "attention"]
 """``max`` for the largest value of each feature, ``attention`` for a mean whose weights depend on the target."""
 

@@ -15,8 +15,6 @@ from l5kit.planning.vectorized.route_features import (
     route_point_features,
 )
 
-__all__ = ["RouteElements", "RouteEmbedding", "collect_route", "positions_on_route"]
-
 _NUM_ELEMENTS = 2
 """Elements of a route: the route and the goal."""
 

@@ -10,16 +10,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box import REAR_AXLE_SHARE
 from l5kit.kinematic.constant_velocity import current_velocities
 
-__all__ = [
-    "NUM_POINT_FEATURES",
-    "NUM_POSITION_FEATURES",
-    "RouteFeatures",
-    "RouteInputs",
-    "position_features",
-    "require_route",
-    "route_point_features",
-]
-
 _FAR_M, _NEAR_M, _LENGTH_M, _WIDTH_M = 30.0, 5.0, 5.0, 2.0
 _SPEED_MPS, _BRAKING_MPS2, _HEADWAY_S = 10.0, 3.0, 2.0
 """Units of the features: distances along and across routes, sizes of boxes, speeds, decelerations, times."""

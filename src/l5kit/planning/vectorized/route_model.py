@@ -12,8 +12,6 @@ from l5kit.planning.vectorized.global_graph import MLP
 from l5kit.planning.vectorized.route_features import RouteInputs
 from l5kit.planning.vectorized.trajectory_decoder import DecoderKind, TrajectoryDecoder
 
-__all__ = ["RoutePlannerModel"]
-
 
 class RoutePlannerModel(nn.Module):
     """Plans several trajectories of the target along its route, and how likely each is.

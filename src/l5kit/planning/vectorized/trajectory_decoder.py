@@ -7,8 +7,6 @@ from torch import nn
 
 from l5kit.kinematic.constant_velocity import displacements_at_constant_velocity
 
-__all__ = ["MAX_ACCELERATION_MPS2", "MAX_CURVATURE_PER_M", "DecoderKind", "TrajectoryDecoder", "poses_of_controls"]
-
 DecoderKind = Literal["kinematic", "poses"]
 """``kinematic`` for accelerations and curvatures that are integrated, ``poses`` for poses in one go."""
 

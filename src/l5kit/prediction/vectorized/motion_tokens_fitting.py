@@ -13,8 +13,6 @@ from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_m
 from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import LEVERS_M, make_vocabulary
 
-__all__ = ["fit_vocabulary", "true_differences"]
-
 _KEPT_PART: Final = 0.999
 _LEAST_FOR_PARTS: Final = 1000
 

@@ -10,8 +10,6 @@ from torch.nn import functional as F
 from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
 
-__all__ = ["AgentStates", "FactorisedDecoder", "PastStates", "RelativeAttention", "Road", "pose_features"]
-
 POSE_FEATURES: Final = 8
 """Values that :func:`pose_features` gives."""
 

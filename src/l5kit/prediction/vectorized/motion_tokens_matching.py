@@ -9,8 +9,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_poses import compose, relative_to
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES, LEVERS_M, class_of_labels
 
-__all__ = ["BASES", "Base", "MotionTokeniser", "Motions", "TokenisedMotions"]
-
 Base: TypeAlias = Literal["none", "constant_velocity", "ctrv", "ctra"]
 
 BASES: Final[tuple[str, ...]] = get_args(Base)

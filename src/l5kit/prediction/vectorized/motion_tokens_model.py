@@ -24,8 +24,6 @@ from l5kit.prediction.vectorized.motion_tokens_road import RoadEncoder
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, choose_tokens, draw_uniforms
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES
 
-__all__ = ["MotionTokenModel", "Rollouts"]
-
 _MOVE_SCALE: Final = (0.25, 1.0, 3.0)
 """What x, y and yaw of a move are multiplied by, so that they are about one."""
 

@@ -8,8 +8,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_matching import Motions
 from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
 
-__all__ = ["TokenTimes", "read_motions"]
-
 
 @dataclass(frozen=True)
 class TokenTimes:

@@ -2,8 +2,6 @@
 
 import torch
 
-__all__ = ["compose", "poses_along_move", "relative_to", "wrapped"]
-
 
 def wrapped(angle: torch.Tensor) -> torch.Tensor:
     """Return angles in radians brought to -pi to pi."""

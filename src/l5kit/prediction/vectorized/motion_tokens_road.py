@@ -8,8 +8,6 @@ from torch.nn import functional as F
 
 from l5kit.prediction.vectorized.motion_tokens_layers import Road
 
-__all__ = ["RoadEncoder"]
-
 _PIECE_POINTS: Final = 4
 _NUM_LIGHT_STATES: Final = 5
 _CROSSWALK, _BOUNDARY = _NUM_LIGHT_STATES, _NUM_LIGHT_STATES + 1
@@ -51,7 +49,13 @@ class RoadEncoder(nn.Module):
             parts.append(_pieces(batch["lanes"], batch["lanes_availabilities"], _BOUNDARY))
         points, is_there, kinds = (torch.cat(column, dim=1) for column in zip(*parts, strict=True))
         is_known = (is_there.sum(dim=-1) > 1) & is_there[..., 0] & self.with_map
-        poses = _frames_of(points, is_there)
+
+        # the frames of pieces, (B, S, 3), for points (B, S, 4, 2)
+        first = points[..., 0, :]
+        last = is_there.int() * torch.arange(1, points.shape[-2] + 1, device=points.device)
+        end = points.gather(-2, last.argmax(dim=-1)[..., None, None].expand(*last.shape[:-1], 1, 2)).squeeze(-2)
+        direction = end - first
+        poses = torch.cat((first, torch.atan2(direction[..., 1], direction[..., 0]).unsqueeze(-1)), dim=-1)
         away = points - poses[..., None, :2]
         cos, sin = torch.cos(poses[..., 2:3]), torch.sin(poses[..., 2:3])
         x, y = cos * away[..., 0] + sin * away[..., 1], cos * away[..., 1] - sin * away[..., 0]
@@ -80,12 +84,3 @@ def _pieces(
     else:
         kinds = kind[:, :, ::stride][:, :, :num_pieces]
     return points.transpose(3, 4).flatten(1, 2), is_there.flatten(1, 2), kinds.flatten(1, 2)
-
-
-def _frames_of(points: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
-    """Return the frames of pieces, (B, S, 3), for points (B, S, 4, 2)."""
-    first = points[..., 0, :]
-    last = is_there.int() * torch.arange(1, points.shape[-2] + 1, device=points.device)
-    end = points.gather(-2, last.argmax(dim=-1)[..., None, None].expand(*last.shape[:-1], 1, 2)).squeeze(-2)
-    direction = end - first
-    return torch.cat((first, torch.atan2(direction[..., 1], direction[..., 0]).unsqueeze(-1)), dim=-1)

@@ -8,8 +8,6 @@ import torch
 from l5kit._types import Int64Array
 from l5kit.random.counter_draws import counter_uniforms
 
-__all__ = ["UNIFORMS_KEY", "choose_tokens", "draw_uniforms"]
-
 UNIFORMS_KEY: Final = "token_uniforms"
 """The key of a batch that holds uniform numbers, of batches for which none are drawn."""
 

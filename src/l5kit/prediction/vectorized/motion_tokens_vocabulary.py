@@ -9,8 +9,6 @@ from l5kit._types import Float32Array, Float64Array, Int64Array
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["AGENT_CLASSES", "LEVERS_M", "class_of_labels", "cluster_moves", "make_vocabulary"]
-
 AGENT_CLASSES: Final = ("vehicle", "cyclist", "pedestrian")
 """Classes of agents, each with tokens of its own; who is no cyclist and no pedestrian counts as a vehicle."""
 

@@ -7,8 +7,6 @@ from torch import nn
 
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["RelativeAttention"]
-
 
 class RelativeAttention(nn.Module):
     """Lets queries look at keys, and adds what they saw; then a feed-forward network adds its own.

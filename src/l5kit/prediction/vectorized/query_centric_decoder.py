@@ -8,8 +8,6 @@ from torch import nn
 from l5kit.prediction.vectorized.query_centric_attention import RelativeAttention
 from l5kit.prediction.vectorized.query_centric_encoder import Context
 
-__all__ = ["ModeDecoder", "Motions"]
-
 _NUM_VALUES = 5  # x, y, the logarithms of their scales, turn
 
 

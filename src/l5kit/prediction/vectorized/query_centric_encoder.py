@@ -15,8 +15,6 @@ from l5kit.prediction.vectorized.query_centric_poses import (
     seen_from,
 )
 
-__all__ = ["Context", "HistoryEncoder", "MapEncoder", "SceneEncoder"]
-
 _NUM_LIGHT_STATES: Final = 5
 _CROSSWALK, _BOUNDARY = _NUM_LIGHT_STATES, _NUM_LIGHT_STATES + 1
 _NUM_LABELS: Final = 18

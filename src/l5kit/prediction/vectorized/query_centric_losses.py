@@ -2,8 +2,6 @@
 
 import torch
 
-__all__ = ["laplace_nll", "mixture_nll", "mode_surprise", "of_winners", "winners"]
-
 _LOG_SCALE_RANGE = (-5.0, 5.0)
 
 

@@ -18,8 +18,6 @@ from l5kit.prediction.vectorized.query_centric_losses import (
 )
 from l5kit.prediction.vectorized.query_centric_poses import seen_from
 
-__all__ = ["ModeLoss", "QueryCentricModel"]
-
 ModeLoss = Literal["winner", "mixture"]
 """How several modes are compared with one truth."""
 

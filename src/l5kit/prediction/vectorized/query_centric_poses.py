@@ -5,8 +5,6 @@ from typing import Final
 import torch
 from torch import nn
 
-__all__ = ["RelationEmbedding", "fourier_features", "newest_poses", "polyline_poses", "relative_poses", "seen_from"]
-
 _LONGEST_WAVE_M: Final = 200.0
 
 

@@ -14,11 +14,7 @@ from l5kit.simulation.engine.asking import ask
 from l5kit.simulation.engine.reaching_plans import reaching_plans
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 
-__all__ = ["FallbackPlanner"]
-
 _MEMORY: Final = "planner with a fallback"
-_HELD_STEPS: Final = 15
-"""Steps for which controls are held in the plan that they stand for, more than the tracker looks ahead."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class FallbackPlanner:
         planner: Drives AVs; it has a memory of its own.
         rules: Judges its plans, and drives else.
         controls: How the actions of a planner that gives controls become poses; None for one that plans poses. Controls
-            count as a plan to hold them for 15 steps and then to keep speed and turn.
+            count as a plan to hold them (:meth:`Controls.plan`) and then to keep speed and turn.
     """
 
     planner: Driver
@@ -76,11 +72,4 @@ class FallbackPlanner:
                 f"planner {type(self.planner).__name__} gives controls {actions.values.shape}; say with controls of "
                 "which vehicle model, or plan poses (K, T, 3)"
             )
-        is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=1)
-        held = Actions(np.where(is_broken[:, None], 0.0, actions.values))
-        states, poses = state.ego, np.empty((len(actions), _HELD_STEPS, 3))
-        for step in range(_HELD_STEPS):
-            states = self.controls.move(states, held, state.step_time_s)
-            poses[:, step, :2], poses[:, step, 2] = states.positions_m, states.yaws_rad
-        poses[is_broken] = np.nan
-        return Actions(poses)
+        return self.controls.plan(state.ego, actions, step_time_s=state.step_time_s)

@@ -20,8 +20,6 @@ from l5kit.simulation.lanes.lane_changing import LaneChangeParams
 from l5kit.simulation.lanes.lane_following import Styles, drive_agents, drive_avs
 from l5kit.simulation.lanes.track_poses import find_lane_followers
 
-__all__ = ["IntelligentDriver", "drive_by_style", "intelligent_traffic"]
-
 _MEMORY = "intelligent driver"
 
 
@@ -93,9 +91,8 @@ class IntelligentDriver:
         drive = (params.kernel_parameters, float(self.limit_part), float(state.step_time_s), bends_mps)
         vehicles = seat.locate(state)
         poses = np.empty((len(state), self.num_steps, 3))
-        colors = seat.colors.rows_of(state.scenes, state.frame_indices)
         rows, ego = state.agents.scene_rows, state.ego_rows
-        drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, colors, seat.num_lanes, drive, poses)
+        drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, state.colors, seat.num_lanes, drive, poses)
         return Actions(poses)
 
 
@@ -139,7 +136,7 @@ def drive_by_style(state: TrafficState, drivers: Sequence[IntelligentDriver], st
         state.agents.scene_rows,
         state.agents.track_rows,
         state.ego_rows,
-        seat.colors.rows_of(state.scenes, state.frame_indices),
+        state.colors,
         seat.num_lanes,
         kernel_styles,
         gaps_m,

@@ -1,4 +1,4 @@
-"""Lane seat: what drivers along lanes remember of a batch, its paths, its lights and where each vehicle is."""
+"""Lane seat: what drivers along lanes remember of a batch, its paths and where each vehicle is."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,6 @@ from l5kit.lanes.lane_paths import (
     make_lane_paths,
 )
 from l5kit.lanes.path_positions import FADE_M
-from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.lanes.route_map import find_lane_sides
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -30,21 +29,18 @@ from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSE
 from l5kit.simulation.lanes.path_bends import PathBends
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
 
-__all__ = ["LaneSeat"]
-
 _NEVER = -2
 _BESIDE_M = 0.5
 """Who is farther beside its path comes onto that first, before it changes lanes."""
 
 
 class LaneSeat:
-    """What a driver remembers of a batch: the paths, the lights, and where on its path each vehicle is.
+    """What a driver remembers of a batch: the paths, and where on its path each vehicle is.
 
     Args:
         batch: The scenes.
         paths: Paths of the AVs of S scenes; or of T tracks, and behind them those of the AVs or nothing.
         num_vehicles: S or T.
-        colors: The lights of the lanes.
         unknown_limit_mps: Speed limit where the map does not say one, above 0.
 
     Attributes:
@@ -52,7 +48,6 @@ class LaneSeat:
         arrays: These, as kernels take them.
         routes: The path that each vehicle follows now, (S,) or (T,).
         motions: Where it is, (S, 7) or (T, 7).
-        colors: As above.
         num_lanes: Lanes of the map, at least 1.
     """
 
@@ -62,10 +57,9 @@ class LaneSeat:
         paths: LanePaths,
         num_vehicles: int,
         *,
-        colors: LaneColors,
         unknown_limit_mps: float,
     ) -> None:
-        self.paths, self.colors = paths, colors
+        self.paths = paths
         self.arrays: PathArrays = paths.arrays
         self.num_lanes = 1 if batch.driving_map is None else max(batch.driving_map.num_lanes, 1)
         self.motions: Float64Array = np.zeros((num_vehicles, NUM_COLUMNS))
@@ -86,11 +80,8 @@ class LaneSeat:
     @classmethod
     def of_avs(cls, batch: SceneBatch, unknown_limit_mps: float) -> "LaneSeat":
         """Return the seat of the AVs of a batch, which have straight paths where there is no lane."""
-        has_lanes = batch.driving_map is not None and batch.driving_map.num_lanes > 0
-        faces = batch.road.api.arrays.lights if batch.road is not None and has_lanes else None
         paths = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
-        colors = read_lane_colors(batch.recorded, faces)
-        return cls(batch, paths, len(batch), colors=colors, unknown_limit_mps=unknown_limit_mps)
+        return cls(batch, paths, len(batch), unknown_limit_mps=unknown_limit_mps)
 
     @classmethod
     def of_agents(cls, batch: SceneBatch, unknown_limit_mps: float, *, has_avs: bool) -> "LaneSeat":
@@ -112,8 +103,7 @@ class LaneSeat:
         if has_avs:
             of_avs = make_lane_paths(poses_of_avs(batch), driving_map, unknown_limit_mps=unknown_limit_mps)
             paths = join_paths(paths, of_avs)
-        colors = read_lane_colors(batch.recorded, batch.road.api.arrays.lights)
-        return cls(batch, paths, len(batch.tracks), colors=colors, unknown_limit_mps=unknown_limit_mps)
+        return cls(batch, paths, len(batch.tracks), unknown_limit_mps=unknown_limit_mps)
 
     def locate(self, state: TrafficState) -> Int64Array:
         """Bring the motions of the vehicles to where they are now, and return which ones they are.
@@ -156,7 +146,7 @@ class LaneSeat:
                 state.agents.track_rows,
                 state.ego_rows,
                 self._kernel_routes(state),
-                self.colors.rows_of(state.scenes, state.frame_indices),
+                state.colors,
                 self.num_lanes,
                 styles,
                 gives_way,

@@ -19,8 +19,6 @@ from l5kit.simulation.drivers.simple import poses_ahead
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.traffic_state import TrafficState
 
-__all__ = ["InputsOf", "NetworkDriver", "whole_batch"]
-
 InputsOf = Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
 """Takes a batch of samples and returns what the network gets of it."""
 

@@ -6,8 +6,6 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
 from l5kit.simulation.lanes.lane_changing import LaneChangeParams
 
-__all__ = ["POPULATIONS", "POPULATIONS_BY_PARAMETERS"]
-
 _YIELDING: Final = IntelligentDriverParams(max_acceleration_mps2=2.0)
 """As published, but for a, which is 2.0 m/s2: who has stopped for others starts as briskly as people do. With the
 published 1.0 m/s2 a logged AV, which reacts to nobody, runs into the ones ahead of it that start late."""

@@ -12,7 +12,7 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED
 from l5kit.simulation.drivers import proposal_rollout as rollout
-from l5kit.simulation.drivers.proposal_forecasts import Agents, Lanes, Others, forecast_others
+from l5kit.simulation.drivers.proposal_forecasts import Agents, Others, forecast_others
 from l5kit.simulation.drivers.proposal_paths import NUM_COLUMNS as OBSTACLE_COLUMNS
 from l5kit.simulation.drivers.proposal_paths import Way, write_obstacles
 from l5kit.simulation.drivers.proposal_road_checks import RoadArrays, first_step_off_road
@@ -29,6 +29,7 @@ from l5kit.simulation.drivers.proposal_scores import (
 )
 from l5kit.simulation.drivers.proposal_speeds import write_driver_distances, write_emergency_distances, write_plan
 from l5kit.simulation.lanes.lane_following import DriverParameters
+from l5kit.simulation.lanes.lane_forecasts import Lanes
 
 GIVEN, EMERGENCY = -2, -1
 """In place of the number of a proposal: the plan that was given, and emergency braking."""

@@ -12,9 +12,9 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import ComfortBounds, comfort_filters
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths, write_highest_speeds
 from l5kit.lanes.path_positions import find_on_path, points_around
-from l5kit.lanes.red_lights import ColorRows, LaneColors, read_lane_colors
+from l5kit.lanes.red_lights import ColorRows
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
-from l5kit.simulation.drivers.proposal_forecasts import Agents, forecast_lanes
+from l5kit.simulation.drivers.proposal_forecasts import Agents
 from l5kit.simulation.drivers.proposal_paths import Way, fade_length_m, write_stop_lines
 from l5kit.simulation.drivers.proposal_road_checks import road_arrays
 from l5kit.simulation.drivers.proposal_rollout import tracking_of
@@ -24,10 +24,9 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
 from l5kit.simulation.lanes.lane_following import SceneRows, mark_lights
+from l5kit.simulation.lanes.lane_forecasts import forecast_lanes
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
-
-__all__ = ["RulePlanner"]
 
 _MEMORY = "rule planner"
 _STEP_S = 0.1
@@ -109,8 +108,8 @@ class RulePlanner:
     def plan_anew(self, state: TrafficState) -> Float64Array:
         """Return the plans of :meth:`drive`, (R, 40, 3), as if the AVs were seen for the first time.
 
-        So they do not depend on which frames were planned before, as those of windows of scenes must not. Paths and
-        lights that the memory has of the batch are used again.
+        So they do not depend on which frames were planned before, as those of windows of scenes must not. Paths
+        that the memory has of the batch are used again.
 
         Args:
             state: The AVs now.
@@ -147,7 +146,7 @@ class RulePlanner:
             memory.begin(state),
             _ego_rows(state),
             rows_with_vanished(state),
-            memory.colors.rows_of(state.scenes, state.frame_indices),
+            state.colors,
         )
         _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.path_states, plans, chosen)
         return plans, chosen
@@ -190,15 +189,15 @@ class _Now(NamedTuple):
 
 
 class _Memory:
-    """What a planner remembers of a batch: the paths, the lights, where AVs were last and which line they drove."""
+    """What a planner remembers of a batch: the paths, where AVs were last and which line they drove."""
 
     def __init__(self, batch: SceneBatch, unknown_limit_mps: float) -> None:
         driving_map = batch.driving_map
         if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
-            paths, lights, num_lanes = _no_paths(len(batch)), None, 0
+            paths, num_lanes = _no_paths(len(batch)), 0
         else:
             paths = make_lane_paths(poses_of_avs(batch), driving_map, unknown_limit_mps=unknown_limit_mps)
-            lights, num_lanes = batch.road.api.arrays.lights, driving_map.num_lanes
+            num_lanes = driving_map.num_lanes
         speeds_mps: Float64Array = np.empty(len(paths.points_m))
         write_highest_speeds(paths.arrays, _CURVE_MPS2, _EASY_BRAKING_MPS2, True, speeds_mps)
         first_mps: Float64Array = batch.logged_motion.speeds_mps[np.arange(len(batch)), batch.starts]
@@ -208,7 +207,6 @@ class _Memory:
         self._before: Float64Array = self.path_states.copy()
         self._is_before_new: BoolArray = np.zeros(len(batch), np.bool_)
         self._frames: Int64Array = np.full(len(batch), _NEVER, np.int64)
-        self.colors: LaneColors = read_lane_colors(batch.recorded, lights)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "_Memory":
         """Return itself: asked again in a frame, it starts from what it knew before."""

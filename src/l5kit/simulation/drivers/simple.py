@@ -10,8 +10,6 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["ConstantVelocity", "FullThrottle", "Replay", "Standing", "poses_ahead"]
-
 
 @dataclass(frozen=True)
 class Replay:

@@ -20,8 +20,6 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.traffic_state import TrafficState
 
-__all__ = ["TokenModel", "TokenRollouts", "TokenTraffic"]
-
 _MEMORY: Final = "token traffic"
 _NEVER: Final = -2
 _ROW_KEYS: Final = ("all_other_agents_", "other_agents_polyline")

@@ -20,8 +20,6 @@ from l5kit.simulation.engine.scene_simulation import AgentSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["MixedStates", "TrafficMix"]
-
 _MEMORY: Final = "traffic mix"
 _STYLES: Final = "styles"
 _NUM_COLUMNS: Final = 6

@@ -9,8 +9,6 @@ from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["rows_with_vanished"]
-
 _BACK_S = 1.0
 _STANDS_MPS = 0.5
 
@@ -21,11 +19,11 @@ def rows_with_vanished(state: TrafficState) -> SceneRows:
     Somebody whose track goes on, or on whose place another road user is, has not vanished. A track that is of something
     unknown now, for which trackers take cars for some frames, does not go on: it would be in nobody's way.
     """
-    scenes, buffer, batch = state.scenes, state.buffer, state.batch
+    scenes, buffer, tracks = state.scenes, state.buffer, state.agents.tracks
     num_back = max(round(_BACK_S / state.step_time_s), 1)
-    frames = buffer.scene_starts[scenes] + np.maximum(state.frame_indices - num_back, 0)
-    past = read_agents(buffer.agents, buffer.frames[frames], batch.tracks, scenes, batch.threshold)
-    is_seen = np.zeros(len(batch.tracks) + 1, np.bool_)  # the last one is that of agents without a track
+    frames = buffer.scene_starts[scenes] + np.maximum(state.buffer_frames - num_back, 0)
+    past = read_agents(buffer.agents, buffer.frames[frames], tracks, scenes, state.batch.threshold)
+    is_seen = np.zeros(len(tracks) + 1, np.bool_)  # the last one is that of agents without a track
     is_seen[state.agents.track_rows[state.agents.groups >= 0]] = True
     is_seen[-1] = True
     return _join(state.agents.scene_rows, past.scene_rows, past.track_rows, is_seen)

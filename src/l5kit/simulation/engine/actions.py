@@ -1,7 +1,7 @@
 """Actions of drivers, and how an action becomes a pose: as it is, behind a tracker, or as controls of a model."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import PoseModel, VehicleModel, VehicleStates
 
-__all__ = ["ActionModel", "Actions", "Controls", "PlannedPoses", "TrackedPlans"]
+_HELD_STEPS: Final = 15
+"""Steps for which controls are held in the plan that they stand for, more than trackers look ahead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +155,20 @@ class Controls:
                 "(K, A); use TrackedPlans or PlannedPoses"
             )
         return self.model.step(states, actions.values, step_time_s)
+
+    def plan(self, states: VehicleStates, actions: Actions, *, step_time_s: float) -> Actions:
+        """Return where controls of K vehicles lead if they are held for 15 steps, (K, 15, 3).
+
+        Vehicles whose controls are not finite have NaN.
+        """
+        is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=1)
+        held = Actions(np.where(is_broken[:, None], 0.0, actions.values))
+        poses = np.empty((len(actions), _HELD_STEPS, 3))
+        for step in range(_HELD_STEPS):
+            states = self.move(states, held, step_time_s)
+            poses[:, step, :2], poses[:, step, 2] = states.positions_m, states.yaws_rad
+        poses[is_broken] = np.nan
+        return Actions(poses)
 
 
 def _as_plan(actions: Actions, model: ActionModel) -> Actions:

@@ -18,8 +18,6 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.track_table import CLASSES, Classes
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["AgentControl", "DrivenTracks", "is_near"]
-
 _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 
 

@@ -15,8 +15,6 @@ from l5kit.evaluation.driving.road_users import group_of_row, groups_of_labels
 from l5kit.simulation.engine.track_table import TrackTable
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["AgentsNow", "read_agents"]
-
 
 @dataclass(frozen=True, eq=False)
 class AgentsNow:

@@ -15,8 +15,6 @@ from l5kit.lanes.path_positions import line_at
 from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, X, locate_vehicles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
-__all__ = ["find_gaps_at_appearance", "stopping_gap_m"]
-
 _BRAKING_MPS2 = -COMFORT_BOUNDS["accelerations_along_mps2"][0]
 """How hard an AV brakes at most while its ride counts as comfortable."""
 

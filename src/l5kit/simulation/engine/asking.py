@@ -4,7 +4,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from traceback import walk_tb
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +12,8 @@ from l5kit.data.read_only_views import shown_to
 from l5kit.errors import InvalidArgumentError, is_termination
 from l5kit.simulation.engine.actions import ActionModel, Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.engine.traffic_state import Driver, TrafficState
+from l5kit.simulation.engine.traffic_state import Driver, DriverMemory, TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
-
-__all__ = ["Decision", "OwnMemory", "Refusal", "ask", "decide"]
 
 _LONGEST_STEP_M = 500.0
 """Nothing that drives moves so far in a step."""
@@ -64,7 +61,7 @@ class OwnMemory:
     """
 
     batch: SceneBatch | None
-    memory: dict[str, Any]
+    memory: DriverMemory
 
     def view(self, state: TrafficState) -> TrafficState:
         """Return the state of the scene with this memory."""
@@ -141,7 +138,7 @@ def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Re
     return Refusal(scene, None, f"{type(driver).__name__}: {_text_of(error)}{_error_location(error)}", error)
 
 
-def _copied(memory: dict[str, Any]) -> dict[str, Any]:
+def _copied(memory: DriverMemory) -> DriverMemory:
     """Return a copy of a memory; what cannot be copied stays as it is."""
     try:
         return deepcopy(memory)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset
     from l5kit.dataset.sample_indices import SampleIndices
 
-__all__ = ["samples_of_buffer"]
-
 
 def samples_of_buffer(
     dataset: "BaseEgoDataset",

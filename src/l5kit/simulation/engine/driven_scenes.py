@@ -13,8 +13,6 @@ from l5kit.evaluation.driving.road_user_rows import AgentColumns, join_road_user
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.simulation.engine.scene_batch import SceneBatch, stack_ego_frames
 
-__all__ = ["DrivenScenes", "EgoMotion", "SceneFault"]
-
 
 @dataclass(frozen=True)
 class SceneFault:

@@ -6,8 +6,6 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
 
-__all__ = ["find_blocked", "mark_blocked", "mark_blocked_rows"]
-
 
 def find_blocked(
     starts: Int64Array, boxes: Float64Array, ego_boxes: Float64Array, is_there: BoolArray, is_new: BoolArray

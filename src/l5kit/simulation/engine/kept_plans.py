@@ -10,8 +10,6 @@ from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import round_world
 from l5kit.simulation.engine.actions import Actions
 
-__all__ = ["KeptPlans", "join_times", "plans_at"]
-
 _SAME_S = 1e-9
 
 

@@ -10,8 +10,6 @@ from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.kept_plans import plans_at
 
-__all__ = ["reaching_plans"]
-
 _TURN_STEPS: Final = 5
 """Steps at the end of a plan whose mean speed and turn it goes on with."""
 

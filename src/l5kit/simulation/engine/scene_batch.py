@@ -10,6 +10,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
+from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
@@ -17,9 +18,8 @@ from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
+from l5kit.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.engine.track_table import TrackTable
-
-__all__ = ["EgoLog", "RoadMap", "SceneBatch", "stack_ego_frames"]
 
 _Result = TypeVar("_Result")
 
@@ -55,6 +55,8 @@ class SceneBatch:
         facts: Facts of the log.
         road: The map; None without one.
         threshold: What the probability of a label must be above for an agent to be of its class.
+        is_live: Whether nobody knows what is to come, as in a session: ``recorded`` then has the routes alone, and
+            agents and lights are those of the buffer.
 
     Raises:
         InvalidArgumentError: There is no scene, or one does not have the frames.
@@ -67,6 +69,7 @@ class SceneBatch:
     facts: LogFacts = field(default_factory=LogFacts)
     road: RoadMap | None = None
     threshold: float = 0.5
+    is_live: bool = False
 
     def __post_init__(self) -> None:
         size = len(self.recorded)
@@ -143,6 +146,16 @@ class SceneBatch:
     def driving_map(self) -> DrivingMap | None:
         """Lanes and drivable surface; None without a map."""
         return None if self.road is None else self.road.driving
+
+    @property
+    def lights(self) -> LaneLights | None:
+        """The faces of the map; None without a map."""
+        return None if self.road is None else self.road.api.arrays.lights
+
+    @cached_property
+    def colors(self) -> LaneColors:
+        """The lanes that are yellow or red in the frames of the log."""
+        return read_lane_colors(self.recorded, self.lights)
 
     @property
     def body(self) -> EgoBody:

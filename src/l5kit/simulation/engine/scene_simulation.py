@@ -1,7 +1,6 @@
 """Simulation of scenes: drivers move the AVs and the agents of a batch, all scenes at once, frame by frame."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,8 @@ from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.kept_plans import KeptPlans
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
-from l5kit.simulation.engine.traffic_state import Driver, TrafficState
+from l5kit.simulation.engine.traffic_state import Driver, DriverMemory, TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
-
-__all__ = ["AgentSeat", "EgoSeat", "SceneSimulation", "SimulationError"]
 
 
 class SimulationError(L5KitError, RuntimeError):
@@ -100,14 +97,16 @@ class SceneSimulation:
         strict: bool = False,
     ) -> None:
         self.batch = batch
-        self.buffer = RecordBuffer(batch.recorded, facts=batch.facts)
+        # room for agents that leave their logs, from the start: all rows would be copied when the first one does
+        spare_agents = 0 if agents is None else sum([len(scene.agents) for scene in batch.recorded]) // 2
+        self.buffer = RecordBuffer(batch.recorded, facts=batch.facts, spare_agents=spare_agents)
         fill_velocities(self.buffer)
         self.frame_indices: Int64Array = batch.starts.copy()
         self.faults: dict[int, SceneFault] = {}
         self._ego_seat, self._agent_seat, self._strict = ego, agents, strict
         self._ego_states, yaw_rates_radps = start_of_ego(batch)
-        self._ego_memory: dict[str, Any] = {}
-        self._agent_memory: dict[str, Any] = {}
+        self._ego_memory: DriverMemory = {}
+        self._agent_memory: DriverMemory = {}
         self._egos_apart: dict[int, OwnMemory] = {}
         self._agents_apart: dict[int, OwnMemory] = {}
         self._seen: tuple[Int64Array, AgentsNow, Int64Array] | None = None  # scenes, their agents, the chosen

@@ -13,8 +13,6 @@ from l5kit.evaluation.driving.scene_score import SceneDetails, detail_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 
-__all__ = ["ScoredDrives", "score_drives"]
-
 LEAST_WAY_M: Final = 0.1
 """A scene in which neither the planner nor the log comes so far has no score."""
 

@@ -15,8 +15,6 @@ from l5kit.simulation.engine.track_table import TrackTable
 from l5kit.simulation.utils import hide_records
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
-__all__ = ["fill_velocities", "hide_tracks", "logged_states", "start_of_ego", "states_of_poses"]
-
 _LEAST_WAY_M = 1.0
 
 

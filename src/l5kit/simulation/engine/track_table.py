@@ -14,8 +14,6 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.road_users import RoadUserGroup, group_of_row, groups_of_labels
 
-__all__ = ["CLASSES", "Classes", "TrackTable"]
-
 Classes = Literal["cars", "vehicles", "all"]
 """Cars by the label of each row, as in L5Kit 1.5; all vehicles, or all road users, by the class of the track."""
 

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
-from l5kit.lanes.routes import FollowedRoutes
+from l5kit.lanes.red_lights import ColorRows, read_lane_colors
+from l5kit.lanes.route_map import RouteMap
+from l5kit.lanes.routes import FollowedRoutes, LaterRoutes, RouteSource
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import AgentsNow
@@ -20,7 +22,8 @@ from l5kit.simulation.vehicle_models import VehicleStates
 if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset
 
-__all__ = ["Driver", "TrafficState"]
+DriverMemory: TypeAlias = dict[str, Any]
+"""What drivers keep from step to step, each under a key of its own."""
 
 _ROUTES = "routes of samples"
 
@@ -41,6 +44,8 @@ class TrafficState:
         actor_states: Who is moved: the AVs, or K agents.
         memory: Kept for the driver from step to step, empty at first, and shared by no other driver or batch.
         buffer: The records of all scenes as they are now, for samples.
+        first_frames: The frames of the R scenes that are the first of theirs in the buffer, where it has forgotten
+            earlier ones, int64 (R,); None where it has all.
     """
 
     batch: SceneBatch
@@ -51,8 +56,9 @@ class TrafficState:
     agents: AgentsNow
     actors: Int64Array | None
     actor_states: VehicleStates
-    memory: dict[str, Any]
+    memory: DriverMemory
     buffer: RecordBuffer
+    first_frames: Int64Array | None = None
 
     def __len__(self) -> int:
         return len(self.actor_states)
@@ -70,6 +76,19 @@ class TrafficState:
         if self.actors is None:
             return np.full(len(self.scenes), -1, np.int64)
         return self.agents.track_rows[self.actors]
+
+    @property
+    def buffer_frames(self) -> Int64Array:
+        """The current frame of each scene, counted in the buffer, (R,)."""
+        return self.frame_indices if self.first_frames is None else self.frame_indices - self.first_frames
+
+    @cached_property
+    def colors(self) -> ColorRows:
+        """The lanes that are yellow or red now."""
+        if not self.batch.is_live:
+            return self.batch.colors.rows_of(self.scenes, self.frame_indices)
+        seen = [self.buffer.scene(scene) for scene in self.scenes.tolist()]
+        return read_lane_colors(seen, self.batch.lights).rows_of(np.arange(len(seen)), self.buffer_frames)
 
     @property
     def ego_boxes(self) -> Float64Array:
@@ -107,24 +126,31 @@ class TrafficState:
 
         of_actors = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
-        indices = SampleIndices(self.scenes[of_actors], self.frame_indices[of_actors], rows)
+        indices = SampleIndices(self.scenes[of_actors], self.buffer_frames[of_actors], rows)
         names, routes = self.batch.scene_indices, self._routes_for(dataset)
         return samples_of_buffer(dataset, self.buffer, indices, scene_indices=names, missing=missing, routes=routes)
 
-    def _routes_for(self, dataset: "BaseEgoDataset") -> FollowedRoutes | None:
+    def _routes_for(self, dataset: "BaseEgoDataset") -> RouteSource | None:
         """Return the routes of the AVs, and where on them they are; None where samples tell of none."""
         if dataset.route_map is None or self.actors is not None:
             return None
+        followed = self._followed_routes(dataset, dataset.route_map)
+        if self.first_frames is None:
+            return followed
+        first_frames = np.zeros(len(self.batch), np.int64)
+        first_frames[self.scenes] = self.first_frames
+        return LaterRoutes(followed, first_frames)
+
+    def _followed_routes(self, dataset: "BaseEgoDataset", route_map: RouteMap) -> FollowedRoutes:
+        """Return what is remembered of the routes of a dataset."""
         # a driver may make samples with several datasets, each with lanes of its own
         known: list[FollowedRoutes] = self.memory.setdefault(_ROUTES, [])
         for followed in known:
-            if followed.route_map is dataset.route_map:
+            if followed.route_map is route_map:
                 return followed
         frames = [scene.frames for scene in self.batch.recorded]
         step_time_s = dataset.route_step_time_s
-        known.append(
-            FollowedRoutes.of_scenes(frames, first_frame=0, route_map=dataset.route_map, step_time_s=step_time_s)
-        )
+        known.append(FollowedRoutes.of_scenes(frames, first_frame=0, route_map=route_map, step_time_s=step_time_s))
         return known[-1]
 
     def only(self, scene: int) -> "TrafficState":
@@ -135,13 +161,14 @@ class TrafficState:
             self,
             scenes=self.scenes[scene : scene + 1],
             frame_indices=self.frame_indices[scene : scene + 1],
+            first_frames=None if self.first_frames is None else self.first_frames[scene : scene + 1],
             ego=self.ego.taken(slice(scene, scene + 1)),
             agents=self.agents.taken(scene),
             actors=None if self.actors is None else self.actors[is_of] - first,
             actor_states=self.actor_states.taken(is_of),
         )
 
-    def alone(self, batch: SceneBatch, memory: dict[str, Any]) -> "TrafficState":
+    def alone(self, batch: SceneBatch, memory: DriverMemory) -> "TrafficState":
         """Return the state of a single scene as one of a batch that has no other.
 
         Args:

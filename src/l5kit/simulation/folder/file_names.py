@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["DRIVEN_LOG", "FRAMES_TABLE", "PLANS_FILE", "RUN_FILE", "SCENES_TABLE", "SCORES_FILE"]
-
 SCORES_FILE: Final = "scores.json"
 SCENES_TABLE: Final = "scenes.csv"
 FRAMES_TABLE: Final = "frames.csv"

@@ -12,8 +12,6 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["FrameColumns", "FrameTable"]
-
 FrameColumns: TypeAlias = dict[str, Float64Array]
 """Columns of a scene of F frames by name, float64, shape (F,), NaN where a cell is empty or no number."""
 

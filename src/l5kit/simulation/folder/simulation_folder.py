@@ -26,8 +26,6 @@ from l5kit.simulation.folder.file_names import (
 )
 from l5kit.simulation.folder.frame_table import FrameTable
 
-__all__ = ["ScenePlans", "SceneResult", "SimulationFolder", "find_scene_files", "find_simulation_folder", "read_object"]
-
 
 @dataclass(frozen=True)
 class SceneResult:

@@ -4,8 +4,6 @@ from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, filled_paths, m
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 
-__all__ = ["paths_of_avs"]
-
 
 def paths_of_avs(batch: SceneBatch, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS) -> LanePaths:
     """Return the path of the AV of each of S scenes, by its poses in the frames that are simulated; S paths.

@@ -40,8 +40,6 @@ from l5kit.simulation.lanes.lane_following import (
 )
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
-__all__ = ["LaneChangeParams"]
-
 LEAST_CHANGE_M = 20.0
 """Length of a change at least."""
 

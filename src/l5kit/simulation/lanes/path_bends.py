@@ -5,8 +5,6 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.lanes.lane_paths import PathArrays, write_highest_speeds
 
-__all__ = ["PathBends"]
-
 
 class PathBends:
     """Speeds in bends for one driver, each path looked at once.

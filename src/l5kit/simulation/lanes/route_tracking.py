@@ -11,8 +11,6 @@ from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along, piece_at, speed_in_bend
 from l5kit.lanes.path_positions import line_at
 
-__all__ = ["HARDEST_BRAKING_MPS2", "MOST_ACCELERATION_MPS2", "begin_gently", "track_route", "track_routes"]
-
 HARDEST_BRAKING_MPS2, MOST_ACCELERATION_MPS2 = 3.7, 2.2
 """Braking and acceleration at most: the bounds of comfort, 4.05 and 2.40 m/s2 (nuPlan), less what smoothing adds."""
 
@@ -23,6 +21,12 @@ The bound of comfort is 4.13 m/s3 (nuPlan), but the score smooths accelerations 
 drive take a steady 3.7 m/s3 for 5.8, and more where braking is released soon. A jerk that grows stays within the bound
 there, and full braking comes after 1.5 s in place of 1.0 s.
 """
+
+EMERGENCY_BRAKING_MPS2 = 6.0
+"""Braking at most where more is wanted than is comfortable: that of emergencies of the planner by rules."""
+
+_EMERGENCY_JERK_MPS3 = 12.0
+"""How fast such braking comes on, and how abruptly it may end: all of it within half a second."""
 
 _BEGINNING_JERK_MPS3, _BEGINNING_S = 2.2, 1.0
 """Jerk at most in the beginning of a drive that goes on from a log: the parabolas make 4 m/s3 of it, see above."""
@@ -86,7 +90,8 @@ def track_route(
     """Return the acceleration of a vehicle, m/s2, and the curvature of its rear axle, 1/m, in the next step.
 
     The acceleration goes to the wanted one as fast as the bound of jerk allows, never below what stops within the step,
-    and never above what keeps to the speed limits and to 2.5 m/s2 across in bends. The steering is that of a pure
+    and never above what keeps to the speed limits and to 2.5 m/s2 across in bends. Where harder braking is wanted than
+    3.7 m/s2 it is an emergency, in which comfort does not count. The steering is that of a pure
     pursuit (Coulter 1992) with the curvature of the route fed forward: with L the distance of a point ahead of the
     centre and e how far to the left of the route that is, the curvature is that of the route less 2 e / L^2. A centre
     that moves along a bend looks out of it by asin(b k), with b the distance of the rear axle behind it and k the
@@ -108,14 +113,17 @@ def track_route(
     points_m = paths.points_m[paths.starts[route] : paths.starts[route + 1]] if has_route else _STRAIGHT
     if has_route:
         highest_mps = _highest_speed(paths, route, points_m, arc_m, max(speed_mps, 0.0))
-        wanted_mps2 = min(wanted_mps2, (highest_mps - speed_mps) / _HOLD_S)
-    wanted_mps2 = max(wanted_mps2, -HARDEST_BRAKING_MPS2)
+        wanted_mps2 = min(wanted_mps2, max((highest_mps - speed_mps) / _HOLD_S, -HARDEST_BRAKING_MPS2))
+    is_emergency = wanted_mps2 < -HARDEST_BRAKING_MPS2
+    wanted_mps2 = max(wanted_mps2, -EMERGENCY_BRAKING_MPS2)
 
     # as much jerk as is comfortable: braking that ends with the last of the speed, v = a^2 / 2 j, ends without a jolt
-    change = min(_FIRST_JERK_MPS3 + _JERK_GROWTH_1PS * abs(acceleration), _MOST_JERK_MPS3) * step_s
+    most_jerk = _EMERGENCY_JERK_MPS3 if is_emergency else _MOST_JERK_MPS3
+    growing_jerk = _FIRST_JERK_MPS3 + _JERK_GROWTH_1PS * abs(acceleration)
+    change = (most_jerk if is_emergency else min(growing_jerk, most_jerk)) * step_s
     acceleration = min(max(wanted_mps2, acceleration - change), acceleration + change)
     left_mps = max(speed_mps, 0.0)
-    acceleration = max(acceleration, -min(math.sqrt(2 * _MOST_JERK_MPS3 * left_mps), left_mps / step_s))
+    acceleration = max(acceleration, -min(math.sqrt(2 * most_jerk * left_mps), left_mps / step_s))
 
     pace_mps = max(speed_mps, _SLOWEST_MPS)
     preview_m = arc_m + _PREVIEW_S * max(speed_mps, 0.0)

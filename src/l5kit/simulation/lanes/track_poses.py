@@ -12,8 +12,6 @@ from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
 from l5kit.lanes.lane_paths import TrackArrays, TrackPoses, find_moving_tracks
 from l5kit.simulation.engine.scene_batch import SceneBatch
 
-__all__ = ["find_lane_followers", "poses_of_avs", "poses_of_tracks"]
-
 
 def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
     """Return the logged poses of tracks in the frames that are simulated; those not wanted have no rows.

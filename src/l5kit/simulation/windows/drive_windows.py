@@ -13,8 +13,6 @@ from l5kit.simulation.engine.scored_drives import ScoredDrives
 from l5kit.simulation.engine.starting import states_of_poses
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["WindowStarts", "driven_in_all_frames", "find_window_starts", "present_states", "with_even_times"]
-
 
 @dataclass(frozen=True, eq=False)
 class WindowStarts:

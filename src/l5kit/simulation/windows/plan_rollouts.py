@@ -17,8 +17,6 @@ from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import VehicleStates
 from l5kit.simulation.windows.drive_windows import WindowStarts
 
-__all__ = ["follow_plans", "kept_plans_of", "plans_from_now"]
-
 
 def kept_plans_of(
     driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, num_steps: int

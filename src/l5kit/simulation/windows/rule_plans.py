@@ -12,8 +12,6 @@ from l5kit.simulation.vehicle_models import VehicleStates
 from l5kit.simulation.windows.drive_windows import WindowStarts
 from l5kit.simulation.windows.plan_rollouts import plans_from_now
 
-__all__ = ["plan_by_rules"]
-
 
 def plan_by_rules(
     driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, *, rules: RulePlanner, num_steps: int

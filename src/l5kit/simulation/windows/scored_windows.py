@@ -16,7 +16,6 @@ from l5kit.evaluation.epdms.terms import TERMS
 from l5kit.evaluation.epdms.window_score import score_windows
 from l5kit.lanes.lane_paths import make_lane_paths
 from l5kit.lanes.path_positions import follow_tracks
-from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.lanes.route_map import mark_route_lanes
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
@@ -33,8 +32,6 @@ from l5kit.simulation.windows.drive_windows import (
 )
 from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of
 from l5kit.simulation.windows.rule_plans import plan_by_rules
-
-__all__ = ["score_windows_of"]
 
 
 def score_windows_of(
@@ -176,8 +173,7 @@ def _routes_of(batch: SceneBatch) -> WindowRoutes | None:
     if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
         return None
     paths = make_lane_paths(poses_of_avs(batch), driving_map)
-    colors = read_lane_colors(batch.recorded, batch.road.api.arrays.lights)
-    return WindowRoutes(driving_map, paths, mark_route_lanes(paths, driving_map), colors)
+    return WindowRoutes(driving_map, paths, mark_route_lanes(paths, driving_map), batch.colors)
 
 
 def _arcs_of(states: EgoStates, scenes: Int64Array, routes: WindowRoutes | None) -> Float64Array:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from l5kit.visualization.viewer.predictions import Predictions
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
-__all__ = ["MAX_BYTES", "ScenePage", "play"]
-
 MAX_BYTES: Final = 8_000_000
 """Most bytes that a page adds to a notebook; the viewer itself takes some 0.35 MB of them."""
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from l5kit._types import NumericArray, UInt8Array
+from l5kit._types import Config, NumericArray, UInt8Array
 from l5kit.data.display import html_table
 from l5kit.data.map.api import MapAPI
 from l5kit.errors import InvalidArgumentError
@@ -19,8 +19,6 @@ from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.notebooks.shown import Picture, Table
 from l5kit.visualization.notebooks.sketch import sketch_map
 from l5kit.visualization.notebooks.subjects import files_of, log_of
-
-__all__ = ["describe", "show"]
 
 _MAP_SIZE_PX: Final = (800, 600)
 _VECTOR_KEYS: Final = frozenset({"lanes_mid", "other_agents_polyline", "all_other_agents_history_extents"})
@@ -175,7 +173,7 @@ def _rows_of_sample(sample: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _rows_of_values(cfg: Mapping[str, Any], prefix: str) -> list[tuple[str, ...]]:
+def _rows_of_values(cfg: Config, prefix: str) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for name, value in cfg.items():
         if isinstance(value, Mapping):

@@ -16,8 +16,6 @@ from l5kit._types import NumericArray, UInt8Array
 from l5kit.errors import UnsupportedValueError
 from l5kit.visualization.images import as_rgb
 
-__all__ = ["Picture", "Table", "image_element"]
-
 _ELEMENT_BYTES = 40_000
 _JPEG_QUALITY = 80
 _NUM_COLORS = 64

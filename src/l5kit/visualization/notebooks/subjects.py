@@ -9,10 +9,12 @@ from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["files_of", "log_of"]
-
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_MAP: Final = (("semantic_map/semantic_map.pb", "semantic_map.pb"), ("meta.json",), ("aerial_map/aerial_map.png",))
+_MAP: Final = (
+    ("semantic_map/semantic_map.pb", "semantic_map.pb", "maps/index.json"),
+    ("meta.json",),
+    ("aerial_map/aerial_map.png",),
+)
 
 
 def log_of(subject: object) -> ChunkedDataset:

@@ -7,17 +7,6 @@ from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.map.lane_lights import LIGHT_COLORS
 from l5kit.visualization.visualizer.zarr_utils import COLORS
 
-__all__ = [
-    "BOUNDARY_RGB",
-    "CLASS_RGB",
-    "CROSSWALK_RGB",
-    "EGO_RGB",
-    "LANE_RGB",
-    "LIGHT_RGB",
-    "MARK_RGB",
-    "class_title",
-]
-
 
 def _rgb(hex_color: str) -> tuple[int, int, int]:
     red, green, blue = bytes.fromhex(hex_color.removeprefix("#"))

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["EGO_FRAME", "SCENE_FRAME", "USUAL_FORM", "WORLD_FRAME", "RecordingForm"]
-
 WORLD_FRAME, SCENE_FRAME, EGO_FRAME = "world", "scene", "ego"
 """Names of the coordinate frames.
 

@@ -11,8 +11,6 @@ from l5kit.visualization.recording.form import USUAL_FORM, RecordingForm
 from l5kit.visualization.recording.scene_elements import collect_elements
 from l5kit.visualization.scene_content import SceneContent
 
-__all__ = ["write_mcap"]
-
 
 def write_mcap(
     output_filepath: str | os.PathLike[str],

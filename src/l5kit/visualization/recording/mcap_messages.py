@@ -46,8 +46,6 @@ from l5kit.visualization.recording.scene_elements import (
     SceneElements,
 )
 
-__all__ = ["write_messages"]
-
 _Message = FrameTransform | SceneUpdate | dict[str, float]
 _Path = tuple[list[Point3], Color]
 

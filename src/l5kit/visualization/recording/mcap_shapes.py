@@ -25,23 +25,6 @@ from l5kit.visualization.recording.form import EGO_FRAME, SCENE_FRAME, WORLD_FRA
 from l5kit.visualization.recording.nearby_map import NearbyLane
 from l5kit.visualization.recording.scene_elements import Boxes
 
-__all__ = [
-    "END_OF_TIMES_NS",
-    "area",
-    "as_color",
-    "as_points",
-    "as_timestamp",
-    "box",
-    "deletions",
-    "ego_in_scene",
-    "entity",
-    "facts",
-    "heading_mark",
-    "label_above",
-    "line",
-    "scene_in_world",
-]
-
 _UPRIGHT = Quaternion(w=1.0)
 
 END_OF_TIMES_NS = 2**32 * 1_000_000_000

@@ -11,8 +11,6 @@ from l5kit.data.map.map_arrays import MapArrays
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.scene_content import LaneLightRows
 
-__all__ = ["MAX_LINE_POINTS", "NearbyLane", "NearbyMap", "find_nearby_map", "light_changes"]
-
 MAX_LINE_POINTS = 10_000
 """Points of a boundary of a lane or an outline of a crosswalk that are shown at most; streets have hundreds."""
 

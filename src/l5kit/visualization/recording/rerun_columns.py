@@ -28,8 +28,6 @@ from l5kit.visualization.recording.scene_elements import (
     SceneElements,
 )
 
-__all__ = ["encode_recording"]
-
 _BLOCK_FRAMES = 50
 """Frames that are sent together: a viewer reads a recording in pieces of this many."""
 

@@ -10,8 +10,6 @@ from l5kit.visualization.recording.form import USUAL_FORM, RecordingForm
 from l5kit.visualization.recording.scene_elements import collect_elements
 from l5kit.visualization.scene_content import SceneContent
 
-__all__ = ["write_rerun"]
-
 
 def write_rerun(
     output_filepath: str | os.PathLike[str],

@@ -15,16 +15,6 @@ from l5kit.visualization.recording.nearby_map import NearbyMap, find_nearby_map
 from l5kit.visualization.recording.trajectories import TrackWindows, frames_within, track_windows
 from l5kit.visualization.scene_content import SceneContent
 
-__all__ = [
-    "CROSSWALK_HEIGHT_M",
-    "LIGHT_HEIGHT_M",
-    "TRAJECTORY_HEIGHT_M",
-    "AgentFacts",
-    "Boxes",
-    "SceneElements",
-    "collect_elements",
-]
-
 CROSSWALK_HEIGHT_M, LIGHT_HEIGHT_M, TRAJECTORY_HEIGHT_M = 0.02, 0.04, 0.1
 """Heights above the lanes, so that one layer does not flicker through another."""
 

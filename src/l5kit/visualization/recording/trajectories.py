@@ -7,8 +7,6 @@ import numpy as np
 from l5kit._types import Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
 
-__all__ = ["TrackWindows", "frames_within", "track_windows"]
-
 
 @dataclass(frozen=True)
 class TrackWindows:

@@ -12,28 +12,30 @@ from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import transform_points
 from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.annotations import draw_box_outlines
+from l5kit.visualization.birdseye.scene_frames import DriveMarks
+from l5kit.visualization.birdseye.tones import EGO_RGB, tones_of
 from l5kit.visualization.simulated.scene_drive import DriveReader, SceneDrive
 from l5kit.visualization.utils import draw_trajectory
 
-__all__ = ["AGENT_GHOST_COLOR", "EGO_GHOST_COLOR", "PLAN_COLOR", "DriveOverlay"]
-
-EGO_GHOST_COLOR: Final = (216, 57, 47)
-AGENT_GHOST_COLOR: Final = (185, 196, 209)
-PLAN_COLOR: Final = (63, 213, 223)
+EGO_GHOST_COLOR: Final = EGO_RGB
+AGENT_GHOST_COLOR: Final = tones_of("dark").ghost
+PLAN_COLOR: Final = tones_of("dark").plan
 """RGB of the outlines of the AV (red) and of agents (grey), and of plans (cyan): those of the viewer in its dark theme,
 as the roads of rasters are dark."""
 
 _HALO = (30, 34, 40)
+_RADIUS_M = 0.45
+_LEAST_RADIUS_PX = 2
 
 
 class DriveOverlay:
-    """Draws over pictures of driven scenes.
+    """What a simulation adds to pictures of its scenes.
 
     Args:
         folder: The simulation.
         dataset: Its driven scenes, opened.
         with_ghosts: Whether the boxes of the log are outlined.
-        with_plans: Whether what was planned is drawn, as cyan dots.
+        with_plans: Whether what was planned is drawn.
 
     Attributes:
         notes: Why the log is not drawn; none where it is.
@@ -48,56 +50,47 @@ class DriveOverlay:
         self._drive = lru_cache(maxsize=1)(self._read)
         self.notes = self._reader.notes if with_ghosts else []
 
-    def draw(
-        self,
-        picture: UInt8Array,
-        scene_index: int,
-        frame_index: int,
-        *,
-        raster_from_world: Float64Array,
-        dot_radius_px: int,
-    ) -> UInt8Array:
-        """Return a picture with what is drawn over it.
+    def marks(self, scene_index: int, frame_index: int) -> DriveMarks:
+        """Return what is drawn over a frame.
+
+        Args:
+            scene_index: The scene, counted among the driven ones.
+            frame_index: The frame, counted in the scene.
+        """
+        drive = self._drive(scene_index)
+        nothing = np.zeros((0, 5))
+        plan_m = np.zeros((0, 2))
+        if self._with_plans and drive.plans is not None:
+            poses = drive.plans.poses[frame_index].astype(np.float64)
+            plan_m = poses[np.isfinite(poses[:, :2]).all(axis=1), :2]
+        if not self._with_ghosts:
+            return DriveMarks(nothing, nothing, plan_m)
+        ghosts, rows = drive.ghosts, drive.ghosts.rows_of(frame_index)
+        agents = np.column_stack([ghosts.centroids_m[rows], ghosts.yaws_rad[rows], ghosts.extents_m[rows, :2]])
+        if not np.isfinite(ghosts.ego_yaws_rad[frame_index]):
+            return DriveMarks(agents, nothing, plan_m)
+        pose = [*ghosts.ego_positions_m[frame_index], ghosts.ego_yaws_rad[frame_index]]
+        return DriveMarks(agents, np.array([[*pose, *self._dataset.facts.ego_extent_m[:2]]]), plan_m)
+
+    def draw(self, picture: UInt8Array, marks: DriveMarks, *, raster_from_world: Float64Array) -> UInt8Array:
+        """Return a picture in the style ``channels`` with them; plans are cyan dots.
 
         Args:
             picture: RGB ``[H, W, 3]``.
-            scene_index: The scene, counted among the driven ones.
-            frame_index: The frame, counted in the scene.
+            marks: What is drawn.
             raster_from_world: Pixels from world coordinates, (3, 3).
-            dot_radius_px: Of dots.
         """
-        drive = self._drive(scene_index)
-        if self._with_plans and drive.plans is not None:
-            poses = drive.plans.poses[frame_index].astype(np.float64)
-            planned_m = poses[np.isfinite(poses[:, :2]).all(axis=1), :2]
-            points_px = transform_points(planned_m, raster_from_world) if len(planned_m) else planned_m
-            draw_trajectory(picture, points_px, PLAN_COLOR, radius=dot_radius_px)
-        return self._outlined(picture, drive, frame_index, raster_from_world) if self._with_ghosts else picture
+        px_per_m = float(np.sqrt(abs(np.linalg.det(raster_from_world[:2, :2]))))
+        if len(marks.plan_m):
+            points_px = transform_points(marks.plan_m, raster_from_world)
+            draw_trajectory(picture, points_px, PLAN_COLOR, radius=max(_LEAST_RADIUS_PX, round(_RADIUS_M * px_per_m)))
+        for boxes, color in ((marks.agent_ghosts, AGENT_GHOST_COLOR), (marks.ego_ghost, EGO_GHOST_COLOR)):
+            if len(boxes):
+                corners_m = compute_box_corners(boxes[:, :2], boxes[:, 2], boxes[:, 3:])
+                corners_px = transform_points(corners_m.reshape(-1, 2), raster_from_world).reshape(-1, 4, 2)
+                picture = draw_box_outlines(picture, corners_px, rgb_color=_HALO, thickness=4)
+                picture = draw_box_outlines(picture, corners_px, rgb_color=color, thickness=2)
+        return picture
 
     def _read(self, scene_index: int) -> SceneDrive:
         return self._reader.read(scene_index, read_scene_arrays(self._dataset, scene_index))
-
-    def _outlined(
-        self, picture: UInt8Array, drive: SceneDrive, frame_index: int, raster_from_world: Float64Array
-    ) -> UInt8Array:
-        ghosts = drive.ghosts
-        rows = ghosts.rows_of(frame_index)
-        agents = compute_box_corners(ghosts.centroids_m[rows], ghosts.yaws_rad[rows], ghosts.extents_m[rows])
-        picture = _draw(picture, agents, raster_from_world, AGENT_GHOST_COLOR)
-        if not np.isfinite(ghosts.ego_yaws_rad[frame_index]):
-            return picture
-        here = slice(frame_index, frame_index + 1)
-        size_m = np.array([self._dataset.facts.ego_extent_m])
-        ego = compute_box_corners(ghosts.ego_positions_m[here], ghosts.ego_yaws_rad[here], size_m)
-        return _draw(picture, ego, raster_from_world, EGO_GHOST_COLOR)
-
-
-def _draw(
-    picture: UInt8Array, corners_m: Float64Array, raster_from_world: Float64Array, rgb_color: tuple[int, int, int]
-) -> UInt8Array:
-    """Return a picture with the outlines of boxes with corners (N, 4, 2) in the world."""
-    if len(corners_m) == 0:
-        return picture
-    corners_px = transform_points(corners_m.reshape(-1, 2), raster_from_world).reshape(-1, 4, 2)
-    with_halo = draw_box_outlines(picture, corners_px, rgb_color=_HALO, thickness=4)
-    return draw_box_outlines(with_halo, corners_px, rgb_color=rgb_color, thickness=2)

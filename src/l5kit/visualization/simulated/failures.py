@@ -10,8 +10,6 @@ from l5kit._types import BoolArray, Float64Array
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.simulation.folder.frame_table import FrameColumns
 
-__all__ = ["Failure", "find_failures"]
-
 _AT_FAULT: Final = "collision_at_fault"
 _MEETINGS: Final = {
     _AT_FAULT: "Collision, at fault",

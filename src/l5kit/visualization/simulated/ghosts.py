@@ -9,8 +9,6 @@ from l5kit.data.array_shapes import require_shapes
 from l5kit.data.scene_arrays import AgentRows, SceneArrays
 from l5kit.geometry.angle import angular_distance
 
-__all__ = ["Ghosts", "find_ghosts"]
-
 _MOVED_M = 0.05
 _TURNED_RAD = 0.02
 

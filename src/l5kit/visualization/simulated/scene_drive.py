@@ -13,8 +13,6 @@ from l5kit.simulation.folder.simulation_folder import ScenePlans, SceneResult, S
 from l5kit.visualization.simulated.failures import Failure, find_failures
 from l5kit.visualization.simulated.ghosts import Ghosts, find_ghosts
 
-__all__ = ["DriveReader", "SceneDrive"]
-
 
 @dataclass(frozen=True)
 class SceneDrive:

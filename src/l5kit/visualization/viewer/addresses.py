@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["LOOPBACK", "LOOPBACK_NAMES", "is_loopback_host"]
-
 LOOPBACK: Final = "127.0.0.1"
 LOOPBACK_NAMES: Final = frozenset({LOOPBACK, "localhost", "::1"})
 

@@ -14,8 +14,6 @@ from l5kit.data.remote_dataset_files import local_file
 from l5kit.errors import ConfigError, IndexOutOfRangeError
 from l5kit.rasterization.satellite_image import read_aerial_pixels
 
-__all__ = ["CUT_RADIUS_M", "TILE_PX", "AerialTiles"]
-
 TILE_PX: Final = 512
 """Side of a tile. A tile has a further column and row, those that its neighbours begin with, so that no seam shows."""
 

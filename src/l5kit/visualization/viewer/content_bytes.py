@@ -10,8 +10,6 @@ from l5kit.visualization.map_shapes import MapShapes, Outlines
 from l5kit.visualization.scene_content import MASK_RULE, SceneContent
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
-__all__ = ["map_bytes", "positions_from", "scene_bytes", "scene_origin_m"]
-
 
 def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) -> bytes:
     """Return a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for their form.

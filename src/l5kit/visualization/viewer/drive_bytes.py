@@ -10,12 +10,10 @@ from l5kit._types import Float32Array, Float64Array, NumericArray
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import METRICS
-from l5kit.evaluation.epdms.scene_metrics import EPDMS
+from l5kit.evaluation.epdms.terms import EPDMS
 from l5kit.visualization.simulated.scene_drive import SceneDrive
 from l5kit.visualization.viewer.content_bytes import positions_from, scene_origin_m
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
-
-__all__ = ["drive_bytes"]
 
 _SOMEBODY: Final = ("collision_at_fault", "collision", "appeared_close")
 

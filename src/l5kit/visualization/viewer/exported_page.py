@@ -14,8 +14,6 @@ from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.page_files import compose_page
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 
-__all__ = ["MAP_RADIUS_M", "exported_page", "write_exported_page"]
-
 MAP_RADIUS_M: Final = 200.0
 """Of the map there is what has bounds within this distance of the AV, along x and y, at any time."""
 

@@ -7,8 +7,6 @@ from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
-__all__ = ["lane_bytes"]
-
 _LENGTH_POINTS = 33
 """Points of a midline that its length is taken along; a bend of 90 degrees comes out 0.1 % too short at most."""
 

@@ -12,15 +12,13 @@ from typing import Any, Final
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.user_cache import cache_folder
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
 from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS, TagThresholds
-from l5kit.evaluation.scene_tags.tag_map import TagMap
+from l5kit.evaluation.scene_tags.tag_map import SceneTagMaps, TagMap, as_tag_map
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
-
-__all__ = ["LogTags"]
 
 _VERSION: Final = 1
 """To be raised when the same log gets other tags."""
@@ -36,12 +34,12 @@ class LogTags:
 
     Args:
         dataset: The opened dataset.
-        map_api: Its map; None for the tags that need none.
+        maps: The maps of its scenes; None for the tags that need none.
         require_open: Called before each scene; what it raises, an error of l5kit, ends the work.
     """
 
-    def __init__(self, dataset: ChunkedDataset, map_api: MapAPI | None, require_open: Callable[[], None]) -> None:
-        self._dataset, self._map_api, self._require_open = dataset, map_api, require_open
+    def __init__(self, dataset: ChunkedDataset, maps: SceneMaps | None, require_open: Callable[[], None]) -> None:
+        self._dataset, self._maps, self._require_open = dataset, maps, require_open
         self._lock = threading.Lock()
         self._is_begun = False
         self._events: list[Events] = []
@@ -79,11 +77,11 @@ class LogTags:
 
     def of_scene(self, scene_index: int) -> JsonObject:
         """Return the tags of one scene, as the page takes them."""
-        tag_map = None if self._map_api is None else TagMap.of(self._map_api)
+        tag_map = as_tag_map(self._maps)
         return self._as_json({scene_index: self._tag(scene_index, tag_map)[0]}, done=1, error="")
 
     def _as_json(self, by_scene: dict[int, Events], *, done: int, error: str) -> JsonObject:
-        is_known = {kind.name: self._map_api is not None or not kind.needs_map for kind in TAG_KINDS}
+        is_known = {kind.name: self._maps is not None or not kind.needs_map for kind in TAG_KINDS}
         return {
             "tags": [{"name": kind.name, "label": kind.label, "is_known": is_known[kind.name]} for kind in TAG_KINDS],
             "scenes": {str(scene): events for scene, events in by_scene.items() if events},
@@ -94,7 +92,7 @@ class LogTags:
     def _find_all(self) -> bool:
         """Find the tags of all scenes, and return whether one is damaged."""
         self._require_open()
-        tag_map = None if self._map_api is None else TagMap.of(self._map_api)
+        tag_map = as_tag_map(self._maps)
         is_any_damaged = False
         for scene in range(len(self._dataset.scenes)):
             self._require_open()
@@ -103,7 +101,7 @@ class LogTags:
             is_any_damaged |= is_damaged
         return is_any_damaged
 
-    def _tag(self, scene: int, tag_map: TagMap | None) -> tuple[Events, bool]:
+    def _tag(self, scene: int, tag_map: TagMap | SceneTagMaps | None) -> tuple[Events, bool]:
         """Return the events of a scene, and whether it is damaged."""
         tags = tag_scenes(self._dataset, tag_map, scenes=[scene])
         frames = {name: tags.frames_of(0, name).tolist() for name in tags.names}
@@ -121,8 +119,8 @@ class LogTags:
             [kind.name for kind in TAG_KINDS],
             astuple(TagThresholds()),
         )
-        if self._map_api is not None:
-            map_file = Path(self._map_api.protobuf_map_path).resolve()
+        if self._maps is not None:
+            map_file = Path(self._maps.path).resolve()
             try:
                 status = map_file.stat()
             except OSError:  # a map that is on no disk

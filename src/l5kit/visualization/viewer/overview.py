@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from l5kit._types import JsonObject
 from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
-__all__ = ["Overview", "OverviewScene"]
-
 
 @dataclass(frozen=True)
 class OverviewScene:

@@ -11,11 +11,9 @@ from typing import Final
 from l5kit._types import NumericArray
 from l5kit.errors import UnsupportedValueError
 
-__all__ = ["MAGIC", "pack_arrays"]
-
 MAGIC: Final = b"L5KV"
 _ALIGNMENT: Final = 8
-_TYPES: Final = ("float32", "uint32", "int32", "uint16", "uint8")
+_TYPES: Final = ("float64", "float32", "uint32", "int32", "uint16", "uint8")
 _PREFIX_BYTES: Final = len(MAGIC) + 4
 
 
@@ -24,7 +22,7 @@ def pack_arrays(facts: Mapping[str, object], arrays: Mapping[str, NumericArray])
 
     Args:
         facts: What JSON can hold; numbers must be finite.
-        arrays: Arrays of float32, uint32, int32, uint16 or uint8, by name.
+        arrays: Arrays of float64, float32, uint32, int32, uint16 or uint8, by name.
 
     Raises:
         UnsupportedValueError: An array has another type.

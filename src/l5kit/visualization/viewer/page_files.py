@@ -8,8 +8,6 @@ from html import escape
 from importlib import resources
 from typing import Final
 
-__all__ = ["PageFile", "compose_overview", "compose_page", "compose_two_pages", "page_files"]
-
 _MEDIA_TYPE: Final = "text/javascript; charset=utf-8"
 _LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js"}
 """Libraries by the name that modules import them under."""
@@ -74,18 +72,36 @@ def _compose(template: str, *, title: str, script_folder: str | None, nonce: str
     """Return one of the pages as HTML."""
     folder = resources.files(__package__) / "page"
     imports = {file.specifier: _address(file, script_folder) for file in page_files()}
-    style = "\n".join((folder / name).read_text("utf-8") for name in _STYLES)
+    page = (folder / template).read_text("utf-8")
+    page = page.replace("<title>l5kit view</title>", f"<title>{_as_html(title)}</title>")
+    return fill_template(page, style=page_style(), imports=imports, nonce=nonce, content=content)
+
+
+def page_style() -> str:
+    """Return the style sheets of the page, one after the other."""
+    folder = resources.files(__package__) / "page"
+    return "\n".join((folder / name).read_text("utf-8") for name in _STYLES)
+
+
+def fill_template(template: str, *, style: str, imports: dict[str, str], nonce: str = "", content: str = "") -> str:
+    """Return a page of a template with its styles, the addresses of its scripts and its data.
+
+    Args:
+        template: HTML with marks such as ``<!-- l5kit:style -->``.
+        style: Style sheets.
+        imports: Addresses of scripts by the name that modules import them under.
+        nonce: Mark of the scripts in the page that the server's security policy lets run.
+        content: HTML that the scripts take data from.
+    """
     parts = {
-        "<title>l5kit view</title>": f"<title>{_as_html(title)}</title>",
         '<script type="module">': f'<script type="module" nonce="{nonce}">',
         "<!-- l5kit:style -->": f"<style>\n{style}\n</style>",
         "<!-- l5kit:importmap -->": _import_map(imports, nonce),
         "<!-- l5kit:data -->": content,
     }
-    page = (folder / template).read_text("utf-8")
     for mark, part in parts.items():
-        page = page.replace(mark, part)
-    return page
+        template = template.replace(mark, part)
+    return template
 
 
 def _as_html(text: str) -> str:

@@ -9,8 +9,6 @@ from l5kit.visualization.viewer.packed_arrays import pack_arrays
 from l5kit.visualization.viewer.prediction_matches import SceneMatches, match_scene
 from l5kit.visualization.viewer.predictions import Predictions
 
-__all__ = ["predicted_positions", "prediction_bytes"]
-
 
 def prediction_bytes(predictions: Predictions, scene: SceneArrays) -> bytes:
     """Return the predictions of a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for their form.

@@ -19,8 +19,6 @@ from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import DataChangedError, InvalidArgumentError
 from l5kit.evaluation.csv_utils import prediction_columns
 
-__all__ = ["PredictionFile"]
-
 _GZIP: Final = b"\x1f\x8b"
 _MOST_INT64: Final = 2**63 - 1
 _BUFFER_BYTES: Final = 2**20

@@ -9,10 +9,9 @@ from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
+from l5kit.data.track_ids import EGO_TRACK_ID
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.visualization.viewer.predictions import EGO_TRACK_ID, Predictions
-
-__all__ = ["SceneMatches", "find_in_log", "match_scene"]
+from l5kit.visualization.viewer.predictions import Predictions
 
 MOST_AGENTS_LOOKED_AT: Final = 20_000_000
 """Tracks are looked up in the whole log up to so many rows of agents, which takes seconds; later scene by scene."""

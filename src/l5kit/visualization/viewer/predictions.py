@@ -9,11 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from l5kit._types import Float64Array, Int64Array, NumericArray
-from l5kit.data.track_ids import EGO_TRACK_ID
 from l5kit.errors import DatasetNotFoundError, DuplicateTrackError, InvalidArgumentError
 from l5kit.visualization.viewer.prediction_file import PredictionFile
-
-__all__ = ["EGO_TRACK_ID", "PredictedRows", "Predictions", "find_prediction_file", "refuse_predictions"]
 
 _FILE_NAMES: Final = ("predictions.csv", "predictions.csv.gz", "pred.csv", "pred.csv.gz")
 _MAX_LISTED: Final = 5

@@ -18,8 +18,6 @@ from l5kit.visualization.sample_config import MAP_KINDS, SampleForm, sample_conf
 from l5kit.visualization.scene_pictures import ScenePainter
 from l5kit.visualization.viewer.vector_drawing import draw_vector_sample
 
-__all__ = ["SamplePictures"]
-
 _FORM: Final = SampleForm()
 _VECTOR_SIZES: Final[Config] = {
     "other_agents_num": 30,
@@ -89,7 +87,9 @@ class SamplePictures:
             )
         with self._lock:
             if map_kind not in self._painters:
-                self._painters[map_kind] = ScenePainter(self._files, self._dataset, map_kind=map_kind, form=_FORM)
+                self._painters[map_kind] = ScenePainter(
+                    self._files, self._dataset, map_kind=map_kind, form=_FORM, style="channels"
+                )
             return self._painters[map_kind]
 
     @cached_property

@@ -26,8 +26,6 @@ from l5kit.visualization.viewer.page_files import compose_overview, compose_page
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from l5kit.visualization.viewer.worker_threads import WorkerThreads
 
-__all__ = ["ViewerServer"]
-
 _NUM_DATA_THREADS: Final = 4
 # What reads records ends before the interpreter does, or zarr warns of reads that never ended. What compiles or draws
 # for longer is not waited for.

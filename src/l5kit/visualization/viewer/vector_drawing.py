@@ -9,8 +9,6 @@ import numpy as np
 from l5kit._types import NumericArray
 from l5kit.geometry.box import compute_box_corners
 
-__all__ = ["draw_vector_sample"]
-
 _HALF_SIDE_M: Final = 40.0
 _SIDE_PX: Final = 448
 _GROUND: Final = "#ffffff"

@@ -12,7 +12,8 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array, JsonObject
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.opened import open_map
+from l5kit.data.map.opened import open_maps
+from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.records import FRAME_DTYPE, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.stores.store import file_name_of, path_of
@@ -31,8 +32,6 @@ from l5kit.visualization.viewer.prediction_bytes import prediction_bytes
 from l5kit.visualization.viewer.prediction_matches import find_in_log
 from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.sample_pictures import SamplePictures
-
-__all__ = ["ViewedLog"]
 
 _CACHE_BYTES: Final = 64 * 2**20
 """Enough for the chunks of the scene that is looked at; the frames that the table passes over need not be kept."""
@@ -71,8 +70,8 @@ class ViewedLog:
         self.notes = list(files.notes)
         self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
         self._is_closed = threading.Event()
-        self._map = self._read_map(files)
-        if self._map is None:
+        self._maps, self._map = self._read_maps(files)
+        if self._maps is None:
             files = replace(files, semantic_map=None)
         self._files = files
         self.samples = SamplePictures(files, self._dataset)
@@ -81,7 +80,7 @@ class ViewedLog:
         self._predictions = predictions
         if predictions is not None:
             self._note_lost(predictions)
-        self.tags = LogTags(self._dataset, self._map, self._require_open)
+        self.tags = LogTags(self._dataset, self._maps, self._require_open)
 
     @property
     def num_scenes(self) -> int:
@@ -221,15 +220,19 @@ class ViewedLog:
     def _controlled(self) -> ControlledLanes | None:
         return None if self._map is None else ControlledLanes(self._map.arrays)
 
-    def _read_map(self, files: DatasetFiles) -> MapAPI | None:
+    def _read_maps(self, files: DatasetFiles) -> tuple[SceneMaps | None, MapAPI | None]:
+        """Return the maps, and all of them as the one that the page draws, which it does not of too many."""
+        maps = None
         try:
-            map_api = open_map(files)
-            if map_api is not None:
-                map_api.bounds_info  # noqa: B018 - reads the map
+            maps = open_maps(files)
+            if maps is None:
+                return None, None
+            map_api = maps.map_of(range(len(maps)))
+            map_api.bounds_info  # noqa: B018 - reads the map
         except (L5KitError, OSError) as error:
             self.notes.append(f"the map is left out: {error}")
-            return None
-        return map_api
+            return (maps if maps is not None and not maps.is_single else None), None
+        return maps, map_api
 
     def _note_lost(self, predictions: Predictions) -> None:
         num_lost = len(predictions) - int(np.count_nonzero(find_in_log(predictions, self._dataset)))

@@ -13,8 +13,6 @@ from l5kit.visualization.simulated.scene_drive import DriveReader
 from l5kit.visualization.viewer.drive_bytes import drive_bytes
 from l5kit.visualization.viewer.viewed_log import Columns, ViewedLog
 
-__all__ = ["ViewedSimulation"]
-
 
 class ViewedSimulation(ViewedLog):
     """The folder of a simulation with its map and log. May be used from several threads.

@@ -8,8 +8,6 @@ from concurrent.futures import Executor, Future, wait
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-__all__ = ["WorkerThreads"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

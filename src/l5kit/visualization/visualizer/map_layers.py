@@ -12,8 +12,6 @@ from l5kit.visualization.visualizer.common import (
     MapLaneVisualization,
 )
 
-__all__ = ["LIGHT_TONES", "MapLayers"]
-
 LIGHT_TONES = {"GREEN": "#33CC33", "RED": "#FF3300", "YELLOW": "#FFFF66"}
 """Tones of lanes by the colour of their light."""
 

@@ -10,9 +10,6 @@ from l5kit._types import Float32Array, Float64Array, Int32Array
 from l5kit.data.array_shapes import require_shapes, require_starts
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["PackedColumn", "PackedLayer", "list_to_columns", "pack_layer"]
-
-
 ColumnValues: TypeAlias = list[Any]
 """A field of some elements: arrays of coordinates, texts or numbers."""
 

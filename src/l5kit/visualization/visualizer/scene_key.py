@@ -7,8 +7,6 @@ from typing import Final
 from l5kit.visualization.visualizer.common import FrameVisualization
 from l5kit.visualization.visualizer.map_layers import LIGHT_TONES
 
-__all__ = ["scene_key"]
-
 _LABEL_PREFIX: Final = "PERCEPTION_LABEL_"
 _LIGHT_NAMES: Final = {tone: f"{name.lower()} light" for name, tone in LIGHT_TONES.items()}
 _ENTRY: Final = (

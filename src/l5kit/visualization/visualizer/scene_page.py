@@ -29,8 +29,6 @@ from l5kit.visualization.visualizer.common import (
 from l5kit.visualization.visualizer.packed_layer import LayerElement, PackedLayer, list_to_columns, pack_layer
 from l5kit.visualization.visualizer.scene_key import scene_key
 
-__all__ = ["scene_layout"]
-
 _WINDOW_MARGIN_PX = 16
 _UNDER_PICTURE_PX = 150
 """Title, axis, slider and key."""

@@ -1,7 +1,7 @@
 // @ts-check
 /** What moves: boxes of agents and of the AV, and where they were and will be. */
 
-import { agentBox, distanceTo, drawnBox, outline, pointOf } from "l5kit/boxes";
+import { agentBox, distanceTo, drawnBox, outline, overlapping, pointOf } from "l5kit/boxes";
 import { classColor, EGO_COLOR, shade, toNumber } from "l5kit/palette";
 import { EGO_TRACK, Path, spread, Tracks } from "l5kit/tracks";
 import { Container } from "pixi.js";
@@ -16,6 +16,8 @@ const SPACING_M = 0.3;
 const FAINT = 0.28;
 const MARK_FROM_PX = 9; // length of the smallest box with a mark of its heading
 const PICK_PX = 7; // a click this close to a box is on it
+const RIM_M = 0.35; // around the AV
+const OVERLAPPING = 0.65; // opacity of boxes that overlap, so that both are seen
 const EGO_TONE = toNumber(EGO_COLOR);
 
 /** @typedef {import("l5kit/boxes").Box} Box */
@@ -85,7 +87,7 @@ export class AgentLayer {
     this.boxes.clear();
     for (const box of this.shown) if (box.track !== selected) this.drawPaths(box.track, this.isFaint(box) ? FAINT : 1);
     if (selected !== null) this.drawWhole(selected);
-    for (const box of this.shown) this.drawBox(drawnBox(box, scale), this.isFaint(box) ? FAINT : 1);
+    this.drawBoxes();
     const chosen = this.shown.find((box) => box.track === selected);
     if (chosen) this.drawSelection(drawnBox(chosen, scale));
     this.paths.commit();
@@ -162,15 +164,45 @@ export class AgentLayer {
       this.paths.line(path, { color, alpha: 0.95, ...widths });
   }
 
+  /** Surfaces first, then edges and marks: of two boxes that overlap both are seen. */
+  drawBoxes() {
+    const meeting = overlapping(this.shown);
+    const boxes = this.shown.map((box) => ({
+      drawn: drawnBox(box, this.scale),
+      strength: this.isFaint(box) ? FAINT : 1,
+      opacity: meeting.has(box) ? OVERLAPPING : 1,
+    }));
+    for (const { drawn, strength, opacity } of boxes) this.drawSurface(drawn, strength * opacity);
+    for (const { drawn, strength } of boxes) this.drawEdge(drawn, strength);
+  }
+
+  /** @param {Box} box @returns {number} */
+  toneOf({ track, row }) {
+    return track === EGO_TRACK ? EGO_TONE : (this.colors[this.arrays.agent_label[row]] ?? this.colors[0]);
+  }
+
   /** @param {Box} box @param {number} strength */
-  drawBox(box, strength) {
-    const color =
-      box.track === EGO_TRACK ? EGO_TONE : (this.colors[this.arrays.agent_label[box.row]] ?? this.colors[0]);
+  drawSurface(box, strength) {
     const corners = outline(box, this.scale);
-    this.boxes.fillConvex(corners, color, this.tones.boxFill * strength);
+    if (box.track === EGO_TRACK)
+      this.boxes.line(
+        outline(box, this.scale, RIM_M / 2),
+        { color: this.tones.mark, width_m: RIM_M, leastWidth_px: 2 },
+        true,
+      );
+    this.boxes.fillConvex(corners, this.toneOf(box), strength);
+  }
+
+  /** @param {Box} box @param {number} strength */
+  drawEdge(box, strength) {
     this.boxes.line(
-      corners,
-      { color: shade(color, this.tones.boxEdge), alpha: Math.min(1, 1.6 * strength), width_m: 0, leastWidth_px: 1.25 },
+      outline(box, this.scale),
+      {
+        color: shade(this.toneOf(box), this.tones.boxEdge),
+        alpha: Math.min(1, 1.6 * strength),
+        width_m: 0,
+        leastWidth_px: 1.25,
+      },
       true,
     );
     if (box.length * this.scale >= MARK_FROM_PX) this.drawHeading(box, strength);

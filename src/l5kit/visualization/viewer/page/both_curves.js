@@ -2,6 +2,7 @@
 /** The curves of two drives that are shown beside each other, both in one plot, below the pictures. */
 
 import { byId, make } from "l5kit/dom";
+import { foldButton } from "l5kit/folding";
 import { joinCurves, shiftOf } from "l5kit/joined_curves";
 import { rangeNamed } from "l5kit/plot_ranges";
 import { lineColor, TimePlot } from "l5kit/plots";
@@ -56,7 +57,9 @@ export class BothCurves {
       plot.element.dataset.testid = `curve-${key}`;
       return plot;
     });
-    this.section.replaceChildren(this.legend(), ...this.plots.map(({ element }) => element));
+    const plots = make("div", { class: "both-plots" }, ...this.plots.map(({ element }) => element));
+    const head = make("div", { class: "both-head" }, foldButton(this.section, "Curves"), this.legend());
+    this.section.replaceChildren(head, plots);
     joined.curves.forEach(({ lines: [first, ...others] }, at) => {
       this.plots[at].setData(joined.time_s, first.values, { name: first.name, kind: first.kind, others });
     });

@@ -1,5 +1,5 @@
 // @ts-check
-/** Oriented boxes of agents: where they are, their outline, and whether a point is in them. */
+/** Oriented boxes of agents: where they are, their outline, whether they overlap, and whether a point is in them. */
 
 const CORNER_M = 0.4; // radius
 const CORNER_STEPS = 3;
@@ -78,4 +78,30 @@ export function distanceTo(box, x, y) {
   const along = Math.abs(dx * cos + dy * sin) - box.length / 2;
   const aside = Math.abs(dy * cos - dx * sin) - box.width / 2;
   return Math.hypot(Math.max(along, 0), Math.max(aside, 0));
+}
+
+/** @param {Box} a @param {Box} b @returns {boolean} whether they overlap, by the separating axis theorem */
+export function overlap(a, b) {
+  const [dx, dy] = [b.x - a.x, b.y - a.y];
+  if (Math.hypot(dx, dy) > (Math.hypot(a.length, a.width) + Math.hypot(b.length, b.width)) / 2) return false;
+  const [cos, sin] = [Math.abs(Math.cos(a.yaw - b.yaw)), Math.abs(Math.sin(a.yaw - b.yaw))];
+  return [
+    [a, b],
+    [b, a],
+  ].every(([one, other]) => {
+    const [ux, uy] = [Math.cos(one.yaw), Math.sin(one.yaw)];
+    const along = (one.length + other.length * cos + other.width * sin) / 2;
+    const across = (one.width + other.length * sin + other.width * cos) / 2;
+    return Math.abs(dx * ux + dy * uy) < along && Math.abs(dy * ux - dx * uy) < across;
+  });
+}
+
+/** @param {Box[]} boxes @returns {Set<Box>} those that overlap another */
+export function overlapping(boxes) {
+  /** @type {Set<Box>} */
+  const found = new Set();
+  for (let one = 1; one < boxes.length; one++)
+    for (let other = 0; other < one; other++)
+      if (overlap(boxes[one], boxes[other])) found.add(boxes[one]).add(boxes[other]);
+  return found;
 }

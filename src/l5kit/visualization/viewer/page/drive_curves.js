@@ -3,6 +3,7 @@
 
 import { byId, make, onPress, setPressed } from "l5kit/dom";
 import { colorOf, describe } from "l5kit/failures";
+import { foldButton } from "l5kit/folding";
 import { rangeNamed } from "l5kit/plot_ranges";
 import { TimePlot } from "l5kit/plots";
 
@@ -46,7 +47,12 @@ export class DriveCurves {
     });
     this.chips = curves.map((curve) => this.chip(curve));
     this.section.replaceChildren(
-      make("div", { class: "toggles curve-toggles", role: "group", "aria-label": "Curves" }, ...this.chips),
+      make(
+        "div",
+        { class: "toggles curve-toggles", role: "group", "aria-label": "Curves" },
+        foldButton(this.section, "Curves"),
+        ...this.chips,
+      ),
       make("div", { class: "curve-plots" }, ...this.plots.map(({ element }) => element)),
     );
   }

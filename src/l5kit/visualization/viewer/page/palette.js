@@ -1,5 +1,5 @@
 // @ts-check
-/** Colours of what the bird's-eye view draws, as 0xRRGGBB or CSS hex. */
+/** Colours of what the bird's-eye view draws, as 0xRRGGBB or CSS hex; pictures have the same (birdseye/tones.py). */
 
 /** Tones of agents by their most probable class; car, cyclist and pedestrian as in other pictures of scenes. */
 export const CLASS_COLORS = {
@@ -9,16 +9,16 @@ export const CLASS_COLORS = {
   PERCEPTION_LABEL_CAR: "#1F77B4",
   PERCEPTION_LABEL_VAN: "#2A9DA8",
   PERCEPTION_LABEL_TRAM: "#6F63B8",
-  PERCEPTION_LABEL_BUS: "#2E9467",
-  PERCEPTION_LABEL_TRUCK: "#96703C",
-  PERCEPTION_LABEL_EMERGENCY_VEHICLE: "#E07B28",
+  PERCEPTION_LABEL_BUS: "#3FA97A",
+  PERCEPTION_LABEL_TRUCK: "#3A5A86",
+  PERCEPTION_LABEL_EMERGENCY_VEHICLE: "#F0A830",
   PERCEPTION_LABEL_OTHER_VEHICLE: "#5F7F9E",
   PERCEPTION_LABEL_BICYCLE: "#9A6BD0",
   PERCEPTION_LABEL_MOTORCYCLE: "#C77BB0",
   PERCEPTION_LABEL_CYCLIST: "#CC33FF",
   PERCEPTION_LABEL_MOTORCYCLIST: "#D6579A",
   PERCEPTION_LABEL_PEDESTRIAN: "#66CCFF",
-  PERCEPTION_LABEL_ANIMAL: "#9BA83F",
+  PERCEPTION_LABEL_ANIMAL: "#C3C95E",
   AVRESEARCH_LABEL_DONTCARE: "#A3A9B1",
 };
 
@@ -30,7 +30,7 @@ export function classColor(label) {
 }
 
 /** Tones of lanes by the colour of their light, in the order of `light_colors` of a scene. */
-export const LIGHT_COLORS = { green: "#2FB457", yellow: "#E9B824", red: "#E5484D" };
+export const LIGHT_COLORS = { green: "#00A88F", yellow: "#F2C230", red: "#E02D3C" };
 
 /** The AV, its box and trajectory. */
 export const EGO_COLOR = "#D8392F";
@@ -48,7 +48,6 @@ const LIGHT = {
   plan: 0x00838f,
   predicted: 0xe06400,
   boxEdge: 0.62,
-  boxFill: 1,
   mark: 0xffffff,
   select: 0x10161d,
   label: "#1f2933",
@@ -62,13 +61,12 @@ const DARK = {
   laneOverAerial: 0.35,
   crosswalk: 0x64707e,
   crosswalkGround: 0x2d3640,
-  lightTint: 0.4,
+  lightTint: 0.5,
   past: 0x8d9cb0,
-  ghost: 0xb9c4d1,
-  plan: 0x3fd5df,
+  ghost: 0x93a0b0,
+  plan: 0x8ff5ff,
   predicted: 0xffa940,
   boxEdge: 1.35,
-  boxFill: 0.92,
   mark: 0xffffff,
   select: 0xffffff,
   label: "#e7ebf0",

@@ -2,7 +2,7 @@
 /** The fields above the list of scenes that narrow it down. */
 
 import { make, setPressed } from "l5kit/dom";
-import { emptyFilter, TURNS } from "l5kit/scene_table";
+import { emptyFilter, TAG_OF_TURN, TURNS } from "l5kit/scene_table";
 
 /** @typedef {import("l5kit/scene_table").Filter} Filter */
 
@@ -72,6 +72,10 @@ export function createSceneFilter(table, onChange) {
   const showTags = () => {
     if (tagGroup.childElementCount) return;
     tagGroup.append(...table.tags.kinds.map((kind) => tagButton(kind, () => filter, changed)));
+    const known = new Set(table.tags.kinds.filter((kind) => kind.is_known).map(({ name }) => name));
+    TURNS.forEach((turn, at) => {
+      turns[at].hidden = known.has(TAG_OF_TURN[turn]) && !filter.turns.has(turn); // the chip of the tag does it
+    });
   };
   const form = make(
     "div",

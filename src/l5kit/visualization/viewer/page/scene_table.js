@@ -23,6 +23,9 @@ import { SceneTags } from "l5kit/scene_tags";
 
 export const TURNS = ["left", "straight", "right", "standing"];
 
+/** Tags that say the same as a turn, of some frames. @type {Record<string, string>} */
+export const TAG_OF_TURN = { left: "left_turn", right: "right_turn", standing: "standing" };
+
 /** @type {Field[]} */
 export const FIELDS = [
   { key: "scene", head: "Scene", unit: "", title: "Number of the scene", digits: 0 },

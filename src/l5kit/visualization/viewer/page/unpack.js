@@ -1,7 +1,7 @@
 // @ts-check
 /** Reading of the packed blobs: "L5KV", length of the header, header JSON, arrays. */
 
-/** @typedef {Float32Array | Uint32Array | Uint16Array | Uint8Array | Int32Array} Column */
+/** @typedef {Float64Array | Float32Array | Uint32Array | Uint16Array | Uint8Array | Int32Array} Column */
 /**
  * @typedef {object} Packed
  * @property {Record<string, unknown>} facts
@@ -144,6 +144,7 @@
 
 const MAGIC = 0x564b354c; // "L5KV", little-endian
 const KINDS = {
+  float64: Float64Array,
   float32: Float32Array,
   uint32: Uint32Array,
   uint16: Uint16Array,

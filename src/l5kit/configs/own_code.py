@@ -1,10 +1,11 @@
-"""Code of the user, named as ``FILE.py:NAME``: drivers and metrics of files, and what tells them apart."""
+"""Code of the user, named as ``FILE.py:NAME``: drivers, models, metrics and readers, and what tells them apart."""
 
 import hashlib
 import importlib.util
 import os
 import pickle
 import re
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,6 @@ from typing import Final
 
 from l5kit.configs.class_path import describe_error
 from l5kit.errors import InvalidArgumentError
-
-__all__ = ["digest_of_object", "is_own", "read_own", "with_whole_file"]
 
 _OWN: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
@@ -29,7 +28,9 @@ def with_whole_file(reference: str) -> str:
     return f"{os.path.abspath(file)}:{name}"
 
 
-def read_own(reference: str, argument: str, *, called: str, is_one: Callable[[object], bool]) -> tuple[object, str]:
+def read_own(
+    reference: str, argument: str, *, called: str, is_one: Callable[[object], bool], arguments: tuple[object, ...] = ()
+) -> tuple[object, str]:
     """Return what has a name in a file, or what it makes if it is a class or function, and what tells it from others.
 
     Args:
@@ -37,20 +38,24 @@ def read_own(reference: str, argument: str, *, called: str, is_one: Callable[[ob
         argument: Who asks, for messages.
         called: What is asked for, for messages.
         is_one: Whether something is it already.
+        arguments: What a class or function is called with.
 
     Raises:
         FileNotFoundError: There is no such file.
-        InvalidArgumentError: It cannot be loaded, has no such name, or that cannot be called without arguments.
+        InvalidArgumentError: It cannot be loaded, has no such name, or that cannot be called with ``arguments``.
     """
     path, name = _parts(reference)
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"{argument} is {reference!r}, but there is no file {path!r}; check it for spelling")
-    source = f"{name} of {hashlib.sha256(file.read_bytes()).hexdigest()}"
-    spec = importlib.util.spec_from_file_location(f"l5kit_user_{file.stem}", file)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    source = f"{name} of {digest}"
+    spec = importlib.util.spec_from_file_location(f"l5kit_user_{file.stem}_{digest[:8]}", file)
     if spec is None or spec.loader is None:
         raise InvalidArgumentError(f"{argument}: {file} cannot be read as Python")
     module = importlib.util.module_from_spec(spec)
+    # dataclasses look their module up, and pickle does
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except ModuleNotFoundError:  # its library has a name, and the command says how to install it
@@ -64,11 +69,12 @@ def read_own(reference: str, argument: str, *, called: str, is_one: Callable[[ob
     if not makes_one:
         return member, source
     try:
-        return member(), source  # type: ignore[operator]
+        return member(*arguments), source  # type: ignore[operator]
     except TypeError as error:
+        given = ", ".join(map(repr, arguments)) if arguments else "out arguments"
         raise InvalidArgumentError(
-            f"{argument}: {name} of {file} could not be called without arguments ({error}); give a function that makes "
-            f"the {called}"
+            f"{argument}: {name} of {file} could not be called with{' ' if arguments else ''}{given} ({error}); give a "
+            f"function that makes the {called}"
         ) from error
     except (Exception, SystemExit) as error:
         raise InvalidArgumentError(

@@ -1,0 +1,160 @@
+"""``l5kit drive``: drive the AV oneself on a page, and score such drives."""
+
+import functools
+import sys
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from l5kit.cli.options import JsonOption, MapOption, MetaOption, ScenesArgument
+from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark
+from l5kit.data.dataset_files import find_dataset, find_dataset_files
+
+_ADDRESS = "127.0.0.1"
+_PAGE = Path("drive")
+_SIMULATION = Path("simulation")
+
+
+def drive(
+    path: ScenesArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="Folder to write: of the page, drive by default, or with --score of the simulation, simulation.",
+        ),
+    ] = None,
+    scenes: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--scene", min=0, show_default=False, help="Scene to drive; may be given several times. Default: all."
+        ),
+    ] = None,
+    score: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default=False, help="Score a drive that was saved on the page, and end."),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option(help="Serve the page to this machine until Ctrl+C; without, only write it.")
+    ] = True,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 for a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what the folder holds of the same kind.")
+    ] = False,
+    log_name: Annotated[
+        str | None,
+        typer.Option("--log", metavar="NAME", help="Log of a folder with several, such as train; by default sample."),
+    ] = None,
+    map_path: MapOption = None,
+    meta: MetaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Drive the AV yourself among traffic that follows the IDM, on a page with the score live.
+
+    The page is a folder of static files, which any web server can serve. A drive that is saved on it is scored with
+    --score to the same numbers, in a simulation that l5kit view shows.
+    """
+    if log_name is not None:
+        path = find_dataset(path, name=log_name)
+    if score is not None:
+        _score(score, path, out or _SIMULATION, map_path, meta, overwrite=overwrite, as_json=as_json)
+        return
+    from l5kit.visualization.drive.drive_folder import write_drive_folder
+
+    files = find_dataset_files(path, map_path=map_path, meta_path=meta)
+    name = Path(path).resolve().name
+    folder = write_drive_folder(out or _PAGE, files, name=name, scenes=scenes or (), overwrite=overwrite)
+    facts = {
+        "folder": str(folder.path),
+        "scenes": len(folder.scenes),
+        "size_mb": round(folder.num_bytes / 1e6, 2),
+        "zipped_mb": round(folder.num_zipped_bytes / 1e6, 2),
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        sizes = f"{facts['size_mb']} MB, {facts['zipped_mb']} MB gzipped"
+        print_facts("Page to drive", {"written to": facts["folder"], "scenes": str(facts["scenes"]), "size": sizes})
+    if serve and not as_json:
+        _serve(folder.path, port=port, browser=browser)
+
+
+def _score(
+    file: Path,
+    path: Path,
+    folder: Path,
+    map_path: Path | None,
+    meta: Path | None,
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Score a drive, and tell where the page and the simulation differ."""
+    from l5kit.closedloop.key_drives import read_key_drive, score_key_drive
+    from l5kit.closedloop.options import ClosedLoopOptions
+
+    options = ClosedLoopOptions(overwrite=overwrite)
+    scored = score_key_drive(read_key_drive(file), path, folder, map_path=map_path, meta_path=meta, options=options)
+    if as_json:
+        print_json({"folder": folder, "scores": dict(scored.scores), "different": list(scored.different)})
+    else:
+        rows = [
+            [name.replace("_", " "), _number(value), _number(scored.scores[name])]
+            for name, value in scored.page_scores.items()
+        ]
+        print_table(f"Drive of scene {scored.result.scores['options']['scenes']}", ("", "page", "simulation"), rows)
+        print_facts("Simulation", {"written to": str(folder), "AV apart at most": f"{scored.most_apart_m:.2g} m"})
+    if scored.different:
+        remark(
+            f"warning: {', '.join(scored.different)} of the page and of the simulation are not the same; was the page "
+            "written by another version of l5kit?"
+        )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+class _QuietHandler(SimpleHTTPRequestHandler):
+    """Files of a folder, without a line for each of them."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 as the library calls it
+        """Say nothing."""
+
+
+@contextmanager
+def static_server(folder: Path, *, port: int = 0) -> Iterator[ThreadingHTTPServer]:
+    """Hand out a server of the files of a folder that listens on this machine alone.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    handler = functools.partial(_QuietHandler, directory=str(folder))
+    try:
+        server = ThreadingHTTPServer((_ADDRESS, port), handler)
+    except OSError as error:
+        raise OSError(f"cannot listen on --port {port}: {error.strerror or error}; name another port") from error
+    with server:
+        yield server
+
+
+def _serve(folder: Path, *, port: int, browser: bool) -> None:
+    """Answer until the keyboard interrupts."""
+    try:
+        with static_server(folder, port=port) as server:
+            url = f"http://{_ADDRESS}:{server.server_port}/"
+            remark("Press Ctrl+C to end.")
+            print_line(url)
+            sys.stdout.flush()  # whoever reads it through a pipe waits for it
+            if browser:
+                webbrowser.open(url)
+            server.serve_forever()
+    except KeyboardInterrupt:  # its only end, so no failure whenever it comes
+        remark("ended")

@@ -1,0 +1,175 @@
+"""Drives of a person: the files that the page of ``l5kit drive`` saves, driven again and scored as simulations."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.closedloop.options import ClosedLoopOptions
+from l5kit.closedloop.result import ClosedLoopResult
+from l5kit.closedloop.run import simulate
+from l5kit.data.data_record import DataRecord
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.simulation.drivers.key_driver import KeyDriver
+from l5kit.simulation.folder.simulation_folder import find_scene_files
+
+_FORMAT: Final = "l5kit drive"
+_VERSION: Final = 1
+_SAME: Final = 1e-6
+"""So far numbers of the page and of the simulation may be apart."""
+
+
+@dataclass(frozen=True)
+class KeyDrive:
+    """A drive that a person has driven on the page.
+
+    Attributes:
+        log: Name of the log.
+        digest: Digest of the log; None where it was not known.
+        scene: Scene of the log.
+        keys: Keys that were held in each step, sums of :class:`~l5kit.simulation.drivers.key_driver.DrivingKeys`.
+        states: World x and y, yaw and speed of the AV in each frame, float64 (F, 4).
+        score: Score of the page; None where it does not apply.
+        metrics: Metrics of the page, None where they do not apply.
+    """
+
+    log: str
+    digest: str | None
+    scene: int
+    keys: tuple[int, ...]
+    states: Float64Array
+    score: float | None
+    metrics: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class ScoredKeyDrive:
+    """A drive after the simulation has driven it again.
+
+    Attributes:
+        result: The simulation.
+        page_scores: Score and metrics of the page.
+        scores: The same of the simulation.
+        most_apart_m: How far the AVs of both are apart at most, metres.
+    """
+
+    result: ClosedLoopResult
+    page_scores: Mapping[str, float | None]
+    scores: Mapping[str, float | None]
+    most_apart_m: float
+
+    @property
+    def different(self) -> tuple[str, ...]:
+        """Names of the numbers that are not the same, ``states`` among them."""
+        names = [name for name, value in self.page_scores.items() if not _is_same(value, self.scores.get(name))]
+        return (*names, *(["states"] if not self.most_apart_m <= _SAME else []))
+
+
+def read_key_drive(path: str | os.PathLike[str]) -> KeyDrive:
+    """Return a drive that was saved on the page.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CorruptedDataError: It is no such file, or damaged.
+        InvalidArgumentError: It is of a later version of l5kit.
+    """
+    content = _content_of(Path(path))
+    if content.get("version") != _VERSION:
+        raise InvalidArgumentError(
+            f"drive (--score) is {str(path)!r}, a file of version {content.get('version')}; this l5kit reads version "
+            f"{_VERSION}, so save the drive on a page that this l5kit has written"
+        )
+    try:
+        drive = KeyDrive(
+            log=str(content["log"]),
+            digest=content["digest"],
+            scene=int(content["scene"]),
+            keys=tuple(map(int, content["keys"])),
+            states=np.array(content["states"], np.float64).reshape(-1, 4),
+            score=content["score"],
+            metrics=dict(content["metrics"]),
+        )
+        KeyDriver(drive.keys)  # which refuses what are no keys
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptedDataError(f"{path} is a damaged drive: {error}; save it again") from error
+    if len(drive.states) != len(drive.keys) + 1:
+        raise CorruptedDataError(
+            f"{path} is a damaged drive: {len(drive.keys)} steps need {len(drive.keys) + 1} states, it has "
+            f"{len(drive.states)}; save it again"
+        )
+    return drive
+
+
+def score_key_drive(
+    drive: KeyDrive,
+    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str] = "simulation",
+    *,
+    map_path: str | os.PathLike[str] | None = None,
+    meta_path: str | os.PathLike[str] | None = None,
+    options: ClosedLoopOptions | None = None,
+) -> ScoredKeyDrive:
+    """Drive a scene again with the keys of a person, among the same traffic, and score it as any simulation.
+
+    Args:
+        drive: The drive.
+        path: The dataset that it was driven in.
+        folder: Folder of the simulation to write; see :func:`l5kit.closedloop.simulate`.
+        map_path: The semantic map; None to look for it.
+        meta_path: ``meta.json``; None to look for it.
+        options: Options of the simulation, whose scenes are those of the drive.
+
+    Raises:
+        InvalidArgumentError: It was driven in another log, or not to the end of the scene.
+        FailedSceneError: The scene cannot be driven.
+    """
+    options = replace(options or ClosedLoopOptions(), scenes=[drive.scene], strict=True)
+    files, _ = find_scene_files(path, map_path=_whole(map_path), meta_path=_whole(meta_path))
+    digest = DataRecord.of_log(files.dataset).digest
+    if drive.digest is not None and digest is not None and drive.digest != digest:
+        raise InvalidArgumentError(
+            f"path (CITY) is {str(path)!r}, whose log has the digest {digest}, but the drive was driven in "
+            f"{drive.log!r} with the digest {drive.digest}; pass the dataset that the page was written from"
+        )
+    seat = KeyDriver(drive.keys).seat
+    result = simulate(path, folder, planner=seat, agents="idm", map_path=map_path, meta_path=meta_path, options=options)
+    positions_m = ChunkedDataset(result.driven_log).open().frames["ego_translation"][:, :2]
+    if len(positions_m) != len(drive.states):
+        raise InvalidArgumentError(
+            f"drive (--score) has {len(drive.states)} frames, but scene {drive.scene} has {len(positions_m)}; save a "
+            "drive when its scene has ended"
+        )
+    apart_m = np.linalg.norm(np.asarray(positions_m) - drive.states[:, :2], axis=1)
+    page_scores = {"score": drive.score, **drive.metrics}
+    scores = {"score": result.score, **{name: result.metrics.get(name) for name in drive.metrics}}
+    return ScoredKeyDrive(result, page_scores, scores, float(apart_m.max()))
+
+
+def _content_of(path: Path) -> dict[str, Any]:
+    """Return the content of a file of JSON that says it is a drive."""
+    if not path.is_file():
+        raise FileNotFoundError(f"drive (--score) is {str(path)!r}, and there is no such file; check it for spelling")
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CorruptedDataError(f"{path} is no JSON: {error}; save the drive again") from error
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise CorruptedDataError(f"{path} is no drive that the page of l5kit drive has saved")
+    return content
+
+
+def _is_same(value: float | None, other: float | None) -> bool:
+    if value is None or other is None:
+        return value is other
+    return math.isclose(value, other, rel_tol=0.0, abs_tol=_SAME)
+
+
+def _whole(path: str | os.PathLike[str] | None) -> Path | None:
+    return None if path is None else Path(path)

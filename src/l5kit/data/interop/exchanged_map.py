@@ -1,0 +1,249 @@
+"""A semantic map as records that all writers and readers of map formats share."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.data.map.api import MapAPI
+from l5kit.data.owned_outputs import require_own_file
+from l5kit.data.proto.road_network_pb2 import AccessRestriction, Lane, MapElement, TrafficControlElement
+from l5kit.errors import InvalidArgumentError
+
+CROSSWALK, LIGHT = "pedestrian_crosswalk", "traffic_light"
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangedLane:
+    """One lane, in driving direction.
+
+    Attributes:
+        lane_id: Its id.
+        left_m: Left boundary, world metres, float64, (n, 3), n at least 2.
+        right_m: Right boundary, (m, 3).
+        ahead: Ids of the lanes that follow.
+        change_left: Lane to which one may change to the left; None where that is not allowed.
+        change_right: The same to the right.
+        speed_limit_mps: Speed limit, metres per second; None where none is known.
+        is_in_junction: Whether it is part of a junction; None where a source does not say.
+        parent: Segment or junction that it is part of; empty where that is not known.
+        turn: Name of a ``Lane.TurnType``; empty where a source does not say.
+        access: Name of an ``AccessRestriction.Type``.
+        controls: Ids of lights, faces and signs that control leaving it.
+        yields_to: Lanes that have the right of way over it.
+    """
+
+    lane_id: str
+    left_m: Float64Array
+    right_m: Float64Array
+    ahead: tuple[str, ...] = ()
+    change_left: str | None = None
+    change_right: str | None = None
+    speed_limit_mps: float | None = None
+    is_in_junction: bool | None = None
+    parent: str = ""
+    turn: str = ""
+    access: str = "UNKNOWN"
+    controls: tuple[str, ...] = ()
+    yields_to: tuple[str, ...] = ()
+
+    @property
+    def centre_m(self) -> Float64Array:
+        """The middle between both boundaries at equal parts of their lengths, at all of their vertices, (k, 3)."""
+        left_parts, right_parts = _parts_of(self.left_m), _parts_of(self.right_m)
+        parts = np.unique(np.concatenate([left_parts, right_parts]))
+        left_m, right_m = _at_parts(self.left_m, left_parts, parts), _at_parts(self.right_m, right_parts, parts)
+        centre_m: Float64Array = 0.5 * (left_m + right_m)
+        return centre_m
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangedControl:
+    """A traffic control: a light, a face of one, a crosswalk, a sign, a stop line.
+
+    Attributes:
+        control_id: Its id.
+        kind: Member of ``TrafficControlElement.Type``.
+        points_m: Its points, world metres, float64, (n, 3); (0, 3) where it has none.
+        parts: Ids of the faces of a light, or of the lights of a crosswalk.
+        is_closed: Whether the points are corners of a polygon.
+    """
+
+    control_id: str
+    kind: str
+    points_m: Float64Array
+    parts: tuple[str, ...] = ()
+    is_closed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangedMap:
+    """The lanes and traffic controls of a map.
+
+    Attributes:
+        name: What it is called.
+        lanes: By their ids.
+        controls: By their ids.
+        world_to_ecef: Transform from world to ECEF coordinates, float64 (4, 4); None where a source does not say.
+        left_out: What has no counterpart or could not be read, one sentence each.
+    """
+
+    name: str
+    lanes: dict[str, ExchangedLane]
+    controls: dict[str, ExchangedControl]
+    world_to_ecef: Float64Array | None = None
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of_map(cls, semantic_map: MapAPI) -> "ExchangedMap":
+        """Return the records of a semantic map; what they have no room for is listed in ``left_out``.
+
+        Raises:
+            CorruptedDataError: A lane names an id that is no UTF-8 text.
+        """
+        elements = {semantic_map.id_as_str(element.id): element for element in semantic_map}  # the last of each id
+        lanes = _lanes_of(semantic_map, elements)
+        controls = {
+            element_id: _control_of(semantic_map, element_id, element.element.traffic_control_element)
+            for element_id, element in elements.items()
+            if element.element.HasField("traffic_control_element")
+        }
+        return cls(
+            name="l5kit",
+            lanes=lanes,
+            controls=controls,
+            world_to_ecef=np.asarray(np.linalg.inv(semantic_map.ecef_to_world), np.float64),
+            left_out=tuple(_not_carried(semantic_map, elements, len(lanes))),
+        )
+
+
+@dataclass(frozen=True)
+class MapExport:
+    """What an export of a map has written.
+
+    Attributes:
+        num_lanes: Lanes.
+        num_lights: Traffic lights, faces without a light among them.
+        num_crosswalks: Crosswalks.
+        largest_shift_m: The furthest that a boundary was moved so that the format can hold it, metres.
+        left_out: What the format has no counterpart for, one sentence each.
+    """
+
+    num_lanes: int
+    num_lights: int
+    num_crosswalks: int
+    largest_shift_m: float
+    left_out: tuple[str, ...]
+
+
+def counted(count: int, singular: str, rest: str, *, plural: str = "") -> list[str]:
+    """Return a sentence on some elements, in a list that is empty for none of them.
+
+    Args:
+        count: How many there are.
+        singular: What one of them is called.
+        rest: What is said of them.
+        plural: What several are called; empty for the singular with an s.
+    """
+    name = singular if count == 1 else plural or f"{singular}s"
+    return [f"{count:,} {name} {rest}."] if count else []
+
+
+def _lanes_of(semantic_map: MapAPI, elements: dict[str, MapElement]) -> dict[str, ExchangedLane]:
+    """Return the lanes with geometry."""
+    network, arrays = semantic_map.network, semantic_map.arrays
+    ids = network.ids.to_list()
+    lanes = {}
+    for row in range(arrays.num_lanes):
+        lane, limit_mps = elements[ids[row]].element.lane, float(network.speed_limits_mps[row])
+        left, right = int(network.left_rows[row]), int(network.right_rows[row])
+        lanes[ids[row]] = ExchangedLane(
+            lane_id=ids[row],
+            left_m=arrays.left_line(row),
+            right_m=arrays.right_line(row),
+            ahead=tuple(ids[ahead] for ahead in network.ahead_of(row).tolist()),
+            change_left=ids[left] if left >= 0 else None,
+            change_right=ids[right] if right >= 0 else None,
+            speed_limit_mps=limit_mps if limit_mps > 0 else None,
+            is_in_junction=bool(network.is_in_junction[row]),
+            parent=semantic_map.id_as_str(lane.parent_segment_or_junction),
+            turn=Lane.TurnType.Name(lane.turn_type_in_parent_junction),
+            access=AccessRestriction.Type.Name(lane.access_restriction.type),
+            controls=tuple(map(semantic_map.id_as_str, lane.traffic_controls)),
+            yields_to=tuple(map(semantic_map.id_as_str, lane.yield_to_lanes)),
+        )
+    return lanes
+
+
+def _control_of(semantic_map: MapAPI, control_id: str, control: TrafficControlElement) -> ExchangedControl:
+    points_m = semantic_map.unpack_deltas_cm(
+        control.points_x_deltas_cm, control.points_y_deltas_cm, control.points_z_deltas_cm, control.geo_frame
+    )
+    kind = control.WhichOneof("Type") or ""
+    parts = (
+        control.traffic_light.face_states
+        if kind == LIGHT
+        else control.pedestrian_crosswalk.traffic_lights
+        if kind == CROSSWALK
+        else ()
+    )
+    is_closed = control.geometry_type == TrafficControlElement.POLYGON or kind == CROSSWALK
+    return ExchangedControl(control_id, kind, points_m, tuple(map(semantic_map.id_as_str, parts)), is_closed)
+
+
+def _not_carried(semantic_map: MapAPI, elements: dict[str, MapElement], num_lanes: int) -> list[str]:
+    """Return what a map has that the records do not, one sentence each."""
+    kinds = Counter(element.element.WhichOneof("element") for element in elements.values())
+    lanes = [element.element.lane for element in elements.values() if element.element.HasField("lane")]
+    dividers = sum(bool(lane.left_boundary.divider_type or lane.right_boundary.divider_type) for lane in lanes)
+    parked = sum(lane.can_have_parked_cars for lane in lanes)
+    return [
+        *counted(len(semantic_map) - len(elements), "element", "with an id that a later one has, left out"),
+        *counted(kinds["lane"] - num_lanes, "lane", "without geometry, left out"),
+        *counted(kinds["segment"], "segment", "kept as the limits of their lanes only"),
+        *counted(kinds["node"], "node", "of roads, left out"),
+        *counted(kinds["segment_sequence"], "forbidden or mandatory sequence", "of segments, left out"),
+        *counted(kinds["annotated_shape"], "shape", "such as buildings and parks, left out"),
+        *counted(dividers, "lane", "with painted types of lines, which are written by where one may change lanes"),
+        *counted(parked, "lane", "in which cars may park, of which nothing is written"),
+    ]
+
+
+def require_lanes(exchanged: ExchangedMap, format_name: str) -> None:
+    """Refuse a map that has nothing to write.
+
+    Raises:
+        InvalidArgumentError: It has no lane with geometry.
+    """
+    if not exchanged.lanes:
+        raise InvalidArgumentError(
+            f"semantic_map has no lane with geometry, so there is no {format_name} map to write of it; "
+            "l5kit info tells what a dataset has"
+        )
+
+
+def require_file_target(target: Path, *, overwrite: bool) -> None:
+    """Refuse a file that must not be replaced.
+
+    Raises:
+        FileExistsError: There is a file, and ``overwrite`` is False.
+        InvalidArgumentError: It is somebody else's.
+    """
+    if os.path.lexists(target):
+        if not overwrite:
+            raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
+        require_own_file(target, argument="path")
+
+
+def _parts_of(line_m: Float64Array) -> Float64Array:
+    """Return at which part of the length of a line its vertices are, from 0 to 1."""
+    lengths_m = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line_m, axis=0), axis=1))])
+    parts: Float64Array = lengths_m / lengths_m[-1] if lengths_m[-1] > 0 else np.linspace(0.0, 1.0, len(line_m))
+    return parts
+
+
+def _at_parts(line_m: Float64Array, vertex_parts: Float64Array, parts: Float64Array) -> Float64Array:
+    return np.stack([np.interp(parts, vertex_parts, line_m[:, axis]) for axis in range(3)], axis=1)

@@ -1,0 +1,413 @@
+"""A semantic map as a Lanelet2 map: an OSM file of points, lines, lanelets and regulatory elements."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+from pymap3d.ecef import ecef2geodetic
+
+from l5kit._files import replaced_when_complete
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.interop.exchanged_map import (
+    CROSSWALK,
+    LIGHT,
+    ExchangedControl,
+    ExchangedLane,
+    ExchangedMap,
+    MapExport,
+    counted,
+    require_file_target,
+    require_lanes,
+)
+from l5kit.data.interop.lanelet2_sharing import LEFT, RIGHT, SharedLines
+from l5kit.data.interop.xml_text import quoted
+from l5kit.data.map.api import MapAPI
+
+ID_TAG: Final = "l5kit:id"
+"""Tag with the id of l5kit, which is text, where those of OSM are numbers."""
+
+KIND_TAG: Final = "l5kit:kind"
+"""Tag with the kind of a traffic control, as the semantic map names it."""
+
+POINT_TAG: Final = "l5kit:point"
+"""Tag of lines that stand for a point, the one in their middle."""
+
+ACCESS_TAG: Final = "l5kit:access"
+TURN_TAG: Final = "l5kit:turn"
+
+SIGN_SUBTYPES: Final = {"stop_sign": "usR1-1", "yield_sign": "usR1-2"}
+"""Subtypes of traffic signs; other kinds have their names."""
+
+_PARTICIPANTS: Final = {
+    "ONLY_BUS": ("bus_lane", "participant:vehicle:bus"),
+    "ONLY_BIKE": ("bicycle_lane", "participant:bicycle"),
+}
+_VIRTUAL: Final = {"type": "virtual"}
+_USUAL: Final = ("road", "participant:vehicle")
+_FACE: Final = "signal_"
+_COLORS: Final = ("red", "yellow", "green")
+_ARROWS: Final = ("upper_left_arrow", "upper_right_arrow", "left_arrow", "right_arrow", "u_turn")
+_KMH_OF_MPS: Final = 3.6
+_HALF_WIDTH_M: Final = np.array([0.15, 0.0, 0.0])
+"""Lights and signs are points in semantic maps and lines in Lanelet2: half of such a line."""
+
+_Tags: TypeAlias = Mapping[str, str | int]
+"""Tags of an element; a number stands for the way with that number, which gets its id when the file is written."""
+
+_Nodes: TypeAlias = Sequence[int] | Int64Array
+
+_Member: TypeAlias = tuple[str, int, str]
+"""Type, number and role of a member of a relation."""
+
+
+def export_lanelet2(
+    semantic_map: MapAPI, path: str | os.PathLike[str], *, centre_lines: bool = True, overwrite: bool = False
+) -> MapExport:
+    """Write a semantic map as a Lanelet2 map (``.osm``).
+
+    Nodes have latitude and longitude, and world coordinates as ``local_x``, ``local_y`` and ``ele``, as in maps of
+    Autoware. Lanes that follow each other share corners, lanes between which one may change a boundary.
+
+    Args:
+        semantic_map: The map.
+        path: The file; it appears when it is complete.
+        centre_lines: Write centre lines too, in the middle between boundaries.
+        overwrite: Replace a file that l5kit has written.
+
+    Returns:
+        What was written, and what the format has no counterpart for.
+
+    Raises:
+        FileExistsError: There is a file, and ``overwrite`` is False.
+        InvalidArgumentError: The map has no lane with geometry, or the file is somebody else's.
+        UnsupportedValueError: An id has a character that XML cannot hold.
+    """
+    target = Path(path)
+    require_file_target(target, overwrite=overwrite)
+    exchanged = ExchangedMap.of_map(semantic_map)
+    require_lanes(exchanged, "Lanelet2")
+    writer = _Writer(exchanged, SharedLines.of_lanes(exchanged.lanes))
+    writer.add_lanes(centre_lines=centre_lines)
+    writer.add_controls()
+    writer.add_rules()
+    world_to_ecef: Float64Array = np.asarray(np.linalg.inv(semantic_map.ecef_to_world), np.float64)
+    with replaced_when_complete(target, argument="path") as temporary:
+        temporary.write_text(writer.text(world_to_ecef), "utf-8", newline="\n")
+    return writer.result()
+
+
+@dataclass
+class _Writer:
+    """Collects what is in the file; nodes, ways and relations are counted from 0 each, and get their ids in the end."""
+
+    exchanged: ExchangedMap
+    shared: SharedLines
+    nodes_m: list[Float64Array] = field(default_factory=list)
+    node_tags: dict[int, _Tags] = field(default_factory=dict)
+    ways: list[tuple[_Nodes, _Tags]] = field(default_factory=list)
+    relations: list[tuple[list[_Member], _Tags]] = field(default_factory=list)
+    lanelets: dict[str, int] = field(default_factory=dict)
+    num_nodes: int = 0
+
+    def add_lanes(self, *, centre_lines: bool) -> None:
+        """Add the boundaries of all lanes, and a lanelet for each."""
+        self._add_nodes(self.shared.nodes_m)
+        tags_of = _line_tags(self.exchanged.lanes, self.shared)
+        for line, nodes in enumerate(self.shared.lines):  # the first ways, so that they have the numbers of the lines
+            self._add_way(nodes, tags_of[line])
+        for name, lane in self.exchanged.lanes.items():
+            members = [("way", self.shared.line_of[name, side][0], role) for side, role in enumerate(("left", "right"))]
+            if centre_lines:
+                members.append(("way", self._add_way(self._add_nodes(lane.centre_m), _VIRTUAL), "centerline"))
+            self.lanelets[name] = self._add_relation(members, _lanelet_tags(lane))
+
+    def add_controls(self) -> None:
+        """Add crosswalks, lights with their bulbs, signs and all other controls, and the rules that name them."""
+        controls = self.exchanged.controls
+        way_of = {
+            name: self._add_control(control, self._points_of(name))
+            for name, control in controls.items()
+            if not control.kind.startswith(_FACE) and control.kind != CROSSWALK and len(self._points_of(name))
+        }
+        users = [(self.lanelets[name], lane.controls) for name, lane in self.exchanged.lanes.items()]
+        for name, control in controls.items():
+            if control.kind == CROSSWALK and len(control.points_m) > 2:
+                self.lanelets[name] = self._add_crosswalk(control)
+                users.append((self.lanelets[name], control.parts))
+
+        # A light with those of its faces that a lane names is a rule for all lanes that name the same; so is a face
+        # without its light, and a sign or stop line.
+        lanelets_of: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
+        for name, control in controls.items():
+            if control.kind == LIGHT:
+                lanelets_of[name, tuple(face for face in control.parts if face in controls)] = []
+        for lanelet, names in users:
+            known = [name for name in dict.fromkeys(names) if name in controls and controls[name].kind != CROSSWALK]
+            lights = [name for name in known if controls[name].kind == LIGHT]
+            of_lights = {face for light in lights for face in controls[light].parts}
+            for name in known:
+                if name not in of_lights:
+                    faces = tuple(face for face in controls[name].parts if face in known)
+                    lanelets_of[name, faces].append(lanelet)
+        for (name, faces), lanelets in lanelets_of.items():
+            self._add_rule_of(controls[name], faces, way_of.get(name), lanelets)
+        named = {name for name, _ in lanelets_of} | {face for _, faces in lanelets_of for face in faces}
+        for name, control in controls.items():
+            if control.kind.startswith(_FACE) and name not in named:
+                self._add_bulbs([name], None)
+
+    def add_rules(self) -> None:
+        """Add speed limits, one rule for each, and who yields to whom."""
+        lanelets_of: dict[float, list[int]] = defaultdict(list)
+        for name, lane in self.exchanged.lanes.items():
+            if lane.speed_limit_mps is not None:
+                lanelets_of[lane.speed_limit_mps].append(self.lanelets[name])
+        for limit_mps, lanelets in lanelets_of.items():
+            sign = f"{_kmh(limit_mps)} km/h"
+            self._use_rule(lanelets, self._add_relation([], _rule("speed_limit") | {"sign_type": sign}))
+        for name, lane in self.exchanged.lanes.items():
+            first = [self.lanelets[other] for other in lane.yields_to if other in self.exchanged.lanes]
+            if first:
+                members = [("relation", self.lanelets[name], "yield")]
+                members += [("relation", other, "right_of_way") for other in first]
+                self._use_rule([self.lanelets[name], *first], self._add_relation(members, _rule("right_of_way")))
+
+    def text(self, world_to_ecef: Float64Array) -> str:
+        """Return the file."""
+        points_m = np.concatenate(self.nodes_m)
+        ecef_m = points_m @ world_to_ecef[:3, :3].T + world_to_ecef[:3, 3]
+        latitudes_deg, longitudes_deg, _ = ecef2geodetic(*ecef_m.T)
+        geodetic = np.stack([latitudes_deg, longitudes_deg], axis=1)
+        if not np.isfinite(geodetic).all():  # at the centre of the earth, where worlds without a place lie
+            geodetic = np.zeros_like(geodetic)
+        first_way, first_relation = 1 + self.num_nodes, 1 + self.num_nodes + len(self.ways)
+        first_of = {"node": 1, "way": first_way, "relation": first_relation}
+
+        def tags(values: _Tags) -> str:
+            return "".join(
+                [
+                    f"<tag k='{key}' v={quoted(str(first_way + value) if isinstance(value, int) else value)}/>"
+                    for key, value in values.items()
+                ]
+            )
+
+        lines = ["<?xml version='1.0' encoding='UTF-8'?>", "<osm version='0.6' generator='l5kit'>"]
+        for number, ((latitude, longitude), (x, y, z)) in enumerate(
+            zip(geodetic.tolist(), points_m.tolist(), strict=True)
+        ):
+            lines.append(
+                f"<node id='{1 + number}' version='1' lat='{latitude:.11f}' lon='{longitude:.11f}'>"
+                f"<tag k='ele' v='{z:.4f}'/><tag k='local_x' v='{x:.4f}'/><tag k='local_y' v='{y:.4f}'/>"
+                f"{tags(self.node_tags[number]) if number in self.node_tags else ''}</node>"
+            )
+        for number, (nodes, values) in enumerate(self.ways):
+            refs = "".join([f"<nd ref='{1 + node}'/>" for node in np.asarray(nodes).tolist()])
+            lines.append(f"<way id='{first_way + number}' version='1'>{refs}{tags(values)}</way>")
+        for number, (members, values) in enumerate(self.relations):
+            refs = "".join(
+                f"<member type='{kind}' ref='{first_of[kind] + ref}' role='{role}'/>" for kind, ref, role in members
+            )
+            lines.append(f"<relation id='{first_relation + number}' version='1'>{refs}{tags(values)}</relation>")
+        return "\n".join([*lines, "</osm>", ""])
+
+    def result(self) -> MapExport:
+        """Return what was written, and what could not be."""
+        lanes, controls = self.exchanged.lanes, self.exchanged.controls
+        followers = self.shared.followers()
+        lost = sum(len(set(lane.ahead) & lanes.keys() - followers[name]) for name, lane in lanes.items())
+        made_up = sum(len(followers[name] - set(lane.ahead)) for name, lane in lanes.items())
+        changes = [(lane.change_left, name) for name, lane in lanes.items() if lane.change_left in lanes]
+        changes += [(name, lane.change_right) for name, lane in lanes.items() if lane.change_right in lanes]
+        not_beside = sum(not self.shared.are_beside(str(left), str(right)) for left, right in changes)
+        without = sum(
+            not len(self._points_of(name)) and not control.kind.startswith(_FACE) for name, control in controls.items()
+        )
+        seen = {face for control in controls.values() if len(control.points_m) for face in control.parts}
+        unknown_m = sum(not len(control.points_m) for name, control in controls.items() if name not in seen) - without
+        nowhere = sum(ahead not in lanes for lane in lanes.values() for ahead in lane.ahead)
+        unknown = sum(name not in controls for lane in lanes.values() for name in lane.controls)
+        left_out = [
+            *self.exchanged.left_out,
+            *counted(nowhere, "successor", "with ids that the map does not have, left out"),
+            *counted(unknown, "control", "of lanes with ids that the map does not have, left out"),
+            *counted(lost, "successor", "lost, as the corners of the lanes are more than 3 cm apart"),
+            *counted(made_up, "successor", "that the map does not have, as the lanes share both corners"),
+            *counted(not_beside, "lane change", "lost, as the boundaries are more than 3 cm apart"),
+            *counted(without, "traffic control", "without points, left out"),
+            *counted(
+                unknown_m, "light or face", "written where the light or the end of a lane is", plural="lights or faces"
+            ),
+        ]
+        lit = {face for c in controls.values() if c.kind == LIGHT for face in c.parts}
+        lights = [
+            name for name, c in controls.items() if c.kind == LIGHT or (c.kind.startswith(_FACE) and name not in lit)
+        ]
+        num_crosswalks = len(self.lanelets) - len(lanes)
+        return MapExport(len(lanes), len(lights), num_crosswalks, self.shared.largest_shift_m, tuple(left_out))
+
+    @cached_property
+    def _lane_of_control(self) -> dict[str, ExchangedLane]:
+        """The first lane that names each control."""
+        lanes: dict[str, ExchangedLane] = {}
+        for lane in self.exchanged.lanes.values():
+            for name in lane.controls:
+                lanes.setdefault(name, lane)
+        return lanes
+
+    def _points_of(self, control_id: str) -> Float64Array:
+        """Return the points of a control; where it has none, the end of the first lane that names it, if one does."""
+        points_m = self.exchanged.controls[control_id].points_m
+        lane = self._lane_of_control.get(control_id)
+        return points_m if len(points_m) or lane is None else lane.centre_m[-1:]
+
+    def _add_control(self, control: ExchangedControl, points_m: Float64Array) -> int:
+        """Add the line of a light, a sign, a stop line or another control, and return its number."""
+        is_point = len(points_m) == 1
+        ends_m = points_m[0] + np.stack([-_HALF_WIDTH_M, _HALF_WIDTH_M]) if is_point else points_m
+        tags: dict[str, str | int] = _type_tags(control) | {ID_TAG: control.control_id, KIND_TAG: control.kind}
+        if is_point:
+            tags[POINT_TAG] = "yes"
+        if control.is_closed:
+            tags["area"] = "yes"
+        return self._add_way(self._add_nodes(ends_m), tags)
+
+    def _add_crosswalk(self, control: ExchangedControl) -> int:
+        """Add a lanelet of pedestrians, whose boundaries are the longer sides of the crosswalk."""
+        corners_m = control.points_m
+        sides_m = np.linalg.norm(np.roll(corners_m, -1, axis=0) - corners_m, axis=1)
+        if len(corners_m) == 4 and sides_m[0] + sides_m[2] < sides_m[1] + sides_m[3]:
+            corners_m = np.roll(corners_m, -1, axis=0)
+        nodes = self._add_nodes(corners_m)
+        half = (len(nodes) + 1) // 2
+        first, second = nodes[:half], (nodes[half:][::-1] if len(nodes) > 3 else [nodes[0], nodes[2]])
+        x, y = corners_m[:, 0], corners_m[:, 1]
+        is_clockwise = float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) < 0
+        sides = (first, second) if is_clockwise else (second, first)
+        members = [
+            ("way", self._add_way(side, {"type": "pedestrian_marking"}), role)
+            for side, role in zip(sides, ("left", "right"), strict=True)
+        ]
+        tags = {"type": "lanelet", "subtype": "crosswalk", "location": "urban", "participant:pedestrian": "yes"}
+        return self._add_relation(members, tags | {"one_way": "no", ID_TAG: control.control_id})
+
+    def _add_rule_of(
+        self, control: ExchangedControl, faces: Iterable[str], way: int | None, lanelets: list[int]
+    ) -> None:
+        """Add the rule of a light with some of its faces, of a face alone, or of a sign or line, for some lanelets."""
+        if control.kind.startswith(_FACE):
+            members = [("way", self._add_bulbs([control.control_id], None), "refers")]
+        elif way is None:
+            return
+        else:
+            members = [("way", way, "refers")]
+        if faces:
+            members.append(("way", self._add_bulbs(list(faces), way), "light_bulbs"))
+        is_light = control.kind == LIGHT or control.kind.startswith(_FACE)
+        self._use_rule(lanelets, self._add_relation(members, _rule("traffic_light" if is_light else "traffic_sign")))
+
+    def _add_bulbs(self, faces: list[str], light: int | None) -> int:
+        """Add the bulbs of a light, where they are or where the light is, and return the number of their line."""
+        controls = self.exchanged.controls
+        points_m = [self._points_of(face)[:1] for face in faces]
+        known_m = next((point_m for point_m in points_m if len(point_m)), None)
+        if known_m is None:
+            ends_m = np.zeros((1, 3)) if light is None else np.concatenate(self.nodes_m)[list(self.ways[light][0])]
+            known_m = ends_m.mean(axis=0, keepdims=True)
+        points_m = [point_m if len(point_m) else known_m for point_m in points_m]
+        nodes = self._add_nodes(np.concatenate(points_m), [_bulb_tags(controls[face]) for face in faces])
+        tags: dict[str, str | int] = {"type": "light_bulbs"}
+        return self._add_way(nodes, tags if light is None else tags | {"traffic_light_id": light})
+
+    def _use_rule(self, lanelets: Iterable[int], rule: int) -> None:
+        for lanelet in lanelets:
+            self.relations[lanelet][0].append(("relation", rule, "regulatory_element"))
+
+    def _add_nodes(self, points_m: Float64Array, tags: Sequence[_Tags] = ()) -> range:
+        first = self.num_nodes
+        self.nodes_m.append(points_m)
+        self.num_nodes += len(points_m)
+        self.node_tags.update(enumerate(tags, first))
+        return range(first, self.num_nodes)
+
+    def _add_way(self, nodes: _Nodes, tags: _Tags) -> int:
+        self.ways.append((nodes, tags))
+        return len(self.ways) - 1
+
+    def _add_relation(self, members: list[_Member], tags: _Tags) -> int:
+        self.relations.append((members, tags))
+        return len(self.relations) - 1
+
+
+def _line_tags(lanes: Mapping[str, ExchangedLane], shared: SharedLines) -> list[dict[str, str | int]]:
+    """Return the type of each boundary: by where one may change across it, and whether it is one of a junction."""
+    in_junction = {
+        shared.line_of[name, side][0] for name, lane in lanes.items() for side in (LEFT, RIGHT) if lane.is_in_junction
+    }
+    outside = {
+        shared.line_of[name, side][0]
+        for name, lane in lanes.items()
+        for side in (LEFT, RIGHT)
+        if not lane.is_in_junction
+    }
+    to_left: set[int] = set()
+    to_right: set[int] = set()
+    for name, lane in lanes.items():
+        for other, side in ((lane.change_left, LEFT), (lane.change_right, RIGHT)):
+            line, is_reversed = shared.line_of[name, side]
+            pair = (str(other), name) if side == LEFT else (name, str(other))
+            if other in lanes and shared.are_beside(*pair):
+                (to_left if (side == LEFT) != is_reversed else to_right).add(line)
+    tags: list[dict[str, str | int]] = []
+    for line in range(len(shared.lines)):
+        if line in to_left or line in to_right:
+            subtype = "dashed" if line in to_left & to_right else "dashed_solid" if line in to_right else "solid_dashed"
+            tags.append({"type": "line_thin", "subtype": subtype})
+        elif line in in_junction - outside:
+            tags.append(dict(_VIRTUAL))
+        else:
+            tags.append({"type": "line_thin", "subtype": "solid"})
+    return tags
+
+
+def _lanelet_tags(lane: ExchangedLane) -> dict[str, str | int]:
+    subtype, participant = _PARTICIPANTS.get(lane.access, _USUAL)
+    tags: dict[str, str | int] = {"type": "lanelet", "subtype": subtype, "location": "urban", "one_way": "yes"}
+    tags |= {participant: "yes", ID_TAG: lane.lane_id}
+    if lane.access not in ("UNKNOWN", *_PARTICIPANTS):
+        tags[ACCESS_TAG] = lane.access
+    if lane.speed_limit_mps is not None:
+        tags["speed_limit"] = _kmh(lane.speed_limit_mps)
+    if lane.is_in_junction:
+        side = lane.turn.rpartition("_")[2].lower()
+        tags["turn_direction"] = side if side in ("left", "right") else "left" if lane.turn == "U_TURN" else "straight"
+    if lane.is_in_junction or lane.turn not in ("", "THROUGH"):
+        tags[TURN_TAG] = lane.turn
+    return tags
+
+
+def _type_tags(control: ExchangedControl) -> dict[str, str | int]:
+    if control.kind == LIGHT:
+        return {"type": "traffic_light", "subtype": "red_yellow_green"}
+    if control.kind.endswith("_sign"):
+        return {"type": "traffic_sign", "subtype": SIGN_SUBTYPES.get(control.kind, control.kind)}
+    return {"type": control.kind}
+
+
+def _bulb_tags(face: ExchangedControl) -> dict[str, str | int]:
+    tags: dict[str, str | int] = {ID_TAG: face.control_id, KIND_TAG: face.kind}
+    color = next((color for color in _COLORS if color in face.kind.split("_")), None)
+    arrow = next((arrow for arrow in _ARROWS if arrow in face.kind), None)
+    return tags | ({"color": color} if color else {}) | ({"arrow": arrow.removesuffix("_arrow")} if arrow else {})
+
+
+def _rule(subtype: str) -> dict[str, str | int]:
+    return {"type": "regulatory_element", "subtype": subtype}
+
+
+def _kmh(limit_mps: float) -> str:
+    return f"{limit_mps * _KMH_OF_MPS:.9g}"

@@ -1,0 +1,154 @@
+"""Boundaries and corners that lanes share, as Lanelet2 says by them which lanes follow and lie beside each other."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.interop.exchanged_map import ExchangedLane
+from l5kit.geometry.polygon import distance_to_line
+
+LEFT, RIGHT = 0, 1
+
+SHARED_M: Final = 0.03
+"""Up to here, corners of lanes that follow each other and boundaries of lanes side by side become one."""
+
+_SAME_M: Final = 0.001
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLines:
+    """The boundaries of lanes, each once, and where their points are.
+
+    Attributes:
+        lines: The nodes of each line, int64 (n,).
+        line_of: Line, and whether it runs against the lane, by id of the lane and side.
+        nodes_m: World coordinates of the nodes, float64 (N, 3).
+        largest_shift_m: The furthest that a point is from where it was.
+    """
+
+    lines: list[Int64Array]
+    line_of: dict[tuple[str, int], tuple[int, bool]]
+    nodes_m: Float64Array
+    largest_shift_m: float
+
+    @classmethod
+    def of_lanes(cls, lanes: Mapping[str, ExchangedLane]) -> "SharedLines":
+        """Return the boundaries of lanes; what lies at one place within 3 cm, and belongs together, becomes one."""
+        lines_m = {(name, side): line for name, lane in lanes.items() for side, line in _sides(lane)}
+        line_of, written, furthest_m = _line_of_sides(lanes, lines_m)
+
+        # Corners of lanes that follow each other become one node, in the middle of all of them.
+        starts = np.cumsum([0, *(len(lines_m[key]) for key in written)], dtype=np.int64)
+        points_m = np.concatenate([lines_m[key] for key in written])
+        pairs = np.array(list(_corner_pairs(lanes, line_of, starts.tolist())), np.int64).reshape(-1, 2)
+        pairs = pairs[np.linalg.norm(points_m[pairs[:, 0]] - points_m[pairs[:, 1]], axis=1) <= SHARED_M]
+        graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(points_m), len(points_m)))
+        num_nodes, labels = connected_components(graph, directed=False)
+        node_of_point = labels.astype(np.int64)
+        counts = np.bincount(node_of_point, minlength=num_nodes)
+        sums = [np.bincount(node_of_point, points_m[:, axis], num_nodes) for axis in range(3)]
+        nodes_m = np.stack(sums, axis=1) / counts[:, None]
+        moved_m = float(np.linalg.norm(nodes_m[node_of_point] - points_m, axis=1).max())
+        return cls(np.split(node_of_point, starts[1:-1]), line_of, nodes_m, furthest_m + moved_m)
+
+    def nodes_of(self, lane_id: str, side: int) -> Int64Array:
+        """Return the nodes of a boundary in the direction of its lane."""
+        line, is_reversed = self.line_of[lane_id, side]
+        return self.lines[line][::-1] if is_reversed else self.lines[line]
+
+    def followers(self) -> dict[str, set[str]]:
+        """Return the lanes at whose start each lane ends, as readers of the file find them."""
+        starting: dict[tuple[int, ...], set[str]] = {}
+        names = [name for name, side in self.line_of if side == LEFT]
+        for name in names:
+            starting.setdefault(self._corner_of(name, 0), set()).add(name)
+        return {name: starting.get(self._corner_of(name, -1), set()) for name in names}
+
+    def are_beside(self, left: str, right: str) -> bool:
+        """Return whether the right boundary of one lane is the left one of another, in the same direction."""
+        return self.line_of.get((left, RIGHT), (-1, False)) == self.line_of.get((right, LEFT), (-2, False))
+
+    def _corner_of(self, lane_id: str, end: int) -> tuple[int, ...]:
+        return tuple(int(self.nodes_of(lane_id, side)[end]) for side in (LEFT, RIGHT))
+
+
+def _sides(lane: ExchangedLane) -> tuple[tuple[int, Float64Array], tuple[int, Float64Array]]:
+    return (LEFT, lane.left_m), (RIGHT, lane.right_m)
+
+
+def _line_of_sides(
+    lanes: Mapping[str, ExchangedLane], lines_m: Mapping[tuple[str, int], Float64Array]
+) -> tuple[dict[tuple[str, int], tuple[int, bool]], list[tuple[str, int]], float]:
+    """Return the line of each side and whether it is reversed, the sides that have lines, and the longest move."""
+    # Lanes between which one may change have one line between them, that of the lane on the left.
+    line_on: dict[tuple[str, int], tuple[str, int]] = {}
+    furthest_m = 0.0
+    for left, right in _neighbours(lanes):
+        distance_m = distance_between(lines_m[right, LEFT], lines_m[left, RIGHT])
+        if distance_m <= SHARED_M:
+            line_on[right, LEFT] = (left, RIGHT)
+            furthest_m = max(furthest_m, distance_m)
+
+    # Lanes of opposite directions have one line between them where it is the same to a millimetre.
+    number_of: dict[tuple[str, int], int] = {}
+    opposite_of: dict[tuple[str, int], int] = {}
+    known: dict[bytes, int] = {}
+    for key, line_m in lines_m.items():
+        if key in line_on:
+            continue
+        rounded = np.rint(line_m / _SAME_M).astype(np.int64)
+        opposite = known.get(rounded[::-1].tobytes())
+        if opposite is not None:
+            opposite_of[key] = opposite
+        else:
+            number_of[key] = known[rounded.tobytes()] = len(number_of)
+    line_of = {}
+    for key in lines_m:
+        root = line_on.get(key, key)
+        line_of[key] = (opposite_of[root], True) if root in opposite_of else (number_of[root], False)
+    return line_of, list(number_of), furthest_m
+
+
+def _neighbours(lanes: Mapping[str, ExchangedLane]) -> dict[tuple[str, str], None]:
+    """Return the pairs of lanes between which one may change, in one direction at least: on the left, on the right."""
+    pairs: dict[tuple[str, str], None] = {}
+    for name, lane in lanes.items():
+        if lane.change_left in lanes and lane.change_left is not None:
+            pairs[lane.change_left, name] = None
+        if lane.change_right in lanes and lane.change_right is not None:
+            pairs[name, lane.change_right] = None
+    return pairs
+
+
+def _corner_pairs(
+    lanes: Mapping[str, ExchangedLane], line_of: Mapping[tuple[str, int], tuple[int, bool]], starts: list[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the points that should be one: those at the end of a lane and at the start of lanes that follow."""
+
+    def point(name: str, side: int, *, is_end: bool) -> int:
+        line, is_reversed = line_of[name, side]
+        return starts[line + 1] - 1 if is_end != is_reversed else starts[line]
+
+    for name, lane in lanes.items():
+        for ahead in lane.ahead:
+            if ahead in lanes:
+                for side in (LEFT, RIGHT):
+                    yield point(name, side, is_end=True), point(ahead, side, is_end=False)
+
+
+def distance_between(first_m: Float64Array, second_m: Float64Array) -> float:
+    """Return how far vertices of two lines are from the other line at most, their ends from each other."""
+    ends_m = np.linalg.norm(first_m[[0, -1]] - second_m[[0, -1]], axis=1).max()
+    if first_m.shape == second_m.shape or ends_m > SHARED_M:
+        gaps_m = np.linalg.norm(first_m - second_m, axis=1).max() if first_m.shape == second_m.shape else ends_m
+        if gaps_m <= SHARED_M or ends_m > SHARED_M:
+            return float(gaps_m)
+    flat = np.ascontiguousarray(first_m[:, :2]), np.ascontiguousarray(second_m[:, :2])
+    there = max(distance_to_line(flat[1], point) for point in flat[0])
+    back = max(distance_to_line(flat[0], point) for point in flat[1])
+    return float(max(ends_m, there, back))

@@ -1,0 +1,426 @@
+"""A semantic map as an OpenDRIVE map: roads with widths of lanes, junctions, signals and crosswalks."""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from pymap3d.ecef import ecef2geodetic
+from scipy.spatial import KDTree
+
+from l5kit._files import replaced_when_complete
+from l5kit._types import Float64Array
+from l5kit.data.interop.exchanged_map import (
+    CROSSWALK,
+    LIGHT,
+    ExchangedControl,
+    ExchangedLane,
+    ExchangedMap,
+    MapExport,
+    counted,
+    require_file_target,
+    require_lanes,
+)
+from l5kit.data.interop.opendrive_geometry import RoadCourse, curve_points, simplified_rows
+from l5kit.data.interop.opendrive_roads import LARGEST_ERROR_M, Road, RoadNet, make_roads
+from l5kit.data.interop.xml_text import quoted
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.builder import world_at
+
+ID_CODE: Final = "l5kit:id"
+KIND_CODE: Final = "l5kit:kind"
+FACE_CODE: Final = "l5kit:face"
+CONTROLS_CODE: Final = "l5kit:controls"
+LIGHTS_CODE: Final = "l5kit:lights"
+POINTS_CODE: Final = "l5kit:points"
+MADE_UP_CODE: Final = "l5kit:made_up_junction"
+"""Codes of ``userData``: ids of l5kit, kinds of controls, faces of lights, and what else OpenDRIVE does not tell."""
+
+SIGNAL_TYPES: Final = {LIGHT: "1000001", "stop_sign": "206", "yield_sign": "205", "stop_line": "294"}
+_LANE_TYPES: Final = {"ONLY_BUS": "bus", "ONLY_BIKE": "biking"}
+_FACE: Final = "signal_"
+
+
+def export_opendrive(semantic_map: MapAPI, path: str | os.PathLike[str], *, overwrite: bool = False) -> MapExport:
+    """Write a semantic map as an OpenDRIVE map (``.xodr``, version 1.7).
+
+    A lane, or lanes side by side between which one may change, is a road in its direction. Its reference line is a
+    chain of cubic curves (``paramPoly3``) through its middle; boundaries are within 5 cm, and mostly within 1 cm.
+
+    Args:
+        semantic_map: The map.
+        path: The file; it appears when it is complete.
+        overwrite: Replace a file that l5kit has written.
+
+    Returns:
+        What was written, and what the format has no counterpart for.
+
+    Raises:
+        FileExistsError: There is a file, and ``overwrite`` is False.
+        InvalidArgumentError: The map has no lane with geometry, or the file is somebody else's.
+        UnsupportedValueError: An id has a character that XML cannot hold.
+    """
+    target = Path(path)
+    require_file_target(target, overwrite=overwrite)
+    exchanged = ExchangedMap.of_map(semantic_map)
+    require_lanes(exchanged, "OpenDRIVE")
+    roads = make_roads(exchanged.lanes)
+    writer = _Writer(exchanged, RoadNet.of_roads(roads, exchanged.lanes))
+    with replaced_when_complete(target, argument="path") as temporary:
+        temporary.write_text(writer.text(), "utf-8", newline="\n")
+    return writer.result()
+
+
+@dataclass(frozen=True, eq=False)
+class _Signal:
+    """A control at a road: written whole at the first road with a lane that names it, and named at the others."""
+
+    control: ExchangedControl
+    indices: tuple[int, ...]
+    is_first: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Writer:
+    exchanged: ExchangedMap
+    net: RoadNet
+
+    def text(self) -> str:
+        """Return the file."""
+        points_m = np.concatenate([lane.left_m[:, :2] for lane in self.exchanged.lanes.values()])
+        (west, south), (east, north) = points_m.min(axis=0), points_m.max(axis=0)
+        parts = [
+            "<?xml version='1.0' encoding='UTF-8'?>",
+            "<OpenDRIVE>",
+            f"<header revMajor='1' revMinor='7' name='l5kit' version='1' vendor='l5kit' north='{north:.3f}' "
+            f"south='{south:.3f}' east='{east:.3f}' west='{west:.3f}'>{self._georeference()}</header>",
+        ]
+        parts += [self._road(number, road) for number, road in enumerate(self.net.roads)]
+        junctions = dict.fromkeys([*self.net.junction_of.values(), *self.net.connections])
+        parts += [self._junction(name) for name in junctions]
+        return "\n".join([*parts, "</OpenDRIVE>", ""])
+
+    def result(self) -> MapExport:
+        """Return what was written, and what could not be."""
+        lanes, controls, net = self.exchanged.lanes, self.exchanged.controls, self.net
+        errors_m = [road.course.error_m for road in net.roads]
+        beside = {pair for road in net.roads for pair in zip(road.lanes, road.lanes[1:], strict=False)}
+        changes = [(lane.change_left, name) for name, lane in lanes.items() if lane.change_left in lanes]
+        changes += [(name, lane.change_right) for name, lane in lanes.items() if lane.change_right in lanes]
+        split = sum(name in net.made_up for name in net.junction_of.values())
+        tilted = sum(road.course.tilt_m > LARGEST_ERROR_M for road in net.roads)
+        worse = sum(error_m > LARGEST_ERROR_M for error_m in errors_m)
+        unknown = sum(name not in controls for lane in lanes.values() for name in lane.controls)
+        nowhere = sum(ahead not in lanes for lane in lanes.values() for ahead in lane.ahead)
+        left_out = [
+            *self.exchanged.left_out,
+            *counted(nowhere, "successor", "with ids that the map does not have, left out"),
+            *counted(unknown, "control", "of lanes with ids that the map does not have, left out"),
+            *counted(sum(pair not in beside for pair in changes), "lane change", "lost, as the lanes fit no one road"),
+            *counted(worse, "road", f"with boundaries that are off by more than 5 cm, up to {max(errors_m):.2f} m"),
+            *counted(tilted, "road", "with a side that is more than 5 cm higher than the middle, written level"),
+            *counted(split, "road", "written as parts of junctions that are made up, as roads part only there"),
+        ]
+        crosswalks = sum(control.kind == CROSSWALK for control in controls.values())
+        lit = {face for control in controls.values() for face in control.parts if control.kind == LIGHT}
+        lights = sum(
+            control.kind == LIGHT or (_is_face(control) and name not in lit) for name, control in controls.items()
+        )
+        return MapExport(len(lanes), lights, crosswalks, max(errors_m), tuple(left_out))
+
+    def _georeference(self) -> str:
+        """Return where the world lies, as PROJ tells it, and how it is turned about its origin."""
+        world_to_ecef = self.exchanged.world_to_ecef
+        if world_to_ecef is None:
+            return ""
+        with np.errstate(all="ignore"):
+            latitude_deg, longitude_deg, _ = (float(value) for value in ecef2geodetic(*world_to_ecef[:3, 3]))
+        if not np.isfinite([latitude_deg, longitude_deg]).all():
+            return ""
+        turned = world_at(latitude_deg, longitude_deg)[:3, :3].T @ world_to_ecef[:3, :3]
+        heading_rad = float(np.arctan2(turned[1, 0], turned[0, 0]))
+        proj = f"+proj=tmerc +lat_0={latitude_deg:.9f} +lon_0={longitude_deg:.9f} +k=1 +x_0=0 +y_0=0 +datum=WGS84"
+        offset = f"<offset x='0' y='0' z='0' hdg='{heading_rad:.12g}'/>"
+        return f"<geoReference><![CDATA[{proj} +units=m +no_defs]]></geoReference>{offset}"
+
+    def _road(self, number: int, road: Road) -> str:
+        course, junction = road.course, self.net.junction_of.get(number)
+        links = [
+            _link(tag, target)
+            for tag, links in (("predecessor", self.net.predecessor), ("successor", self.net.successor))
+            if (target := self._target_of(links.get(number), tag)) is not None
+        ]
+        signals = [self._signal(number, signal) for signal in self._signals_of.get(number, ())]
+        rows = simplified_rows(course.arcs_m, course.heights_m)
+        return "".join(
+            [
+                f"<road name={quoted(road.lanes[0])} length='{_length(course):.9f}' id='{number}' ",
+                f"junction='{-1 if junction is None else self._junction_id[junction]}' rule='RHT'>",
+                f"<link>{''.join(links)}</link>",
+                f"<planView>{''.join(_geometries(course))}</planView>",
+                f"<elevationProfile>{''.join(_records('elevation', 's', course.arcs_m[rows], course.heights_m[rows]))}",
+                f"</elevationProfile><lateralProfile/><lanes>{self._lanes(number, road)}</lanes>",
+                f"<objects>{''.join(self._crosswalks_of.get(number, ()))}</objects>",
+                f"<signals>{''.join(signals)}</signals>",
+                _user_data(MADE_UP_CODE, "yes") if junction in self.net.made_up else "",
+                "</road>",
+            ]
+        )
+
+    def _target_of(self, target: int | str | None, side: str) -> tuple[str, int, str] | None:
+        if isinstance(target, str):
+            return "junction", self._junction_id[target], ""
+        return None if target is None else ("road", target, "start" if side == "successor" else "end")
+
+    @cached_property
+    def _junction_id(self) -> dict[str, int]:
+        """Numbers of junctions, behind those of the roads."""
+        names = dict.fromkeys([*self.net.junction_of.values(), *self.net.connections])
+        return {name: len(self.net.roads) + number for number, name in enumerate(names)}
+
+    def _lanes(self, number: int, road: Road) -> str:
+        """Return the lanes of a road, all to the right of a line that is offset to the leftmost boundary."""
+        course, lanes = road.course, [self.exchanged.lanes[name] for name in road.lanes]
+        rows = simplified_rows(course.arcs_m, course.offsets_m[0])
+        parts = _records("laneOffset", "s", course.arcs_m[rows], course.offsets_m[0][rows])
+        parts.append("<laneSection s='0'><center><lane id='0' type='none' level='false'>")
+        parts.append("<roadMark sOffset='0' type='solid' weight='standard' color='standard' laneChange='none'/></lane>")
+        parts.append("</center><right>")
+        for index, lane in enumerate(lanes):
+            widths_m = np.maximum(course.offsets_m[index] - course.offsets_m[index + 1], 0.0)
+            rows = simplified_rows(course.arcs_m, widths_m)
+            right = lanes[index + 1] if index + 1 < len(lanes) else None
+            parts.append(
+                f"<lane id='{-1 - index}' type='{_LANE_TYPES.get(lane.access, 'driving')}' level='false'><link>"
+            )
+            parts += self._lane_links(number, index)
+            parts += ["</link>", *_records("width", "sOffset", course.arcs_m[rows], widths_m[rows])]
+            parts.append(_road_mark(lane, right))
+            if lane.speed_limit_mps is not None and not lane.is_in_junction:
+                parts.append(f"<speed sOffset='0' max='{lane.speed_limit_mps:.9g}' unit='m/s'/>")
+            parts.append(_user_data(ID_CODE, lane.lane_id))
+            known = [name for name in lane.controls if name in self.exchanged.controls]
+            if set(known) != self._signalled(known):
+                parts.append(_user_data(CONTROLS_CODE, json.dumps(known)))
+            parts.append("</lane>")
+        return "".join([*parts, "</right></laneSection>"])
+
+    def _lane_links(self, number: int, index: int) -> list[str]:
+        links = []
+        before, after = self.net.predecessor.get(number), self.net.successor.get(number)
+        if isinstance(before, int):
+            links += [
+                f"<predecessor id='{-1 - ours}'/>" for ours, own in self.net.ahead[before, number] if own == index
+            ]
+        if isinstance(after, int):
+            links += [f"<successor id='{-1 - other}'/>" for own, other in self.net.ahead[number, after] if own == index]
+        return links
+
+    def _signalled(self, names: Iterable[str]) -> set[str]:
+        """Return what signals of a lane stand for: its controls, and all faces of its lights."""
+        controls = self.exchanged.controls
+        lights = [name for name in names if controls[name].kind == LIGHT]
+        faces = {face for light in lights for face in controls[light].parts if face in controls}
+        return {name for name in names if controls[name].kind != CROSSWALK} | faces
+
+    @cached_property
+    def _signals_of(self) -> dict[int, list[_Signal]]:
+        """Signals of each road: lights, faces without them, signs and lines."""
+        controls = self.exchanged.controls
+        of_lights = {face for control in controls.values() if control.kind == LIGHT for face in control.parts}
+        users: dict[str, dict[int, list[int]]] = {
+            name: defaultdict(list)
+            for name, control in controls.items()
+            if control.kind != CROSSWALK and name not in of_lights
+        }
+        for number, road in enumerate(self.net.roads):
+            for index, lane in enumerate(road.lanes):
+                for name in self.exchanged.lanes[lane].controls:
+                    if name in users:
+                        users[name][number].append(index)
+        signals: dict[int, list[_Signal]] = defaultdict(list)
+        for name, roads in users.items():
+            if not roads:  # at the nearest road, but for none of its lanes
+                points_m = controls[name].points_m
+                roads[self._nearest_road(points_m[0, :2]) if len(points_m) else 0] = []
+            for order, (number, indices) in enumerate(roads.items()):
+                signals[number].append(_Signal(controls[name], tuple(indices), order == 0))
+        return signals
+
+    def _signal(self, number: int, signal: _Signal) -> str:
+        """Return a signal at the end of a road, which it controls the leaving of, with its real position."""
+        control, course = signal.control, self.net.roads[number].course
+        signal_id = self._number_of_control[control.control_id]
+        valid = "".join(f"<validity fromLane='{-1 - index}' toLane='{-1 - index}'/>" for index in signal.indices)
+        valid = valid or "<validity fromLane='0' toLane='0'/>"
+        arc_m = _length(course)
+        if not signal.is_first:
+            return f"<signalReference s='{arc_m:.6f}' t='0' id='{signal_id}' orientation='+'>{valid}</signalReference>"
+        end_m, left = _end_of(course)
+        points_m = control.points_m if len(control.points_m) else np.array([[*end_m, course.heights_m[-1]]])
+        offset_m = float((points_m[0, :2] - end_m) @ left)
+        is_light = control.kind == LIGHT or _is_face(control)
+        kind = SIGNAL_TYPES.get(LIGHT if is_light else control.kind, "-1")
+        data = _user_data(ID_CODE, control.control_id) + _user_data(KIND_CODE, control.kind)
+        for face in control.parts:
+            if face in self.exchanged.controls:
+                part = self.exchanged.controls[face]
+                data += _user_data(FACE_CODE, json.dumps([face, part.kind, part.points_m[:1].round(4).tolist()]))
+        if len(control.points_m) > 1:
+            data += _user_data(POINTS_CODE, json.dumps([control.points_m.round(4).tolist(), control.is_closed]))
+        x, y, z = points_m[0].tolist()
+        return (
+            f"<signal s='{arc_m:.6f}' t='{offset_m:.4f}' id='{signal_id}' name={quoted(control.control_id)} "
+            f"dynamic='{'yes' if is_light else 'no'}' orientation='+' zOffset='{z - course.heights_m[-1]:.4f}' "
+            f"country='OpenDRIVE' type='{kind}' subtype='-1' value='-1' unit='m' height='1' width='0.3' hOffset='0'>"
+            f"{valid}<positionInertial x='{x:.4f}' y='{y:.4f}' z='{z:.4f}' hdg='0'/>{data}</signal>"
+        )
+
+    @cached_property
+    def _number_of_control(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.exchanged.controls)}
+
+    @cached_property
+    def _crosswalks_of(self) -> dict[int, list[str]]:
+        """Crosswalks of each road, those nearest to it, with their corners in the world's axes."""
+        objects: dict[int, list[str]] = defaultdict(list)
+        for name, control in self.exchanged.controls.items():
+            if control.kind != CROSSWALK or len(control.points_m) < 3:
+                continue
+            middle_m = control.points_m.mean(axis=0)
+            number = self._nearest_road(middle_m[:2])
+            course = self.net.roads[number].course
+            points_m, left, headings_rad, arcs_m = self._samples_of(number)
+            row = int(np.argmin(np.linalg.norm(points_m - middle_m[:2], axis=1)))
+            offset_m = (middle_m[:2] - points_m[row]) @ left[row]
+            origin_m = np.array(
+                [*(points_m[row] + offset_m * left[row]), np.interp(arcs_m[row], course.arcs_m, course.heights_m)]
+            )
+            corners = "".join(
+                f"<cornerLocal u='{u:.4f}' v='{v:.4f}' z='{z:.4f}' height='0' id='{corner}'/>"
+                for corner, (u, v, z) in enumerate((control.points_m - origin_m).tolist())
+            )
+            data = _user_data(ID_CODE, name)
+            if control.parts:
+                data += _user_data(LIGHTS_CODE, json.dumps(control.parts))
+            objects[number].append(
+                f"<object type='crosswalk' id='{self._number_of_control[name]}' name={quoted(name)} "
+                f"s='{arcs_m[row]:.6f}' t='{offset_m:.6f}' zOffset='0' hdg='{-headings_rad[row]:.9f}' "
+                f"orientation='none'><outlines><outline id='0' closed='true' outer='true'>{corners}</outline>"
+                f"</outlines>{data}</object>"
+            )
+        return objects
+
+    def _samples_of(self, number: int) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:
+        """Return points of a reference line, the directions to their left, headings, and lengths up to them."""
+        course = self.net.roads[number].course
+        pieces = np.repeat(np.arange(len(course.lengths_m)), 4)
+        parts = np.tile([0.0, 0.25, 0.5, 0.75], len(course.lengths_m))
+        points_m, left = curve_points(course.starts[pieces], course.coefficients[pieces], parts)
+        starts_m = np.concatenate([[0.0], np.cumsum(course.lengths_m)])
+        headings_rad = np.arctan2(-left[:, 0], left[:, 1])
+        return points_m, left, headings_rad, starts_m[pieces] + parts * course.lengths_m[pieces]
+
+    @cached_property
+    def _tree(self) -> tuple[KDTree, list[int]]:
+        starts = [road.course.starts[:, :2] for road in self.net.roads]
+        return KDTree(np.concatenate(starts)), [row for row, points in enumerate(starts) for _ in points]
+
+    def _nearest_road(self, point_m: Float64Array) -> int:
+        tree, roads = self._tree
+        return roads[int(tree.query(point_m)[1])]
+
+    def _junction(self, name: str) -> str:
+        """Return a junction: from which road one gets to which of its roads, and which of them go first."""
+        parts = [f"<junction name={quoted(name)} id='{self._junction_id[name]}' type='default'>"]
+        pairs = self.net.connections.get(name, [])
+        for number, (incoming, connecting) in enumerate(pairs):
+            lanes = "".join(
+                f"<laneLink from='{-1 - ours}' to='{-1 - theirs}'/>"
+                for ours, theirs in self.net.ahead[incoming, connecting]
+            )
+            parts.append(
+                f"<connection id='{number}' incomingRoad='{incoming}' connectingRoad='{connecting}' "
+                f"contactPoint='start'>{lanes}</connection>"
+            )
+        parts += [f"<priority high='{high}' low='{low}'/>" for high, low in self._priorities.get(name, ())]
+        return "".join([*parts, "</junction>"])
+
+    @cached_property
+    def _priorities(self) -> dict[str, dict[tuple[int, int], None]]:
+        """Roads that go before others, by junction."""
+        road_of = {lane: number for number, road in enumerate(self.net.roads) for lane in road.lanes}
+        pairs: dict[str, dict[tuple[int, int], None]] = defaultdict(dict)
+        for name, lane in self.exchanged.lanes.items():
+            for other in lane.yields_to:
+                junction = self.net.junction_of.get(road_of[name])
+                if other in road_of and junction is not None and self.net.junction_of.get(road_of[other]) == junction:
+                    pairs[junction][road_of[other], road_of[name]] = None
+        return pairs
+
+
+def _is_face(control: ExchangedControl) -> bool:
+    return control.kind.startswith(_FACE) and not control.kind.endswith("_sign")
+
+
+def _length(course: RoadCourse) -> float:
+    return float(course.lengths_m.sum())
+
+
+def _end_of(course: RoadCourse) -> tuple[Float64Array, Float64Array]:
+    """Return the end of a reference line, and the direction to its left."""
+    points_m, left = curve_points(course.starts[-1:], course.coefficients[-1:], np.ones(1))
+    return points_m[0], left[0]
+
+
+def _geometries(course: RoadCourse) -> Iterable[str]:
+    arc_m = 0.0
+    for (x, y, heading_rad), length_m, curve in zip(
+        course.starts.tolist(), course.lengths_m.tolist(), course.coefficients.tolist(), strict=True
+    ):
+        values = " ".join(
+            f"{name}{axis}='{value:.9g}'"
+            for axis, row in zip("UV", curve, strict=True)
+            for name, value in zip("abcd", row, strict=True)
+        )
+        yield (
+            f"<geometry s='{arc_m:.9f}' x='{x:.6f}' y='{y:.6f}' hdg='{heading_rad:.12f}' length='{length_m:.9f}'>"
+            f"<paramPoly3 {values} pRange='normalized'/></geometry>"
+        )
+        arc_m += length_m
+
+
+def _records(tag: str, start: str, arcs_m: Float64Array, values: Float64Array) -> list[str]:
+    """Return a function that is linear between points as records of cubic polynomials."""
+    steps = np.maximum(np.diff(arcs_m), 1e-9)
+    slopes = np.diff(values) / steps
+    return [
+        f"<{tag} {start}='{arc_m:.6f}' a='{value:.6f}' b='{slope:.9g}' c='0' d='0'/>"
+        for arc_m, value, slope in zip(arcs_m[:-1].tolist(), values[:-1].tolist(), slopes.tolist(), strict=True)
+    ]
+
+
+def _road_mark(lane: ExchangedLane, right: ExchangedLane | None) -> str:
+    """Return the line to the right of a lane; lane ids increase to the left."""
+    may_right = right is not None and lane.change_right == right.lane_id
+    may_left = right is not None and right.change_left == lane.lane_id
+    change = {(True, True): "both", (True, False): "decrease", (False, True): "increase"}.get(
+        (may_right, may_left), "none"
+    )
+    kind = {"both": "broken", "decrease": "broken solid", "increase": "solid broken"}.get(change, "solid")
+    return f"<roadMark sOffset='0' type='{kind}' weight='standard' color='standard' laneChange='{change}'/>"
+
+
+def _link(tag: str, target: tuple[str, int, str]) -> str:
+    kind, number, contact = target
+    point = f" contactPoint='{contact}'" if contact else ""
+    return f"<{tag} elementType='{kind}' elementId='{number}'{point}/>"
+
+
+def _user_data(code: str, value: str) -> str:
+    return f"<userData code='{code}' value={quoted(value)}/>"

@@ -1,0 +1,284 @@
+"""Many maps of one dataset in a folder: an index with their bounds and digests, and a file for each.
+
+All of them lie in one world, apart from each other, so that a place says which map it is on: records, which name none,
+stay as they are, and logs that are cut, joined or driven anew keep their maps.
+"""
+
+import hashlib
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, NoReturn, TypeVar
+
+import msgspec
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, PickledState
+from l5kit.configs.texts import read_text
+from l5kit.data.array_shapes import as_read_only
+from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
+
+MAPS_FOLDER: Final = "maps"
+"""Folder of the maps in a dataset folder."""
+
+INDEX_FILE: Final = "index.json"
+"""Name of the index in it."""
+
+_FORMAT: Final = "l5kit maps"
+_VERSION: Final = 1
+_FILES_PER_FOLDER: Final = 1000
+
+_Value = TypeVar("_Value")
+
+
+class _MapEntry(msgspec.Struct, frozen=True):
+    name: str
+    file: str
+    bounds_m: tuple[tuple[float, float], tuple[float, float]]
+    sha256: str
+
+
+class _IndexContent(msgspec.Struct, frozen=True):
+    format: str
+    version: int
+    maps: list[_MapEntry]
+
+
+def is_map_index(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is that of an index of maps, by its name."""
+    return os.path.basename(path) == INDEX_FILE
+
+
+def refuse_routes(num_maps: int) -> NoReturn:
+    """Refuse samples with routes on many maps, as routes are lanes of one map.
+
+    Args:
+        num_maps: How many there are.
+
+    Raises:
+        ConfigError: Always.
+    """
+    raise ConfigError(
+        f"model_params.route: samples with routes take one map for all scenes, and there are {num_maps}; leave it out, "
+        "or import with one map (--maps one)"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MapIndex:
+    """The N maps of a folder.
+
+    Attributes:
+        folder: Where they lie.
+        names: What each is called.
+        files: The file of each, relative to the folder.
+        digests: SHA-256 of each file.
+        bounds_m: [[x_min, y_min], [x_max, y_max]] in the world of each map and of whoever drives on it, which meet no
+            others, float64 (N, 2, 2), read-only.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    files: tuple[str, ...]
+    digests: tuple[str, ...]
+    bounds_m: Float64Array
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "MapIndex":
+        """Return the index in a file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            CorruptedDataError: It is no index of maps, of another version, has no map, names a file outside of its
+                folder, or two maps meet.
+        """
+        text = read_text(Path(path), called="index of maps")
+        try:
+            content = msgspec.json.decode(text, type=_IndexContent)
+        except msgspec.DecodeError as error:
+            raise CorruptedDataError(f"{os.fspath(path)} is no index of maps: {error}; copy it again") from error
+        if (content.format, content.version) != (_FORMAT, _VERSION):
+            raise CorruptedDataError(
+                f"{os.fspath(path)} is {content.format!r} of version {content.version}, must be {_FORMAT!r} of version "
+                f"{_VERSION}; a newer l5kit may read it"
+            )
+        folder, entries = Path(os.path.abspath(path)).parent, content.maps
+        for entry in entries:
+            if os.path.isabs(entry.file) or ".." in Path(entry.file).parts:
+                raise CorruptedDataError(f"{os.fspath(path)}: map {entry.name!r} lies outside of it: {entry.file!r}")
+        bounds_m = np.array([entry.bounds_m for entry in entries], np.float64).reshape(-1, 2, 2)
+        index = cls(
+            folder,
+            tuple(entry.name for entry in entries),
+            tuple(entry.file for entry in entries),
+            tuple(entry.sha256 for entry in entries),
+            as_read_only(bounds_m),
+        )
+        _require_apart(index, os.fspath(path))
+        return index
+
+    def __len__(self) -> int:
+        """Return N."""
+        return len(self.names)
+
+    def rows_at(self, points_m: Float64Array) -> Int64Array:
+        """Return the map that each point lies on, or the nearest one; points that are not finite are on the first.
+
+        Args:
+            points_m: World x and y, (B, 2).
+
+        Returns:
+            Rows of the index, int64 (B,).
+        """
+        outside_m = np.zeros(2)
+        rows = np.zeros(len(points_m), np.int64)
+        near, starts = self._grid.find_near(np.ascontiguousarray(points_m, np.float64))
+        counts = np.diff(starts)
+        rows[counts > 0] = near[starts[:-1][counts > 0]]
+        for lost in np.flatnonzero((counts == 0) & np.isfinite(points_m).all(axis=1)).tolist():
+            low_m, high_m = self.bounds_m[:, 0] - points_m[lost], points_m[lost] - self.bounds_m[:, 1]
+            outside_m = np.maximum(np.maximum(low_m, high_m), 0.0)
+            rows[lost] = int(np.argmin(np.hypot(outside_m[:, 0], outside_m[:, 1])))
+        return rows
+
+    def path_of(self, row: int) -> str:
+        """Return the file of a map, whose content is what the index says.
+
+        Raises:
+            CorruptedDataError: It is missing, or another one than when the index was written.
+        """
+        path = self.folder / self.files[row]
+        try:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        except FileNotFoundError as error:
+            raise CorruptedDataError(
+                f"map {self.names[row]!r} is missing: there is no file {path}; copy the whole folder {self.folder}"
+            ) from error
+        if digest != self.digests[row]:
+            raise CorruptedDataError(
+                f"map {self.names[row]!r} has changed since its index was written: {path} has another digest; copy the "
+                "folder again"
+            )
+        return str(path)
+
+    @property
+    def _grid(self) -> BoundsGrid:
+        grid: BoundsGrid | None = vars(self).get("_kept_grid")
+        if grid is None:
+            grid = BoundsGrid.build(self.bounds_m, 0.0)
+            vars(self)["_kept_grid"] = grid
+        return grid
+
+
+class MapIndexWriter:
+    """Writes maps and their index into a folder, one by one.
+
+    Args:
+        folder: The folder, which exists and is empty.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._entries: list[dict[str, object]] = []
+
+    def __len__(self) -> int:
+        """Return how many maps were added."""
+        return len(self._entries)
+
+    def add(self, name: str, bounds_m: Float64Array, save: Callable[[Path], None]) -> None:
+        """Add a map.
+
+        Args:
+            name: What it is called.
+            bounds_m: [[x_min, y_min], [x_max, y_max]] of it and of whoever drives on it, in the world.
+            save: Writes its file.
+        """
+        number = len(self._entries)
+        file = f"{number // _FILES_PER_FOLDER:03d}/{number:06d}.pb"
+        path = self._folder / file
+        path.parent.mkdir(exist_ok=True)
+        save(path)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        self._entries.append({"name": name, "file": file, "bounds_m": bounds_m.tolist(), "sha256": digest})
+
+    def finish(self) -> None:
+        """Write the index, one map a line."""
+        head = f'{{"format": {json.dumps(_FORMAT)}, "version": {_VERSION}, "maps": [\n'
+        lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in self._entries)
+        (self._folder / INDEX_FILE).write_text(f"{head}{lines}\n]}}\n", "utf-8")
+
+
+class Kept(Generic[_Value]):
+    """Values by key that are made when somebody asks for them, of which those asked for last are kept.
+
+    Several threads may ask at once. A copy that was pickled has kept nothing.
+
+    Args:
+        most: How many are kept, at least 1.
+    """
+
+    def __init__(self, most: int) -> None:
+        if most < 1:
+            raise InvalidArgumentError(f"most is {most}; keep at least 1")
+        self._most = most
+        self._clear()
+
+    def _clear(self) -> None:
+        self._values: OrderedDict[Hashable, _Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        """Return the value of a key, which ``make`` makes if it is not kept."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()  # others go on meanwhile
+        with self._lock:
+            value = self._values.setdefault(key, value)
+            self._values.move_to_end(key)
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value
+
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        return len(self._values)
+
+    def __getstate__(self) -> dict[str, int]:
+        """Return how many are kept."""
+        return {"most": self._most}
+
+    def __setstate__(self, state: PickledState) -> None:
+        """Begin with nothing."""
+        self._most = state["most"]
+        self._clear()
+
+
+def _require_apart(index: MapIndex, path: str) -> None:
+    """Refuse an index without maps, or with two that meet, as places would be on both.
+
+    Raises:
+        CorruptedDataError: As above.
+    """
+    bounds_m = index.bounds_m
+    if len(bounds_m) == 0 or not np.isfinite(bounds_m).all() or (bounds_m[:, 0] > bounds_m[:, 1]).any():
+        raise CorruptedDataError(f"{path} must have maps whose bounds are finite, the lowest first; copy it again")
+    # by their left ends: those that begin before one ends
+    order = np.argsort(bounds_m[:, 0, 0], kind="stable")
+    ordered = bounds_m[order]
+    stops = np.searchsorted(ordered[:, 0, 0], ordered[:, 1, 0], side="right")
+    for first, stop in enumerate(stops.tolist()):
+        beside = ordered[first + 1 : stop]
+        meets = (beside[:, 0, 1] <= ordered[first, 1, 1]) & (beside[:, 1, 1] >= ordered[first, 0, 1])
+        if meets.any():
+            other = order[first + 1 + int(np.argmax(meets))]
+            raise CorruptedDataError(
+                f"{path}: the bounds of maps {index.names[order[first]]!r} and {index.names[other]!r} meet, so that "
+                "a place may be on both; shift one of them away with its scenes"
+            )

@@ -1,0 +1,238 @@
+"""Actions that are controls of vehicle models, and what they move; policies drive by these without torch."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.configs.texts import did_you_mean
+from l5kit.device.backend import Kernel
+from l5kit.device.opening import open_backend
+from l5kit.environment.actions import checked_actions, checked_choices, choose_controls, scale_actions
+from l5kit.environment.observations.compact_state import RouteRows
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.lanes.route_tracking import (
+    EMERGENCY_BRAKING_MPS2,
+    HARDEST_BRAKING_MPS2,
+    MOST_ACCELERATION_MPS2,
+    track_routes,
+)
+from l5kit.simulation.vehicle_models import (
+    InvertibleBicycle,
+    KinematicBicycle,
+    PoseChange,
+    PoseModel,
+    VehicleModel,
+    VehicleStates,
+)
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+    from l5kit.environment.gym_types import AnySpace
+
+_MOST_ACCELERATION_MPS2 = 4.0
+_MOST_CURVATURE_1PM = 0.2
+_MOST_STEERING_RADPS = 0.5
+_LONGEST_STEP = (2.5, 0.25, 0.1)
+
+ROUTE_ACTIONS = ("route", "route_emergency")
+"""Those of them that are accelerations along the route."""
+
+MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid", *ROUTE_ACTIONS)
+"""What :func:`model_actions` knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class EgosNow:
+    """AVs of B episodes before a step.
+
+    Attributes:
+        states: As vehicle models take them.
+        world_from_agent: Their poses, float64 (B, 3, 3).
+        yaws_rad: Their headings as poses tell them, in [-pi, pi], (B,).
+        routes: Their routes; None where nobody asks for them.
+    """
+
+    states: VehicleStates
+    world_from_agent: Float64Array
+    yaws_rad: Float64Array
+    routes: RouteRows | None = None
+
+    def ahead(self, said: dict[str, NumericArray], step_time_s: float) -> VehicleStates:
+        """Return AVs at ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1), as seen from where they are."""
+        from l5kit.simulation.unroll import ClosedLoopSimulator  # here, as it brings torch
+
+        seen = {"world_from_agent": self.world_from_agent, "yaw": self.yaws_rad}
+        poses = np.empty((len(self.states), 3))
+        poses[:, :2], poses[:, 2] = ClosedLoopSimulator.first_poses(seen, said)
+        moved = PoseModel().step(self.states, poses, step_time_s)
+        return _with_direction(moved, self.states, step_time_s)
+
+
+def _with_direction(moved: VehicleStates, before: VehicleStates, step_time_s: float) -> VehicleStates:
+    """Return AVs whose speeds are below 0 where they have gone backwards, which poses do not tell."""
+    steps_m = moved.positions_m - before.positions_m
+    ahead_m = steps_m[:, 0] * np.cos(before.yaws_rad) + steps_m[:, 1] * np.sin(before.yaws_rad)
+    is_backwards = (ahead_m < 0) & (moved.speeds_mps > 0)
+    if not np.count_nonzero(is_backwards):
+        return moved
+    speeds_mps = np.where(is_backwards, -moved.speeds_mps, moved.speeds_mps)
+    changes_mps2 = (speeds_mps - before.speeds_mps) / step_time_s
+    return replace(
+        moved,
+        speeds_mps=speeds_mps,
+        accelerations_mps2=np.where(is_backwards, changes_mps2, moved.accelerations_mps2),
+    )
+
+
+def box_space(size: int) -> "spaces.Box":
+    """Return the space of actions of some values from -1 to 1."""
+    from gymnasium import spaces  # here, as policies drive where there is none
+
+    return spaces.Box(-1, 1, (size,), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelActions:
+    """Actions that are controls of a vehicle model of the simulation.
+
+    Attributes:
+        model: Moves the AVs.
+        lows: What the action -1 stands for, below 0, (A,).
+        highs: What the action 1 stands for, above 0, (A,); 0 stands for 0, and what lies between is in proportion.
+        grid: How many values each control has; None for all between -1 and 1. An action is then one number: that of
+            the combination, the last control changing first. Odd numbers have a value 0.
+
+    Raises:
+        InvalidArgumentError: The numbers of controls differ, or a limit or a number of values is not possible.
+    """
+
+    model: VehicleModel
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    grid: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.lows) != len(self.highs) or not self.lows:
+            raise InvalidArgumentError(
+                f"ModelActions: lows {self.lows} and highs {self.highs} need one for each control"
+            )
+        for low, high in zip(self.lows, self.highs, strict=True):
+            if not -np.inf < low < 0 < high < np.inf:
+                raise InvalidArgumentError(f"ModelActions: limits are {low} and {high}; pass one below 0 and one above")
+        if self.grid is not None and (len(self.grid) != len(self.lows) or min(self.grid) < 2):
+            raise InvalidArgumentError(
+                f"ModelActions: grid is {self.grid}; pass two values or more for each of {len(self.lows)} controls"
+            )
+
+    @cached_property
+    def space(self) -> "AnySpace":
+        """Space of an action."""
+        from gymnasium import spaces  # here, as policies drive where there is none
+
+        return box_space(self.num_outputs) if self.grid is None else spaces.Discrete(self.num_outputs)
+
+    @property
+    def num_outputs(self) -> int:
+        """Values of an action, or how many there are to choose from."""
+        return len(self.lows) if self.grid is None else int(np.prod(self.grid))
+
+    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
+        """Return actions (N, A) in floating point, or those of the grid as whole numbers (N,)."""
+        if self.grid is None:
+            return checked_actions(actions, len(self.lows), of=of)
+        return checked_choices(actions, int(np.prod(self.grid)), of=of)
+
+    def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
+        """Do nothing: states of vehicles have all that counts."""
+
+    def controls(self, actions: NumericArray) -> Float64Array:
+        """Return the controls (B, A) that actions stand for."""
+        size, backend = len(actions), open_backend("cpu")
+        controls: Float64Array = np.empty((size, len(self.lows)))
+        kernel, parameters = self.control_kernel()
+        values = np.array(actions, np.float64 if self.grid is None else np.int64)
+        backend.run(kernel, size, *parameters, values, controls, np.empty(size, np.bool_))
+        return controls
+
+    def control_kernel(self) -> tuple[Kernel, tuple[NumericArray, ...]]:
+        """Return what writes the controls of actions, and the arrays that it takes before these."""
+        limits = np.array(self.lows, np.float64), np.array(self.highs, np.float64)
+        if self.grid is None:
+            return scale_actions, limits
+        return choose_controls, (*limits, np.array(self.grid, np.int64))
+
+    def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
+        """Return the AVs that the model has moved."""
+        return self.model.step(egos.states, self.controls(actions), step_time_s)
+
+
+@dataclass(frozen=True, eq=False)
+class RouteActions(ModelActions):
+    """Actions that are accelerations along the route; the curvature that keeps to it is found for them.
+
+    The acceleration goes to the wanted one within the bounds of comfort, and is never more than limits and bends allow,
+    see
+    :func:`~l5kit.simulation.lanes.route_tracking.track_route`. A vehicle without a route goes straight on.
+    """
+
+    model: InvertibleBicycle
+
+    def steered(
+        self, actions: NumericArray, states: VehicleStates, routes: RouteRows, step_time_s: float
+    ) -> Float64Array:
+        """Return the controls of the model (B, 2) that actions (B, 1) of vehicles on routes stand for."""
+        geometry = self.model.geometry
+        shares = np.array([geometry.rear_axle_share, geometry.wheel_base_share])
+        return track_routes(
+            routes.paths,
+            routes.routes,
+            routes.positions,
+            motions=np.stack([states.speeds_mps, states.accelerations_mps2, states.steering_rad], axis=-1),
+            axles_m=states.lengths_m[:, None] * shares,
+            wanted_mps2=self.controls(actions)[:, 0],
+            step_s=step_time_s,
+        )
+
+    def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
+        """Return the AVs that have followed their routes."""
+        assert egos.routes is not None
+        return self.model.step(egos.states, self.steered(actions, egos.states, egos.routes, step_time_s), step_time_s)
+
+
+def model_actions(name: str) -> ModelActions:
+    """Return the actions of a vehicle model.
+
+    Args:
+        name: ``bicycle``: acceleration of 4 m/s2 and steering rate of 0.5 rad/s for
+            :class:`~l5kit.simulation.vehicle_models.KinematicBicycle`. ``curvature``: acceleration of 4 m/s2 and
+            curvature of 0.2 1/m for :class:`~l5kit.simulation.vehicle_models.InvertibleBicycle`. ``grid``: 7 times 9
+            values of these. ``pose_change``: 2.5 m ahead, 0.25 m to the left and 0.1 rad for
+            :class:`~l5kit.simulation.vehicle_models.PoseChange`. ``route``: acceleration along the route, from
+            -3.7 to 2.2 m/s2 (the bounds of comfort), for :class:`RouteActions`. ``route_emergency``: the same from -6
+            m/s2 on, where what is below -3.7 comes on at once.
+
+    Raises:
+        InvalidArgumentError: There is no such kind.
+    """
+    if name in ROUTE_ACTIONS:
+        braking_mps2 = HARDEST_BRAKING_MPS2 if name == "route" else EMERGENCY_BRAKING_MPS2
+        return RouteActions(InvertibleBicycle(), (-braking_mps2,), (MOST_ACCELERATION_MPS2,))
+    curved = (_MOST_ACCELERATION_MPS2, _MOST_CURVATURE_1PM)
+    known: dict[str, tuple[VehicleModel, tuple[float, ...], tuple[int, ...] | None]] = {
+        "bicycle": (KinematicBicycle(), (_MOST_ACCELERATION_MPS2, _MOST_STEERING_RADPS), None),
+        "curvature": (InvertibleBicycle(), curved, None),
+        "grid": (InvertibleBicycle(), curved, (7, 9)),
+        "pose_change": (PoseChange(), _LONGEST_STEP, None),
+    }
+    if name not in known:
+        raise InvalidArgumentError(
+            f"actions is {name!r}{did_you_mean(name, MODEL_ACTIONS)}; it must be one of {', '.join(MODEL_ACTIONS)}, "
+            "poses and kinematic"
+        )
+    model, highs, grid = known[name]
+    return ModelActions(model, tuple(-high for high in highs), highs, grid)

@@ -1,0 +1,95 @@
+"""Weights in files of torch as arrays, read without torch and without running code in them."""
+
+import io
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from l5kit._types import Float32Array, UInt8Array
+
+_CONTENT: Final = "/data.pkl"
+_MARK_OF_FOLDER: Final = 0x10
+"""Of a part with this attribute, torch reads nothing."""
+
+
+def read_arrays(content: bytes) -> object:
+    """Return what ``torch.save`` has written, with tensors as arrays.
+
+    Tensors become float32 arrays of their shapes; those of other numbers, without values, or said to have more values
+    than the file holds, become None.
+
+    Args:
+        content: Bytes of the file, an archive of torch.
+
+    Raises:
+        zipfile.BadZipFile: It is no such archive.
+        pickle.UnpicklingError: It holds other objects than dicts, texts, numbers and tensors.
+        ValueError: A tensor has an impossible shape; like others of :mod:`pickle` where bytes are damaged.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = [name for name in archive.namelist() if name.endswith(_CONTENT) and name.count("/") == 1]
+        if len(names) != 1:
+            raise zipfile.BadZipFile("it has no data.pkl, or several")
+        return _Reader(archive, folder=names[0].removesuffix(_CONTENT)).load()
+
+
+@dataclass(frozen=True)
+class _Storage:
+    """Numbers of a file; ``values`` is None where they are none of float32 in memory."""
+
+    values: Float32Array | None
+
+
+class _Reader(pickle.Unpickler):
+    """Reads a pickle of torch, of which nothing but what :meth:`find_class` knows is called."""
+
+    def __init__(self, archive: zipfile.ZipFile, *, folder: str) -> None:
+        super().__init__(io.BytesIO(archive.read(f"{folder}{_CONTENT}")))
+        self._archive, self._folder = archive, folder
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        """Return one of the few functions that rebuild tensors, or the name of a kind of numbers."""
+        known: dict[tuple[str, str], Callable[..., object]] = {
+            ("collections", "OrderedDict"): OrderedDict,
+            ("torch._utils", "_rebuild_tensor_v2"): _rebuild,
+        }
+        if module == "torch" and name.endswith("Storage"):
+            return name
+        if (module, name) not in known:
+            raise pickle.UnpicklingError(f"it holds {module}.{name}, which is no weight")
+        return known[module, name]
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        """Return the numbers that a tensor names."""
+        _, kind, key, device, _ = pid
+        if kind != "FloatStorage" or device != "cpu":
+            return _Storage(None)
+        part = self._archive.getinfo(f"{self._folder}/data/{key}")
+        if part.external_attr & _MARK_OF_FOLDER:
+            return _Storage(None)
+        content: UInt8Array = np.frombuffer(self._archive.read(part), np.uint8)
+        return _Storage(content[: len(content) // 4 * 4].view("<f4"))
+
+
+def _rebuild(
+    storage: object, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object
+) -> Float32Array | None:
+    """Return a tensor as an array of its own."""
+    values = storage.values if isinstance(storage, _Storage) else None
+    whole = [offset, *shape, *strides]
+    if not all(isinstance(value, int) and value >= 0 for value in whole) or len(shape) != len(strides):
+        raise ValueError(f"a tensor of shape {shape} with strides {strides}")
+    if values is None:
+        return None
+    size = int(np.prod([1, *shape], dtype=object))
+    last = offset + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
+    if size > len(values) or (size > 0 and last >= len(values)):
+        return None
+    steps = [4 * stride for stride in strides]
+    view = np.lib.stride_tricks.as_strided(values[offset:], shape, steps) if size else np.zeros(shape, np.float32)
+    return np.array(view, np.float32)

@@ -1,0 +1,189 @@
+"""Export of policies: what a policy computes from observations, as ONNX or a program of torch, and such files read."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from torch import nn
+
+from l5kit import __version__
+from l5kit._types import Float32Array
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.map.opened import open_map
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.observations.compact_layout import MOST_NORMALISED
+from l5kit.environment.policy_file import Layer, PolicyNetwork, find_policy_file, read_policy
+from l5kit.environment.policy_options import PolicyOptions
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.checkpoint import class_path_of
+from l5kit.planning.weights_file import EXPORT_FORMAT
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_simulation import SceneSimulation
+from l5kit.workflows.checkpoint_conversion import digest_of, require_target
+from l5kit.workflows.exported_network import POLICY, ExportedNetwork, ExportFacts
+from l5kit.workflows.network_export import NetworkExport, export_module, licence_of
+
+_SEEN, _ACTIONS = "observations", "actions"
+_SIZES: Final = (1, 3, 8)
+
+
+class PolicyModule(nn.Module):
+    """What :class:`~l5kit.environment.policy_file.PolicyNetwork` computes, in torch.
+
+    Args:
+        network: The policy.
+    """
+
+    def __init__(self, network: PolicyNetwork) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(map(_linear, network.layers))
+        self.encoder = network.encoder
+        if self.encoder is not None:
+            self.register_buffer("scales", torch.from_numpy(self.encoder.scales.copy()))
+            self.own = _linear(self.encoder.own)
+            sets = self.encoder.sets.items()
+            self.each = nn.ModuleDict({name: nn.ModuleList(map(_linear, parts[:2])) for name, parts in sets})
+            self.mixes = nn.ModuleDict({name: _linear((parts[2], None)) for name, parts in sets})
+        self.eval()
+
+    def forward(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return ``actions`` (B, O) of ``observations`` (B, D), both float32."""
+        values = batch[_SEEN] if self.encoder is None else self._encode(batch[_SEEN])
+        for index, layer in enumerate(self.layers):
+            values = layer(values if index == 0 else torch.tanh(values))
+        return {_ACTIONS: values}
+
+    def _encode(self, seen: torch.Tensor) -> torch.Tensor:
+        assert self.encoder is not None
+        scales = self.get_buffer("scales")
+        values = ((seen - scales[0]) / scales[1]).clamp(-MOST_NORMALISED, MOST_NORMALISED)
+        mixed = self.own(values[:, : self.own.in_features])
+        for name in self.encoder.sets:
+            columns, (count, width) = self.encoder.layout.parts[name]
+            rows = values[:, columns].reshape(-1, count, width)
+            for layer in self.each[name].children():
+                rows = torch.relu(layer(rows))
+            is_there = seen[:, columns].reshape(-1, count, width)[..., -1:]
+            mixed = mixed + self.mixes[name]((rows * is_there).amax(dim=1))
+        return torch.tanh(mixed)
+
+
+class ExportedPolicy:
+    """A policy of an ONNX file, run by onnxruntime.
+
+    Args:
+        network: The file, opened.
+    """
+
+    def __init__(self, network: ExportedNetwork) -> None:
+        self._network = network
+        self.num_inputs, self.num_outputs = (
+            int(each[0].shape[1]) for each in (network.facts.inputs, network.facts.outputs)
+        )
+
+    def act(self, seen: Float32Array) -> Float32Array:
+        """Return means of actions, or what each action is worth, (R, outputs), of observations (R, inputs)."""
+        actions: Float32Array = self._network({_SEEN: torch.from_numpy(np.ascontiguousarray(seen))})[_ACTIONS].numpy()
+        return actions
+
+
+def export_policy(
+    policy: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    log: str | os.PathLike[str],
+    licence: str | None = None,
+    overwrite: bool = False,
+) -> NetworkExport:
+    """Write the network of a policy as ONNX, or as a program of ``torch.export``.
+
+    The input ``observations`` (B, D) are compact ones, whose columns and scales the options in the metadata give; the
+    output ``actions`` (B, O) are what the policy is to do, or what each of its actions is worth. The file is checked on
+    observations of a log against torch, to 1e-5.
+
+    Args:
+        policy: As for :meth:`~l5kit.environment.policy_driver.PolicyDriver.load`.
+        target: The file to write, which ends in ``.onnx`` or ``.pt2``.
+        log: Path of a log with its map.
+        licence: Of the weights; None for that on their card.
+        overwrite: Replace an older file.
+
+    Raises:
+        InvalidArgumentError: The target has another suffix, or the policy is broken.
+        FileExistsError: The target is there and not to be replaced.
+        MissingDependencyError: A library of the extra ``onnx`` is missing.
+        NetworkExportError: The file does not give what torch gives.
+    """
+    written = Path(target)
+    require_target(written, suffixes=(".onnx", ".pt2"), overwrite=overwrite)
+    file = find_policy_file(policy)
+    network, options = read_policy(file)
+    seen = torch.from_numpy(_observations_of(log, options, max(_SIZES)))
+    module = PolicyModule(network)
+
+    def sizes() -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+        for size in _SIZES:
+            yield f"{size} observations", {_SEEN: seen[:size]}
+
+    facts = ExportFacts(
+        version=EXPORT_FORMAT,
+        l5kit=__version__,
+        workflow=POLICY,
+        network=class_path_of(module),
+        licence=licence or licence_of(file),
+        weights_sha256=digest_of(file),
+        opset=0,
+        inputs=(),
+        outputs=(),
+        checked={},
+        config=options.as_json(),
+    )
+    return export_module(module, written, {_SEEN: seen[:4]}, sizes=sizes(), facts=facts)
+
+
+def read_exported_policy(file: Path) -> tuple[ExportedPolicy, PolicyOptions]:
+    """Return an exported policy, and what it was trained with.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not there.
+        CheckpointError: The file is broken, or none of l5kit.
+        InvalidArgumentError: It is no policy.
+    """
+    network = ExportedNetwork(file)
+    if network.facts.workflow != POLICY:
+        raise InvalidArgumentError(f"{file} is an exported network of {network.facts.workflow}, and no policy")
+    return ExportedPolicy(network), PolicyOptions.of_json(network.facts.config)
+
+
+def _observations_of(log_path: str | os.PathLike[str], options: PolicyOptions, size: int) -> Float32Array:
+    """Return what the AV of the first scene of a log sees in frames, (size, D)."""
+    files = find_dataset_files(log_path)
+    log, map_api = ChunkedDataset(str(files.dataset)).open(), open_map(files)
+    road = None if map_api is None else RoadMap(map_api)
+    batch = SceneBatch.of_scenes([SceneRecords.read(log, 0)], facts=log.facts, road=road)
+    sight = CompactSight(batch, options.layout, threshold=options.threshold)
+    simulation = SceneSimulation(batch)
+    seen: list[Float32Array] = []
+    while len(simulation.running) and len(seen) < size:
+        seen.append(sight.look(simulation.state())[0])
+        simulation.step()
+    if not seen:
+        raise InvalidArgumentError("log has no scene of two frames; pass one that has")
+    rows: Float32Array = np.concatenate(seen)
+    return rows[np.arange(size) % len(rows)]
+
+
+def _linear(layer: "Layer | tuple[Float32Array, None]") -> nn.Linear:
+    """Return a layer of given weights and offsets."""
+    weights, offsets = layer
+    linear = nn.Linear(weights.shape[1], weights.shape[0], bias=offsets is not None)
+    with torch.no_grad():
+        linear.weight.copy_(torch.from_numpy(weights.copy()))
+        if offsets is not None:
+            linear.bias.copy_(torch.from_numpy(offsets.copy()))
+    return linear

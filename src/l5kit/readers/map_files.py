@@ -1,0 +1,190 @@
+"""Maps of other formats as dataset folders: a semantic map and where it lies, without scenes."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit import __version__
+from l5kit._files import clear_leftovers, placed_when_complete, write_json
+from l5kit._types import Float64Array, NumericArray
+from l5kit.data.interop.exchanged_map import CROSSWALK, LIGHT, ExchangedControl, ExchangedLane, ExchangedMap, counted
+from l5kit.data.map.builder import MapBuilder
+from l5kit.data.owned_outputs import require_own_folder
+from l5kit.errors import InvalidArgumentError
+from l5kit.readers.formats import MAP_FORMATS, SourceFormat
+from l5kit.readers.import_files import IMPORT
+from l5kit.readers.junctions import with_junctions
+from l5kit.readers.lane_groups import group_lanes
+from l5kit.readers.lanelet2_map import read_lanelet2
+from l5kit.readers.map_writing import WORLD_TO_ECEF, turn_of
+from l5kit.readers.opendrive_map import read_opendrive
+from l5kit.readers.source_map import SourceLane
+
+_KIND_OF_ACCESS: Final = {"ONLY_BUS": "bus", "ONLY_BIKE": "bike"}
+
+
+@dataclass(frozen=True)
+class MapImport:
+    """What an import of a map has written.
+
+    Attributes:
+        folder: The dataset folder.
+        num_lanes: Lanes.
+        num_lights: Traffic lights.
+        num_crosswalks: Crosswalks.
+        left_out: What was left out or made up, one sentence each.
+    """
+
+    folder: Path
+    num_lanes: int
+    num_lights: int
+    num_crosswalks: int
+    left_out: tuple[str, ...]
+
+
+def import_map(
+    map_format: SourceFormat | str,
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    origin: tuple[float, float] | None = None,
+    world_to_ecef: NumericArray | None = None,
+    overwrite: bool = False,
+) -> MapImport:
+    """Make a dataset folder with the semantic map of a file: ``semantic_map/semantic_map.pb`` and ``meta.json``.
+
+    Args:
+        map_format: Its format.
+        file: The file.
+        out: The folder; it appears when it is complete.
+        origin: Latitude and longitude of x = y = 0, degrees, where the file has no local coordinates; None for the
+            middle of the map.
+        world_to_ecef: Where the world lies, (4, 4), in place of what the file says, such as that of the dataset whose
+            map was exported.
+        overwrite: Replace a folder that an import has written.
+
+    Raises:
+        FileExistsError: There is something at ``out``, and ``overwrite`` is False.
+        InvalidArgumentError: Something else than an import is there, or the format is none of maps.
+        SourceDataError: The file cannot be read; the message names the element.
+    """
+    known, target = SourceFormat(map_format), Path(out).absolute()
+    if known not in MAP_FORMATS:
+        raise InvalidArgumentError(f"map_format must be one of {', '.join(MAP_FORMATS)}, got {known.value!r}")
+    if os.path.lexists(target):
+        if not overwrite:
+            raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
+        require_own_folder(target, IMPORT, argument="out")
+    exchanged = _READERS[known](file, origin=origin)
+    matrix = WORLD_TO_ECEF if exchanged.world_to_ecef is None else exchanged.world_to_ecef
+    if world_to_ecef is not None:
+        matrix = np.array(world_to_ecef, np.float64)
+    builder, remarks = build_semantic_map(exchanged, world_to_ecef=matrix)
+    left_out = (*exchanged.left_out, *remarks)
+    about = {"l5kit_version": __version__, "dataset": exchanged.name, "format": known.value}
+    clear_leftovers(target)
+    with placed_when_complete(target, may_replace=overwrite) as folder:
+        (folder / "semantic_map").mkdir(parents=True)
+        builder.save(folder / "semantic_map" / "semantic_map.pb")
+        write_json(folder / "meta.json", {"world_to_ecef": matrix.tolist()})
+        write_json(folder / "import.json", about | {"scenes": {}, "map_remarks": list(left_out)})
+    kinds = [control.kind for control in exchanged.controls.values()]
+    return MapImport(target, len(exchanged.lanes), kinds.count(LIGHT), kinds.count(CROSSWALK), left_out)
+
+
+def build_semantic_map(exchanged: ExchangedMap, *, world_to_ecef: Float64Array) -> tuple[MapBuilder, list[str]]:
+    """Return a semantic map with the roads and junctions that lanes make up, and what was made up or left out of it.
+
+    Args:
+        exchanged: The map.
+        world_to_ecef: Where the world lies, (4, 4).
+
+    Raises:
+        InvalidArgumentError: An id is empty or used twice, or a line is none.
+    """
+    builder = MapBuilder(world_to_ecef, name=exchanged.name)
+    lanes, known = exchanged.lanes, exchanged.lanes.keys() | exchanged.controls.keys()
+    followers = {name: [ahead for ahead in lane.ahead if ahead in lanes] for name, lane in lanes.items()}
+    sources = {name: _source_lane(lane, lanes) for name, lane in lanes.items()}
+    if any(lane.is_in_junction is None for lane in lanes.values()):
+        sources = with_junctions(sources, followers)
+    groups = group_lanes(sources, followers)
+    roads = [group.lanes[0] for group in groups if not group.is_junction]
+    course_of = dict(zip(roads, builder.geodetic_lines([lanes[name].centre_m for name in roads]), strict=True))
+    for group in groups:
+        parent = _free_id(f"{'junction' if group.is_junction else 'segment'}/{group.lanes[0]}", known)
+        for name in group.lanes:
+            _add_lane(builder, lanes[name], sources[name], parent, lanes)
+        if group.is_junction:
+            builder.add_junction(parent, lanes=group.lanes)
+            continue
+        limit_mps = sources[group.lanes[0]].speed_limit_mps
+        builder.add_segment(
+            parent,
+            course_of[group.lanes[0]],
+            lanes=group.lanes,
+            speed_limit_mps=limit_mps or 0.0,
+            travel_direction="ONE_WAY_FORWARD",
+        )
+    for control in exchanged.controls.values():
+        _add_control(builder, control)
+    made_up = sum(sources[name].is_in_junction is True for name, lane in lanes.items() if lane.is_in_junction is None)
+    return builder, counted(made_up, "lane", "taken to be of junctions, as they part, merge or cross")
+
+
+def _source_lane(lane: ExchangedLane, lanes: Mapping[str, ExchangedLane]) -> SourceLane:
+    return SourceLane(
+        lane.lane_id,
+        lane.centre_m,
+        lane.left_m,
+        lane.right_m,
+        left_neighbour=lane.change_left if lane.change_left in lanes else None,
+        right_neighbour=lane.change_right if lane.change_right in lanes else None,
+        speed_limit_mps=lane.speed_limit_mps,
+        kind=_KIND_OF_ACCESS.get(lane.access, "vehicle"),
+        is_in_junction=lane.is_in_junction,
+    )
+
+
+def _add_lane(
+    builder: MapBuilder, lane: ExchangedLane, source: SourceLane, parent: str, lanes: Mapping[str, ExchangedLane]
+) -> None:
+    builder.add_lane(
+        lane.lane_id,
+        lane.left_m,
+        lane.right_m,
+        lanes_ahead=[ahead for ahead in lane.ahead if ahead in lanes],
+        change_left=source.left_neighbour,
+        change_right=source.right_neighbour,
+        traffic_controls=lane.controls,
+        yield_to_lanes=[other for other in lane.yields_to if other in lanes],
+        parent=parent,
+        turn_type=lane.turn or (turn_of(source) if source.is_in_junction else "THROUGH"),
+        access=lane.access,
+    )
+
+
+def _add_control(builder: MapBuilder, control: ExchangedControl) -> None:
+    name, kind, points_m = control.control_id, control.kind, control.points_m
+    if kind == CROSSWALK:
+        builder.add_crosswalk(name, points_m, traffic_lights=control.parts)
+    elif kind == LIGHT:
+        builder.add_traffic_light(name, points_m[0], faces=control.parts)
+    elif kind.startswith("signal_") and kind != "signal_ahead_sign":
+        builder.add_traffic_light_face(name, kind, xyz=points_m[0] if len(points_m) else None)
+    else:
+        geometry = "POLYGON" if control.is_closed else None
+        builder.add_traffic_control(name, kind, points_m, geometry_type=geometry)
+
+
+def _free_id(name: str, known: set[str]) -> str:
+    while name in known:
+        name += "~"
+    return name
+
+
+_READERS: Final = {SourceFormat.LANELET2: read_lanelet2, SourceFormat.OPENDRIVE: read_opendrive}

@@ -1,0 +1,524 @@
+"""OpenDRIVE maps in: lanes of roads with limits, neighbours, successors over links and junctions, and signals."""
+
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.data.interop.exchanged_map import (
+    CROSSWALK,
+    LIGHT,
+    ExchangedControl,
+    ExchangedLane,
+    ExchangedMap,
+    counted,
+)
+from l5kit.data.interop.opendrive_file import (
+    CONTROLS_CODE,
+    FACE_CODE,
+    ID_CODE,
+    KIND_CODE,
+    LIGHTS_CODE,
+    MADE_UP_CODE,
+    POINTS_CODE,
+)
+from l5kit.data.interop.opendrive_geometry import simplified_rows
+from l5kit.data.map.builder import world_at
+from l5kit.readers.opendrive_curves import Polynomials, ReferenceLine, number_of
+from l5kit.readers.reader import naming_source
+from l5kit.readers.source_bounds import FURTHEST_M
+from l5kit.readers.xml_source import read_xml
+
+_ACCESS_OF_TYPE: Final = {
+    **dict.fromkeys(
+        ("driving", "entry", "exit", "onRamp", "offRamp", "connectingRamp", "slipLane", "bidirectional", "HOV", "taxi"),
+        "UNKNOWN",
+    ),
+    "bus": "ONLY_BUS",
+    "biking": "ONLY_BIKE",
+}
+_LIGHT_TYPES: Final = re.compile(r"10000(?:01|0[7-9]|1[0-3])")
+_SIGN_KINDS: Final = {
+    **dict.fromkeys(("206", "R1-1"), "stop_sign"),
+    **dict.fromkeys(("205", "R1-2"), "yield_sign"),
+    "294": "stop_line",
+}
+_MPS_OF_UNIT: Final = {"m/s": 1.0, "km/h": 1 / 3.6, "mph": 0.44704}
+_COLORS: Final = ("red", "yellow", "green")
+_MOST_POINTS: Final = 20_000_000
+_THINNED_M: Final = 0.003
+_ORIGIN: Final = re.compile(r"\+lat_0=(-?[\d.]+).*?\+lon_0=(-?[\d.]+)|\+lon_0=(-?[\d.]+).*?\+lat_0=(-?[\d.]+)")
+
+_Key = tuple[str, int, int]
+"""A lane: id of its road, number of its section, and its id."""
+
+
+def read_opendrive(file: str | os.PathLike[str], *, origin: tuple[float, float] | None = None) -> ExchangedMap:
+    """Read an OpenDRIVE map (``.xodr``, versions 1.4 to 1.8).
+
+    Lanes for vehicles, buses and bicycles become lanes, one for each section of a road. Boundaries are sampled so that
+    lines between points are within 3 mm of curves.
+
+    Args:
+        file: The file.
+        origin: Latitude and longitude of x = y = 0, degrees, in place of those of the file.
+
+    Raises:
+        SourceDataError: It cannot be read; the message names the road.
+    """
+    path = Path(file)
+    with naming_source(path.name):
+        root = read_xml(path)
+        if root.tag != "OpenDRIVE":
+            raise ValueError(f"its root is {root.tag!r:.40}; is it an OpenDRIVE map?")
+    return _Reading(root, path.name, origin).read()
+
+
+@dataclass(frozen=True, eq=False)
+class _Road:
+    """A road and what is relative to its reference line."""
+
+    element: Element
+    line: ReferenceLine
+    heights_m: Polynomials
+    tilts_rad: Polynomials
+    offsets_m: Polynomials
+    section_starts_m: tuple[float, ...]
+    is_left_hand: bool
+
+    @property
+    def last_section(self) -> int:
+        """The section at its end."""
+        return len(self.section_starts_m) - 1
+
+    def points_m(
+        self, arcs_m: Float64Array, sideways_m: Float64Array, up_m: Float64Array | float = 0.0
+    ) -> Float64Array:
+        """Return world coordinates of points to the left of the reference line, to its right if negative, (S, 3)."""
+        points_m, headings_rad = self.line.at(arcs_m)
+        tilts_rad = self.tilts_rad.at(arcs_m)
+        level_m = sideways_m * np.cos(tilts_rad)
+        x = points_m[:, 0] - level_m * np.sin(headings_rad)
+        y = points_m[:, 1] + level_m * np.cos(headings_rad)
+        return np.stack([x, y, self.heights_m.at(arcs_m) + sideways_m * np.sin(tilts_rad) + up_m], axis=1)
+
+    def section_at(self, arc_m: float) -> int:
+        """Return the section at a length."""
+        return max(int(np.searchsorted(self.section_starts_m, arc_m - 1e-6, side="right")) - 1, 0)
+
+
+@dataclass
+class _Reading:
+    """What is read of a file, one kind of element after the other."""
+
+    root: Element
+    name: str
+    origin: tuple[float, float] | None
+    roads: dict[str, _Road] = field(default_factory=dict)
+    lanes: dict[_Key, ExchangedLane] = field(default_factory=dict)
+    elements: dict[_Key, Element] = field(default_factory=dict)
+    lanes_of: dict[str, list[_Key]] = field(default_factory=lambda: defaultdict(list))
+    along: dict[_Key, bool] = field(default_factory=dict)
+    controls: dict[str, ExchangedControl] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    signal_ids: dict[str, str] = field(default_factory=dict)
+    num_points: int = 0
+
+    def read(self) -> ExchangedMap:
+        """Return the map."""
+        for element in self.root.findall("road"):
+            with self._naming(element):
+                self._take_road(element)
+        with naming_source(self.name):
+            if not self.lanes:
+                raise ValueError("it has no lane for vehicles; is it an OpenDRIVE map?")
+            ids = Counter(lane.lane_id for lane in self.lanes.values())
+            twice = next((name for name, count in ids.items() if count > 1), None)
+            if twice is not None:
+                raise ValueError(f"two lanes have the id {twice!r:.60} as {ID_CODE}; change one of them")
+        self._connect()
+        for element in self.root.findall("road"):
+            with self._naming(element):
+                self._take_signals(element)
+        for element in self.root.findall("road"):
+            with self._naming(element):
+                self._take_references(element)
+                self._take_objects(element)
+        self._take_priorities()
+        world_to_ecef, remarks = self._georeference()
+        left_out = [
+            sentence
+            for what, count in sorted(self.left_out.items())
+            for sentence in counted(count, what, "left out, as semantic maps have none")
+        ]
+        lanes = {lane.lane_id: lane for lane in self.lanes.values()}
+        return ExchangedMap(Path(self.name).stem, lanes, self.controls, world_to_ecef, (*remarks, *left_out))
+
+    def _naming(self, road: Element) -> AbstractContextManager[None]:
+        return naming_source(self.name, f"road {road.get('id', '')[:40]!r}")
+
+    def _take_road(self, element: Element) -> None:
+        """Take a road with its lanes."""
+        road_id, plan, lanes = element.get("id", ""), element.find("planView"), element.find("lanes")
+        if plan is None or lanes is None:
+            raise ValueError("a road must have a planView and lanes")
+        if road_id in self.roads:
+            raise ValueError("there are two roads of this id; change one of them")
+        sections = sorted(lanes.findall("laneSection"), key=lambda section: number_of(section, "s"))
+        if not sections:
+            raise ValueError("a road must have a laneSection")
+        road = _Road(
+            element,
+            ReferenceLine.of(plan),
+            Polynomials.of(element.findall("elevationProfile/elevation"), start="s"),
+            Polynomials.of(element.findall("lateralProfile/superelevation"), start="s"),
+            Polynomials.of(lanes.findall("laneOffset"), start="s"),
+            tuple(number_of(section, "s") for section in sections),
+            element.get("rule", "RHT") == "LHT",
+        )
+        self.roads[road_id] = road
+        for number, section in enumerate(sections):
+            for side in ("left", "right"):
+                self._take_side(road, (road_id, number), section, side)
+
+    def _take_side(self, road: _Road, section_key: tuple[str, int], section: Element, side: str) -> None:
+        """Take the lanes on one side of the reference line in a section, from the middle outwards."""
+        road_id, number = section_key
+        elements = {int(number_of(lane, "id")): lane for lane in section.findall(f"{side}/lane")}
+        start_m = road.section_starts_m[number]
+        end_m = road.section_starts_m[number + 1] if number < road.last_section else road.line.length_m
+        if not elements or end_m - start_m < 1e-3:
+            return
+        widths = {lane_id: self._width_of(lane, start_m) for lane_id, lane in elements.items()}
+        functions = [*widths.values(), road.offsets_m, road.heights_m, road.tilts_rad]
+        arcs_m = road.line.sample(
+            start_m,
+            min(end_m, road.line.length_m),
+            [function.starts_m for function in functions],
+            is_linear=all(function.is_linear for function in functions),
+        )
+        self.num_points += 2 * len(arcs_m) * len(elements)
+        if self.num_points > _MOST_POINTS:
+            raise ValueError(f"the roads up to here have more than {_MOST_POINTS:,} points; cut the map")
+        inner_m, sign = road.offsets_m.at(arcs_m), 1.0 if side == "left" else -1.0
+        for lane_id in sorted(elements, key=abs):
+            outer_m = inner_m + sign * np.maximum(widths[lane_id].at(arcs_m), 0.0)
+            self._take_lane(road, (road_id, number, lane_id), elements[lane_id], (arcs_m, inner_m, outer_m))
+            inner_m = outer_m
+
+    def _width_of(self, lane: Element, start_m: float) -> Polynomials:
+        widths = lane.findall("width")
+        if not widths and lane.findall("border"):
+            raise ValueError(
+                f"lane {lane.get('id')} has borders and no widths; l5kit reads widths, export it with them"
+            )
+        return Polynomials.of(widths, start="sOffset", offset_m=start_m)
+
+    def _take_lane(
+        self, road: _Road, key: _Key, element: Element, sides: tuple[Float64Array, Float64Array, Float64Array]
+    ) -> None:
+        """Take a lane between its inner and outer border, given by lengths along the road and distances from it."""
+        kind = element.get("type", "")
+        access = _ACCESS_OF_TYPE.get(kind)
+        if access is None:
+            self.left_out[f"lane of type {kind!r:.40}"] += 1
+            return
+        arcs_m, inner_m, outer_m = sides
+        lines_m = [road.points_m(arcs_m, sideways_m) for sideways_m in (inner_m, outer_m)]
+        if not all(np.isfinite(line).all() and np.abs(line).max() <= FURTHEST_M for line in lines_m):
+            raise ValueError(f"lane {key[2]} must be finite and within {FURTHEST_M:g} m of the origin")
+        if np.abs(outer_m - inner_m).max() < 0.01:
+            self.left_out["lane without a width"] += 1
+            return
+        # On the right of the road lanes go along it, and those on the left against it; where one drives on the left,
+        # the other way round. The inner border is then on the left, or on the right.
+        is_along = (key[2] < 0) != road.is_left_hand
+        inner, outer = (_thinned(line) for line in lines_m)
+        left_m, right_m = (outer, inner) if road.is_left_hand else (inner, outer)
+        step = 1 if is_along else -1
+        self.along[key], self.elements[key] = is_along, element
+        self.lanes_of[key[0]].append(key)
+        self.lanes[key] = ExchangedLane(
+            _user_data(element, ID_CODE) or f"{key[0]}.{key[1]}.{key[2]}",
+            left_m[::step].copy(),
+            right_m[::step].copy(),
+            speed_limit_mps=_limit_of(road, element, road.section_starts_m[key[1]]),
+            is_in_junction=road.element.get("junction", "-1") != "-1"
+            and _user_data(road.element, MADE_UP_CODE) is None,
+            parent=road.element.get("junction", ""),
+            access=access,
+        )
+
+    def _connect(self) -> None:
+        """Set what follows each lane, and where one may change."""
+        ahead: dict[_Key, dict[str, None]] = defaultdict(dict)
+        for first, first_at_end, second, second_at_end in self._contacts():
+            for (one, at_end), (other, other_at_end) in (
+                ((first, first_at_end), (second, second_at_end)),
+                ((second, second_at_end), (first, first_at_end)),
+            ):
+                if one in self.lanes and other in self.lanes:
+                    leaves, enters = self.along[one] == at_end, self.along[other] != other_at_end
+                    if leaves and enters:
+                        ahead[one][self.lanes[other].lane_id] = None
+        for key, lane in list(self.lanes.items()):
+            left, right = self._neighbours_of(key)
+            self.lanes[key] = replace(lane, ahead=tuple(ahead[key]), change_left=left, change_right=right)
+
+    def _contacts(self) -> Iterator[tuple[_Key, bool, _Key, bool]]:
+        """Yield lanes that touch, each with whether it is at the end of its section, seen along the road."""
+        for key, element in self.elements.items():
+            road_id, number, _ = key
+            road = self.roads[road_id]
+            for tag, at_end, step in (("predecessor", False, -1), ("successor", True, 1)):
+                ids = [int(number_of(link, "id")) for link in element.findall(f"link/{tag}")]
+                if 0 <= number + step <= road.last_section:
+                    yield from ((key, at_end, (road_id, number + step, lane), not at_end) for lane in ids)
+                    continue
+                link = road.element.find(f"link/{tag}")
+                if link is not None and link.get("elementType", "road") == "road":
+                    other, other_at_end = link.get("elementId", ""), link.get("contactPoint") == "end"
+                    section = self._section_at(other, at_end=other_at_end)
+                    yield from ((key, at_end, (other, section, lane), other_at_end) for lane in ids)
+        for junction in self.root.findall("junction"):
+            with naming_source(self.name, f"junction {junction.get('id', '')[:40]!r}"):
+                for connection in junction.findall("connection"):
+                    yield from self._contacts_of(junction, connection)
+
+    def _contacts_of(self, junction: Element, connection: Element) -> Iterator[tuple[_Key, bool, _Key, bool]]:
+        """Yield the lanes that touch at the start of a connection through a junction."""
+        incoming = connection.get("incomingRoad", "")
+        connecting = connection.get("connectingRoad", connection.get("linkedRoad", ""))
+        for road_id in (incoming, connecting):
+            if road_id not in self.roads:
+                raise ValueError(f"a connection names the road {road_id!r:.40}, which is not in the file")
+        other_at_end = connection.get("contactPoint", "start") == "end"
+        ends = []
+        for tag, at_end in (("successor", True), ("predecessor", False)):
+            link = self.roads[incoming].element.find(f"link/{tag}")
+            if (
+                link is not None
+                and link.get("elementType") == "junction"
+                and link.get("elementId") == junction.get("id")
+            ):
+                ends.append(at_end)
+        if len(ends) != 1:  # a road from a junction to itself: the end that is nearer
+            meets_m = self._end_of(connecting, at_end=other_at_end)
+            gaps_m = [np.linalg.norm(self._end_of(incoming, at_end=at_end) - meets_m) for at_end in (False, True)]
+            ends = [bool(np.argmin(gaps_m))]
+        sections = self._section_at(incoming, at_end=ends[0]), self._section_at(connecting, at_end=other_at_end)
+        for link in connection.findall("laneLink"):
+            ours, theirs = int(number_of(link, "from")), int(number_of(link, "to"))
+            yield (incoming, sections[0], ours), ends[0], (connecting, sections[1], theirs), other_at_end
+
+    def _section_at(self, road_id: str, *, at_end: bool) -> int:
+        return self.roads[road_id].last_section if at_end and road_id in self.roads else 0
+
+    def _end_of(self, road_id: str, *, at_end: bool) -> Float64Array:
+        line = self.roads[road_id].line
+        end_m: Float64Array = line.at(np.array([line.length_m if at_end else 0.0]))[0][0]
+        return end_m
+
+    def _neighbours_of(self, key: _Key) -> tuple[str | None, str | None]:
+        """Return the lanes to which one may change on the left and on the right."""
+        road_id, number, lane_id = key
+        outwards = 1 if lane_id > 0 else -1
+        inner, outer = (road_id, number, lane_id - outwards), (road_id, number, lane_id + outwards)
+        # A mark is on the outer border of its lane; ids increase to the left of the reference line.
+        to_outer = outer in self.lanes and _may_cross(self.elements[key], "increase" if outwards > 0 else "decrease")
+        to_inner = inner in self.lanes and _may_cross(self.elements[inner], "decrease" if outwards > 0 else "increase")
+        inner_name = self.lanes[inner].lane_id if to_inner else None
+        outer_name = self.lanes[outer].lane_id if to_outer else None
+        return (outer_name, inner_name) if self.roads[road_id].is_left_hand else (inner_name, outer_name)
+
+    def _take_signals(self, element: Element) -> None:
+        """Take lights and signs, for the lanes of their road that they are valid for."""
+        road = self.roads[element.get("id", "")]
+        for signal in element.findall("signals/signal"):
+            kind = _user_data(signal, KIND_CODE) or _kind_of(signal)
+            if kind is None:
+                self.left_out[f"signal of type {signal.get('type', '')!r:.40}"] += 1
+                continue
+            own_id = _user_data(signal, ID_CODE)
+            control_id = own_id or f"signal-{signal.get('id', '')}"
+            inertial = signal.find("positionInertial")
+            if inertial is not None:
+                points_m = np.array([[number_of(inertial, axis) for axis in "xyz"]])
+            else:
+                arcs_m = np.array([number_of(signal, "s")])
+                sideways_m = np.array([number_of(signal, "t")])
+                points_m = road.points_m(arcs_m, sideways_m, number_of(signal, "zOffset", 0.0))
+            faces = [self._add_face(json.loads(text)) for text in _all_user_data(signal, FACE_CODE)]
+            if kind == LIGHT and own_id is None:
+                described = [[f"{control_id}-{color}", f"signal_{color}_face", points_m.tolist()] for color in _COLORS]
+                faces = [self._add_face(each) for each in described]
+            is_closed = False
+            points = _user_data(signal, POINTS_CODE)
+            if points is not None:
+                several, is_closed = json.loads(points)
+                points_m = np.array(several, np.float64).reshape(-1, 3)
+            self._add_control(ExchangedControl(control_id, kind, points_m, tuple(faces), bool(is_closed)))
+            self.signal_ids[signal.get("id", "")] = control_id
+            self._control(element, signal, control_id)
+
+    def _take_references(self, element: Element) -> None:
+        """Take signals of other roads that are valid for lanes of a road, and controls that lanes tell themselves."""
+        for reference in element.findall("signals/signalReference"):
+            if reference.get("id", "") in self.signal_ids:
+                self._control(element, reference, self.signal_ids[reference.get("id", "")])
+        for key in self.lanes_of[element.get("id", "")]:
+            if (text := _user_data(self.elements[key], CONTROLS_CODE)) is not None:
+                self.lanes[key] = replace(self.lanes[key], controls=tuple(map(str, json.loads(text))))
+
+    def _control(self, element: Element, signal: Element, control_id: str) -> None:
+        """Let the lanes of a section be controlled by a signal: those it is valid for, or of its direction."""
+        road_id = element.get("id", "")
+        road = self.roads[road_id]
+        section = road.section_at(number_of(signal, "s"))
+        ranges = [
+            sorted((number_of(each, "fromLane"), number_of(each, "toLane"))) for each in signal.findall("validity")
+        ]
+        orientation = signal.get("orientation", "none")
+        for key in self.lanes_of[road_id]:
+            if key[1] != section:
+                continue
+            if ranges:
+                is_valid = any(low <= key[2] <= high for low, high in ranges)
+            else:
+                is_valid = orientation not in ("+", "-") or self.along[key] == (orientation == "+")
+            if is_valid:
+                lane, faces = self.lanes[key], self.controls[control_id].parts
+                names = dict.fromkeys((*lane.controls, control_id, *faces))
+                self.lanes[key] = replace(lane, controls=tuple(names))
+
+    def _add_face(self, described: list[object]) -> str:
+        """Add a face of a light, given by id, kind and points, and return its id."""
+        face, kind, points = described
+        points_m = np.array(points, np.float64).reshape(-1, 3)
+        self._add_control(ExchangedControl(str(face), str(kind), points_m))
+        return str(face)
+
+    def _take_objects(self, element: Element) -> None:
+        """Take crosswalks."""
+        road = self.roads[element.get("id", "")]
+        for each in element.findall("objects/object"):
+            if each.get("type", "").lower() != "crosswalk":
+                self.left_out[f"object of type {each.get('type', '')!r:.40}"] += 1
+                continue
+            crosswalk_id = _user_data(each, ID_CODE) or f"crosswalk-{element.get('id')}-{each.get('id', '')}"
+            lights = tuple(map(str, json.loads(_user_data(each, LIGHTS_CODE) or "[]")))
+            corners_m = _corners_of(road, each)
+            self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, corners_m, lights, True))
+
+    def _take_priorities(self) -> None:
+        """Set which lanes go before others in junctions."""
+        for priority in self.root.findall("junction/priority"):
+            first = [self.lanes[key].lane_id for key in self.lanes_of.get(priority.get("high", ""), ())]
+            for key in self.lanes_of.get(priority.get("low", ""), ()):
+                yields_to = dict.fromkeys((*self.lanes[key].yields_to, *first))
+                self.lanes[key] = replace(self.lanes[key], yields_to=tuple(yields_to))
+
+    def _georeference(self) -> tuple[Float64Array | None, list[str]]:
+        """Return where the world lies, and what is not known of it."""
+        text = " ".join((self.root.findtext("header/geoReference") or "").split())
+        match = _ORIGIN.search(text) if "+proj=tmerc" in text else None
+        if self.origin is None and match is None:
+            known = f"the projection {text!r:.80}, which is not read" if text else "no projection"
+            return None, [f"The file has {known}: the world is at latitude 0, longitude 0; --origin says where it is."]
+        if self.origin is not None:
+            return world_at(*self.origin), []
+        values = [float(group) for group in match.groups() if group is not None] if match else [0.0, 0.0]
+        latitude_deg, longitude_deg = values if match and match.group(1) is not None else values[::-1]
+        offset = self.root.find("header/offset")
+        turn = np.eye(4)
+        if offset is not None:
+            heading_rad = number_of(offset, "hdg", 0.0)
+            turn[:2, :2] = [[np.cos(heading_rad), -np.sin(heading_rad)], [np.sin(heading_rad), np.cos(heading_rad)]]
+            turn[:3, 3] = [number_of(offset, axis, 0.0) for axis in "xyz"]
+        return world_at(latitude_deg, longitude_deg) @ turn, []
+
+    def _add_control(self, control: ExchangedControl) -> None:
+        if control.control_id in self.controls:
+            raise ValueError(f"two signals or objects have the id {control.control_id!r:.60}; change one of them")
+        self.controls[control.control_id] = control
+
+
+def _thinned(line_m: Float64Array) -> Float64Array:
+    """Return a line without the points that lie on lines between others, within 3 mm."""
+    steps_m = np.linalg.norm(np.diff(line_m[:, :2], axis=0), axis=1)
+    arcs_m = np.concatenate([[0.0], np.cumsum(np.maximum(steps_m, 1e-9))])
+    return line_m[simplified_rows(arcs_m, line_m, _THINNED_M)]
+
+
+def _limit_of(road: _Road, lane: Element, start_m: float) -> float | None:
+    """Return the speed limit of a lane at its start, or that of its road there; None where there is none."""
+    speeds = lane.findall("speed")
+    if not speeds:
+        types = [each for each in road.element.findall("type") if number_of(each, "s", 0.0) <= start_m + 1e-6]
+        speeds = [] if not types else types[-1].findall("speed")
+    if not speeds or speeds[0].get("max", "") in ("no limit", "undefined"):
+        return None
+    unit = speeds[0].get("unit", "m/s")
+    if unit not in _MPS_OF_UNIT:
+        raise ValueError(f"the unit of a speed must be one of {', '.join(_MPS_OF_UNIT)}, got {unit!r:.40}")
+    limit_mps = number_of(speeds[0], "max") * _MPS_OF_UNIT[unit]
+    return limit_mps if limit_mps > 0 else None
+
+
+def _may_cross(lane: Element, direction: str) -> bool:
+    """Return whether the mark of a lane lets one change towards increasing or decreasing ids; without one one may."""
+    mark = lane.find("roadMark")
+    return mark is None or mark.get("laneChange", "both") in ("both", direction)
+
+
+def _kind_of(signal: Element) -> str | None:
+    """Return the kind of control that a signal is that is not of l5kit; None where semantic maps have none."""
+    kind = signal.get("type", "")
+    return LIGHT if _LIGHT_TYPES.fullmatch(kind) else _SIGN_KINDS.get(kind)
+
+
+def _corners_of(road: _Road, element: Element) -> Float64Array:
+    """Return the corners of an object, its outline or a rectangle of its length and width, (n, 3)."""
+    arc_m, offset_m = np.array([number_of(element, "s")]), np.array([number_of(element, "t")])
+    origin_m = road.points_m(arc_m, offset_m, number_of(element, "zOffset", 0.0))[0]
+    heading_rad = float(road.line.at(arc_m)[1][0]) + number_of(element, "hdg", 0.0)
+    axes = np.array([[np.cos(heading_rad), np.sin(heading_rad)], [-np.sin(heading_rad), np.cos(heading_rad)]])
+    outline = element.find("outlines/outline")
+    outline = element.find("outline") if outline is None else outline
+    if outline is None:
+        length_m, width_m = number_of(element, "length"), number_of(element, "width")
+        local_m = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * (length_m / 2, width_m / 2, 0)
+    elif outline.find("cornerRoad") is not None:
+        corners = outline.findall("cornerRoad")
+        table = np.array([[number_of(each, "s"), number_of(each, "t"), number_of(each, "dz", 0.0)] for each in corners])
+        return _open_outline(road.points_m(table[:, 0], table[:, 1], table[:, 2]))
+    else:
+        corners = outline.findall("cornerLocal")
+        local_m = np.array([[number_of(each, axis) for axis in "uvz"] for each in corners]).reshape(-1, 3)
+    return _open_outline(origin_m + np.column_stack([local_m[:, :2] @ axes, local_m[:, 2]]))
+
+
+def _open_outline(corners_m: Float64Array) -> Float64Array:
+    """Return corners without the first one repeated at the end."""
+    if len(corners_m) > 3 and np.linalg.norm(corners_m[0] - corners_m[-1]) < 1e-3:
+        corners_m = corners_m[:-1]
+    if len(corners_m) < 3 or not np.isfinite(corners_m).all():
+        raise ValueError(f"a crosswalk must have three corners at least, got {len(corners_m)}")
+    return corners_m
+
+
+def _user_data(element: Element, code: str) -> str | None:
+    return next(iter(_all_user_data(element, code)), None)
+
+
+def _all_user_data(element: Element, code: str) -> list[str]:
+    return [each.get("value", "") for each in element.findall("userData") if each.get("code") == code]

@@ -1,0 +1,83 @@
+"""XML files of others: no larger than a map is, without document types and entities, and errors that say where."""
+
+from pathlib import Path
+from typing import Final, NoReturn, Protocol, TypeVar, cast
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
+
+from l5kit.configs.texts import require_regular_file
+
+_MOST_BYTES: Final = 1 << 30
+_MOST_TREE_BYTES: Final = 1 << 28
+_CHUNK_BYTES: Final = 1 << 20
+
+_Result = TypeVar("_Result", covariant=True)
+
+
+class XmlTarget(Protocol[_Result]):
+    """Takes the elements of a file one by one, in its order, so that no tree of them is held."""
+
+    def start(self, tag: str, attributes: dict[str, str], /) -> object:
+        """Take the start of an element."""
+
+    def doctype(self, *names: str | None) -> NoReturn:
+        """Refuse a document type; :func:`refuse_doctype` does."""
+
+    def close(self) -> _Result:
+        """Return what was read."""
+
+
+def refuse_doctype(*names: str | None) -> NoReturn:
+    """Refuse a document type, which may define entities that grow without bounds, or name files elsewhere.
+
+    Args:
+        names: Its name, and what it names elsewhere.
+
+    Raises:
+        ValueError: Always.
+    """
+    raise ValueError(f"it has a DOCTYPE ({names[0]!r:.40}), which no map needs and which may be an attack; remove it")
+
+
+def parse_xml(file: Path, target: XmlTarget[_Result], *, most_bytes: int = _MOST_BYTES) -> _Result:
+    """Read a file and return what its target makes of it.
+
+    Args:
+        file: The file.
+        target: What takes its elements.
+        most_bytes: A larger file is refused.
+
+    Raises:
+        ValueError: There is no such file, it is too large, or it is not well-formed XML.
+    """
+    try:
+        require_regular_file(file, called="map file")
+        if file.stat().st_size > most_bytes:
+            raise ValueError(f"it has {file.stat().st_size:,} bytes, but such a map has {most_bytes:,} at most; cut it")
+        parser = XMLParser(target=target)
+        with file.open("rb") as opened:
+            while chunk := opened.read(_CHUNK_BYTES):
+                parser.feed(chunk)
+        return cast("_Result", parser.close())
+    except ParseError as error:
+        raise ValueError(f"it is no XML, or is cut off: {error}; export or copy it again") from error
+    except FileNotFoundError as error:
+        raise ValueError("there is no such file; check the path for spelling") from error
+    except IsADirectoryError as error:
+        raise ValueError("this is a folder; name the file in it") from error
+
+
+def read_xml(file: Path) -> Element:
+    """Return the root of a file of at most 256 MiB.
+
+    Raises:
+        ValueError: There is no such file, it is too large, or it is not well-formed XML.
+    """
+    tree: XmlTarget[Element] = _Tree()
+    return parse_xml(file, tree, most_bytes=_MOST_TREE_BYTES)
+
+
+class _Tree(TreeBuilder):
+    """Builds a tree of a file without a document type."""
+
+    def doctype(self, *names: str | None) -> NoReturn:
+        refuse_doctype(*names)

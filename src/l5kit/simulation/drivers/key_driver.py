@@ -1,0 +1,157 @@
+"""Drives by keys: which keys a person holds in each step, and what a kinematic bicycle does then.
+
+The page of ``l5kit drive`` has the same rule in JavaScript (``visualization/drive/page/vehicle.js``); the numbers of
+the rule have their home here, and the page is given them.
+"""
+
+import math
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+import numpy as np
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.engine.actions import Actions, Controls
+from l5kit.simulation.engine.scene_simulation import EgoSeat
+from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.vehicle_models import KinematicBicycle
+
+
+class DrivingKeys(IntFlag):
+    """The keys of a drive, one bit each; those of a step are their sum."""
+
+    FORWARD = 1
+    BRAKE = 2
+    LEFT = 4
+    RIGHT = 8
+    HARD_BRAKE = 16
+
+
+ALL_KEYS = int(DrivingKeys.FORWARD | DrivingKeys.BRAKE | DrivingKeys.LEFT | DrivingKeys.RIGHT | DrivingKeys.HARD_BRAKE)
+
+
+@dataclass(frozen=True)
+class KeyResponse:
+    """How a vehicle responds to keys; the defaults stay comfortable but for hard braking.
+
+    Attributes:
+        acceleration_mps2: Of forward at a standstill, above 0; it falls to 0 at the top speed.
+        top_speed_mps: Speed at which forward does not accelerate any more, above 0.
+        coasting_mps2: Deceleration without a key, above 0.
+        braking_mps2: Deceleration of the brake, above 0.
+        hard_braking_mps2: Deceleration of the hard brake, above 0.
+        max_steering_rad: Steering that left and right ask for at low speed, above 0 and below pi / 2.
+        lateral_mps2: Acceleration across that they ask for at higher speed, above 0.
+        steering_rate_radps: How fast the steering gets there at a standstill, above 0.
+        halving_speed_mps: Speed at which it is half as fast, above 0.
+
+    Raises:
+        InvalidArgumentError: A value is out of range.
+    """
+
+    acceleration_mps2: float = 2.2
+    top_speed_mps: float = 30.0
+    coasting_mps2: float = 0.3
+    braking_mps2: float = 3.5
+    hard_braking_mps2: float = 7.0
+    max_steering_rad: float = 0.6
+    lateral_mps2: float = 3.5
+    steering_rate_radps: float = 0.9
+    halving_speed_mps: float = 6.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            most = math.pi / 2 if name == "max_steering_rad" else math.inf
+            if not 0 < value < most:
+                raise InvalidArgumentError(f"KeyResponse: {name} is {value}; it must be above 0 and below {most}")
+
+
+def action_of_keys(
+    keys: int,
+    vehicle: tuple[float, float, float, float],
+    *,
+    step_s: float,
+    bicycle: KinematicBicycle,
+    response: KeyResponse,
+) -> tuple[float, float]:
+    """Return what keys ask of a kinematic bicycle: acceleration, m/s2, and steering rate, rad/s.
+
+    Brakes stop the vehicle and do not reverse it. Left and right turn the front wheels towards an angle, and without
+    them the wheels turn back.
+
+    Args:
+        keys: A sum of :class:`DrivingKeys`.
+        vehicle: Speed, m/s, acceleration, m/s2, steering, rad, and length, m.
+        step_s: Length of the step in seconds.
+        bicycle: The model, whose lags the action allows for.
+        response: How it responds.
+    """
+    speed, acceleration, steering, length_m = vehicle
+    _, acceleration_gain, steering_gain, _, wheel_base_share = bicycle.parameters(step_s)
+
+    # what is asked for, but never more braking than stops the vehicle at the end of the step
+    wanted = -response.coasting_mps2
+    if keys & DrivingKeys.FORWARD:
+        wanted = response.acceleration_mps2 * (1.0 - speed / response.top_speed_mps)
+    if keys & DrivingKeys.BRAKE:
+        wanted = -response.braking_mps2
+    if keys & DrivingKeys.HARD_BRAKE:
+        wanted = -response.hard_braking_mps2
+    stopping = acceleration + (-speed / step_s - acceleration) / acceleration_gain
+    wanted = max(wanted, stopping)
+
+    # the angle whose bend has the acceleration across, and the rate that leads there
+    side = float(bool(keys & DrivingKeys.LEFT)) - float(bool(keys & DrivingKeys.RIGHT))
+    in_bend_rad = math.atan(wheel_base_share * length_m * response.lateral_mps2 / max(speed * speed, 1.0))
+    target_rad = side * min(response.max_steering_rad, in_bend_rad)
+    most = response.steering_rate_radps / (1.0 + abs(speed) / response.halving_speed_mps)
+    rate = (target_rad - steering) / (steering_gain * step_s)
+    return wanted, min(max(rate, -most), most)
+
+
+@dataclass(frozen=True)
+class KeyDriver:
+    """Driver of AVs who holds the keys that were recorded, from the start of a scene on; see :attr:`seat`.
+
+    Attributes:
+        keys: The keys of each step, sums of :class:`DrivingKeys`; none behind the last one.
+        response: How the vehicle responds.
+        bicycle: The vehicle model.
+
+    Raises:
+        InvalidArgumentError: A number is no sum of keys.
+    """
+
+    keys: tuple[int, ...]
+    response: KeyResponse = KeyResponse()
+    bicycle: KinematicBicycle = field(default_factory=KinematicBicycle)
+
+    def __post_init__(self) -> None:
+        for step, keys in enumerate(self.keys):
+            if not 0 <= keys <= ALL_KEYS:
+                raise InvalidArgumentError(
+                    f"KeyDriver: keys of step {step} are {keys}; they must be a sum of DrivingKeys, 0 to {ALL_KEYS}"
+                )
+
+    @property
+    def seat(self) -> EgoSeat:
+        """The driver with the model that carries its actions out."""
+        return EgoSeat(self, Controls(self.bicycle))
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return accelerations and steering rates of the AVs, (R, 2)."""
+        egos, actions = state.actor_states, np.empty((len(state), 2))
+        steps = state.frame_indices - state.batch.starts[state.scenes]
+        for row, step in enumerate(steps.tolist()):
+            vehicle = tuple(
+                float(values[row])
+                for values in (egos.speeds_mps, egos.accelerations_mps2, egos.steering_rad, egos.lengths_m)
+            )
+            actions[row] = action_of_keys(
+                self.keys[step] if step < len(self.keys) else 0,
+                (vehicle[0], vehicle[1], vehicle[2], vehicle[3]),
+                step_s=state.step_time_s,
+                bicycle=self.bicycle,
+                response=self.response,
+            )
+        return Actions(actions)

@@ -1,0 +1,91 @@
+"""Forecasts of vehicles along lanes: each keeps its speed and follows the lane that it is on."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array
+from l5kit.data.map.bounds_grid import GridArrays
+from l5kit.geometry.polygon import edge_at
+from l5kit.geometry.relative_pose import wrap_angle
+from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.lane_choice import LaneArrays, arc_on_lane, choose_lane, lane_arrays, straightest_ahead
+from l5kit.lanes.road_surface import no_surface
+
+_MOVES_MPS = 0.5
+_DRIFT_S = 3.0
+"""Time within which a vehicle that is turned against its lane comes to drive along it."""
+
+
+class Lanes(NamedTuple):
+    """Lanes, and what finds those near points."""
+
+    arrays: LaneArrays
+    grid: GridArrays
+
+
+def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
+    """Return the lanes that forecasts follow; without a map there are none."""
+    if driving_map is not None and driving_map.num_lanes:
+        return Lanes(lane_arrays(driving_map), driving_map.lane_grid.arrays)
+    points_m, rows, starts = np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(1, np.int64)
+    arrays = LaneArrays(np.zeros((0, 2, 2)), np.zeros((0, 2)), starts, points_m, starts, rows)
+    for array in arrays:
+        array.setflags(write=False)
+    return Lanes(arrays, no_surface().grid)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_lane_forecast(
+    box: Float64Array, velocity_mps: Float64Array, lanes: Lanes, step_s: float, poses: Float64Array
+) -> bool:
+    """Write where a vehicle will be that keeps its speed and comes to drive along its lane, if it has one.
+
+    Where a lane ends it goes on along the one ahead that turns least, and beyond the last one straight on.
+
+    Args:
+        box: World x, y, yaw, length and width, (5,).
+        velocity_mps: Its velocity in the world, (2,).
+        lanes: Lanes of the map.
+        step_s: Time of a step.
+        poses: Takes world x, y and yaw from now on, (T + 1, 3).
+
+    Returns:
+        Whether it moves on a lane; if not, nothing is written.
+    """
+    speed = velocity_mps[0] * math.cos(box[2]) + velocity_mps[1] * math.sin(box[2])
+    if speed < _MOVES_MPS:
+        return False
+    lane = choose_lane(lanes.arrays, lanes.grid, -1, box[:2], box[2])
+    if lane < 0:
+        return False
+    arc_m = arc_on_lane(lanes.arrays, lane, box[:2])[0]
+    x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
+    left_m = (box[1] - y) * along_x - (box[0] - x) * along_y
+    turn = wrap_angle(box[2] - math.atan2(along_y, along_x))
+    for step in range(len(poses)):
+        length_m = lanes.arrays.arc_lengths_m[lane, -1]
+        if arc_m > length_m:
+            ahead = straightest_ahead(lanes.arrays, lane)
+            if ahead >= 0:
+                lane, arc_m = ahead, arc_m - length_m
+        x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
+        poses[step, 0], poses[step, 1] = x - left_m * along_y, y + left_m * along_x
+        aside = turn * max(1.0 - step * step_s / _DRIFT_S, 0.0)
+        poses[step, 2] = math.atan2(along_y, along_x) + aside
+        arc_m += speed * step_s * math.cos(aside)
+        left_m += speed * step_s * math.sin(aside)
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _line_at(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float, float, float]:
+    """Return world x and y of a centre line at a length, also beyond its end, and the unit vector along it there."""
+    line, lengths_m = lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane]
+    edge = edge_at(lengths_m, arc_m)
+    step_m = max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
+    along_x, along_y = (line[edge + 1, 0] - line[edge, 0]) / step_m, (line[edge + 1, 1] - line[edge, 1]) / step_m
+    part_m = arc_m - lengths_m[edge]
+    return line[edge, 0] + part_m * along_x, line[edge, 1] + part_m * along_y, along_x, along_y

@@ -1,0 +1,1 @@
+"""A planner in a loop without a dataset: moments come in, plans go out."""

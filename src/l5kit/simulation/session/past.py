@@ -1,0 +1,146 @@
+"""The past of a session: the moments of the last seconds, and the frames a step apart that planners see of them."""
+
+from collections import deque
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Int64Array, RecordArray
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
+from l5kit.data.scene_records import SceneRecords, intervals_of_counts
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.angle import angular_distance
+from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
+
+_SHORTEST_NS: Final = 1_000_000
+"""Moments are that far apart at least, and so near to the time of a frame are that frame."""
+
+_FASTEST_MPS: Final = 150.0
+_SLACK_M: Final = 2.0
+
+
+class KeptPast:
+    """Moments as scenes of one frame, no more of them than planners look back.
+
+    Args:
+        step_ns: Time between two frames that planners see.
+        num_frames: Frames that they see at most, the current one included.
+        longest_gap_ns: Longest time between two moments.
+    """
+
+    def __init__(self, *, step_ns: int, num_frames: int, longest_gap_ns: int) -> None:
+        self._step_ns, self._num_frames, self._longest_gap_ns = step_ns, num_frames, longest_gap_ns
+        self._moments: deque[tuple[int, SceneRecords]] = deque()
+        self._speeds: deque[tuple[int, float]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._moments)
+
+    @property
+    def now_ns(self) -> int:
+        """Time of the last moment."""
+        return self._moments[-1][0]
+
+    def forget(self) -> None:
+        """Forget all moments."""
+        self._moments.clear()
+        self._speeds.clear()
+
+    def add(self, moment: SceneRecords, *, speed_mps: float) -> None:
+        """Keep a moment, and forget those for which no planner asks any more.
+
+        Raises:
+            InvalidArgumentError: Its time is not after that of the last one, or too long after it, or the AV is
+                elsewhere.
+        """
+        now_ns = int(moment.frames["timestamp"][0])
+        if self._moments:
+            self._require_next(now_ns, moment)
+        self._moments.append((now_ns, moment))
+        # frames may be a tenth of a step longer than steps, and between two moments one is made
+        oldest_ns = now_ns - (self._num_frames - 1) * (self._step_ns + self._step_ns // 10)
+        while len(self._moments) > 1 and self._moments[1][0] <= oldest_ns:
+            self._moments.popleft()
+        self._speeds.append((now_ns, float(speed_mps)))
+        while len(self._speeds) > 2 and self._speeds[1][0] <= now_ns - self._step_ns:
+            self._speeds.popleft()
+
+    def acceleration_mps2(self) -> float:
+        """Return the change of the speed of the AV since a step ago, m/s2; 0 without a moment before."""
+        (before_ns, before_mps), (now_ns, now_mps) = self._speeds[0], self._speeds[-1]
+        return 0.0 if now_ns == before_ns else (now_mps - before_mps) / ((now_ns - before_ns) * 1e-9)
+
+    def _require_next(self, now_ns: int, moment: SceneRecords) -> None:
+        last_ns, last = self._moments[-1]
+        since_ns = now_ns - last_ns
+        if since_ns < _SHORTEST_NS:
+            raise InvalidArgumentError(
+                f"timestamp_ns is {now_ns}, {since_ns * 1e-9:g} s after the last moment; time must go on by "
+                f"{_SHORTEST_NS * 1e-9:g} s at least. Call reset() to begin anew"
+            )
+        if since_ns > self._longest_gap_ns:
+            raise InvalidArgumentError(
+                f"timestamp_ns is {now_ns}, {since_ns * 1e-9:g} s after the last moment; at most "
+                f"{self._longest_gap_ns * 1e-9:g} s are allowed (longest_gap_s). Call reset() to begin anew"
+            )
+        moved_m = float(np.hypot(*(moment.frames["ego_translation"] - last.frames["ego_translation"])[0, :2]))
+        if moved_m > _SLACK_M + _FASTEST_MPS * since_ns * 1e-9:
+            raise InvalidArgumentError(
+                f"position_m is {moved_m:.1f} m from that of the last moment, {since_ns * 1e-9:g} s before; an AV does "
+                "not jump. Call reset() to begin anew"
+            )
+
+    def frames(self) -> SceneRecords:
+        """Return the past as a scene of frames a step apart, whose last one is the last moment.
+
+        Moments that are a step apart, give or take a tenth, are frames as they are, like those of a log. Of others
+        frames are made at the times of the steps: poses and velocities lie on the line between two moments, whoever is
+        in one of both only is where the nearer one has it, and lights are as last seen.
+        """
+        recent = list(self._moments)[-self._num_frames :]
+        gaps_ns = np.diff([time_ns for time_ns, _ in recent])
+        if (np.abs(gaps_ns - self._step_ns) <= self._step_ns // 10).all():
+            return _joined([moment for _, moment in recent])
+        times_ns = np.array([time_ns for time_ns, _ in self._moments], np.int64)
+        wanted_ns = self.now_ns - self._step_ns * np.arange(self._num_frames)[::-1]
+        return _joined([self._at(int(each), times_ns) for each in wanted_ns[wanted_ns >= times_ns[0] - _SHORTEST_NS]])
+
+    def _at(self, wanted_ns: int, times_ns: Int64Array) -> SceneRecords:
+        """Return a frame at a time, as it is where a moment is."""
+        nearest = int(np.argmin(np.abs(times_ns - wanted_ns)))
+        if abs(int(times_ns[nearest]) - wanted_ns) <= _SHORTEST_NS:
+            return self._moments[nearest][1]
+        after = int(np.searchsorted(times_ns, wanted_ns))
+        before_ns, after_ns = times_ns[after - 1 : after + 1].tolist()
+        part = (wanted_ns - before_ns) / (after_ns - before_ns)
+        return _between(self._moments[after - 1][1], self._moments[after][1], part, wanted_ns)
+
+
+def _joined(moments: list[SceneRecords]) -> SceneRecords:
+    """Return scenes of one frame as one scene."""
+    frames: RecordArray = np.concatenate([each.frames for each in moments])
+    frames[AGENT_INTERVAL] = intervals_of_counts(np.array([len(each.agents) for each in moments]))
+    frames[FACE_INTERVAL] = intervals_of_counts(np.array([len(each.tl_faces) for each in moments]))
+    agents = np.concatenate([each.agents for each in moments])
+    return SceneRecords(frames, agents, np.concatenate([each.tl_faces for each in moments]), host=moments[0].host)
+
+
+def _between(before: SceneRecords, after: SceneRecords, part: float, time_ns: int) -> SceneRecords:
+    """Return a frame between two others, by the part of the time that has gone by."""
+    frames = before.frames.copy()
+    frames["timestamp"] = time_ns
+    frames["ego_translation"] += part * (after.frames["ego_translation"] - before.frames["ego_translation"])
+    yaws_rad = [rotations33_as_yaws(each.frames["ego_rotation"]) for each in (before, after)]
+    frames["ego_rotation"] = yaws_as_rotations33(yaws_rad[0] + part * angular_distance(yaws_rad[1], yaws_rad[0]))
+
+    # whoever is in both frames lies on the line between them; rows are sorted by tracks
+    near, far, weight = (before, after, part) if part <= 0.5 else (after, before, 1 - part)
+    agents = near.agents.copy()
+    _, rows, others = np.intersect1d(agents["track_id"], far.agents["track_id"], return_indices=True)
+    other = far.agents[others]
+    for name in ("centroid", "velocity"):
+        agents[name][rows] += weight * (other[name] - agents[name][rows])
+    turns_rad = angular_distance(other["yaw"].astype(np.float64), agents["yaw"][rows].astype(np.float64))
+    agents["yaw"][rows] = agents["yaw"][rows] + weight * np.asarray(turns_rad)
+    frames[AGENT_INTERVAL] = 0, len(agents)
+    return SceneRecords(frames, agents, before.tl_faces, host=before.host)

@@ -1,0 +1,286 @@
+"""Session: a planner in a loop of 10 to 50 Hz, which sees moments as drivers of a simulation see frames."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from l5kit._types import Float64Array, RecordArray
+from l5kit.data.log_facts import LogFacts, require_facts
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.data.scene_records import SceneRecords
+from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.geometry.angle import angular_distance
+from l5kit.geometry.transform import rotations33_as_yaws
+from l5kit.simulation.drivers.simple import Replay
+from l5kit.simulation.engine.actions import Controls
+from l5kit.simulation.engine.agent_rows import read_agents
+from l5kit.simulation.engine.asking import ask
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_simulation import EgoSeat
+from l5kit.simulation.engine.track_table import TrackTable
+from l5kit.simulation.engine.traffic_state import Driver, TrafficState
+from l5kit.simulation.session.moments import Moment
+from l5kit.simulation.session.past import KeptPast
+from l5kit.simulation.session.route import as_route, nearest_pose, route_ahead, scene_of_route
+from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
+
+_LEAST_PAST_S: Final = 1.0
+"""Drivers look for those who have vanished that far back."""
+
+_LONGEST_PAST_S: Final = 60.0
+_AHEAD_S: Final = 60.0
+_RENEWED_S: Final = 30.0
+"""Where nobody gives a route, it leads on for the first of these, and is made anew after the second."""
+
+
+class SessionError(L5KitError, RuntimeError):
+    """The planner of a session gives nothing that can be driven."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What an AV is to do.
+
+    Attributes:
+        timestamp_ns: Time of the moment that was planned for.
+        times_s: Seconds from then, ascending, (T,).
+        poses: Where the centre of the AV is to be at these times: world x, y in metres and yaw in radians, (T, 3).
+        controls: Controls of the vehicle model of the planner, (A,), whose holding the poses show; None for a planner
+            of poses.
+        is_fallback: Whether the poses are those of the fallback.
+    """
+
+    timestamp_ns: int
+    times_s: Float64Array
+    poses: Float64Array
+    controls: Float64Array | None = None
+    is_fallback: bool = False
+
+
+class Session:
+    """A planner in a loop: it takes what is known at each moment, keeps the past, and gives plans.
+
+    The planner is asked as the driver of the AV is in a simulation, with the same samples of the same records: fed with
+    the frames of one it plans the same. Moments may come at any rate. The planner sees frames that are
+    ``facts.step_time_s`` apart, as in its training: moments as they are where they come at this rate, and else frames
+    between moments (:meth:`~l5kit.simulation.session.past.KeptPast.frames`). A moment that is refused changes nothing.
+    Memory is bounded by the past that the planner looks at. A session is for one thread.
+
+    Args:
+        planner: A driver of AVs, or one in its seat; :func:`l5kit.closedloop.open_session` finds it by name.
+        road: The map; None without one.
+        facts: Size of the AV and time of a step; those of L5Kit 1.5 by default.
+        route: Where to drive, in the world: points of a line, (N, 2), such as ``line_m`` of a route of the map; or
+            poses of a drive, a step apart, (N, 3), as a log has them. None for the lane of the AV, and then the
+            straightest ones.
+        past_s: How far back the planner may look, seconds; None for what it takes, at least 1 s.
+        longest_gap_s: Longest time between two moments.
+        most_objects: Most road users in a moment.
+        threshold: What the probability of a label must be above for a road user to be of its class.
+
+    Raises:
+        InvalidArgumentError: The route is none, a number is out of its range, the planner replays logs, or it was
+            trained with another step.
+    """
+
+    def __init__(
+        self,
+        planner: Driver | EgoSeat,
+        *,
+        road: RoadMap | None = None,
+        facts: LogFacts | None = None,
+        route: ArrayLike | None = None,
+        past_s: float | None = None,
+        longest_gap_s: float = 0.5,
+        most_objects: int = 512,
+        threshold: float = 0.5,
+    ) -> None:
+        require_facts(facts)
+        self.facts = facts or LogFacts()
+        self._seat = planner if isinstance(planner, EgoSeat) else EgoSeat(planner)
+        _require_live(self._seat.driver, self.facts.step_time_s)
+        if past_s is not None and not 0 <= past_s <= _LONGEST_PAST_S:
+            raise InvalidArgumentError(f"past_s is {past_s}; it must be from 0 to {_LONGEST_PAST_S:g} s, or None")
+        if not self.facts.step_time_s <= longest_gap_s < np.inf:
+            raise InvalidArgumentError(
+                f"longest_gap_s is {longest_gap_s}; it must be a step, {self.facts.step_time_s} s, or more"
+            )
+        if most_objects < 0:
+            raise InvalidArgumentError(f"most_objects is {most_objects}; it must be 0 or more")
+        num_back = max(round((_LEAST_PAST_S if past_s is None else past_s) / self.facts.step_time_s), 1)
+        self._step_ns = round(self.facts.step_time_s * 1e9)
+        self._past = KeptPast(
+            step_ns=self._step_ns,
+            num_frames=1 + max(num_back, _num_back_of(self._seat.driver)),
+            longest_gap_ns=round(longest_gap_s * 1e9),
+        )
+        self._road, self._most_objects, self._threshold = road, most_objects, threshold
+        self._route = None if route is None else as_route(route)
+        self._moment: Moment | None = None
+        self._batch: SceneBatch | None = None
+        self._memory: dict[str, Any] = {}
+        self._frame, self._frame_ns = 0, 0
+
+    def step(self, moment: Moment) -> Plan:
+        """Take a moment, and return the plan for it; see :meth:`observe` and :meth:`plan`."""
+        self.observe(moment)
+        return self.plan()
+
+    def observe(self, moment: Moment) -> None:
+        """Take a moment without asking for a plan.
+
+        Raises:
+            InvalidArgumentError: Its time is not after that of the moment before, or too long after it, the AV has
+                jumped, there are too many road users, or a lane of its lights is not on the map.
+        """
+        if len(moment.objects) > self._most_objects:
+            raise InvalidArgumentError(
+                f"objects has {len(moment.objects)} road users, more than the {self._most_objects} of most_objects; "
+                "leave those out that are far away, or allow more"
+            )
+        self._past.add(moment.to_records(self._road), speed_mps=moment.speed_mps)
+        self._moment = moment
+
+    def plan(self) -> Plan:
+        """Return what the AV is to do from the last moment on.
+
+        Raises:
+            InvalidArgumentError: No moment was taken yet, or the route is elsewhere.
+            SessionError: The planner gives what is not finite.
+            Exception: Whatever the planner raises.
+        """
+        moment = self._moment
+        if moment is None:
+            raise InvalidArgumentError("there is no moment yet; pass one to observe() or step()")
+        window = self._past.frames()
+        ego = self._ego_of(moment, window.frames)
+        self._go_on(moment, ego)
+        state = self._state(window, ego)
+        actions = ask(self._seat.driver, state)
+        controls = None
+        if not actions.is_plan:
+            controls = actions.values[0].copy()
+            actions = self._model_of_controls().plan(ego, actions, step_time_s=self.facts.step_time_s)
+        if not np.isfinite(actions.values).all():
+            raise SessionError(
+                f"{type(self._seat.driver).__name__} gives a plan that is not finite at {moment.timestamp_ns} ns; "
+                "drive a fallback of your own until the next plan"
+            )
+        is_fallback = actions.is_fallback is not None and bool(actions.is_fallback[0])
+        times_s = actions.times_of(self.facts.step_time_s)
+        return Plan(int(moment.timestamp_ns), times_s, actions.values[0].copy(), controls, is_fallback)
+
+    def set_route(self, route: ArrayLike | None) -> None:
+        """Drive elsewhere from the next plan on; the past stays. See ``route`` of the class."""
+        self._route = None if route is None else as_route(route)
+        self._batch = None
+
+    def reset(self) -> None:
+        """Forget the past, as after a gap; the route stays."""
+        self._past.forget()
+        self._moment, self._batch = None, None
+
+    def _go_on(self, moment: Moment, ego: VehicleStates) -> None:
+        """Bring the frame that planners count to that of a moment, and begin the route where that is to be done.
+
+        Planners that remember where they were count frames; asked again before half a step is over, they are asked
+        again in the same one.
+        """
+        now_ns, half_ns = int(moment.timestamp_ns), self._step_ns // 2
+        since_begin_s = 0.0 if self._batch is None else (self._frame - self._batch.starts[0]) * self.facts.step_time_s
+        if self._batch is None or (self._route is None and since_begin_s >= _RENEWED_S):
+            self._batch = self._begun(ego)
+            self._memory, self._frame, self._frame_ns = {}, int(self._batch.starts[0]), now_ns
+        elif now_ns - self._frame_ns >= half_ns:
+            self._frame += 1
+            self._frame_ns = min(max(self._frame_ns + self._step_ns, now_ns - half_ns), now_ns + half_ns)
+
+    def _begun(self, ego: VehicleStates) -> SceneBatch:
+        """Return the route as a log, from where the AV is on it."""
+        pose = np.array([*ego.positions_m[0], ego.yaws_rad[0]])
+        step_time_s, start, route = self.facts.step_time_s, 0, self._route
+        if route is None:
+            route = route_ahead(pose, float(ego.speeds_mps[0]), step_time_s=step_time_s, duration_s=_AHEAD_S)
+        else:
+            start = nearest_pose(route, pose)
+        return SceneBatch(
+            scene_indices=np.zeros(1, np.int64),
+            recorded=[scene_of_route(route, step_ns=self._step_ns)],
+            starts=np.array([start]),
+            stops=np.array([len(route)]),
+            facts=self.facts,
+            road=self._road,
+            threshold=self._threshold,
+            is_live=True,
+        )
+
+    def _state(self, window: SceneRecords, ego: VehicleStates) -> TrafficState:
+        """Return what the planner sees."""
+        assert self._batch is not None
+        buffer = RecordBuffer([window], facts=self.facts)
+        current, scenes = len(window.frames) - 1, np.zeros(1, np.int64)
+        tracks = TrackTable.of_scenes([window], threshold=self._threshold)
+        return TrafficState(
+            batch=self._batch,
+            scenes=scenes,
+            frame_indices=np.array([self._frame]),
+            step_time_s=self.facts.step_time_s,
+            ego=ego,
+            agents=read_agents(buffer.agents, buffer.frames[current:], tracks, scenes, self._threshold),
+            actors=None,
+            actor_states=ego,
+            memory=self._memory,
+            buffer=buffer,
+            first_frames=np.array([self._frame - current]),
+        )
+
+    def _ego_of(self, moment: Moment, frames: RecordArray) -> VehicleStates:
+        """Return the state of the AV; what a moment does not say follows from the frames (F,) before."""
+        length_m = float(self.facts.ego_extent_m[0])
+        speed_mps, acceleration_mps2, steering_rad = moment.speed_mps, moment.acceleration_mps2, moment.steering_rad
+        if acceleration_mps2 is None:
+            acceleration_mps2 = self._past.acceleration_mps2()
+        if steering_rad is None and len(frames) > 1:
+            seconds = float(frames["timestamp"][-1] - frames["timestamp"][-2]) * 1e-9
+            yaws_rad = rotations33_as_yaws(frames["ego_rotation"][-2:])
+            rate = np.array([angular_distance(yaws_rad[1], yaws_rad[0]) / seconds])
+            steering_rad = float(VehicleGeometry().steering_of(rate, np.array([speed_mps]), length_m=length_m)[0])
+        return VehicleStates(
+            positions_m=np.asarray(moment.position_m, np.float64)[None, :2].copy(),
+            yaws_rad=np.array([moment.heading_rad], np.float64),
+            speeds_mps=np.array([speed_mps], np.float64),
+            accelerations_mps2=np.array([acceleration_mps2], np.float64),
+            steering_rad=np.array([steering_rad or 0.0], np.float64),
+            lengths_m=np.array([length_m]),
+        )
+
+    def _model_of_controls(self) -> Controls:
+        if not isinstance(self._seat.model, Controls):
+            raise InvalidArgumentError(
+                f"planner {type(self._seat.driver).__name__} gives controls; pass it in an EgoSeat with Controls of "
+                "its vehicle model"
+            )
+        return self._seat.model
+
+
+def _require_live(driver: Driver, step_time_s: float) -> None:
+    """Refuse a driver that only logs can ask."""
+    if isinstance(driver, Replay):
+        raise InvalidArgumentError("planner replays a log, and a session has none; take another one, such as rules")
+    dataset = getattr(driver, "dataset", None)
+    of_training_s = getattr(dataset, "route_step_time_s", step_time_s)
+    if abs(of_training_s - step_time_s) > 1e-6:
+        raise InvalidArgumentError(
+            f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {of_training_s:g} s; "
+            f"pass LogFacts(step_time_s={of_training_s:g}), as moments may come at any rate"
+        )
+
+
+def _num_back_of(driver: Driver) -> int:
+    """Return how many frames back a driver looks, as far as its samples tell."""
+    inner = getattr(driver, "planner", None)
+    steps = getattr(getattr(getattr(driver, "dataset", None), "sample_function", None), "steps", None)
+    own = 0 if steps is None else steps.history_num_frames * steps.history_step_size
+    return max(own, 0 if inner is None else _num_back_of(inner))

@@ -1,0 +1,122 @@
+"""Canvas: a picture on which areas and lines are drawn that one can see through."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from l5kit._types import Int32Array, NumericArray, UInt8Array
+from l5kit.visualization.birdseye.tones import Rgb
+from l5kit.visualization.birdseye.view import SHIFT, View
+
+_OPAQUE = 255
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """How a line is drawn.
+
+    Attributes:
+        color: Its colour.
+        width_m: Its width.
+        least_width_px: Width below which it does not get, however small the scale is.
+        opacity: At its start, 0 to 1.
+        end_opacity: At its end; None for the same.
+    """
+
+    color: Rgb
+    width_m: float = 0.0
+    least_width_px: float = 1.0
+    opacity: float = 1.0
+    end_opacity: float | None = None
+
+
+class Canvas:
+    """A picture of a view that is drawn into.
+
+    What is opaque is drawn at once. What is not is collected in a layer of its own, with its opacities, and laid over
+    the picture by :meth:`settle`, so that a line does not get darker where its parts meet.
+
+    Args:
+        view: What the picture shows.
+        ground: Colour of all of it, or a picture RGB ``[H, W, 3]``, which is copied.
+
+    Attributes:
+        view: As above.
+        picture: RGB ``[H, W, 3]``.
+    """
+
+    def __init__(self, view: View, ground: Rgb | UInt8Array) -> None:
+        width, height = view.size_px
+        self.view = view
+        self.picture: UInt8Array = np.empty((height, width, 3), np.uint8)
+        self.picture[:] = ground
+        self._layer: UInt8Array | None = None
+        self._opacities: UInt8Array | None = None
+        self._scale = view.px_per_m
+
+    def fill(self, outlines_m: Sequence[NumericArray], color: Rgb, opacity: float = 1.0) -> None:
+        """Fill areas, whose outlines (P, 2) are world metres."""
+        for outline_px in self._in_sight(outlines_m):
+            if opacity >= 1:
+                cv2.fillPoly(self.picture, [outline_px], color, cv2.LINE_AA, SHIFT)
+                continue
+            layer, opacities = self._layers()
+            cv2.fillPoly(layer, [outline_px], color, cv2.LINE_8, SHIFT)
+            cv2.polylines(layer, [outline_px], True, color, 2, cv2.LINE_8, SHIFT)
+            cv2.fillPoly(opacities, [outline_px], round(_OPAQUE * opacity), cv2.LINE_AA, SHIFT)
+
+    def lines(self, lines_m: Sequence[NumericArray], stroke: Stroke, *, closed: bool = False) -> None:
+        """Draw lines through world positions (P, 2)."""
+        width_px = max(1, round(max(stroke.width_m * self._scale, stroke.least_width_px)))
+        if stroke.opacity >= 1 and stroke.end_opacity is None:
+            lines_px = self._in_sight(lines_m)
+            cv2.polylines(self.picture, lines_px, closed, stroke.color, width_px, cv2.LINE_AA, SHIFT)
+            return
+        end_opacity = stroke.opacity if stroke.end_opacity is None else stroke.end_opacity
+        for line_px in self._in_sight(lines_m):
+            layer, opacities = self._layers()
+            cv2.polylines(layer, [line_px], closed, stroke.color, width_px + 2, cv2.LINE_8, SHIFT)
+            if end_opacity == stroke.opacity:
+                value = round(_OPAQUE * stroke.opacity)
+                cv2.polylines(opacities, [line_px], closed, value, width_px, cv2.LINE_AA, SHIFT)
+                continue
+            steps = np.linspace(stroke.opacity, end_opacity, max(len(line_px) - 1, 1))
+            for part, opacity in enumerate(steps.tolist()):
+                ends = line_px[part : part + 2]
+                cv2.polylines(opacities, [ends], False, round(_OPAQUE * opacity), width_px, cv2.LINE_AA, SHIFT)
+
+    def settle(self) -> None:
+        """Lay what one can see through over the picture; later shapes are drawn over it."""
+        if self._layer is None or self._opacities is None:
+            return
+        rows, columns = (np.flatnonzero(self._opacities.any(axis=axis)) for axis in (1, 0))
+        if len(rows):
+            part = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
+            opacity = self._opacities[part].astype(np.uint16)[..., None]
+            below, above = self.picture[part].astype(np.uint16), self._layer[part].astype(np.uint16)
+            mixed = (below * (_OPAQUE - opacity) + above * opacity + _OPAQUE // 2) // _OPAQUE
+            self.picture[part] = mixed.astype(np.uint8)
+        self._layer = self._opacities = None
+
+    def _layers(self) -> tuple[UInt8Array, UInt8Array]:
+        if self._layer is None or self._opacities is None:
+            self._layer = np.zeros_like(self.picture)
+            self._opacities = np.zeros(self.picture.shape[:2], np.uint8)
+        return self._layer, self._opacities
+
+    def _in_sight(self, shapes_m: Sequence[NumericArray]) -> list[Int32Array]:
+        """Return shapes in pixels as OpenCV takes them, without those that lie beside the picture."""
+        shapes = [np.asarray(shape, np.float64) for shape in shapes_m if len(shape)]
+        if not shapes:
+            return []
+        points_px = self.view.points_px(np.concatenate(shapes))
+        starts = np.cumsum([0, *(len(shape) for shape in shapes[:-1])])
+        lows = np.minimum.reduceat(points_px, starts, axis=0)
+        highs = np.maximum.reduceat(points_px, starts, axis=0)
+        margin = 16 << SHIFT  # wide lines reach into the picture from beside it
+        ends = (np.array(self.view.size_px) << SHIFT) + margin
+        is_seen = np.logical_and.reduce((highs >= -margin) & (lows <= ends), axis=1)
+        parts = np.split(points_px, starts[1:])
+        return [part for part, shows in zip(parts, is_seen.tolist(), strict=True) if shows]

@@ -1,0 +1,161 @@
+"""Frames of scenes from above, as the page of the viewer shows them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Float64Array, UInt8Array
+from l5kit.data.map.api import MapAPI
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.visualization.birdseye.canvas import Canvas, Stroke
+from l5kit.visualization.birdseye.painting import Boxes, MapPainter, paint_boxes, paint_ghosts, paint_paths, paint_plan
+from l5kit.visualization.birdseye.tones import CLASS_RGB, EGO_RGB, Rgb, Theme, tones_of
+from l5kit.visualization.birdseye.view import View
+from l5kit.visualization.controlled_lanes import ControlledLanes
+from l5kit.visualization.map_shapes import read_map_shapes
+from l5kit.visualization.scene_content import SceneContent, read_scene_content
+
+_PAST_FRAMES: Final = 20
+_FUTURE_FRAMES: Final = 50
+_EGO_PAST_FRAMES: Final = 50
+_EGO_FUTURE_FRAMES: Final = 100
+_LONGEST_GAP: Final = 5
+"""Frames; a path is broken where its agent was not seen for longer."""
+
+
+@dataclass(frozen=True, eq=False)
+class DriveMarks:
+    """What a simulation adds to a frame, in the world.
+
+    Attributes:
+        agent_ghosts: Boxes of the log that the simulation has elsewhere, (G, 5): x, y, yaw, length and width.
+        ego_ghost: Box of the AV in the log, (1, 5), or (0, 5).
+        plan_m: Planned positions, (T, 2); empty for none.
+    """
+
+    agent_ghosts: Float64Array
+    ego_ghost: Float64Array
+    plan_m: Float64Array
+
+
+class SceneFrames:
+    """Draws frames of a dataset with the look of the viewer.
+
+    Args:
+        dataset: The opened dataset.
+        map_api: Its map; None without one.
+        theme: Colours.
+    """
+
+    def __init__(self, dataset: ChunkedDataset, map_api: MapAPI | None, *, theme: Theme = "light") -> None:
+        self.tones = tones_of(theme)
+        self._dataset = dataset
+        self._map_api = map_api
+        self._map = None if map_api is None else MapPainter(read_map_shapes(map_api.arrays))
+        self._controlled = None if map_api is None else ControlledLanes(map_api.arrays)
+        self._scene = lru_cache(maxsize=1)(self._read)
+
+    def paint(
+        self,
+        scene_index: int,
+        frame_index: int,
+        view: View,
+        *,
+        aerial: UInt8Array | None = None,
+        with_trajectories: bool = True,
+        marks: DriveMarks | None = None,
+    ) -> UInt8Array:
+        """Return the picture of a frame.
+
+        Args:
+            scene_index: The scene.
+            frame_index: The frame, counted in the scene.
+            view: What is seen of it.
+            aerial: The aerial picture of the view, RGB ``[H, W, 3]``; None for the ground of the theme.
+            with_trajectories: Whether past and future positions are drawn.
+            marks: What a simulation adds.
+
+        Returns:
+            RGB ``[H, W, 3]``.
+        """
+        scene, tones = self._scene(scene_index), self.tones
+        canvas = Canvas(view, tones.ground if aerial is None else aerial)
+        if self._map is not None:
+            opacity = 1.0 if aerial is None else tones.lane_over_aerial
+            self._map.paint(canvas, tones, lit=scene.lit(frame_index), opacity=opacity)
+        if with_trajectories:
+            self._paint_trajectories(canvas, scene, frame_index)
+        paint_boxes(canvas, scene.boxes(frame_index), tones)
+        if marks is not None:
+            paint_plan(canvas, marks.plan_m, tones)
+            paint_ghosts(canvas, marks.agent_ghosts, tones.ghost)
+            paint_ghosts(canvas, marks.ego_ghost, EGO_RGB)
+        return canvas.picture
+
+    def _read(self, scene_index: int) -> "_Scene":
+        content = read_scene_content(self._dataset, scene_index, map_api=self._map_api, controlled=self._controlled)
+        return _Scene(content)
+
+    def _paint_trajectories(self, canvas: Canvas, scene: "_Scene", frame_index: int) -> None:
+        fading = {"opacity": 0.1, "end_opacity": 0.7}
+        past = Stroke(self.tones.past, width_m=0.25, least_width_px=1.25, **fading)
+        for _, paths in scene.paths(frame_index, frame_index - _PAST_FRAMES, frame_index):
+            paint_paths(canvas, paths, past)
+        for color, paths in scene.paths(frame_index, frame_index, frame_index + _FUTURE_FRAMES):
+            future = Stroke(color, width_m=0.3, least_width_px=1.25, opacity=0.75, end_opacity=0.2)
+            paint_paths(canvas, paths, future)
+
+        # those of the AV are wider, and over the others
+        ego_m = scene.content.ego_positions_m[:, :2]
+        before_m = ego_m[max(frame_index - _EGO_PAST_FRAMES, 0) : frame_index + 1]
+        after_m = ego_m[frame_index : frame_index + _EGO_FUTURE_FRAMES + 1]
+        paint_paths(canvas, [before_m], Stroke(self.tones.past, width_m=0.45, least_width_px=1.25, **fading))
+        paint_paths(canvas, [after_m], Stroke(EGO_RGB, width_m=0.6, least_width_px=2.5, opacity=0.9, end_opacity=0.45))
+        canvas.settle()
+
+
+class _Scene:
+    """A scene, with its rows of agents by track."""
+
+    def __init__(self, content: SceneContent) -> None:
+        self.content = content
+        agents = content.agents
+        counts = np.diff(agents.starts)
+        self._frames = np.repeat(np.arange(content.num_frames), counts)
+        self._boxes = np.column_stack([agents.centroids_m, agents.yaws_rad, agents.extents_m[:, :2]]).astype(np.float64)
+        self._colors = CLASS_RGB[agents.labels]
+
+        # rows by track, those of a track by frame
+        order = np.lexsort((self._frames, agents.track_ids))
+        tracks, begins = np.unique(agents.track_ids[order], return_index=True)
+        self._rows_of = dict(zip(tracks.tolist(), np.split(order, begins[1:]), strict=True)) if len(tracks) else {}
+
+    def lit(self, frame_index: int) -> Mapping[int, int]:
+        """Return the index of ``LIGHT_COLORS`` by row of the lane."""
+        lights = self.content.lights
+        rows = lights.rows_of(frame_index)
+        return dict(zip(lights.lanes[rows].tolist(), lights.colors[rows].tolist(), strict=True))
+
+    def boxes(self, frame_index: int) -> Boxes:
+        """Return the boxes of a frame, that of the AV last."""
+        content, rows = self.content, self.content.agents.rows_of(frame_index)
+        pose = [*content.ego_positions_m[frame_index, :2], content.ego_yaws_rad[frame_index]]
+        ego = np.array([*pose, *content.facts.ego_extent_m[:2]])
+        return Boxes.with_ego(ego, self._boxes[rows], self._colors[rows])
+
+    def paths(self, frame_index: int, first: int, last: int) -> list[tuple[Rgb, list[Float64Array]]]:
+        """Return the paths of the agents of a frame between two others, in pieces without gaps, and their colours."""
+        agents = self.content.agents
+        here = agents.rows_of(frame_index)
+        paths = []
+        for row, track in zip(range(here.start, here.stop), agents.track_ids[here].tolist(), strict=True):
+            rows = self._rows_of[track]
+            frames = self._frames[rows]
+            kept = rows[np.searchsorted(frames, first) : np.searchsorted(frames, last, side="right")]
+            gaps = np.flatnonzero(np.diff(self._frames[kept]) > _LONGEST_GAP) + 1
+            red, green, blue = self._colors[row].tolist()
+            paths.append(((red, green, blue), np.split(self._boxes[kept, :2], gaps)))
+        return paths

@@ -1,0 +1,1 @@
+"""Drive oneself: a page in which a person drives the AV among traffic that follows the IDM."""

@@ -1,0 +1,199 @@
+"""The folder of ``l5kit drive``: a page with scenes to drive, static files that any web server can serve."""
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from l5kit._files import placed_when_complete
+from l5kit._types import JsonObject
+from l5kit.data.data_record import DataRecord
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.map.opened import open_map
+from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.stores.store import file_name_of
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.evaluation.driving.record_faults import find_record_fault
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.visualization.drive.drive_content import drive_scene_bytes, road_bytes
+from l5kit.visualization.map_shapes import read_map_shapes
+from l5kit.visualization.viewer.content_bytes import map_bytes
+from l5kit.visualization.viewer.page_files import PageFile, fill_template, page_files, page_style
+
+_ENTRY: Final = "l5kit/drive/app"
+_IMPORT: Final = re.compile(r"""(?:^|;|\n)import (?:[\w*{][^"';]*? from )?["']([^"']+)["']""")
+_LIST: Final = "data/drives.json"
+_FORMAT: Final = "l5kit drive folder"
+_LICENSE: Final = resources.files("l5kit.visualization.viewer") / "page" / "vendor" / "pixi.LICENSE.txt"
+"""What whoever hands PixiJS on hands on with it."""
+
+DRIVE_FOLDER: Final = OutputKind(
+    called="a page of l5kit drive",
+    is_marked=lambda folder: holds_keys(folder / _LIST, {"scenes", "road"}, format=_FORMAT),
+    paths=r"index\.html|pixi\.LICENSE\.txt|scripts/[\w.]+|data/(?:drives\.json|(?:map|road|scene-\d+)\.bin)",
+)
+"""What the command may replace."""
+
+
+@dataclass(frozen=True)
+class DriveFolder:
+    """A folder that was written.
+
+    Attributes:
+        path: Where it lies.
+        scenes: The scenes that can be driven.
+        num_bytes: Bytes of all files.
+        num_zipped_bytes: Bytes that a server sends that compresses what is not compressed yet.
+    """
+
+    path: Path
+    scenes: tuple[int, ...]
+    num_bytes: int
+    num_zipped_bytes: int
+
+
+def write_drive_folder(
+    folder: str | os.PathLike[str],
+    files: DatasetFiles,
+    *,
+    name: str,
+    scenes: Sequence[int] = (),
+    overwrite: bool = False,
+) -> DriveFolder:
+    """Write a page on which scenes of a log can be driven; it appears complete or not at all.
+
+    Args:
+        folder: Where to write.
+        files: Where log and map lie.
+        name: What the page calls the dataset.
+        scenes: Scenes of the log; all by default.
+        overwrite: Whether such a folder is replaced that is there.
+
+    Raises:
+        InvalidArgumentError: There is no map with lanes, a scene has a fault, or the folder holds something else.
+        IndexOutOfRangeError: There is no such scene.
+        CorruptedDataError: The log or the map cannot be read.
+    """
+    target = Path(folder)
+    if target.exists():
+        if not overwrite:
+            raise InvalidArgumentError(
+                f"folder (--out) is {str(target)!r}, which is there already; name another one, or pass overwrite "
+                "(--overwrite) to replace it"
+            )
+        require_own_folder(target, DRIVE_FOLDER, argument="folder (--out)")
+    log = ChunkedDataset(files.dataset).open()
+    road = _open_road(files)
+    chosen = _scenes_of(log, scenes)
+    record = DataRecord.of(files.dataset, num_scenes=len(log.scenes))
+    with placed_when_complete(target) as scratch:
+        (scratch / "data").mkdir(parents=True)
+        (scratch / "scripts").mkdir()
+        listed = [_write_scene(scratch / "data", log, scene, road) for scene in chosen]
+        _write_zipped(scratch / "data" / "map.bin", map_bytes(read_map_shapes(road.api.arrays)))
+        _write_zipped(scratch / "data" / "road.bin", road_bytes(road.driving))
+        facts = {
+            "format": _FORMAT,
+            "name": name,
+            "log": file_name_of(files.dataset),
+            "digest": record.digest,
+            "map": "map.bin",
+            "road": "road.bin",
+            "scenes": listed,
+        }
+        (scratch / _LIST).write_text(json.dumps(facts, indent=1), "utf-8")
+        for file in drive_page_files():
+            (scratch / "scripts" / file.name).write_bytes(file.content)
+        (scratch / "index.html").write_text(_page(), "utf-8")
+        (scratch / _LICENSE.name).write_bytes(_LICENSE.read_bytes())
+        sizes = [(len(content), _num_zipped(content)) for content in _contents_of(scratch)]
+    num_bytes, num_zipped = (sum(column) for column in zip(*sizes, strict=True))
+    return DriveFolder(target, tuple(chosen), num_bytes, num_zipped)
+
+
+def drive_page_files() -> tuple[PageFile, ...]:
+    """Return the scripts that the page needs: its own, and those of the viewer that they import."""
+    own = resources.files(__package__) / "page"
+    names = sorted(entry.name for entry in own.iterdir() if entry.name.endswith(".js"))
+    known = {file.specifier: file for file in page_files()}
+    for name in names:
+        specifier = f"l5kit/drive/{name.removesuffix('.js')}"
+        known[specifier] = PageFile(f"drive_{name}", specifier, (own / name).read_bytes())
+    needed, waiting = {}, [_ENTRY]
+    while waiting:
+        specifier = waiting.pop()
+        if specifier in needed:
+            continue
+        file = needed[specifier] = known[specifier]
+        if specifier.startswith("l5kit/"):  # libraries are whole
+            waiting += _IMPORT.findall(file.content.decode("utf-8"))
+    return tuple(needed[specifier] for specifier in sorted(needed))
+
+
+def _page() -> str:
+    """Return the page as HTML."""
+    own = resources.files(__package__) / "page"
+    return fill_template(
+        (own / "drive.html").read_text("utf-8"),
+        style=f"{page_style()}\n{(own / 'drive.css').read_text('utf-8')}",
+        imports={file.specifier: f"./scripts/{file.name}" for file in drive_page_files()},
+    )
+
+
+def _open_road(files: DatasetFiles) -> RoadMap:
+    """Return the map of a dataset, which must have lanes."""
+    map_api = open_map(files)
+    if map_api is None or map_api.arrays.num_lanes == 0:
+        raise InvalidArgumentError(
+            f"dataset {files.dataset} has no semantic map with lanes, on which traffic drives; name it (--map, --meta)"
+        )
+    return RoadMap(map_api)
+
+
+def _scenes_of(log: ChunkedDataset, scenes: Sequence[int]) -> list[int]:
+    """Return the scenes that are asked for, ascending."""
+    size = len(log.scenes)
+    chosen = sorted(set(scenes)) or list(range(size))
+    if not chosen or not 0 <= chosen[0] <= chosen[-1] < size:
+        raise IndexOutOfRangeError(f"scenes are {list(scenes)}; the log has {size} scenes, counted from 0")
+    return chosen
+
+
+def _write_scene(folder: Path, log: ChunkedDataset, scene: int, road: RoadMap) -> JsonObject:
+    """Write a scene, and return what the list says of it."""
+    records = SceneRecords.read(log, scene)
+    fault = find_record_fault(records)
+    if fault is not None or len(records.frames) < 2:
+        reason = "it has less than two frames" if fault is None else f"frame {fault.frame}: {fault.message}"
+        raise InvalidArgumentError(f"scene {scene} cannot be driven: {reason}; leave it out (--scenes)")
+    batch = SceneBatch.of_scenes([records], scene_indices=[scene], facts=log.facts, road=road)
+    _write_zipped(folder / f"scene-{scene}.bin", drive_scene_bytes(batch))
+    num_frames = len(records.frames)
+    return {
+        "scene": scene,
+        "duration_s": round((num_frames - 1) * float(log.facts.step_time_s), 3),
+        "agents_per_frame": round(len(records.agents) / num_frames, 1),
+        "file": f"scene-{scene}.bin",
+    }
+
+
+def _write_zipped(path: Path, content: bytes) -> None:
+    """Write bytes that the page unzips itself, so that servers need not."""
+    path.write_bytes(gzip.compress(content, mtime=0))
+
+
+def _contents_of(folder: Path) -> Iterator[bytes]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.read_bytes()
+
+
+def _num_zipped(content: bytes) -> int:
+    return len(content) if content[:2] == b"\x1f\x8b" else len(gzip.compress(content))

@@ -1,0 +1,50 @@
+"""Maps and scenes out and maps in: ``l5kit export --layout`` and ``l5kit import`` of Lanelet2 and OpenDRIVE."""
+
+import json
+
+import pytest
+
+from l5kit.data import compare_maps, find_map_files, open_map
+
+
+@pytest.mark.parametrize(("layout", "suffix"), [("lanelet2", "osm"), ("opendrive", "xodr")])
+def test_a_map_leaves_and_comes_back(l5kit, city, tmp_path, layout, suffix):
+    file, folder = tmp_path / f"map.{suffix}", tmp_path / "back"
+    done = l5kit("export", city, file, "--layout", layout, "--json")
+    assert done.exit_code == 0
+    facts = json.loads(done.stdout)
+    town = open_map(find_map_files(city))
+    assert facts["lanes"] == town.arrays.num_lanes
+
+    again = l5kit("export", city, file, "--layout", layout)
+    assert again.exit_code == 1
+    assert "--overwrite" in again.stderr
+
+    done = l5kit("import", layout, file, folder, "--meta", city / "meta.json", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["lanes"] == facts["lanes"]
+    back = open_map(find_map_files(folder))
+    assert compare_maps(town, back).successors == 0
+    assert compare_maps(town, back).boundary_m < 0.05
+    assert (back.ecef_to_world == town.ecef_to_world).all()
+    assert l5kit("export", folder, tmp_path / f"again.{suffix}", "--layout", layout).exit_code == 0
+
+
+def test_what_does_not_fit_is_said(l5kit, city, tmp_path):
+    (tmp_path / "map.osm").write_text("<osm/>")
+    refused = l5kit("import", "lanelet2", tmp_path / "map.osm", tmp_path / "out", "--origin", "91,0")
+    assert refused.exit_code == 1
+    assert "--origin must be latitude and longitude" in refused.stderr
+    refused = l5kit("import", "table", tmp_path, tmp_path / "out", "--origin", "48,11")
+    assert "only maps have it: lanelet2, opendrive" in refused.stderr
+    refused = l5kit("import", "lanelet2", tmp_path / "map.osm", tmp_path / "out")
+    assert (refused.exit_code, "it has no nodes" in refused.stderr) == (1, True)
+    (tmp_path / "empty").mkdir()
+    assert l5kit("export", tmp_path / "empty", tmp_path / "map.xodr", "--layout", "opendrive").exit_code == 1
+
+
+def test_scenes_leave_as_openscenario(l5kit, city, tmp_path):
+    done = l5kit("export", city, tmp_path / "out", "--layout", "openscenario")
+    assert done.exit_code == 0
+    assert (tmp_path / "out" / "map.xodr").is_file()
+    assert (tmp_path / "out" / "scene-000000.xosc").is_file()

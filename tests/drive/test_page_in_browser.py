@@ -1,0 +1,226 @@
+"""The page of ``l5kit drive`` in headless Chromium: keys, pads, and a drive that is saved and scored."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("playwright.sync_api")
+
+from l5kit.cli.drive import static_server
+from l5kit.closedloop.key_drives import read_key_drive, score_key_drive
+from l5kit.closedloop.options import ClosedLoopOptions
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.visualization.drive.drive_folder import write_drive_folder
+from support.browser import CHROMIUM, OPTIONS, WITHOUT_WEBGL, ViewerPage
+from support.key_lists import key_lists
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on PATH, which is not here"),
+]
+
+SCENE = 1
+VEHICLE = "() => l5kitDrive.app.simulation.vehicle"
+FRAME = "() => l5kitDrive.app.simulation.frame"
+KEYS = "() => l5kitDrive.app.simulation.keys"
+SIZES = {"desk": (1280, 800), "tablet": (820, 1180), "phone": (390, 844), "sideways": (844, 390)}
+
+
+@pytest.fixture(scope="module")
+def address(city, tmp_path_factory):
+    """Where a plain server of files has the page."""
+    folder = write_drive_folder(tmp_path_factory.mktemp("page") / "drive", find_dataset_files(city), name="city")
+    with static_server(folder.path) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/?scene={SCENE}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def playwright():
+    """What starts browsers."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(playwright):
+    """Headless Chromium."""
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def open_page(browser, address):
+    """Open the page at a size; nothing may be wrong in its console."""
+    opened = []
+
+    def open_at(size="desk", **options):
+        width, height = SIZES[size]
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        page = ViewerPage(context.new_page())
+        page.page.goto(address)
+        page.page.evaluate("async () => { await l5kitDrive.ready }")
+        page.wait_for("() => l5kitDrive.app.birdseye?.stats.drawn > 0")
+        opened.append((context, page))
+        return page
+
+    yield open_at
+    for context, page in opened:
+        context.close()
+        assert page.problems == []
+
+
+@pytest.fixture(scope="module")
+def keys(batches):
+    """A recorded list of keys, to the end of the scene."""
+    return key_lists(int(batches[SCENE].stops[0]) - 1)[2]
+
+
+def test_the_page_waits_until_a_key_is_pressed_and_drives_with_the_keys_that_are_held(open_page):
+    page = open_page()
+    page.settle()
+    assert page.page.evaluate(FRAME) == 0
+    assert page.part("start-hint").is_visible()
+    before = page.page.evaluate(VEHICLE)
+    page.page.keyboard.down("ArrowUp")
+    page.page.keyboard.down("a")
+    page.wait_for("() => l5kitDrive.app.simulation.frame > 4")
+    page.page.keyboard.up("a")
+    page.page.keyboard.up("ArrowUp")
+    page.wait_for("() => l5kitDrive.app.simulation.keys.at(-1) === 0")
+    assert not page.part("start-hint").is_visible()
+    held = page.page.evaluate(KEYS)
+    assert 5 in held, "forward and left"
+    assert page.page.evaluate(VEHICLE)["x"] != before["x"]
+
+
+def test_pause_stops_time_and_the_window_that_loses_the_focus_pauses(open_page):
+    page = open_page()
+    page.page.keyboard.press("w")
+    page.wait_for("() => l5kitDrive.app.simulation.frame > 1")
+    page.page.keyboard.press("p")
+    page.settle()
+    frame = page.page.evaluate(FRAME)
+    page.page.wait_for_timeout(400)
+    assert page.page.evaluate(FRAME) == frame
+    page.part("pause").click()
+    page.wait_for("(frame) => l5kitDrive.app.simulation.frame > frame", frame)
+    page.page.evaluate("() => window.dispatchEvent(new Event('blur'))")
+    page.settle()
+    assert not page.page.evaluate("() => l5kitDrive.app.isRunning")
+
+
+def test_a_list_of_keys_gives_the_drive_of_the_simulation(open_page, batches, drive_by_keys, keys):
+    page = open_page()
+    page.page.evaluate("(keys) => l5kitDrive.app.replay(keys)", keys)
+    states = page.page.evaluate("() => l5kitDrive.app.driveFile().states")
+    ours = drive_by_keys(batches[SCENE], keys)
+    np.testing.assert_allclose(np.array(states)[:, :2], ours.driven.arrays(0).ego_positions_m[:, :2], rtol=0, atol=1e-9)
+    assert page.page.evaluate("() => l5kitDrive.app.judge.report().score") == pytest.approx(
+        ours.scored.details.scores.score[0], abs=1e-6
+    )
+
+
+def test_the_file_of_a_drive_scores_to_the_numbers_that_are_shown(open_page, city, keys, tmp_path):
+    page = open_page()
+    assert page.page.locator("#save").is_disabled()
+    page.page.evaluate("(keys) => { l5kitDrive.app.replay(keys.slice(0, -2)); l5kitDrive.app.run() }", keys)
+    page.page.locator("#ended[open]").wait_for()  # the last steps are driven in time
+    shown = page.part("end-score").inner_text()
+    with page.page.expect_download() as download:
+        page.part("save").click()
+    path = tmp_path / "drive.json"
+    download.value.save_as(path)
+    drive = read_key_drive(path)
+    assert (drive.scene, drive.keys[:-2]) == (SCENE, tuple(keys[:-2]))
+    scored = score_key_drive(drive, city, tmp_path / "mine", options=ClosedLoopOptions(show_bar=False))
+    assert scored.different == ()
+    assert shown == f"{scored.scores['score']:.2f}"
+    assert json.loads(path.read_text())["city"] == "city"
+
+
+def test_the_picture_follows_the_av_and_shows_the_plan(open_page):
+    page = open_page()
+    page.page.evaluate("() => l5kitDrive.app.replay(Array(20).fill(1))")
+    page.settle()
+    x, y = page.page.evaluate("() => { const { x, y } = l5kitDrive.app.simulation.vehicle; return [x, y] }")
+    column, row = page.page.evaluate(
+        "([x, y]) => { const { x: a, y: b } = l5kitDrive.app.birdseye.worldToPage(x, y); return [a, b] }", [x, y]
+    )
+    width, height = page.page.evaluate(
+        "() => [l5kitDrive.app.birdseye.view.width, l5kitDrive.app.birdseye.view.height]"
+    )
+    assert (column, row) == (pytest.approx(width / 2, abs=1), pytest.approx(height / 2, abs=1))
+    assert page.page.evaluate("() => l5kitDrive.app.live.plan.length") == 40
+    page.page.keyboard.press("g")
+    page.page.evaluate("() => l5kitDrive.app.replay([1])")
+    assert page.page.evaluate("() => l5kitDrive.app.live.plan.length") == 0
+
+
+def test_a_view_that_moves_little_stays_until_the_av_comes_near_its_edge(open_page):
+    page = open_page(reduced_motion="reduce")
+    drive_on = """(steps) => {
+      const { app } = l5kitDrive
+      for (let step = 0; step < steps; step += 1) app.step(1)
+      app.live.show(1)
+      app.keepInView()
+      const { x, y } = app.birdseye.camera
+      return [x, y]
+    }"""
+    assert page.page.evaluate("() => l5kitDrive.app.birdseye.options.follow") is False
+    before = page.page.evaluate(drive_on, 0)
+    assert page.page.evaluate(drive_on, 4) == before
+    after = page.page.evaluate(drive_on, 60)
+    vehicle = page.page.evaluate(VEHICLE)
+    assert after == pytest.approx([vehicle["x"], vehicle["y"]], abs=1e-3)
+
+
+@pytest.mark.parametrize("size", ["phone", "sideways", "tablet"])
+def test_pads_drive_with_fingers_and_all_that_matters_is_within_the_window(open_page, size):
+    page = open_page(size, has_touch=True, is_mobile=True)
+    for name in ("pad-left", "pad-forward", "pause", "speed", "score", "scene-picker"):
+        box = page.part(name).bounding_box()
+        assert box, name
+        width, height = SIZES[size]
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= width, name
+        assert 0 <= box["y"] <= box["y"] + box["height"] <= height, name
+    hold = """(name) => document.querySelector(`[data-key=${name}]`)
+      .dispatchEvent(new PointerEvent('pointerdown', { pointerId: 1 }))"""
+    page.page.evaluate("() => { HTMLElement.prototype.setPointerCapture = () => {} }")
+    page.page.evaluate(hold, "FORWARD")
+    page.wait_for("() => l5kitDrive.app.simulation.keys.includes(1)")
+    assert page.page.evaluate("() => document.querySelector('[data-key=FORWARD]').classList.contains('held')")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_both_themes(open_page, theme):
+    page = open_page(color_scheme=theme)
+    tone = page.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert (sum(int(part) for part in tone[4:-1].split(",")) > 3 * 128) == (theme == "light")
+    assert page.page.evaluate("() => l5kitDrive.app.birdseye.theme") == theme
+
+
+def test_what_cannot_start_says_why(browser, address):
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("**/drives.json", lambda route: route.fulfill(status=404))
+    page.goto(address)
+    page.get_by_text("The page cannot start: the server answered 404 for data/drives.json").wait_for()
+    context.close()
+
+
+def test_without_webgl(playwright, address):
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=WITHOUT_WEBGL)
+    page = ViewerPage(browser.new_page())
+    page.page.goto(address)
+    page.page.evaluate("async () => { await l5kitDrive.ready }")
+    page.page.keyboard.down("w")
+    page.wait_for("() => l5kitDrive.app.simulation.frame > 2")
+    browser.close()
