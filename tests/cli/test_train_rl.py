@@ -115,7 +115,9 @@ def test_the_configuration_that_ships_fits():
     ("arguments", "status", "message"),
     [
         pytest.param(("--set", "rl_params.gama=1"), 1, "rl_params.gamma", id="a wrong key"),
-        pytest.param(("--set", "gym_params.others=nobody"), 1, "'log' or 'idm'", id="a wrong choice"),
+        pytest.param(
+            ("--set", "gym_params.others=nobody"), 1, "'log', 'idm', 'cautious' or 'assertive'", id="a wrong choice"
+        ),
         pytest.param(("--steps", "0"), 2, "--steps", id="no steps"),
         pytest.param(("--resume",), 1, "no training to go on with", id="nothing to go on with"),
     ],

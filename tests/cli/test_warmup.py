@@ -52,7 +52,7 @@ for workload in WORKLOADS:
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
 
-for planner, agents in (("idm", "idm"), ("rules", "idm"), ("constant-velocity", "constant-velocity")):
+for planner, agents in (("idm", "idm"), ("rules", "idm"), ("constant-velocity", "changing")):
     with TemporaryDirectory() as folder:
         options = ClosedLoopOptions(show_bar=False)
         asked = {"planner": planner, "agents": agents, "score": "nuplan,epdms"}

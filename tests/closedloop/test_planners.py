@@ -5,10 +5,12 @@ import csv
 import numpy as np
 import pytest
 
-from l5kit.closedloop.planners import PLANNERS, TRAFFIC, open_planner, open_traffic
+from l5kit.closedloop.planners import PLANNERS, TRAFFIC, open_planner, open_traffic, with_whole_path
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.fallback_planner import FallbackPlanner
+from l5kit.simulation.drivers.populations import POPULATIONS
 from l5kit.simulation.drivers.simple import ConstantVelocity, Replay, Standing
+from l5kit.simulation.drivers.traffic_mix import TrafficMix
 from l5kit.simulation.engine.actions import Controls, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.vehicle_models import KinematicBicycle
@@ -25,9 +27,63 @@ def test_all_names_give_planners_with_digests_of_their_own():
 def test_all_names_give_traffic():
     assert [open_traffic(name).name for name in TRAFFIC] == list(TRAFFIC)
     assert open_traffic("replay").seat is None
-    for name in ("constant-velocity", "idm"):
+    for name in set(TRAFFIC) - {"replay"}:
         assert open_traffic(name).seat.control.leaves_with_log
-    assert open_traffic("idm").seat.control.tracks is not None
+    assert {name for name in TRAFFIC if open_traffic(name).needs_map} == set(POPULATIONS)
+    assert all(open_traffic(name).seat.control.tracks is not None for name in POPULATIONS)
+    assert len({open_traffic(name).digest for name in TRAFFIC}) == len(TRAFFIC)
+
+
+@pytest.mark.parametrize(
+    ("requested", "weights", "seed"),
+    [
+        ("yielding=0.7,assertive=0.3", {"yielding": 0.7, "assertive": 0.3}, 0),
+        (" idm = 2 , replay=1,seed=12", {"idm": 2.0, "replay": 1.0}, 12),
+        ("idm=1", {"idm": 1.0}, 0),
+    ],
+)
+def test_a_mix_is_named_by_weights(requested, weights, seed):
+    traffic = open_traffic(requested)
+    mix = traffic.seat.driver
+    assert (traffic.name, dict(mix.weights), mix.seed, traffic.needs_map) == (requested, weights, seed, True)
+    assert {name: each and each.driver for name, each in mix.members.items()} == {
+        name: POPULATIONS.get(name) for name in weights
+    }
+
+
+def test_digests_of_mixes_tell_weights_seeds_and_members_apart_and_not_their_order(tmp_path):
+    own = write_planner(tmp_path, {})
+    names = ["idm=1", "idm=1,seed=1", "idm=1,replay=1", "idm=1,replay=2", "idm=1,cautious=1", f"idm=1,{own}=1"]
+    assert len({open_traffic(name).digest for name in names}) == len(names)
+    assert open_traffic("replay=1,idm=1").digest == open_traffic("idm=1,replay=1").digest
+    mix = TrafficMix({"idm": open_traffic("idm").seat, "replay": None}, {"idm": 1.0, "replay": 1.0})
+    assert open_traffic(mix).seat.driver is mix
+    assert open_traffic(mix).digest == open_traffic(mix).digest
+
+
+def test_whole_paths_of_mixes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole = with_whole_path("own.py:Mine=0.5,yielding=1,seed=3")
+    assert whole == f"{tmp_path}/own.py:Mine=0.5,yielding=1.0,seed=3"
+    assert with_whole_path("yielding") == "yielding"
+
+
+@pytest.mark.parametrize(
+    ("requested", "message"),
+    [
+        ("idm=0.5,yielding", "'yielding' has no weight or comes twice"),
+        ("idm=0.5,idm=0.5", "'idm' has no weight or comes twice"),
+        ("idm=0.5,seed=1.5", "seed must be a whole number"),
+        ("idm=0.5,seed=-1", "seed must be a whole number"),
+        ("idm=0", "the weight of 'idm' is 0.0"),
+        ("yelding=0.5,idm=0.5", "did you mean 'yielding'"),
+        ("simnet", "'simnet', a network that drives agents, of which none ships"),
+        ("simnet=0.5,idm=0.5", "'simnet', a network that drives agents, of which none ships"),
+    ],
+)
+def test_wrong_mixes(requested, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        open_traffic(requested)
 
 
 @pytest.mark.parametrize(

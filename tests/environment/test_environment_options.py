@@ -54,7 +54,7 @@ def make(request, city, tmp_path):
         ({"observation": 5}, "observation is 5; it must be one of raster, vectors, compact"),
         ({"observation": "Raster"}, r"observation is 'Raster' \(did you mean 'raster'\?\); it must be one of"),
         ({"others": True}, "others is True; it must be one of log, idm"),
-        ({"others": ["idm"]}, r"others is \['idm'\]; it must be one of log, idm"),
+        ({"others": ["idm"]}, r"others is \['idm'\]; it must be one of log, idm, cautious"),
         ({"actions": 5}, "actions is 5; it must be .* or an object with space, checked, begin, move"),
         ({"actions": "fly"}, "actions is 'fly'; it must be one of poses, kinematic"),
         ({"reward": 5}, "reward is 5; it must be .* or an object with terms, begin, of_step"),

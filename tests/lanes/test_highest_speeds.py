@@ -79,12 +79,21 @@ def test_a_driver_slows_down_before_a_bend_and_drives_on_behind_it(has_bends, hi
     bends_mps = speeds_of(paths) if has_bends else np.zeros(0)
     motions = np.zeros((1, NUM_COLUMNS))
     box = np.array([[5.0, 0.0, 0.0, 4.0, 2.0]])
-    locate_vehicles(paths, np.array([0]), box, np.array([LIMIT_MPS]), np.array([True]), motions)
+    locate_vehicles(paths, np.array([0]), np.array([0]), box, np.array([LIMIT_MPS]), np.array([True]), motions)
     drive, in_bend, after = (AV_DRIVER.kernel_parameters, 1.0, 0.1, bends_mps), [], []
     for _ in range(400):
         before_mps = motions[0, SPEED]
         drive_on(
-            paths, 0, motions[0], (2, 1), np.zeros((0, OBJECT_FIELDS)), -1, np.zeros(1, int), drive, np.empty((1, 3))
+            paths,
+            0,
+            motions[0],
+            (2, 1),
+            np.zeros((0, OBJECT_FIELDS)),
+            -1,
+            np.zeros(1, int),
+            drive,
+            np.inf,
+            np.empty((1, 3)),
         )
         assert motions[0, SPEED] - before_mps >= -0.1 * BRAKING_MPS2 - 1e-9
         if BEND_M + 4 < motions[0, ARC] < BEND_M + math.pi * RADIUS_M - 4:

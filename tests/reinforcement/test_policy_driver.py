@@ -405,11 +405,53 @@ def test_nothing_that_a_file_has_pickled_is_loaded(policy, tmp_path):
     assert not (tmp_path / "touched").exists()
 
 
-def test_agents_and_other_steps_are_refused(policy, make_batch):
+def drive_agents(batch, driver):
+    return SceneSimulation(batch, agents=driver.agent_seat, strict=True).run()
+
+
+def test_agents_are_driven_alike_alone_and_with_others(policy, make_batch):
+    driver = PolicyDriver.load(policy)
+    together = drive_agents(make_batch(), driver)
+    assert together.was_driven.sum() > NUM_SCENES
+    for scene in range(NUM_SCENES):
+        alone = drive_agents(make_batch(scene), driver)
+        assert alone.records(0).agents.tobytes() == together.records(scene).agents.tobytes()
+
+
+def test_an_agent_sees_what_the_av_would_in_its_place(policy, make_batch):
+    """The route, its speed and its size are its own, and the AV is one of the road users."""
+    driver = PolicyDriver.load(policy)
+    seen = []
+
+    class Spy:
+        def drive(self, state):
+            sight = CompactSight(state.batch, driver.options.layout, threshold=0.5, of_agents=True)
+            seen.append((state, *sight.look(state)))
+            return driver.drive(state)
+
+    seat = replace(driver.agent_seat, driver=Spy())
+    SceneSimulation(make_batch(0), agents=seat, strict=True).step()
+    state, rows, routes = seen[0]
+    layout = driver.options.layout
+    assert rows.shape == (len(state), layout.size)
+    np.testing.assert_allclose(rows[:, 0], state.actor_states.speeds_mps / 20.0, rtol=1e-6)
+    np.testing.assert_allclose(rows[:, 3], state.actor_states.lengths_m / 10.0, rtol=1e-6)
+    assert (np.abs(routes.positions[:, 1]) < 2.5).all()
+    columns, (count, width) = layout.parts["agents"]
+    others = rows[:, columns].reshape(len(state), count, width)
+    offsets_m = others[..., :2] * layout.reach_m
+    is_there = others[..., -1] > 0
+    assert np.linalg.norm(offsets_m, axis=-1)[is_there].min() > 1.0  # nobody sees itself
+    nearest = int(np.argmin(np.linalg.norm(state.agents.boxes[state.actors][:, :2] - state.ego.positions_m[0], axis=1)))
+    apart_m = np.linalg.norm(state.agents.boxes[state.actors[nearest], :2] - state.ego.positions_m[0])
+    assert np.abs(np.linalg.norm(offsets_m[nearest], axis=-1) - apart_m).min() < 0.01
+
+
+def test_agents_without_a_map_and_other_steps_are_refused(policy, make_batch):
     driver = PolicyDriver.load(policy)
     agents = AgentSeat(driver, driver.seat.model, control=AgentControl.of_traffic())
-    with pytest.raises(SimulationError, match="drives AVs only"):
-        SceneSimulation(make_batch(), agents=agents, strict=True).run()
+    with pytest.raises(SimulationError, match="no map with lanes"):
+        SceneSimulation(make_batch(with_map=False), agents=agents, strict=True).run()
     slow = PolicyDriver(driver.network, PolicyOptions("compact", "curvature", 0.2, 0.5), "")
     with pytest.raises(SimulationError, match=r"takes 0\.1 s; the policy was trained with steps of 0\.2 s"):
         drive(make_batch(), slow)

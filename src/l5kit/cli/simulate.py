@@ -57,7 +57,8 @@ def simulate(
         str,
         typer.Option(
             metavar="DRIVER",
-            help="Driver of other agents: replay, idm, constant-velocity, a network, or your own (FILE.py:NAME).",
+            help="Drivers of other agents: replay, idm, yielding, cautious, assertive, changing, constant-velocity; a "
+            "network, a policy, your own (FILE.py:NAME); or a mix of these, such as yielding=0.7,assertive=0.3,seed=2.",
         ),
     ] = "replay",
     scenes: Annotated[

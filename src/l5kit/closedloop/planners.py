@@ -4,12 +4,13 @@ import hashlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard
 
 from l5kit.closedloop.checkpoints import NetworkContext, open_checkpoint, open_network
 from l5kit.closedloop.options import MOVES
-from l5kit.closedloop.policies import open_policy
+from l5kit.closedloop.policies import open_agent_policy, open_policy
 from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
@@ -24,10 +25,12 @@ from l5kit.simulation.engine.traffic_state import Driver
 if TYPE_CHECKING:
     from torch import nn
 
+    from l5kit.simulation.drivers.traffic_mix import TrafficMix
+
 RequestedPlanner: TypeAlias = "str | Driver | EgoSeat | nn.Module"
 """Who is asked to drive AVs; see :func:`open_planner`."""
 
-RequestedTraffic: TypeAlias = "str | Driver | AgentSeat | nn.Module"
+RequestedTraffic: TypeAlias = "str | Driver | AgentSeat | TrafficMix | nn.Module"
 """Who is asked to drive others; see :func:`open_traffic`."""
 
 _MODELS: dict[str, Callable[[], ActionModel]] = {"tracked": TrackedPlans, "poses": PlannedPoses}
@@ -62,12 +65,14 @@ class Traffic:
     Attributes:
         name: What it was asked for by.
         seat: Driver and whom it drives; None to replay all.
-        digest: SHA-256 of its file, or of its name and parameters.
+        digest: SHA-256 of its file, or of its name and parameters; of a mix, of those of its members, weights and seed.
+        needs_map: Whether anybody in it drives along lanes.
     """
 
     name: str
     seat: AgentSeat | None
     digest: str
+    needs_map: bool = False
 
 
 def _intelligent_driver() -> Driver:
@@ -104,21 +109,25 @@ def _constant_velocity_traffic() -> AgentSeat:
     return AgentSeat(ConstantVelocity(), control=AgentControl.of_traffic())
 
 
-def _intelligent_traffic() -> AgentSeat:
+def _population(name: str) -> AgentSeat:
     from l5kit.simulation.drivers.intelligent import intelligent_traffic
+    from l5kit.simulation.drivers.populations import POPULATIONS
 
-    return intelligent_traffic()
+    return intelligent_traffic(POPULATIONS[name])
 
 
-LANE_DRIVERS = ("idm", "rules")
+LANE_DRIVERS = ("idm", "rules", "yielding", "cautious", "assertive", "changing")
 """Names of those that drive along the lanes of a map."""
 
 TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
     "replay": lambda: None,
-    "idm": _intelligent_traffic,
+    **{name: partial(_population, name) for name in ("idm", "yielding", "cautious", "assertive", "changing")},
     "constant-velocity": _constant_velocity_traffic,
 }
 """Traffic that has a name, and what makes it."""
+
+_NETWORK_TRAFFIC: Final = ("simnet", "motion_tokens")
+"""Workflows whose networks drive agents."""
 
 
 def open_planner(
@@ -239,8 +248,10 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
     """Return who drives the other road users; vehicles that nobody drives are replayed, and so is everybody else.
 
     Args:
-        requested: One of :data:`TRAFFIC`, a checkpoint, ``FILE.py:NAME``, a driver, or a seat; see
-            :func:`open_planner`.
+        requested: One of :data:`TRAFFIC`; a checkpoint; a policy of ``l5kit train-rl``, or one that ships;
+            ``FILE.py:NAME``; a driver; or a seat; see :func:`open_planner`. Or a mix of these by weights,
+            ``NAME=WEIGHT,NAME=WEIGHT``, with ``seed=NUMBER`` where it is not 0; or a
+            :class:`~l5kit.simulation.drivers.traffic_mix.TrafficMix`.
         context: Where networks drive; None where there are none.
 
     Raises:
@@ -251,7 +262,14 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
         return Traffic(_name_of(requested.driver), requested, _digest_of(_described(requested)))
     if isinstance(requested, str) and requested in TRAFFIC:
         seat = TRAFFIC[requested]()
-        return Traffic(requested, seat, _digest_of(requested, _described(seat)))
+        return Traffic(requested, seat, _digest_of(requested, _described(seat)), requested in LANE_DRIVERS)
+    mix = _parts_of_mix(requested) if isinstance(requested, str) else None
+    if mix is not None:
+        return _open_mix(str(requested), *mix, context=context)
+    if isinstance(requested, str) and not is_own(requested) and _is_of_policy(requested):
+        return _open_policy_traffic(requested, context=context)
+    if _is_mix(requested):
+        return _traffic_of_mix(_name_of(requested), requested, {})
     driver, name, source = _open_driver(requested, TRAFFIC, whom="agents", context=context)
     control = AgentControl.of_traffic()
     reach_m = getattr(driver, "reach_m", control.near_m)  # of networks that know agents near the AV only
@@ -259,8 +277,82 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
     return Traffic(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
 
 
+def _open_policy_traffic(requested: str, *, context: NetworkContext | None) -> Traffic:
+    """Return vehicles that a policy of reinforcement learning drives."""
+    if context is not None and context.cfg is not None:
+        raise InvalidArgumentError(
+            f"agents is {requested!r}, a policy, which has its configuration with it; drop the one that is given"
+        )
+    seat, digest = open_agent_policy(requested)
+    return Traffic(requested, seat, digest, needs_map=True)
+
+
+def _parts_of_mix(requested: str) -> tuple[dict[str, float], int] | None:
+    """Return the weights of a mix by name, and its seed; None for what is no mix.
+
+    Raises:
+        InvalidArgumentError: A part has no weight, a name comes twice, or the seed is no whole number.
+    """
+    parts = [
+        (name.strip(), value.strip()) for name, _, value in (part.rpartition("=") for part in requested.split(","))
+    ]
+    if not any(name and _as_number(value) is not None for name, value in parts):
+        return None
+    if checkpoint_path(requested).exists() or is_own(requested):  # a folder may be called lr=0.1
+        return None
+    weights: dict[str, float] = {}
+    seed = 0
+    for name, value in parts:
+        number = _as_number(value)
+        if not name or number is None or name in weights:
+            raise InvalidArgumentError(
+                f"agents (--agents) is {requested!r}, in which {name or value!r} has no weight or comes twice; write "
+                "NAME=WEIGHT,NAME=WEIGHT, and seed=NUMBER for another seed than 0"
+            )
+        if name == "seed":
+            if not value.isdecimal():
+                raise InvalidArgumentError(
+                    f"agents (--agents) is {requested!r}; its seed must be a whole number from 0 on"
+                )
+            seed = int(value)
+        else:
+            weights[name] = number
+    return weights, seed
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _open_mix(requested: str, weights: dict[str, float], seed: int, *, context: NetworkContext | None) -> Traffic:
+    """Return a mix of traffic."""
+    from l5kit.simulation.drivers.traffic_mix import TrafficMix
+
+    members = {name: open_traffic(name, context=context) for name in weights}
+    mix = TrafficMix({name: each.seat for name, each in members.items()}, weights, seed)
+    needs_map = any(each.needs_map for each in members.values())
+    return replace(_traffic_of_mix(requested, mix, members), needs_map=needs_map)
+
+
+def _traffic_of_mix(name: str, mix: "TrafficMix", opened: dict[str, Traffic]) -> Traffic:
+    """Return a mix; ``opened`` has those of its members that have a digest."""
+    texts = ["mix", repr(mix.seed)]
+    for member in mix.names:
+        digest = opened[member].digest if member in opened else _described(mix.members[member])
+        texts.append(f"{member} {float(mix.weights[member])!r} {digest}")
+    return Traffic(name, mix.seat, _digest_of(*texts))
+
+
 def with_whole_path(requested: str) -> str:
     """Return a planner or traffic with the whole path of its file, for a process with another working directory."""
+    mix = _parts_of_mix(requested)
+    if mix is not None:
+        weights, seed = mix
+        parts = [f"{with_whole_path(name)}={weight!r}" for name, weight in weights.items()]
+        return ",".join([*parts, f"seed={seed}"])
     if requested in PLANNERS or requested in TRAFFIC or requested in (*shipped_weights(), *shipped_policies()):
         return requested
     return with_whole_file(requested) if is_own(requested) else whole_path_of(requested)
@@ -284,17 +376,20 @@ def _open_driver(
         return known[requested](), requested, requested
     if requested.endswith(".py"):
         raise InvalidArgumentError(f"{argument} is {requested!r}; say which driver of the file it is: {requested}:NAME")
-    if not is_own(requested) and _is_of_policy(requested):
-        raise InvalidArgumentError(
-            f"{argument} is {requested!r}, a policy of l5kit train-rl, which drives the AV; pass it as the planner"
-        )
     if not is_own(requested) and context is not None and checkpoint_path(requested).exists():
         driver, digest = open_checkpoint(requested, whom=whom, context=context)
         return driver, requested, digest
     if not is_own(requested):
         names = (
-            (*known, *shipped_weights(), *shipped_policies()) if whom == "ego" else tuple(known)
-        )  # all that ship drive the AV
+            (*known, *shipped_weights(), *shipped_policies())
+            if whom == "ego"  # networks that ship drive the AV
+            else (*known, *shipped_policies())
+        )
+        if whom == "agents" and requested in _NETWORK_TRAFFIC:
+            raise InvalidArgumentError(
+                f"{argument} is {requested!r}, a network that drives agents, of which none ships with l5kit; train one "
+                f"(l5kit train {requested}) and name its folder or file"
+            )
         beside = Path(requested).parent
         weights = (str(beside / each.name) for each in beside.glob("*.safetensors"))
         raise InvalidArgumentError(
@@ -303,6 +398,12 @@ def _open_driver(
         )
     candidate, source = read_own(requested, argument, called="driver", is_one=lambda each: hasattr(each, "drive"))
     return _as_driver(candidate, argument), requested, source
+
+
+def _is_mix(requested: object) -> TypeGuard["TrafficMix"]:
+    """Return whether something is a mix of traffic, whose module nobody has loaded who has none."""
+    module = sys.modules.get("l5kit.simulation.drivers.traffic_mix")
+    return module is not None and isinstance(requested, module.TrafficMix)
 
 
 def _is_of_policy(requested: str) -> bool:

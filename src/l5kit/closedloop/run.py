@@ -65,8 +65,9 @@ def simulate(
         planner: Who drives the AVs: a name of :data:`l5kit.closedloop.planners.PLANNERS`; a checkpoint, or the folder
             of a training; ``FILE.py:NAME``; a network of torch, with ``planner_cfg``; a driver; or a driver with how
             its plans are carried out.
-        agents: Who drives the others: a name of :data:`l5kit.closedloop.planners.TRAFFIC`; a checkpoint;
-            ``FILE.py:NAME``; a network; a driver; or a seat.
+        agents: Who drives the others: a name of :data:`l5kit.closedloop.planners.TRAFFIC`; a checkpoint; a policy;
+            ``FILE.py:NAME``; a network; a driver; a seat; or a mix, ``NAME=WEIGHT,NAME=WEIGHT,seed=N`` or a
+            :class:`~l5kit.simulation.drivers.traffic_mix.TrafficMix`.
         planner_cfg: Configuration of the training, with ``workflow``, for a checkpoint that has none in it, and for a
             network: it says which samples that takes.
         agents_cfg: The same for a checkpoint or network that drives the others.

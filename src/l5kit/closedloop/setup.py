@@ -299,7 +299,7 @@ def _tell_of_missing_map(setup: ClosedLoopSetup) -> None:
     where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
     if setup.roads is not None:
         return
-    if agents in LANE_DRIVERS:
+    if setup.agents.needs_map:
         raise InvalidArgumentError(f"agents is {agents!r}, which needs {where}, or take others")
     for role, name in drivers.items():
         if name in LANE_DRIVERS:

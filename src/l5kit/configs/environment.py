@@ -99,7 +99,10 @@ class EnvironmentParams(Params, section="gym_params"):
         Literal["displacement", "driving"],
         Key("what is paid for: staying near the log, or the terms of the closed-loop score"),
     ] = "displacement"
-    others: Annotated[Literal["log", "idm"], Key("who drives the other road users")] = "log"
+    others: Annotated[
+        Literal["log", "idm", "cautious", "assertive"],
+        Key("who drives the other road users: the log, or one of the populations that know leaders and lights alone"),
+    ] = "log"
     num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for all of the scene")] = 33
     frames_per_action: Annotated[
         _HeldFrames, Key("frames that an action of a vehicle model holds, whose rewards are added up")

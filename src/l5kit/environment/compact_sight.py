@@ -1,81 +1,100 @@
-"""Compact sight: what the AVs of a simulation see of their routes, of road users and of lanes, as in environments."""
+"""Compact sight: what AVs or agents of a simulation see of routes, road users and lanes, as in environments."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int64Array
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import RouteRows, SeenMap, VehicleRows, write_compact_states
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.lanes.lane_paths import make_lane_paths
 from l5kit.lanes.path_positions import FollowedPlaces, follow_tracks
 from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_map, lights_of_scenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.av_paths import paths_of_avs
-from l5kit.simulation.lanes.track_poses import poses_of_avs
+from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
+from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
 
 
 class CompactSight:
-    """Routes and lights of a batch of S scenes, and where on its route each AV was seen last.
+    """Routes and lights of a batch of S scenes, and where on its route each AV, or each agent, was seen last.
 
-    A route is that of environments: the lanes that the log has the AV on in all frames of the scene, whichever of them
-    are simulated. Each scene is seen as if it were alone.
+    A route of an AV is that of environments: the lanes that the log has it on in all frames of the scene, whichever of
+    them are simulated. That of an agent are the lanes that the log has it on from the first frame that is simulated on.
+    Each scene is seen as if it were alone, and each agent sees the AV as one more vehicle.
 
     Args:
         batch: The scenes.
         layout: What is seen, and where it stands.
         threshold: What the probability of a label must be above for an agent to be of its class.
+        of_agents: Whether agents see; else AVs.
+
+    Raises:
+        InvalidArgumentError: Agents are to see, but there is no map with lanes.
     """
 
-    def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float) -> None:
+    def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float, of_agents: bool = False) -> None:
         self._layout, self._threshold = layout, threshold
         driving_map = batch.driving_map
         self._seen_map = SeenMap.of_map(driving_map)
-        whole = _with_all_frames(batch)
-        paths, logged = paths_of_avs(whole), poses_of_avs(whole)
-        poses = np.column_stack([logged.positions_m, logged.yaws_rad])
-        self._frame_starts = logged.starts
-        self._frame_arcs_m = follow_tracks(paths.starts, paths.points_m, logged.starts, poses)
         self._lights = lights_of_map(batch.lights) if batch.is_live else lights_of_scenes(batch.colors)
         self._scene_starts = batch.colors.scene_starts
-        scenes_of_pieces = np.repeat(np.arange(len(batch)), np.diff(paths.piece_starts))
+        if of_agents:
+            if driving_map is None or driving_map.num_lanes == 0:
+                raise InvalidArgumentError("the batch has no map with lanes, along which a policy could drive agents")
+            paths = make_lane_paths(poses_of_tracks(batch, find_lane_followers(batch)), driving_map)
+            scenes_of_paths = batch.tracks.scenes_of_tracks
+        else:
+            whole = _with_all_frames(batch)
+            paths, logged = paths_of_avs(whole), poses_of_avs(whole)
+            poses = np.column_stack([logged.positions_m, logged.yaws_rad])
+            self._frame_starts = logged.starts
+            self._frame_arcs_m = follow_tracks(paths.starts, paths.points_m, logged.starts, poses)
+            scenes_of_paths = np.arange(len(batch))
+        scenes_of_pieces = np.repeat(scenes_of_paths, np.diff(paths.piece_starts))
         line_lights = lights_of_lines(self._lights, scenes_of_pieces, paths.line_lanes)
         self._paths = paths.arrays._replace(line_lanes=line_lights)
-        self._followed = FollowedPlaces(len(batch))
+        self._has_path = paths.has_path
+        self._followed = FollowedPlaces(len(paths))
 
     def __deepcopy__(self, memo: dict[int, object]) -> "CompactSight":
         """Return itself: asked again in a frame, it starts from what it knew before."""
         return self
 
     def look(self, state: TrafficState) -> tuple[Float32Array, RouteRows]:
-        """Return what the AVs of R scenes of the batch see, float32 (R, ``layout.size``), and their routes."""
-        scenes, agents = state.scenes, state.agents
+        """Return what the K actors of a state see, float32 (K, ``layout.size``), and their routes."""
+        agents = state.agents
         if state.batch.threshold != self._threshold:
             agents = replace(agents, threshold=self._threshold)
-        egos, size = state.ego, len(scenes)
-        motions = np.stack([egos.speeds_mps, egos.accelerations_mps2, egos.steering_rad], axis=-1)
-        boxes = state.ego_boxes
+        if state.actors is None:
+            vehicles, boxes, rows = state.scenes, state.ego_boxes, agents.scene_rows
+            first_arcs_m = self._logged_arcs_m(vehicles, state.frame_indices)
+            routes = vehicles
+        else:
+            vehicles, boxes = state.actor_tracks, agents.boxes[state.actors]
+            rows = _rows_of_others(agents.scene_rows, state.actors, state.actor_scenes, state.ego_rows)
+            first_arcs_m = self._arcs_of_agents(vehicles, boxes)
+            routes = np.where(self._has_path[vehicles], vehicles, -1)
+        actors, size = state.actor_states, len(state)
+        motions = np.stack([actors.speeds_mps, actors.accelerations_mps2, actors.steering_rad], axis=-1)
+        scenes, frames = state.scenes[state.actor_scenes], state.frame_indices[state.actor_scenes]
         positions = self._followed.follow(
-            self._paths,
-            scenes,
-            slots=scenes,
-            frames=state.frame_indices,
-            poses=boxes,
-            first_arcs_m=self._logged_arcs_m(scenes, state.frame_indices),
+            self._paths, routes, slots=vehicles, frames=frames, poses=boxes, first_arcs_m=first_arcs_m
         )
-        seen, routes = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, scenes, positions)
+        seen, route_rows = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, routes, positions)
         write_compact_states(
             self._layout,
             self._seen_map,
             VehicleRows(boxes, motions, np.arange(size)),
-            seen=(
-                agents.scene_rows,
-                self._lights_now(state),
-            ),
-            routes=routes,
+            seen=(rows, self._lights_of(scenes, frames) if state.actors is not None else self._lights_now(state)),
+            routes=route_rows,
             out=seen,
         )
-        return seen, routes
+        return seen, route_rows
 
     def _logged_arcs_m(self, scenes: Int64Array, frames: Int64Array) -> Float64Array:
         """Return where on its route the log has each AV, (R,); behind the log, where it ends."""
@@ -87,7 +106,7 @@ class CompactSight:
         """Return the lights of R scenes; where nobody knows them before, those of the map as they are now."""
         scenes = state.scenes
         if not state.batch.is_live:
-            return LightRows(self._scene_starts[scenes] + state.frame_indices, scenes, self._lights)
+            return self._lights_of(scenes, state.frame_indices)
         colors = state.colors
         rows = slice(colors.starts[colors.frames[0]], colors.starts[colors.frames[0] + 1])
         ranks = self._lights.ranks.copy()
@@ -95,6 +114,44 @@ class CompactSight:
             ranks, np.searchsorted(self._lights.lanes, colors.lanes[rows]), colors.ranks[rows].astype(np.int8)
         )
         return LightRows(np.zeros(1, np.int64), np.zeros(1, np.int64), self._lights._replace(ranks=ranks))
+
+    def _lights_of(self, scenes: Int64Array, frames: Int64Array) -> LightRows:
+        """Return the logged lights of frames (K,) of scenes (K,)."""
+        return LightRows(self._scene_starts[scenes] + frames, scenes, self._lights)
+
+    def _arcs_of_agents(self, tracks: Int64Array, boxes: Float64Array) -> Float64Array:
+        """Return how far agents (K,) are on their routes, each looked for on all of its route, (K,)."""
+        order = np.argsort(tracks, kind="stable")
+        row_starts = np.searchsorted(tracks[order], np.arange(len(self._has_path) + 1))
+        arcs_m = np.empty(len(tracks))
+        poses = np.ascontiguousarray(boxes[order, :3])
+        arcs_m[order] = follow_tracks(self._paths.starts, self._paths.points_m, row_starts, poses)
+        return arcs_m
+
+
+def _rows_of_others(rows: SceneRows, actors: Int64Array, scenes: Int64Array, ego: EgoRows) -> SceneRows:
+    """Return for each of K agents the road users of its scene and the AV, the agent itself being nobody.
+
+    Args:
+        rows: Agents of R scenes.
+        actors: Rows of those who see, (K,).
+        scenes: Which of the R scenes each of them is in, (K,).
+        ego: The AVs.
+    """
+    num_rows, num_scenes = len(rows.groups), len(rows.starts) - 1
+    with_avs = np.insert(np.arange(num_rows), rows.starts[1:], num_rows + np.arange(num_scenes))
+    starts = rows.starts + np.arange(num_scenes + 1)
+    counts = (starts[1:] - starts[:-1])[scenes]
+    chosen = with_avs[expand_ranges(starts[scenes], counts)]
+    seen_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    groups = np.append(rows.groups, np.full(num_scenes, int(RoadUserGroup.VEHICLE)))[chosen]
+    groups[seen_starts[:-1] + actors - rows.starts[scenes]] = int(RoadUserGroup.NONE)
+    return SceneRows(
+        starts=seen_starts,
+        groups=groups,
+        boxes=np.concatenate([rows.boxes, ego[0]])[chosen],
+        velocities_mps=np.concatenate([rows.velocities_mps, ego[1]])[chosen],
+    )
 
 
 def _with_all_frames(batch: SceneBatch) -> SceneBatch:

@@ -1,4 +1,4 @@
-"""Policy driver: a policy of reinforcement learning drives the AVs of a simulation as it does in environments."""
+"""Policy driver: a policy of reinforcement learning drives AVs or agents of a simulation as it does in environments."""
 
 import hashlib
 import json
@@ -19,9 +19,11 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.path_positions import follow_routes
 from l5kit.planning.weights_file import is_onnx
 from l5kit.simulation.engine.actions import Actions, Controls
-from l5kit.simulation.engine.scene_simulation import EgoSeat
+from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.lanes.route_tracking import begin_gently
+from l5kit.simulation.lanes.track_poses import find_lane_followers
 from l5kit.simulation.vehicle_models import PoseChange
 
 _MEMORY: Final = "policy driver"
@@ -65,7 +67,7 @@ class _FunctionNetwork:
 
 @dataclass(frozen=True, eq=False)
 class PolicyDriver:
-    """A policy that drives AVs without noise: it sees compact observations and gives controls of a vehicle model.
+    """A policy that drives AVs or agents without noise: it sees compact observations and gives controls of a model.
 
     In the same states it sees and does what it would in an environment, up to rounding in float32. Its actions are
     controls, so that it has a seat of its own: ``simulate(..., planner=PolicyDriver.load("driver").seat)``.
@@ -151,16 +153,22 @@ class PolicyDriver:
         return EgoSeat(self, Controls(model, has_motion=not isinstance(model, PoseChange)))
 
     def drive(self, state: TrafficState) -> Actions:
-        """Return controls of the vehicle model, (R, A).
+        """Return controls of the vehicle model for AVs or agents, (K, A).
 
         Raises:
-            InvalidArgumentError: It is to drive agents, or steps have another length than in its training.
+            InvalidArgumentError: Steps have another length than in its training, or it is to drive agents without a
+                map.
         """
         actions, routes = self._decide(state)
         if isinstance(self.actions, RouteActions):
-            controls = self.actions.steered(actions, state.ego, routes, state.step_time_s)
+            controls = self.actions.steered(actions, state.actor_states, routes, state.step_time_s)
             return Actions(_begun_gently(controls, state))
         return Actions(self.actions.controls(actions))
+
+    @property
+    def agent_seat(self) -> AgentSeat:
+        """The driver with its vehicle model for agents: vehicles that follow lanes; all others are replayed."""
+        return AgentSeat(self, self.seat.model, AgentControl.of_traffic(tracks=find_lane_followers))
 
     @property
     def as_planner(self) -> "RoutePolicyPlanner | None":
@@ -168,9 +176,7 @@ class PolicyDriver:
         return RoutePolicyPlanner(self) if isinstance(self.actions, RouteActions) else None
 
     def _decide(self, state: TrafficState) -> tuple[NumericArray, RouteRows]:
-        """Return actions of AVs, as in environments, and their routes."""
-        if state.actors is not None:
-            raise InvalidArgumentError("PolicyDriver drives AVs only; let others drive the agents")
+        """Return actions of AVs or agents, as in environments, and their routes."""
         if abs(state.step_time_s - self.options.step_time_s) > _STEP_SLACK_S:
             raise InvalidArgumentError(
                 f"a step of the log takes {state.step_time_s:g} s; the policy was trained with steps of "
@@ -178,7 +184,12 @@ class PolicyDriver:
             )
         sight = state.memory.get(_MEMORY)
         if sight is None:
-            sight = CompactSight(state.batch, self.options.layout, threshold=self.options.threshold)
+            sight = CompactSight(
+                state.batch,
+                self.options.layout,
+                threshold=self.options.threshold,
+                of_agents=state.actors is not None,
+            )
             state.memory[_MEMORY] = sight
         seen, routes = sight.look(state)
         outputs = self.network.act(seen)
@@ -200,11 +211,11 @@ class RoutePolicyPlanner:
     policy: PolicyDriver
 
     def drive(self, state: TrafficState) -> Actions:
-        """Return world poses of the next 4 s, in steps of the log, (R, T, 3); see :meth:`PolicyDriver.drive`."""
+        """Return world poses of the next 4 s, in steps of the log, (K, T, 3); see :meth:`PolicyDriver.drive`."""
         kind = self.policy.actions
         assert isinstance(kind, RouteActions)
         actions, routes = self.policy._decide(state)
-        step_s, states, positions = state.step_time_s, state.ego, routes.positions.copy()
+        step_s, states, positions = state.step_time_s, state.actor_states, routes.positions.copy()
         poses = np.empty((len(actions), round(_PLANNED_S / step_s), 3))
         for step in range(poses.shape[1]):
             held = actions if step * step_s < _HELD_S else np.minimum(actions, 0)
@@ -217,7 +228,7 @@ class RoutePolicyPlanner:
 
 def _begun_gently(controls: Float64Array, state: TrafficState) -> Float64Array:
     """Return accelerations and curvatures (R, 2) with the jerk of drives that begin, as they do in environments."""
-    since_start_s = (state.frame_indices - state.batch.starts[state.scenes]) * state.step_time_s
-    before_mps2 = state.ego.accelerations_mps2
+    since_start_s = (state.frame_indices - state.batch.starts[state.scenes])[state.actor_scenes] * state.step_time_s
+    before_mps2 = state.actor_states.accelerations_mps2
     controls[:, 0] = begin_gently(controls[:, 0], before_mps2, since_start_s, step_s=state.step_time_s)
     return controls

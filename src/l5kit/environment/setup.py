@@ -50,6 +50,7 @@ from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import Rasterizer, build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.drivers.populations import POPULATIONS, POPULATIONS_BY_PARAMETERS
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
@@ -57,7 +58,7 @@ from l5kit.vectorization.vectorizer_builder import build_vectorizer
 OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
 REWARDS = ("displacement", "driving")
-OTHERS = ("log", "idm")
+OTHERS = ("log", *POPULATIONS_BY_PARAMETERS)
 ENDS = get_args(EndName)
 _NO_PICTURE = {
     "raster_size": [1, 1],
@@ -76,7 +77,7 @@ class EnvironmentOptions:
         observation: ``raster``, ``vectors`` or ``compact``.
         actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, or an object.
         reward: ``displacement`` or ``driving``, or a reward of one's own.
-        others: Who drives other vehicles: ``log`` or ``idm``.
+        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``.
         ends_at: What ends an episode early: ``collision``, ``off_road``, ``red_light``, ``time_to_collision``.
         rescale_action: Whether poses and kinematic actions are scaled.
         acceleration_per_step: Whether kinematic acceleration is scaled by the square of the step time.
@@ -107,12 +108,19 @@ class EnvironmentOptions:
             is_own = methods is not None and all(hasattr(value, method) for method in methods)
             if value not in (None, *known) if isinstance(value, str | None) else not is_own:
                 own = f", or an object with {', '.join(methods)}" if methods else ""
+                if name == "others" and isinstance(value, str) and value in POPULATIONS:
+                    own += "; those who give way or change lanes drive in simulations only"
                 raise InvalidArgumentError(
                     f"{name} is {value!r}{did_you_mean(value, known)}; it must be one of {', '.join(known)}{own}"
                 )
         ends_at = () if self.ends_at is None else self.ends_at
         if isinstance(ends_at, str) or not isinstance(ends_at, Collection) or not all(each in ENDS for each in ends_at):
             raise InvalidArgumentError(f"ends_at is {self.ends_at!r}; pass a list of some of {', '.join(ENDS)}")
+
+    @property
+    def driver(self) -> IntelligentDriver | None:
+        """Who drives other vehicles; None for the log."""
+        return None if self.others in (None, "log") else POPULATIONS[str(self.others)]
 
     @property
     def is_legacy(self) -> bool:
@@ -246,7 +254,7 @@ class EnvironmentParts:
                 f"model_params.step_time is {self.step_time_s}, but {self.log.path!r} says that {logged_s} s lie "
                 "between its frames; set step_time to that"
             )
-        drives_agents = self.has_actors or options.others == "idm"
+        drives_agents = self.has_actors or options.driver is not None
         return SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=drives_agents)
 
     @property
@@ -396,8 +404,7 @@ class EnvironmentParts:
         """Return what is around N AVs, on the processor or a device; None where nobody asks for it."""
         if self.bank is None:
             return None
-        drives = IntelligentDriver() if self.options.others == "idm" else None
-        return EpisodeRoads(self.bank, num_envs, drives=drives, backend=backend)
+        return EpisodeRoads(self.bank, num_envs, drives=self.options.driver, backend=backend)
 
     def episode_parts(
         self, num_envs: int, actions: ActionKind, reward: StepReward, log: LogSlots | SceneSlots | None

@@ -182,7 +182,7 @@ def make_lane_paths(
             f"TrackPoses: {int(is_broken.sum())} rows are not finite, row {int(np.argmax(is_broken))} for one; leave "
             "such tracks out"
         )
-    known_mps = _known_limits(driving_map, unknown_limit_mps)
+    known_mps = known_limits(driving_map, unknown_limit_mps)
     points_m, piece_arcs_m, piece_lanes, has_line, starts, piece_starts, lengths_m = _make_paths(
         tracks.arrays,
         lane_arrays(driving_map),
@@ -219,7 +219,7 @@ def make_path_of_lanes(
         InvalidArgumentError: There is no lane or no such lane, a length is outside of its centre line, the end lies
             before the start on a single lane, or the limit is not above 0.
     """
-    known_mps = _known_limits(driving_map, unknown_limit_mps)
+    known_mps = known_limits(driving_map, unknown_limit_mps)
     rows = np.ascontiguousarray(lanes, np.int64)
     if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= driving_map.num_lanes:
         raise InvalidArgumentError(
@@ -265,7 +265,7 @@ def find_moving_tracks(tracks: TrackPoses) -> BoolArray:
     return is_moving
 
 
-def _known_limits(driving_map: DrivingMap, unknown_limit_mps: float) -> Float64Array:
+def known_limits(driving_map: DrivingMap, unknown_limit_mps: float) -> Float64Array:
     """Return the speed limits of all lanes, with one in place of those that the map does not say, (L,)."""
     if not unknown_limit_mps > 0:
         raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
@@ -348,6 +348,30 @@ def _make_paths(
     ends = starts[-1], piece_starts[-1]
     kept = arcs_m[: ends[1]].copy(), piece_lanes[: ends[1]].copy(), has_line[: ends[1]].copy()
     return points_m[: ends[0]].copy(), kept[0], kept[1], kept[2], starts, piece_starts, lengths_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def points_ahead(
+    lanes: LaneArrays, limits_mps: Float64Array, lane: int, point_m: Float64Array, length_m: float
+) -> Float64Array:
+    """Return the points of a path that begins on a lane and goes on along the straightest ones, 2 m apart, (p, 2).
+
+    Args:
+        lanes: Of the map.
+        limits_mps: Speed limits of all lanes.
+        lane: Where it begins.
+        point_m: World x and y, beside which it begins.
+        length_m: How long it is at least, where lanes go on.
+    """
+    pieces, spans_m = np.zeros((MOST_PIECES, 2), np.int64), np.zeros((MOST_PIECES, 2))
+    raw, begins_m = np.empty((_MOST_RAW_POINTS, 3)), np.empty(MOST_PIECES)
+    pieces[0, 0] = lane
+    spans_m[0, 0], spans_m[0, 1] = arc_on_lane(lanes, lane, point_m)[0], lanes.arc_lengths_m[lane, -1]
+    count = write_pieces_ahead(pieces, spans_m, 1, lanes, limits_mps, 0.0, length_m)
+    num_raw, _ = _write_raw_points(pieces, spans_m, count, lanes, raw, begins_m)
+    points_m = np.empty((index_along(raw[num_raw - 1, 2], _MOST_POINTS) + 2, 2))
+    _write_even_points(raw[:num_raw], points_m)
+    return points_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -448,6 +472,16 @@ def straight_paths(tracks: TrackPoses, *, limit_mps: float = UNKNOWN_LIMIT_MPS) 
         line_lanes=np.full((size, 2), -1),
         piece_limits_mps=np.full(size, float(limit_mps)),
     )
+
+
+def join_paths(first: LanePaths, second: LanePaths) -> LanePaths:
+    """Return the paths of some tracks and, behind them, those of others."""
+    rows = ("points_m", "lengths_m", "piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
+    joined = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in rows}
+    for name in ("starts", "piece_starts"):
+        of_first, of_second = getattr(first, name), getattr(second, name)
+        joined[name] = np.concatenate([of_first, of_first[-1] + of_second[1:]])
+    return LanePaths(**joined)
 
 
 def filled_paths(paths: LanePaths, others: LanePaths) -> LanePaths:

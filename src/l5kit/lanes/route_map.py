@@ -7,6 +7,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.api import MapAPI
+from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths
 
@@ -50,15 +51,25 @@ def build_route_map(map_api: MapAPI) -> RouteMap:
     size, num_points = driving.arc_lengths_m.shape
     lines = map_api.arrays.resampled(num_points)
     apart_m = np.linalg.norm(lines.xyz_left[..., :2] - lines.xyz_right[..., :2], axis=-1)
-    sides = np.stack([network.left_rows[:size], network.right_rows[:size]], axis=-1)
     limits_mps = driving.speed_limits_mps
     return RouteMap(
         driving=driving,
         half_widths_m=0.5 * apart_m,
         limits_mps=np.where(limits_mps > 0, limits_mps, UNKNOWN_LIMIT_MPS),
         has_light=map_api.arrays.has_light.copy(),
-        side_rows=np.where(sides < size, sides, -1),
+        side_rows=find_lane_sides(network, size),
     )
+
+
+def find_lane_sides(network: LaneNetwork, size: int) -> Int64Array:
+    """Return the lanes to the left and to the right of each that one may change to, -1 for none, (L, 2).
+
+    Args:
+        network: The road network of a map.
+        size: L, how many lanes have a geometry; others are nobody's side.
+    """
+    sides = np.stack([network.left_rows[:size], network.right_rows[:size]], axis=-1)
+    return np.where(sides < size, sides, -1)
 
 
 def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:

@@ -18,6 +18,7 @@ from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import ConfigError
 from l5kit.simulation.drivers.intelligent import intelligent_traffic
+from l5kit.simulation.drivers.populations import POPULATIONS
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -166,7 +167,7 @@ def _drive(
     sight = CompactSight(batch, options.layout, threshold=options.threshold)
     held = np.zeros((len(batch), 1), np.float32)
     lesson = _Lesson(kind, town.params.frames_per_action, pupil, sight=sight, held=held)
-    others = intelligent_traffic() if town.params.others == "idm" else None
+    others = None if town.params.others == "log" else intelligent_traffic(POPULATIONS[town.params.others])
     SceneSimulation(batch, ego=EgoSeat(lesson, Controls(kind.model)), agents=others, strict=True).run()
     return lesson
 

@@ -1,8 +1,9 @@
 from .dataset import SimulationConfig as SimulationConfig, SimulationDataset as SimulationDataset
 from .drivers.fallback_planner import FallbackPlanner as FallbackPlanner
-from .drivers.intelligent import IntelligentDriver as IntelligentDriver
+from .drivers.intelligent import IntelligentDriver as IntelligentDriver, intelligent_traffic as intelligent_traffic
 from .drivers.key_driver import DrivingKeys as DrivingKeys, KeyDriver as KeyDriver, KeyResponse as KeyResponse
 from .drivers.network import NetworkDriver as NetworkDriver
+from .drivers.populations import POPULATIONS as POPULATIONS
 from .drivers.rule_planner import RulePlanner as RulePlanner
 from .drivers.simple import (
     ConstantVelocity as ConstantVelocity,
@@ -11,6 +12,7 @@ from .drivers.simple import (
     Standing as Standing,
 )
 from .drivers.token_traffic import TokenTraffic as TokenTraffic
+from .drivers.traffic_mix import TrafficMix as TrafficMix
 from .engine.actions import (
     ActionModel as ActionModel,
     Actions as Actions,
@@ -34,6 +36,7 @@ from .intelligent_driver import (
     intelligent_driver_accelerations as intelligent_driver_accelerations,
     intelligent_driver_step as intelligent_driver_step,
 )
+from .lanes.lane_changing import LaneChangeParams as LaneChangeParams
 from .session.moments import Moment as Moment, SeenObjects as SeenObjects
 from .session.session import Plan as Plan, Session as Session, SessionError as SessionError
 from .trajectory_tracker import TrackerParams as TrackerParams, TrajectoryTracker as TrajectoryTracker

@@ -182,9 +182,19 @@ def driver_acceleration(
 
     ``parameters`` are the fields of :class:`IntelligentDriverParams`, in their order, as float.
     """
+    acceleration = unbounded_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, parameters)
+    return min(max(acceleration, -parameters[3]), parameters[2])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def unbounded_acceleration(
+    speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, parameters: tuple[float, ...]
+) -> float:
+    """Return the acceleration that the model asks for before it is cut to [-b, a]; as :func:`driver_acceleration`."""
     standing_gap_m, headway_s, max_acceleration, max_braking, exponent = parameters
     wanted_m = wanted_gap(speed_mps, leader_speed_mps, standing_gap_m, headway_s, max_acceleration, max_braking)
     pressure = wanted_m / max(gap_m, standing_gap_m)
     part = speed_mps / wanted_speed_mps
     free = 1 - (part * part * part * part if exponent == 4.0 else part**exponent)
-    return min(max(max_acceleration * (free - pressure * pressure), -max_braking), max_acceleration)
+    acceleration: float = max_acceleration * (free - pressure * pressure)
+    return acceleration

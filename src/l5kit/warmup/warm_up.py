@@ -43,7 +43,8 @@ from l5kit.lanes.red_lights import LightRows, SceneLights
 from l5kit.rasterization.painter import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.sampling.agent_sampling import get_agent_context
-from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
+from l5kit.simulation.drivers.populations import POPULATIONS
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.drivers.simple import ConstantVelocity
 from l5kit.simulation.engine.appearances import find_gaps_at_appearance
@@ -173,6 +174,8 @@ def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
     ego, agents = EgoSeat(ConstantVelocity()), AgentSeat(ConstantVelocity())
     SceneSimulation(batch, ego=ego, agents=agents).run()
     SceneSimulation(batch, ego=EgoSeat(RulePlanner())).run()
+    for name in ("yielding", "changing"):
+        SceneSimulation(batch, agents=intelligent_traffic(POPULATIONS[name])).run()
     driven = drive_by_idm(batch)
     check_drive(driven)
     for drives in score_drives(driven):

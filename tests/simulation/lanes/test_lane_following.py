@@ -31,14 +31,15 @@ def path_of(length_m=400.0, limit_mps=10.0):
 def vehicle_at(x_m, speed_mps, *, y_m=0.0, yaw_rad=0.0, paths=None):
     motions = np.zeros((1, NUM_COLUMNS))
     box = np.array([[x_m, y_m, yaw_rad, 4.0, 2.0]])
-    locate_vehicles(paths or path_of(), np.array([0]), box, np.array([speed_mps]), np.array([True]), motions)
+    only = np.array([0])
+    locate_vehicles(paths or path_of(), only, only, box, np.array([speed_mps]), np.array([True]), motions)
     return motions[0]
 
 
 def step(motion, *, paths=None, objects=None, rank=0, num_steps=1):
     poses = np.empty((num_steps, 3))
     seen = np.zeros((0, OBJECT_FIELDS)) if objects is None else objects
-    drive_on(paths or path_of(), 0, motion, (2.0, 1.0), seen, -1, np.array([rank, 0]), DRIVE, poses)
+    drive_on(paths or path_of(), 0, motion, (2.0, 1.0), seen, -1, np.array([rank, 0]), DRIVE, np.inf, poses)
     return poses
 
 
@@ -74,7 +75,9 @@ def test_lights_of_the_lane_behind_a_line(line_lanes, stops):
     paths.line_lanes[1] = line_lanes
     motion = vehicle_at(LINE_M - 32.0, 10.0, paths=paths)
     for _ in range(600):
-        drive_on(paths, 0, motion, (2.0, 1.0), standing_at(390.0), -1, np.array([0, RED]), DRIVE, np.empty((1, 3)))
+        drive_on(
+            paths, 0, motion, (2.0, 1.0), standing_at(390.0), -1, np.array([0, RED]), DRIVE, np.inf, np.empty((1, 3))
+        )
     assert (motion[ARC] + 2.0 <= LINE_M + 1e-6) == stops
 
 
@@ -160,5 +163,5 @@ def test_a_vehicle_that_was_moved_is_found_again():
     motions = vehicle_at(20.0, 5.0)[None]
     step(motions[0])
     box = np.array([[23.0, 0.5, 0.0, 4.0, 2.0]])
-    locate_vehicles(path_of(), np.array([0]), box, np.array([4.0]), np.array([False]), motions)
+    locate_vehicles(path_of(), np.array([0]), np.array([0]), box, np.array([4.0]), np.array([False]), motions)
     np.testing.assert_allclose(motions[0, :5], [23.0, 23.0, 0.5, 0.0, 4.0])

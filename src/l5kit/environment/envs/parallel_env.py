@@ -30,7 +30,6 @@ from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.rasterizer import one_picture
 from l5kit.simulation.dataset import SimulationConfig
-from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
 EGO = "ego"
 """What the AV is called."""
@@ -147,9 +146,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
                 "between; set frames_per_action to 1, or use L5Env or L5VectorEnv"
             )
         self._kind, self._only_at_start = kind, controls != "vehicles"
-        drives = IntelligentDriver() if self._parts.options.others == "idm" else None
         assert self._parts.bank is not None
-        roads = ActorRoads(self._parts.bank, self._num_vehicles, drives=drives)
+        roads = ActorRoads(self._parts.bank, self._num_vehicles, drives=self._parts.options.driver)
         self._view = CompactView(roads, self._parts.layout if layout is None else layout)
         of_all = (self._parts.ego_size_m, self._parts.step_time_s)
         self._episode = ActorEpisode(EpisodeParts(self._view, kind, self._parts.reward(), None, roads, *of_all), roads)

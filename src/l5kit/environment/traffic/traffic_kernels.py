@@ -240,7 +240,7 @@ def move_seat(
 ) -> None:
     """Move a seat to the next frame, whose numbers are as exact as those of records."""
     size = (0.5 * box[3], 0.5 * box[4])
-    drive_on(paths, path, motion, size, objects, own_row, ranks, drive, pose)
+    drive_on(paths, path, motion, size, objects, own_row, ranks, drive, np.inf, pose)
     way_x, way_y = pose[0, 0] - box[0], pose[0, 1] - box[1]
     speed_mps = math.sqrt(way_x * way_x + way_y * way_y) / drive[2]
     velocity_mps[0] = np.float32(speed_mps * math.cos(pose[0, 2]))

@@ -415,6 +415,10 @@ def require_scenes(bank: SceneBank) -> None:
 
 def require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
     """Refuse a bank on whose paths a driver cannot drive."""
+    if driver.gives_way or driver.lane_changes is not None:
+        raise InvalidArgumentError(
+            "drives gives way or changes lanes, which vehicles of slots do not; leave gives_way and lane_changes out"
+        )
     if not bank.drives_agents:
         raise InvalidArgumentError("drives is a driver, but the bank has no paths; make it with drives_agents=True")
     if driver.unknown_limit_mps != bank.unknown_limit_mps:

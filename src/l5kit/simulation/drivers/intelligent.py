@@ -1,5 +1,6 @@
 """Intelligent driver on lanes: vehicles that follow the lanes of their log, their leaders and red lights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,21 +8,17 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
-from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths, write_highest_speeds
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS
+from l5kit.simulation.drivers.lane_seat import LaneSeat
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER, IntelligentDriverParams
-from l5kit.simulation.lanes.av_paths import paths_of_avs
-from l5kit.simulation.lanes.lane_following import (
-    NUM_COLUMNS,
-    drive_agents,
-    drive_avs,
-    locate_vehicles,
-)
-from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
+from l5kit.simulation.lanes.lane_changing import LaneChangeParams
+from l5kit.simulation.lanes.lane_following import Styles, drive_agents, drive_avs
+from l5kit.simulation.lanes.track_poses import find_lane_followers
 
 _MEMORY = "intelligent driver"
 
@@ -43,6 +40,9 @@ class IntelligentDriver:
         num_steps: Steps that are planned for AVs.
         max_lateral_mps2: Acceleration across in bends, above 0, before which a driver slows down with b; None for the
             published rule, which knows no bends.
+        gives_way: Whether agents let those pass who cross their path or merge into it
+            (:mod:`l5kit.simulation.lanes.giving_way`); the published rule knows leaders only.
+        lane_changes: When agents change lanes; None for never, as published.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -53,6 +53,8 @@ class IntelligentDriver:
     unknown_limit_mps: float = UNKNOWN_LIMIT_MPS
     num_steps: int = 40
     max_lateral_mps2: float | None = None
+    gives_way: bool = False
+    lane_changes: LaneChangeParams | None = None
 
     def __post_init__(self) -> None:
         for name in ("limit_part", "unknown_limit_mps", "num_steps", "max_lateral_mps2"):
@@ -71,103 +73,105 @@ class IntelligentDriver:
         """Return the poses of the next step of agents, (K, 1, 3), or the plans of AVs, (R, T, 3).
 
         Raises:
-            InvalidArgumentError: An agent is on no lane in the log, or there is no map.
+            InvalidArgumentError: An agent is on no lane in the log, or there is no map; or AVs are to give way or to
+                change lanes, which only agents do.
         """
         state = behind_view(state)
+        if state.actors is not None:
+            return drive_by_style(state, (self,), np.zeros(len(state.batch.tracks), np.int64))
+        if self.gives_way or self.lane_changes is not None:
+            raise InvalidArgumentError(
+                "IntelligentDriver: gives_way and lane_changes are for agents, but this one drives AVs; leave them out"
+            )
         seat = state.memory.get(_MEMORY)
         if seat is None:
-            seat = state.memory[_MEMORY] = _Seat.of_batch(state, self.unknown_limit_mps)
-        params = self.params or (AV_DRIVER if state.actors is None else AGENT_DRIVER)
+            seat = state.memory[_MEMORY] = LaneSeat.of_avs(state.batch, self.unknown_limit_mps)
+        params = self.params or AV_DRIVER
         bends_mps = seat.bends_of(self.max_lateral_mps2, params.max_braking_mps2)
         drive = (params.kernel_parameters, float(self.limit_part), float(state.step_time_s), bends_mps)
         vehicles = seat.locate(state)
-        num_steps = self.num_steps if state.actors is None else 1
-        poses = np.empty((len(state), num_steps, 3))
+        poses = np.empty((len(state), self.num_steps, 3))
         rows, ego = state.agents.scene_rows, state.ego_rows
-        colors, num_lanes = state.colors, seat.num_lanes
-        if state.actors is None:
-            drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, colors, num_lanes, drive, poses)
-        else:
-            of_rows = state.agents.track_rows
-            actors = np.ascontiguousarray(state.actors)
-            drive_agents(seat.arrays, seat.motions, actors, of_rows, rows, ego, colors, num_lanes, drive, poses)
+        drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, state.colors, seat.num_lanes, drive, poses)
         return Actions(poses)
 
 
-def intelligent_traffic() -> AgentSeat:
-    """Return the seat of vehicles on lanes, which it drives and which react; all others are replayed."""
-    driver = IntelligentDriver()
-    return AgentSeat(driver, control=AgentControl.of_traffic(tracks=driver.tracks))
+def drive_by_style(state: TrafficState, drivers: Sequence[IntelligentDriver], styles: Int64Array) -> Actions:
+    """Return the poses of the next step of agents, (K, 1, 3), each of which drives as one of several drivers does.
 
+    Args:
+        state: What they see; its memory is that of one call for each step.
+        drivers: How they drive, the same in each step.
+        styles: Which of these each track of the batch drives as, (T,), the same in each step.
 
-class _Seat:
-    """What a driver remembers of a batch: the paths, and where on its path each vehicle is."""
-
-    def __init__(self, paths: LanePaths, num_lanes: int) -> None:
-        self.paths, self.num_lanes = paths, num_lanes
-        self.arrays = paths.arrays
-        self.motions: Float64Array = np.zeros((len(paths), NUM_COLUMNS))
-        self._bends_mps: Float64Array | None = None
-        self._before: Float64Array = np.zeros((len(paths), NUM_COLUMNS))
-        self._frames: Int64Array = np.full(len(paths), -2, np.int64)
-        self._is_before_new: BoolArray = np.zeros(len(paths), np.bool_)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> "_Seat":
-        """Return itself: asked again in a frame, it starts from what it knew before."""
-        return self
-
-    @classmethod
-    def of_batch(cls, state: TrafficState, unknown_limit_mps: float) -> "_Seat":
-        """Return the paths of the AVs of a batch, or of its agents."""
-        batch = state.batch
-        driving_map = batch.driving_map
-        is_av = state.actors is None
-        if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
-            if not is_av:
-                raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes, on which agents drive")
-            straight = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
-            return cls(straight, 1)
-        if is_av:
-            paths = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
-        else:
-            poses = poses_of_tracks(batch, find_lane_followers(batch))
-            paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
-        return cls(paths, driving_map.num_lanes)
-
-    def locate(self, state: TrafficState) -> Int64Array:
-        """Bring the motions of the vehicles to where they are now, and return their paths.
-
-        A driver that is asked twice in one frame, as after an error in another scene, starts from the same motions.
-        """
-        is_av = state.actors is None
-        vehicles = state.scenes if is_av else state.actor_tracks
-        self._require_paths(state, vehicles)
-        frames = state.frame_indices[state.actor_scenes]
-        is_again = self._frames[vehicles] == frames
-        is_new: BoolArray = np.where(is_again, self._is_before_new[vehicles], self._frames[vehicles] != frames - 1)
-        again = vehicles[is_again]
-        self.motions[again] = self._before[again]
-        self._before[vehicles] = self.motions[vehicles]
-        self._is_before_new[vehicles], self._frames[vehicles] = is_new, frames
-        boxes = state.ego_boxes if is_av else state.agents.boxes[state.actors]
-        locate_vehicles(self.arrays, vehicles, boxes, state.actor_states.speeds_mps, is_new, self.motions)
-        return vehicles
-
-    def bends_of(self, lateral_mps2: float | None, braking_mps2: float) -> Float64Array:
-        """Return how fast a driver may be at each point of the paths, by the bends ahead; empty for no bends."""
-        if self._bends_mps is None:
-            self._bends_mps = np.empty(0 if lateral_mps2 is None else len(self.paths.points_m))
-            if lateral_mps2 is not None:
-                write_highest_speeds(self.arrays, float(lateral_mps2), float(braking_mps2), False, self._bends_mps)
-        return self._bends_mps
-
-    def _require_paths(self, state: TrafficState, vehicles: Int64Array) -> None:
-        is_lost = ~self.paths.has_path[vehicles]
-        if is_lost.any():
-            first = int(np.argmax(is_lost))
-            scene = int(state.batch.scene_indices[state.scenes[state.actor_scenes[first]]])
+    Raises:
+        InvalidArgumentError: An agent is on no lane in the log, there is no map, or drivers differ in
+            ``unknown_limit_mps``.
+    """
+    state = behind_view(state)
+    seat = state.memory.get(_MEMORY)
+    if seat is None:
+        limits_mps = {driver.unknown_limit_mps for driver in drivers}
+        if len(limits_mps) > 1:
             raise InvalidArgumentError(
-                f"IntelligentDriver: track {int(state.batch.tracks.track_ids[vehicles[first]])} of scene {scene} is on "
-                "no lane where the log first has it, or parked; let AgentControl leave such agents to the log with "
-                "tracks=driver.tracks"
+                f"IntelligentDriver: unknown_limit_mps is {sorted(limits_mps)} for the drivers of one traffic; use one "
+                "value"
             )
+        has_avs = any(driver.gives_way or driver.lane_changes is not None for driver in drivers)
+        seat = LaneSeat.of_agents(state.batch, limits_mps.pop(), has_avs=has_avs)
+        state.memory[_MEMORY] = seat
+    vehicles = seat.locate(state)
+    changes = [driver.lane_changes for driver in drivers]
+    if any(each is not None for each in changes):
+        seat.change_lanes(state, changes, _kernel_styles(seat, drivers, styles, state))
+    kernel_styles = _kernel_styles(seat, drivers, styles, state)
+    gives_way: BoolArray = np.array([driver.gives_way for driver in drivers], np.bool_)
+    gaps_m = seat.give_way_gaps(state, kernel_styles, gives_way)
+    poses = np.empty((len(state), 1, 3))
+    drive_agents(
+        seat.arrays,
+        seat.motions,
+        np.ascontiguousarray(state.actors),
+        seat.routes[vehicles],
+        state.agents.scene_rows,
+        state.agents.track_rows,
+        state.ego_rows,
+        state.colors,
+        seat.num_lanes,
+        kernel_styles,
+        gaps_m,
+        poses,
+    )
+    return Actions(poses)
+
+
+def _kernel_styles(
+    seat: LaneSeat, drivers: Sequence[IntelligentDriver], styles: Int64Array, state: TrafficState
+) -> Styles:
+    """Return drivers as kernels take them, on the paths that there are now."""
+    params = [driver.params or AGENT_DRIVER for driver in drivers]
+    bends = [
+        seat.bends_of(driver.max_lateral_mps2, each.max_braking_mps2)
+        for driver, each in zip(drivers, params, strict=True)
+    ]
+    num_points = max(map(len, bends))
+    bends_mps: Float64Array = np.full((len(drivers), num_points), np.inf)
+    for style, of_style in enumerate(bends):
+        bends_mps[style, : len(of_style)] = of_style
+    return Styles(
+        params=np.array([each.kernel_parameters for each in params]),
+        limit_parts=np.array([driver.limit_part for driver in drivers], np.float64),
+        bends_mps=bends_mps,
+        of_tracks=styles,
+        step_s=float(state.step_time_s),
+    )
+
+
+def intelligent_traffic(driver: IntelligentDriver | None = None) -> AgentSeat:
+    """Return the seat of vehicles on lanes, which a driver drives and which react; all others are replayed.
+
+    Args:
+        driver: How they drive; None for the published parameters.
+    """
+    driver = IntelligentDriver() if driver is None else driver
+    return AgentSeat(driver, control=AgentControl.of_traffic(tracks=driver.tracks))

@@ -89,7 +89,7 @@ def _write_gaps(
             # in every frame, as the search goes on from the position before
             is_new[0] = frame == 0
             one_path, one_box = path_of_scene[scene : scene + 1], boxes[scene, frame : frame + 1]
-            locate_vehicles(paths, one_path, one_box, speeds_mps[scene, frame : frame + 1], is_new, motions)
+            locate_vehicles(paths, one_path, one_path, one_box, speeds_mps[scene, frame : frame + 1], is_new, motions)
             position = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
             line = line_at(points_m, motion[ARC])
             is_on_path = math.hypot(ego[0] - line[0], ego[1] - line[1]) <= FARTHEST_LANE_M and abs(motion[SLOPE]) < 1.0

@@ -25,6 +25,39 @@ Drive = tuple[DriverParameters, float, float, Float64Array]
 """Parameters of a driver, the part of the limit that it wants to drive, the length of a step, and how fast it may be at
 each point of all paths for the bends ahead, (P,), of length 0 where bends do not matter."""
 
+
+class Styles(NamedTuple):
+    """Styles of driving, as kernels take them.
+
+    Attributes:
+        params: The fields of ``IntelligentDriverParams`` of each style, in their order, (N, 5).
+        limit_parts: The part of the limit that each wants to drive, (N,).
+        bends_mps: How fast each may be at each point of all paths for the bends ahead, infinite where bends do not
+            matter, (N, P); (N, 0) where they matter to none.
+        of_tracks: The style of each track, (T,).
+        step_s: Length of a step.
+    """
+
+    params: Float64Array
+    limit_parts: Float64Array
+    bends_mps: Float64Array
+    of_tracks: Int64Array
+    step_s: float
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def params_of(styles: Styles, style: int) -> DriverParameters:
+    """Return the parameters of a style."""
+    row = styles.params[style]
+    return row[0], row[1], row[2], row[3], row[4]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def drive_of(styles: Styles, style: int) -> Drive:
+    """Return how a vehicle of a style drives."""
+    return params_of(styles, style), styles.limit_parts[style], styles.step_s, styles.bends_mps[style]
+
+
 _LOOK_PART = 1.5
 _LEAST_LOOK_M = 20.0
 _MOVED_M = 1e-4
@@ -33,6 +66,7 @@ _MOVED_M = 1e-4
 @njit(nogil=True, cache=True, error_model="numpy")
 def locate_vehicles(
     paths: PathArrays,
+    routes: Int64Array,
     tracks: Int64Array,
     boxes: Float64Array,
     speeds_mps: Float64Array,
@@ -46,7 +80,8 @@ def locate_vehicles(
 
     Args:
         paths: All paths.
-        tracks: The path of each of K vehicles.
+        routes: The path of each of K vehicles.
+        tracks: Their rows of the motions.
         boxes: Their world x, y and yaw, and more, (K, 3 or more).
         speeds_mps: Their speeds.
         is_new: Who came just now.
@@ -57,7 +92,8 @@ def locate_vehicles(
         motion, x, y = motions[track], boxes[vehicle, 0], boxes[vehicle, 1]
         if not is_new[vehicle] and (x - motion[X]) ** 2 + (y - motion[Y]) ** 2 < _MOVED_M * _MOVED_M:
             continue
-        points_m = paths.points_m[paths.starts[track] : paths.starts[track + 1]]
+        route = routes[vehicle]
+        points_m = paths.points_m[paths.starts[route] : paths.starts[route + 1]]
         first, stop = 0, len(points_m)
         if not is_new[vehicle]:
             first, stop = points_around(motion[ARC], stop)
@@ -87,7 +123,7 @@ def limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _gap_to_line(
+def gap_to_line(
     paths: PathArrays,
     track: int,
     front_m: float,
@@ -158,6 +194,7 @@ def drive_on(
     own_row: int,
     ranks: Int64Array,
     drive: Drive,
+    give_way_m: float,
     poses: Float64Array,
 ) -> None:
     """Move a vehicle on its path for some steps, with the leader that it sees now, which keeps its speed.
@@ -174,6 +211,7 @@ def drive_on(
         own_row: Its row of the objects, or -1.
         ranks: Light of each lane of the map, 0 for none.
         drive: How it drives.
+        give_way_m: Gap from its front to where it lets somebody pass, infinite for nowhere.
         poses: Takes world x, y and yaw after each step, (T, 3).
     """
     params, part, step_s, bends_mps = drive
@@ -186,7 +224,7 @@ def drive_on(
     arc_m, last_m = motion[ARC], (len(points_m) - 1) * PATH_STEP_M
     for step in range(len(poses)):
         wanted = max(part * limit_at(paths, track, arc_m), 0.1)
-        line_m = _gap_to_line(paths, track, arc_m + size[0], reach_m, speed, params[3], ranks)
+        line_m = min(gap_to_line(paths, track, arc_m + size[0], reach_m, speed, params[3], ranks), give_way_m)
         acceleration = acceleration_behind(speed, line_m, 0.0, wanted, params, step_s)
         if gap_m < np.inf:
             acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, params, step_s))
@@ -200,6 +238,7 @@ def drive_on(
         way_m = 0.5 * (speed + after) * driven_s
         arc_m, speed = min(arc_m + way_m, max(last_m, arc_m)), after
         gap_m += max(leader_speed, 0.0) * step_s - way_m
+        give_way_m -= way_m
         poses[step, 0], poses[step, 1], poses[step, 2] = pose_at(
             points_m, arc_m, motion[ENTRY], position[2], position[3]
         )
@@ -228,7 +267,7 @@ EgoRows = tuple[Float64Array, Float64Array]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_objects(objects: Float64Array, scene: int, rows: SceneRows, object_rows: Int64Array) -> int:
+def write_objects(objects: Float64Array, scene: int, rows: SceneRows, object_rows: Int64Array) -> int:
     """Write the road users of a scene, and the number of each of its rows, -1 for none; return how many there are."""
     starts, groups, boxes, velocities_mps = rows
     count = 0
@@ -262,26 +301,30 @@ def drive_agents(
     paths: PathArrays,
     motions: Float64Array,
     actors: Int64Array,
-    tracks: Int64Array,
+    routes: Int64Array,
     rows: SceneRows,
+    tracks: Int64Array,
     ego: EgoRows,
     colors: ColorRows,
     num_lanes: int,
-    drive: Drive,
+    styles: Styles,
+    give_way_m: Float64Array,
     poses: Float64Array,
 ) -> None:
     """Move agents for some steps.
 
     Args:
         paths: All paths.
-        motions: Motions of all tracks, which are changed, (N, 5).
+        motions: Motions of all tracks, which are changed, (T, 7).
         actors: Rows of agents that are moved, ascending, (K,).
-        tracks: Track of each agent row.
+        routes: The path of each of them, (K,).
         rows: Agent rows of R scenes.
+        tracks: Track of each agent row.
         ego: The AVs of these scenes.
         colors: Lights of these scenes.
         num_lanes: Lanes of the map.
-        drive: As :func:`drive_on` takes it.
+        styles: How they drive.
+        give_way_m: Gap to where each lets somebody pass, infinite for nowhere, (K,).
         poses: Takes world x, y and yaw after each step, (K, T, 3).
     """
     objects, object_rows = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
@@ -290,14 +333,25 @@ def drive_agents(
     for scene in range(len(rows.starts) - 1):
         if actor == len(actors) or actors[actor] >= rows.starts[scene + 1]:
             continue
-        count = _write_objects(objects, scene, rows, object_rows)
+        count = write_objects(objects, scene, rows, object_rows)
         write_object(objects, count, ego[0][scene], ego[1][scene])
         mark_lights(colors, scene, True, ranks)
         while actor < len(actors) and actors[actor] < rows.starts[scene + 1]:
             row = actors[actor]
+            track = tracks[row]
             size = (0.5 * rows.boxes[row, 3], 0.5 * rows.boxes[row, 4])
-            seen = objects[: count + 1]
-            drive_on(paths, tracks[row], motions[tracks[row]], size, seen, object_rows[row], ranks, drive, poses[actor])
+            drive_on(
+                paths,
+                routes[actor],
+                motions[track],
+                size,
+                objects[: count + 1],
+                object_rows[row],
+                ranks,
+                drive_of(styles, styles.of_tracks[track]),
+                give_way_m[actor],
+                poses[actor],
+            )
             actor += 1
         mark_lights(colors, scene, False, ranks)
 
@@ -318,10 +372,10 @@ def drive_avs(
     objects, object_rows = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
     ranks = np.zeros(num_lanes, np.int64)
     for scene in range(len(rows.starts) - 1):
-        count = _write_objects(objects, scene, rows, object_rows)
+        count = write_objects(objects, scene, rows, object_rows)
         mark_lights(colors, scene, True, ranks)
         size = (0.5 * ego[0][scene, 3], 0.5 * ego[0][scene, 4])
         track = tracks[scene]
         motion = motions[track]
-        drive_on(paths, track, motion, size, objects[:count], -1, ranks, drive, poses[scene])
+        drive_on(paths, track, motion, size, objects[:count], -1, ranks, drive, np.inf, poses[scene])
         mark_lights(colors, scene, False, ranks)

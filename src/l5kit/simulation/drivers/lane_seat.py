@@ -1,0 +1,269 @@
+"""Lane seat: what drivers along lanes remember of a batch, its paths and where each vehicle is."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.lanes.lane_choice import lane_arrays
+from l5kit.lanes.lane_paths import (
+    PATH_STEP_M,
+    LanePaths,
+    PathArrays,
+    TrackPoses,
+    join_paths,
+    known_limits,
+    make_lane_paths,
+)
+from l5kit.lanes.path_positions import FADE_M
+from l5kit.lanes.route_map import find_lane_sides
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.lanes.av_paths import paths_of_avs
+from l5kit.simulation.lanes.courses import Routes
+from l5kit.simulation.lanes.giving_way import write_give_way_gaps
+from l5kit.simulation.lanes.lane_changing import LEAST_CHANGE_M, ChangeRules, LaneChangeParams, choose_changes
+from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, Styles, locate_vehicles
+from l5kit.simulation.lanes.path_bends import PathBends
+from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
+
+_NEVER = -2
+_BESIDE_M = 0.5
+"""Who is farther beside its path comes onto that first, before it changes lanes."""
+
+
+class LaneSeat:
+    """What a driver remembers of a batch: the paths, and where on its path each vehicle is.
+
+    Args:
+        batch: The scenes.
+        paths: Paths of the AVs of S scenes; or of T tracks, and behind them those of the AVs or nothing.
+        num_vehicles: S or T.
+        unknown_limit_mps: Speed limit where the map does not say one, above 0.
+
+    Attributes:
+        paths: All paths; those of lane changes come behind the others.
+        arrays: These, as kernels take them.
+        routes: The path that each vehicle follows now, (S,) or (T,).
+        motions: Where it is, (S, 7) or (T, 7).
+        num_lanes: Lanes of the map, at least 1.
+    """
+
+    def __init__(
+        self,
+        batch: SceneBatch,
+        paths: LanePaths,
+        num_vehicles: int,
+        *,
+        unknown_limit_mps: float,
+    ) -> None:
+        self.paths = paths
+        self.arrays: PathArrays = paths.arrays
+        self.num_lanes = 1 if batch.driving_map is None else max(batch.driving_map.num_lanes, 1)
+        self.motions: Float64Array = np.zeros((num_vehicles, NUM_COLUMNS))
+        self.routes: Int64Array = np.arange(num_vehicles)
+        self._batch, self._unknown_limit_mps = batch, unknown_limit_mps
+        self._has_path: BoolArray = paths.has_path[:num_vehicles].copy()
+        self._settled_m: Float64Array = np.zeros(len(paths))  # from where on a path nobody changes onto it any more
+        self._bends: dict[tuple[float | None, float], PathBends] = {}
+        self._before = self.motions.copy()
+        self._routes_before = self.routes.copy()
+        self._frames: Int64Array = np.full(num_vehicles, _NEVER, np.int64)
+        self._is_before_new: BoolArray = np.zeros(num_vehicles, np.bool_)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "LaneSeat":
+        """Return itself: asked again in a frame, it starts from what it knew before."""
+        return self
+
+    @classmethod
+    def of_avs(cls, batch: SceneBatch, unknown_limit_mps: float) -> "LaneSeat":
+        """Return the seat of the AVs of a batch, which have straight paths where there is no lane."""
+        paths = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
+        return cls(batch, paths, len(batch), unknown_limit_mps=unknown_limit_mps)
+
+    @classmethod
+    def of_agents(cls, batch: SceneBatch, unknown_limit_mps: float, *, has_avs: bool) -> "LaneSeat":
+        """Return the seat of the agents of a batch.
+
+        Args:
+            batch: The scenes.
+            unknown_limit_mps: Speed limit where the map does not say one, above 0.
+            has_avs: Whether the paths of the AVs are needed, too.
+
+        Raises:
+            InvalidArgumentError: There is no map with lanes.
+        """
+        driving_map = batch.driving_map
+        if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
+            raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes, on which agents drive")
+        poses = poses_of_tracks(batch, find_lane_followers(batch))
+        paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
+        if has_avs:
+            of_avs = make_lane_paths(poses_of_avs(batch), driving_map, unknown_limit_mps=unknown_limit_mps)
+            paths = join_paths(paths, of_avs)
+        return cls(batch, paths, len(batch.tracks), unknown_limit_mps=unknown_limit_mps)
+
+    def locate(self, state: TrafficState) -> Int64Array:
+        """Bring the motions of the vehicles to where they are now, and return which ones they are.
+
+        A driver that is asked twice in one frame, as after an error in another scene, starts from the same motions.
+        """
+        is_av = state.actors is None
+        vehicles = state.scenes if is_av else state.actor_tracks
+        self._require_paths(state, vehicles)
+        frames = state.frame_indices[state.actor_scenes]
+        is_again = self._frames[vehicles] == frames
+        is_new: BoolArray = np.where(is_again, self._is_before_new[vehicles], self._frames[vehicles] != frames - 1)
+        again = vehicles[is_again]
+        self.motions[again], self.routes[again] = self._before[again], self._routes_before[again]
+        self._before[vehicles], self._routes_before[vehicles] = self.motions[vehicles], self.routes[vehicles]
+        self._is_before_new[vehicles], self._frames[vehicles] = is_new, frames
+        boxes = state.ego_boxes if is_av else state.agents.boxes[state.actors]
+        speeds_mps = state.actor_states.speeds_mps
+        locate_vehicles(self.arrays, self.routes[vehicles], vehicles, boxes, speeds_mps, is_new, self.motions)
+        return vehicles
+
+    def bends_of(self, lateral_mps2: float | None, braking_mps2: float) -> Float64Array:
+        """Return how fast a driver may be at each point of the paths, by the bends ahead; empty for no bends."""
+        bends = self._bends.setdefault((lateral_mps2, braking_mps2), PathBends(lateral_mps2, braking_mps2))
+        return bends.on(self.arrays)
+
+    def give_way_gaps(self, state: TrafficState, styles: Styles, gives_way: BoolArray) -> Float64Array:
+        """Return the gap of each agent to where it lets somebody pass, infinite for nowhere, (K,).
+
+        Args:
+            state: Agents that have been located.
+            styles: How they drive.
+            gives_way: Which of the styles give way, (N,).
+        """
+        gaps_m = np.full(len(state), np.inf)
+        if gives_way.any():
+            write_give_way_gaps(
+                np.ascontiguousarray(state.actors),
+                state.agents.scene_rows,
+                state.agents.track_rows,
+                state.ego_rows,
+                self._kernel_routes(state),
+                state.colors,
+                self.num_lanes,
+                styles,
+                gives_way,
+                gaps_m,
+            )
+        return gaps_m
+
+    def change_lanes(self, state: TrafficState, changes: Sequence[LaneChangeParams | None], styles: Styles) -> None:
+        """Let agents change lanes who gain by it; from now on they follow paths of their new lanes.
+
+        Args:
+            state: Agents that have been located.
+            changes: When each style changes lanes, None for never, one for each of N.
+            styles: How they drive.
+        """
+        tracks = state.actor_tracks
+        every = np.array([_frames_between(each, state.step_time_s) for each in changes])[styles.of_tracks[tracks]]
+        frames = state.frame_indices[state.actor_scenes] + (state.batch.tracks.track_ids[tracks] % 1024).astype(
+            np.int64
+        )
+        may_change: BoolArray = (every > 0) & (frames % np.maximum(every, 1) == 0)
+        may_change &= self.motions[tracks, ARC] >= self._settled_m[self.routes[tracks]]
+        is_far_on: BoolArray = self.motions[tracks, ARC] - self.motions[tracks, ENTRY] >= FADE_M
+        may_change &= is_far_on | (np.abs(self.motions[tracks, OFFSET]) < _BESIDE_M)
+        if not may_change.any():
+            return
+        rules = self._rules(changes)
+        targets, poses = np.full(len(tracks), -1), np.zeros((len(tracks), 3))
+        choose_changes(
+            np.ascontiguousarray(state.actors),
+            may_change,
+            state.agents.scene_rows,
+            state.agents.track_rows,
+            state.ego_rows,
+            self._kernel_routes(state),
+            styles,
+            rules,
+            targets,
+            poses,
+        )
+        chosen = np.flatnonzero(targets >= 0)
+        if len(chosen):
+            durations_s = rules.durations_s[styles.of_tracks[tracks[chosen]]]
+            changes_m = np.maximum(state.actor_states.speeds_mps[chosen] * durations_s, LEAST_CHANGE_M)
+            positions_m = state.agents.boxes[state.actors][chosen, :2]
+            self._follow_new_paths(state, tracks[chosen], targets[chosen], poses[chosen], positions_m, changes_m)
+
+    def _follow_new_paths(
+        self,
+        state: TrafficState,
+        tracks: Int64Array,
+        targets: Int64Array,
+        poses: Float64Array,
+        positions_m: Float64Array,
+        changes_m: Float64Array,
+    ) -> None:
+        """Give tracks (K,) paths that lead from where they are to their lanes, along the lengths of their changes."""
+        assert self._batch.driving_map is not None
+        of_scenes = self._batch.tracks.scenes_of_tracks[tracks]
+        left = self._batch.stops[of_scenes] - state.frame_indices[np.searchsorted(state.scenes, of_scenes)]
+        starts = np.arange(len(tracks) + 1)
+        begun = TrackPoses(starts, poses[:, :2], poses[:, 2], left * state.step_time_s)
+        paths = make_lane_paths(begun, self._batch.driving_map, unknown_limit_mps=self._unknown_limit_mps)
+
+        # a lane over another one may have been taken for it
+        is_right = paths.has_path.copy()
+        is_right[is_right] = paths.piece_lanes[paths.piece_starts[:-1][is_right]] == targets[is_right]
+        points_m = paths.points_m.copy()
+        for row in np.flatnonzero(is_right).tolist():
+            own = slice(int(paths.starts[row]), int(paths.starts[row + 1]))
+            parts = np.minimum(PATH_STEP_M * np.arange(own.stop - own.start) / changes_m[row], 1.0)
+            points_m[own] += ((1 + 2 * parts) * (1 - parts) ** 2)[:, None] * (positions_m[row] - poses[row, :2])
+        first = len(self.paths)
+        self.paths = join_paths(self.paths, replace(paths, points_m=points_m))
+        self.arrays = self.paths.arrays
+        self._settled_m = np.concatenate([self._settled_m, changes_m])
+        changed = tracks[is_right]
+        self.routes[changed] = first + np.flatnonzero(is_right)
+        self.motions[changed, ARC], self.motions[changed, ENTRY] = 0.0, -FADE_M
+        self.motions[changed, OFFSET], self.motions[changed, SLOPE] = 0.0, 0.0
+
+    def _kernel_routes(self, state: TrafficState) -> Routes:
+        """Return who takes which path."""
+        of_tracks: Int64Array = np.where(self._has_path, self.routes, -1)
+        of_avs: Int64Array = len(self._has_path) + state.scenes
+        of_avs = np.where(self.paths.has_path[of_avs], of_avs, -1)
+        return Routes(self.arrays, of_tracks, of_avs, self.motions, state.ego.accelerations_mps2)
+
+    def _rules(self, changes: Sequence[LaneChangeParams | None]) -> ChangeRules:
+        """Return when styles change lanes, as kernels take it; those that never do are not asked."""
+        driving_map, road = self._batch.driving_map, self._batch.road
+        assert driving_map is not None
+        assert road is not None
+        of_styles = [LaneChangeParams() if each is None else each for each in changes]
+        return ChangeRules(
+            politeness=np.array([each.politeness for each in of_styles], np.float64),
+            least_gains_mps2=np.array([each.least_gain_mps2 for each in of_styles], np.float64),
+            safe_braking_mps2=np.array([each.safe_braking_mps2 for each in of_styles], np.float64),
+            durations_s=np.array([each.duration_s for each in of_styles], np.float64),
+            lanes=lane_arrays(driving_map),
+            sides=find_lane_sides(road.api.network, driving_map.num_lanes),
+            limits_mps=known_limits(driving_map, self._unknown_limit_mps),
+            is_in_junction=driving_map.is_in_junction,
+        )
+
+    def _require_paths(self, state: TrafficState, vehicles: Int64Array) -> None:
+        is_lost = ~self._has_path[vehicles]
+        if is_lost.any():
+            first = int(np.argmax(is_lost))
+            scene = int(state.batch.scene_indices[state.scenes[state.actor_scenes[first]]])
+            raise InvalidArgumentError(
+                f"IntelligentDriver: track {int(state.batch.tracks.track_ids[vehicles[first]])} of scene {scene} is on "
+                "no lane where the log first has it, or parked; let AgentControl leave such agents to the log with "
+                "tracks=driver.tracks"
+            )
+
+
+def _frames_between(changes: LaneChangeParams | None, step_time_s: float) -> int:
+    """Return after how many frames a driver thinks of changing lanes again, 0 for never."""
+    return 0 if changes is None else max(round(changes.every_s / step_time_s), 1)

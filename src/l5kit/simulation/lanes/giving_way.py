@@ -1,0 +1,236 @@
+"""Giving way: where drivers stop to let those pass who cross their path or merge into it.
+
+Two road users are in each other's way where their courses come as near as their widths. Each is there for some time;
+where these times overlap, one of the two has to wait. That rule of time is the
+post-encroachment time of Allen, Shin and Cooper, "Analysis of traffic conflicts and collisions", Transportation
+Research Record 667 (1978). Who goes straight on goes before who turns right, and that one before who turns left, as
+traffic codes have it; of equals the one who comes first. Whoever reacts to nobody (the AV, pedestrians, cyclists,
+replayed vehicles) always goes first. Red lights hold others back, too.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.lanes.lane_paths import PATH_STEP_M
+from l5kit.lanes.red_lights import ColorRows
+from l5kit.simulation.lanes.courses import MOVES_MPS, Courses, Routes, make_courses, write_courses
+from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows, Styles, mark_lights
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader
+
+_AHEAD_S, _BEHIND_S = 0.75, 0.5
+"""Least times between one who leaves what both need and the other who comes there: for a driver that passes ahead of
+somebody, and for one that passes behind."""
+
+_BESIDE_M = 0.4
+"""How far road users stay apart at the sides."""
+
+_MERGED_S = 2.5
+"""When who merges ahead of another one is out of its way: then it is a leader like any other."""
+
+_SAME_WAY = 0.7
+_BRAKES_MPS2 = 0.5
+_TURNS_RAD, _INTO_M = 0.5, 6.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_give_way_gaps(
+    actors: Int64Array,
+    rows: SceneRows,
+    tracks: Int64Array,
+    ego: EgoRows,
+    routes: Routes,
+    colors: ColorRows,
+    num_lanes: int,
+    styles: Styles,
+    gives_way: BoolArray,
+    gaps_m: Float64Array,
+) -> None:
+    """Write for each agent that is driven the gap from its front to where it lets somebody pass, infinite for nowhere.
+
+    Args:
+        actors: Rows of agents that are driven, ascending, (K,).
+        rows: Agent rows of R scenes.
+        tracks: Track of each row, -1 for none.
+        ego: The AVs of these scenes.
+        routes: Who takes which path.
+        colors: Lights of these scenes.
+        num_lanes: Lanes of the map.
+        styles: How drivers drive.
+        gives_way: Which of the styles give way, (N,).
+        gaps_m: Takes the gaps, (K,).
+    """
+    gaps_m[:] = np.inf
+    is_driven = np.zeros(len(rows.groups), np.bool_)
+    is_driven[actors] = True
+    courses, objects = make_courses(len(rows.groups) + 1), np.empty((len(rows.groups) + 1, OBJECT_FIELDS))
+    ranks, actor = np.zeros(num_lanes, np.int64), 0
+    for scene in range(len(rows.starts) - 1):
+        if actor == len(actors) or actors[actor] >= rows.starts[scene + 1]:
+            continue
+        mark_lights(colors, scene, True, ranks)
+        count = write_courses(scene, rows, tracks, is_driven, ego, routes, ranks, styles, courses, objects)
+        mark_lights(colors, scene, False, ranks)
+        for index in range(count):
+            if courses.styles[index] >= 0:
+                if gives_way[courses.styles[index]]:
+                    gaps_m[actor] = _gap_to_give_way(index, count, courses, objects, styles, gives_way)
+                actor += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gap_to_give_way(
+    index: int, count: int, courses: Courses, objects: Float64Array, styles: Styles, gives_way: BoolArray
+) -> float:
+    """Return the gap to the nearest place at which a driver lets somebody pass."""
+    gap_m, speed, half_m = np.inf, courses.speeds_mps[index], courses.sizes_m[index, 0]
+    braking = styles.params[courses.styles[index], 3]
+    for other in range(count):
+        if other == index or courses.speeds_mps[other] < MOVES_MPS:
+            continue
+        # found in the same order for both of a pair, so that they agree on who comes first
+        low, high = min(index, other), max(index, other)
+        enters_low_m, leaves_low_m, enters_high_m, leaves_high_m, merges = shared_stretch(low, high, courses)
+        if enters_low_m < 0:
+            continue
+        own_m, others_m = (enters_low_m, leaves_low_m), (enters_high_m, leaves_high_m)
+        if index == high:
+            own_m, others_m = others_m, own_m
+
+        # who is in the way of the other one already goes on, and whoever is ahead already is a leader
+        if _is_in_way(index, other, courses, objects) or _is_in_way(other, index, courses, objects):
+            continue
+        front_m = max(own_m[0] - half_m, 0.0)
+        if front_m >= gap_m:
+            continue
+        comes_s, goes_s = _times_at(index, own_m, merges, courses, styles)
+        other_comes_s, other_goes_s = _times_at(other, others_m, merges, courses, styles)
+        if comes_s > other_goes_s + _BEHIND_S or other_comes_s > goes_s + _AHEAD_S:
+            continue
+        style = courses.styles[other]
+        if style >= 0 and gives_way[style]:
+            own = (_turn_rank(index, own_m, courses), comes_s, index)
+            if own < (_turn_rank(other, others_m, courses), other_comes_s, other):
+                continue
+        can_stop = speed * speed <= 2 * braking * front_m or speed < MOVES_MPS
+        if can_stop or goes_s > other_comes_s:
+            gap_m = front_m
+    return gap_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _turn_rank(index: int, span_m: tuple[float, float], courses: Courses) -> int:
+    """Return 0 for who goes straight into a stretch that others need, 1 for who turns right, 2 for who turns left."""
+    points_m, last = courses.points_m[index], courses.counts[index] - 1
+    point = min(int(min(span_m[1], span_m[0] + _INTO_M) / PATH_STEP_M), last)
+    if point < 2:
+        return 0
+    x, y = points_m[1, 0] - points_m[0, 0], points_m[1, 1] - points_m[0, 1]
+    then_x, then_y = points_m[point, 0] - points_m[point - 1, 0], points_m[point, 1] - points_m[point - 1, 1]
+    turn = math.atan2(x * then_y - y * then_x, x * then_x + y * then_y)
+    if abs(turn) < _TURNS_RAD:
+        return 0
+    return 2 if turn > 0 else 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_in_way(index: int, other: int, courses: Courses, objects: Float64Array) -> bool:
+    """Return whether the box of a road user is on the course of another one now."""
+    size = (courses.sizes_m[other, 0], courses.sizes_m[other, 1])
+    line_m, reach_m = courses.points_m[other, : courses.counts[other]], courses.reaches_m[other]
+    if len(line_m) < 2:
+        return False
+    gap_m, _ = find_leader(line_m, (0.0, 0.0, 0.0, 0.0), size, reach_m, objects[index : index + 1], -1)
+    return gap_m < np.inf
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def shared_stretch(low: int, high: int, courses: Courses) -> tuple[float, float, float, float, bool]:
+    """Return where two road users come to the first stretch that both of them need, and where they leave it.
+
+    Args:
+        low: One of them.
+        high: The other one.
+        courses: The courses of all.
+
+    Returns:
+        For each of the two the lengths of its course up to where its centre enters and leaves the stretch, 0 for who is
+        there now, -1 where they share nothing; and whether they leave it in the same direction.
+    """
+    apart_m = courses.sizes_m[low, 1] + courses.sizes_m[high, 1] + _BESIDE_M
+    first_m, second_m = courses.points_m[low], courses.points_m[high]
+    far_m = courses.reaches_m[low] + courses.reaches_m[high] + apart_m + 2 * PATH_STEP_M
+    x, y = first_m[0, 0] - second_m[0, 0], first_m[0, 1] - second_m[0, 1]
+    if x * x + y * y > far_m * far_m:
+        return -1.0, -1.0, -1.0, -1.0, False
+    num_first = min(courses.counts[low], int(courses.reaches_m[low] / PATH_STEP_M) + 2)
+    num_second = min(courses.counts[high], int(courses.reaches_m[high] / PATH_STEP_M) + 2)
+    enters, leaves, other_enters, other_leaves = -1, -1, num_second, -1
+    for point in range(num_first):
+        is_shared = False
+        for other in range(num_second):
+            x, y = first_m[point, 0] - second_m[other, 0], first_m[point, 1] - second_m[other, 1]
+            if x * x + y * y < apart_m * apart_m:
+                is_shared = True
+                other_enters, other_leaves = min(other_enters, other), max(other_leaves, other)
+        if is_shared:
+            enters, leaves = point if enters < 0 else enters, point
+        elif enters >= 0:
+            break
+    if enters < 0:
+        return -1.0, -1.0, -1.0, -1.0, False
+    merges = _same_way(first_m, leaves, courses.counts[low], second_m, other_leaves, courses.counts[high])
+    # half a step before and behind, as nothing is known between two points
+    return (
+        max((enters - 0.5) * PATH_STEP_M, 0.0),
+        (leaves + 0.5) * PATH_STEP_M,
+        max((other_enters - 0.5) * PATH_STEP_M, 0.0),
+        (other_leaves + 0.5) * PATH_STEP_M,
+        merges,
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _same_way(
+    first_m: Float64Array, point: int, count: int, second_m: Float64Array, other: int, other_count: int
+) -> bool:
+    """Return whether two courses go in about the same direction at a point of each."""
+    before, after = max(point - 1, 0), min(point + 1, count - 1)
+    x, y = first_m[after, 0] - first_m[before, 0], first_m[after, 1] - first_m[before, 1]
+    before, after = max(other - 1, 0), min(other + 1, other_count - 1)
+    other_x, other_y = second_m[after, 0] - second_m[before, 0], second_m[after, 1] - second_m[before, 1]
+    lengths_m = math.sqrt((x * x + y * y) * (other_x * other_x + other_y * other_y))
+    return x * other_x + y * other_y > _SAME_WAY * lengths_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _times_at(
+    index: int, span_m: tuple[float, float], merges: bool, courses: Courses, styles: Styles
+) -> tuple[float, float]:
+    """Return when a road user comes to a stretch with its front, and when it leaves it with its rear, in seconds.
+
+    Who is driven may speed up on the way; others keep their speed, or brake on as hard as they do now.
+    """
+    style, speed, half_m = courses.styles[index], courses.speeds_mps[index], courses.sizes_m[index, 0]
+    acceleration = styles.params[style, 2] if style >= 0 else courses.accelerations_mps2[index]
+    comes_s = _time_for(max(span_m[0] - half_m, 0.0), speed, acceleration, courses.wanted_mps[index])
+    goes_s = _time_for(span_m[1] + half_m, speed, acceleration, courses.wanted_mps[index])
+    return comes_s, min(goes_s, comes_s + _MERGED_S) if merges else goes_s
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _time_for(way_m: float, speed_mps: float, acceleration_mps2: float, highest_mps: float) -> float:
+    """Return the time for a way, speeding up evenly to a highest speed, or braking; infinite for who stops before."""
+    if way_m <= 0:
+        return 0.0
+    if acceleration_mps2 < -_BRAKES_MPS2:
+        left = speed_mps * speed_mps + 2 * acceleration_mps2 * way_m
+        return (math.sqrt(left) - speed_mps) / acceleration_mps2 if left > 0 else np.inf
+    if acceleration_mps2 <= 0 or speed_mps >= highest_mps:
+        return way_m / speed_mps if speed_mps > 0 else np.inf
+    speeding_m = (highest_mps * highest_mps - speed_mps * speed_mps) / (2 * acceleration_mps2)
+    if way_m <= speeding_m:
+        return (math.sqrt(speed_mps * speed_mps + 2 * acceleration_mps2 * way_m) - speed_mps) / acceleration_mps2
+    return (highest_mps - speed_mps) / acceleration_mps2 + (way_m - speeding_m) / highest_mps

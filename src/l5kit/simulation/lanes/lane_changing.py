@@ -1,0 +1,291 @@
+"""Lane changes of drivers by MOBIL: who changes, into which lane, and the path of a change.
+
+A driver changes where that is safe for whoever would be behind it, and where it gains more than it takes from others:
+with the accelerations a of the driver, of the new follower n and of the old follower o, and a tilde for what they would
+be after the change,
+
+    a~_n > -b_safe   and   a~ - a + p ((a~_n - a_n) + (a~_o - a_o)) > a_threshold.
+
+Source: Kesting, Treiber and Helbing, "General Lane-Changing Model MOBIL for Car-Following Models", Transportation
+Research Record 1999 (2007), equations 2 and 6, the symmetric rule; accelerations are those of the intelligent driver
+model. All road users who would follow count, also an AV and cyclists. Lights do not: they are the same for lanes that
+lie beside each other.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.geometry.relative_pose import turn_between
+from l5kit.lanes.lane_choice import LaneArrays, arc_on_lane, point_on_lane, straightest_ahead
+from l5kit.lanes.lane_paths import piece_at, points_ahead
+from l5kit.simulation.intelligent_driver import AGENT_DRIVER, driver_acceleration, unbounded_acceleration
+from l5kit.simulation.lanes.courses import Courses, Routes, make_courses, write_courses
+from l5kit.simulation.lanes.lane_following import (
+    ARC,
+    ENTRY,
+    OFFSET,
+    SLOPE,
+    DriverParameters,
+    EgoRows,
+    SceneRows,
+    Styles,
+    params_of,
+)
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
+
+LEAST_CHANGE_M = 20.0
+"""Length of a change at least."""
+
+_REACH_M = 60.0
+_NEAREST_M, _FARTHEST_M = 1.5, 6.0
+_LARGEST_TURN_RAD = 0.5
+_NOWHERE_M = 1e9
+_OTHERS: DriverParameters = AGENT_DRIVER.kernel_parameters
+"""How those are expected to drive whom no driver moves."""
+
+
+@dataclass(frozen=True)
+class LaneChangeParams:
+    """Parameters of MOBIL.
+
+    Attributes:
+        politeness: p, how much the gains and losses of others count, at least 0. Up to 0.5 is realistic by the authors.
+        least_gain_mps2: The threshold, at least 0; that of the paper.
+        safe_braking_mps2: b_safe, how hard others may be made to brake, above 0. The paper has 4 for drivers who brake
+            harder in need; agents here brake by 2 at most.
+        duration_s: How long a change takes, above 0; 4 s is about the median of recorded ones (Toledo and Zohar,
+            "Modeling Duration of Lane Changes", Transportation Research Record 1999, 2007: 4.6 s).
+        every_s: How often a driver thinks of changing, above 0.
+
+    Raises:
+        InvalidArgumentError: A value is out of range.
+    """
+
+    politeness: float = 0.2
+    least_gain_mps2: float = 0.1
+    safe_braking_mps2: float = 2.0
+    duration_s: float = 4.0
+    every_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            may_be_zero = name in ("politeness", "least_gain_mps2")
+            if not (0 < value < math.inf or (value == 0 and may_be_zero)):
+                allowed = "at least 0" if may_be_zero else "above 0"
+                raise InvalidArgumentError(f"LaneChangeParams: {name} is {value}; it must be finite and {allowed}")
+
+
+class ChangeRules(NamedTuple):
+    """What lane changes need to know, as kernels take it.
+
+    Attributes:
+        politeness: Of each style of driving, (N,).
+        least_gains_mps2: (N,).
+        safe_braking_mps2: (N,).
+        durations_s: (N,).
+        lanes: The lanes of the map.
+        sides: The lanes to the left and to the right of each that one may change to, -1 for none, (L, 2).
+        limits_mps: Speed limits of lanes, (L,).
+        is_in_junction: Lanes that nobody leaves for another one, nor comes onto, (L,).
+    """
+
+    politeness: Float64Array
+    least_gains_mps2: Float64Array
+    safe_braking_mps2: Float64Array
+    durations_s: Float64Array
+    lanes: LaneArrays
+    sides: Int64Array
+    limits_mps: Float64Array
+    is_in_junction: BoolArray
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def choose_changes(
+    actors: Int64Array,
+    may_change: BoolArray,
+    rows: SceneRows,
+    tracks: Int64Array,
+    ego: EgoRows,
+    routes: Routes,
+    styles: Styles,
+    rules: ChangeRules,
+    targets: Int64Array,
+    poses: Float64Array,
+) -> None:
+    """Write the lanes that drivers change to now, -1 for none.
+
+    Drivers decide in the order of the rows; who decides later sees where those before will be.
+
+    Args:
+        actors: Rows of agents that are driven, ascending, (K,).
+        may_change: Which of them think of it, (K,).
+        rows: Agent rows of R scenes.
+        tracks: Track of each row, -1 for none.
+        ego: The AVs of these scenes.
+        routes: Who takes which path.
+        styles: How drivers drive.
+        rules: When they change.
+        targets: Takes the lanes, (K,).
+        poses: Takes world x, y and yaw on these lanes beside the vehicle, (K, 3).
+    """
+    targets[:] = -1
+    is_driven = np.zeros(len(rows.groups), np.bool_)
+    is_driven[actors] = True
+    size = 2 * len(rows.groups) + 1
+    courses, objects, boxes = make_courses(size), np.empty((size, OBJECT_FIELDS)), np.empty((size, 5))
+    dark, actor = np.zeros(len(rules.limits_mps), np.int64), 0
+    for scene in range(len(rows.starts) - 1):
+        first = actor
+        while actor < len(actors) and actors[actor] < rows.starts[scene + 1]:
+            actor += 1
+        if not may_change[first:actor].any():
+            continue
+        count = write_courses(scene, rows, tracks, is_driven, ego, routes, dark, styles, courses, objects)
+        for index in range(count - 1):
+            boxes[index] = rows.boxes[courses.agent_rows[index]]
+        boxes[count - 1] = ego[0][scene]
+        num_objects, member = count, first
+        for index in range(count):
+            if courses.styles[index] < 0:
+                continue
+            if may_change[member]:
+                track = tracks[actors[member]]
+                targets[member] = _lane_to_change_to(
+                    index, track, count, num_objects, courses, objects, boxes, routes, styles, rules, poses[member]
+                )
+            if targets[member] >= 0:  # it is in both lanes from now on
+                boxes[num_objects] = boxes[index]
+                boxes[num_objects, :3] = poses[member]
+                write_object(objects, num_objects, boxes[num_objects], objects[index, 6:8])
+                num_objects += 1
+            member += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lane_to_change_to(
+    index: int,
+    track: int,
+    count: int,
+    num_objects: int,
+    courses: Courses,
+    objects: Float64Array,
+    boxes: Float64Array,
+    routes: Routes,
+    styles: Styles,
+    rules: ChangeRules,
+    pose: Float64Array,
+) -> int:
+    """Return the better one of the lanes beside a driver if it changes there, else -1; its pose there is written."""
+    paths, route, motion = routes.paths, routes.of_tracks[track], routes.motions[track]
+    lane = paths.piece_lanes[piece_at(paths, route, paths.piece_starts[route], motion[ARC])]
+    if rules.is_in_junction[lane]:
+        return -1
+    style, speed, seen = courses.styles[index], courses.speeds_mps[index], objects[:num_objects]
+    params, size = params_of(styles, style), (courses.sizes_m[index, 0], courses.sizes_m[index, 1])
+    position = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
+    points_m = paths.points_m[paths.starts[route] : paths.starts[route + 1]]
+    gap_m, leader_mps = find_leader(points_m, position, size, _REACH_M, seen, index)
+    now_mps2 = driver_acceleration(speed, gap_m, leader_mps, courses.wanted_mps[index], params)
+    best, best_gain_mps2 = -1, rules.least_gains_mps2[style]
+    for side in range(2):
+        target = rules.sides[lane, side]
+        if target < 0 or rules.is_in_junction[target]:
+            continue
+        beside = _box_beside(boxes[index], target, max(speed * rules.durations_s[style], LEAST_CHANGE_M), rules)
+        if beside[3] <= 0 or _is_taken(beside, index, params[0], boxes[:num_objects]):
+            continue
+        ahead_m = points_ahead(rules.lanes, rules.limits_mps, target, beside[:2], _REACH_M)
+        gap_m, leader_mps = find_leader(ahead_m, (0.0, 0.0, 0.0, 0.0), size, _REACH_M, seen, index)
+        wanted_mps = max(styles.limit_parts[style] * rules.limits_mps[target], 0.1)
+        if unbounded_acceleration(speed, gap_m, leader_mps, wanted_mps, params) < -rules.safe_braking_mps2[style]:
+            continue
+        gain_mps2 = driver_acceleration(speed, gap_m, leader_mps, wanted_mps, params) - now_mps2
+        is_safe, of_others_mps2 = _gain_of_others(
+            index, beside, count, courses, seen, styles, rules.safe_braking_mps2[style]
+        )
+        gain_mps2 += rules.politeness[style] * of_others_mps2
+        if is_safe and gain_mps2 > best_gain_mps2:
+            best, best_gain_mps2 = target, gain_mps2
+            pose[:] = beside[:3]
+    return best
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _box_beside(box: Float64Array, target: int, change_m: float, rules: ChangeRules) -> Float64Array:
+    """Return the box of a vehicle moved onto the lane beside it, (5,); of length 0 where it cannot change to that."""
+    beside, lanes = box.copy(), rules.lanes
+    arc_m, yaw = arc_on_lane(lanes, target, box[:2])
+    beside[0], beside[1] = point_on_lane(lanes, target, arc_m)
+    beside[2] = yaw
+    apart_m = math.hypot(beside[0] - box[0], beside[1] - box[1])
+
+    # a road may be many short lanes one after the other: the change has to end before the next junction
+    left_m, lane = lanes.arc_lengths_m[target, -1] - arc_m - change_m - 0.5 * box[3], target
+    while left_m < 0.0:
+        lane = straightest_ahead(lanes, lane)
+        if lane < 0 or rules.is_in_junction[lane]:
+            break
+        left_m += max(lanes.arc_lengths_m[lane, -1], 0.1)
+    has_room = arc_m > 0.0 and left_m >= 0.0
+    if not (has_room and _NEAREST_M <= apart_m <= _FARTHEST_M and turn_between(yaw, box[2]) <= _LARGEST_TURN_RAD):
+        beside[3] = 0.0
+    return beside
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_taken(beside: Float64Array, index: int, standing_gap_m: float, boxes: Float64Array) -> bool:
+    """Return whether anybody is where a vehicle would be, or nearer than it would stand."""
+    longer = beside.copy()
+    longer[3] += 2 * standing_gap_m
+    is_taken = False
+    for other in range(len(boxes)):
+        is_taken = is_taken or (other != index and boxes_overlap(longer, boxes[other]))
+    return is_taken
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gain_of_others(
+    index: int,
+    beside: Float64Array,
+    count: int,
+    courses: Courses,
+    objects: Float64Array,
+    styles: Styles,
+    safe_mps2: float,
+) -> tuple[bool, float]:
+    """Return whether nobody has to brake too hard for a change, and how much acceleration others gain by it in all."""
+    there, gain_mps2, position = np.empty((1, OBJECT_FIELDS)), 0.0, (0.0, 0.0, 0.0, 0.0)
+    write_object(there, 0, beside, objects[index, 6:8])
+    for other in range(count):
+        if other == index or courses.counts[other] < 2:
+            continue
+        size, speed = (courses.sizes_m[other, 0], courses.sizes_m[other, 1]), courses.speeds_mps[other]
+        line_m = courses.points_m[other, : courses.counts[other]]
+        gap_m, leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
+        new_gap_m, new_leader_mps = find_leader(line_m, position, size, _REACH_M, there, -1)
+        old_gap_m, _ = find_leader(line_m, position, size, _REACH_M, objects[index : index + 1], -1)
+        is_old = old_gap_m < np.inf and old_gap_m <= gap_m
+        if not is_old and new_gap_m >= gap_m:
+            continue
+        then_gap_m, then_leader_mps = gap_m, leader_mps
+        if is_old:
+            x_m, objects[index, 0] = objects[index, 0], _NOWHERE_M
+            then_gap_m, then_leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
+            objects[index, 0] = x_m
+        if new_gap_m < then_gap_m:
+            then_gap_m, then_leader_mps = new_gap_m, new_leader_mps
+        style, wanted_mps = courses.styles[other], courses.wanted_mps[other]
+        params = params_of(styles, style) if style >= 0 else _OTHERS
+        is_follower = then_gap_m == new_gap_m and new_gap_m < np.inf
+        if is_follower and unbounded_acceleration(speed, then_gap_m, then_leader_mps, wanted_mps, params) < -safe_mps2:
+            return False, 0.0
+        gain_mps2 += driver_acceleration(speed, then_gap_m, then_leader_mps, wanted_mps, params)
+        gain_mps2 -= driver_acceleration(speed, gap_m, leader_mps, wanted_mps, params)
+    return True, gain_mps2

@@ -1,0 +1,88 @@
+"""Giving way: at a crossing, to whom, and to whom not; each case can be computed by hand."""
+
+import numpy as np
+import pytest
+
+from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
+from l5kit.simulation.drivers.populations import POPULATIONS
+from l5kit.simulation.engine.scene_simulation import SceneSimulation
+from support.crossing_worlds import av_boxes_of, batch_of, boxes_of, crossing_map, moving
+
+NORTH = np.pi / 2
+YIELDING = POPULATIONS["yielding"]
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory):
+    return crossing_map(tmp_path_factory.mktemp("crossing"))
+
+
+def driven(batch, driver=YIELDING):
+    return SceneSimulation(batch, agents=intelligent_traffic(driver), strict=True).run().records(0)
+
+
+def frames_in_contact(first, second):
+    there = np.isfinite(first).all(axis=1) & np.isfinite(second).all(axis=1)
+    return [frame for frame in np.flatnonzero(there).tolist() if boxes_overlap(first[frame], second[frame])]
+
+
+def speeds_of(boxes):
+    return np.linalg.norm(np.diff(boxes[:, :2], axis=0), axis=1) / 0.1
+
+
+def test_it_lets_the_av_pass_that_the_published_driver_hits(road):
+    """Both would be at the crossing after about 5 s."""
+    batch = batch_of(road, moving((0.0, -42.0), 8.0, NORTH), [moving((-45.0, 0.0), 8.0)])
+    records = driven(batch, IntelligentDriver())
+    assert frames_in_contact(boxes_of(records, 1), av_boxes_of(records))
+    records = driven(batch)
+    boxes = boxes_of(records, 1)
+    assert not frames_in_contact(boxes, av_boxes_of(records))
+    assert speeds_of(boxes).min() < 6.0
+    assert boxes[-1, 0] > 10.0  # and goes on behind it
+
+
+@pytest.mark.parametrize("speed_mps", [0.0, 8.0])
+def test_who_is_alone_drives_as_the_published_driver_with_its_parameters(road, speed_mps):
+    """An AV that stands before the crossing, or that has passed it long before, is nobody to wait for."""
+    batch = batch_of(road, moving((0.0, -12.0), speed_mps, NORTH), [moving((-60.0, 0.0), 8.0)])
+    alone = driven(batch, IntelligentDriver(params=YIELDING.params))
+    assert boxes_of(driven(batch), 1).tobytes() == boxes_of(alone, 1).tobytes()
+
+
+def test_who_comes_long_before_the_other_goes_ahead(road):
+    """It has left the crossing after 2 s, when the AV is still 40 m away."""
+    batch = batch_of(road, moving((0.0, -60.0), 8.0, NORTH), [moving((-10.0, 0.0), 8.0)])
+    boxes = boxes_of(driven(batch), 1)
+    assert speeds_of(boxes).min() > 7.5
+
+
+def test_it_waits_for_a_pedestrian_who_crosses(road):
+    walker = moving((40.0, -7.0), 1.4, NORTH, label="PEDESTRIAN")
+    batch = batch_of(road, moving((0.0, -80.0), 0.0, NORTH), [moving((0.0, 0.0), 9.0), walker])
+    records = driven(batch)
+    assert not frames_in_contact(boxes_of(records, 1), boxes_of(records, 2))
+    assert speeds_of(boxes_of(records, 1)).min() < 5.0
+    published = driven(batch, IntelligentDriver())
+    assert frames_in_contact(boxes_of(published, 1), boxes_of(published, 2))
+
+
+def test_of_two_who_both_give_way_the_first_goes_first(road):
+    """The one to the north is nearer by 8 m."""
+    agents = [moving((-45.0, 0.0), 8.0), moving((0.0, -37.0), 8.0, NORTH)]
+    batch = batch_of(road, moving((0.0, -80.0), 0.0, NORTH), agents)
+    records = driven(batch)
+    first, second = boxes_of(records, 2), boxes_of(records, 1)
+    assert not frames_in_contact(first, second)
+    assert speeds_of(first).min() > 7.5
+    passed = [int(np.argmax(boxes[:, axis] > 0.0)) for boxes, axis in ((first, 1), (second, 0))]
+    assert 0 < passed[0] < passed[1]
+
+
+def test_nobody_waits_for_ever_where_two_stand_at_a_crossing(road):
+    agents = [moving((-6.0, 0.0), 1.0), moving((0.0, -6.0), 1.0, NORTH)]
+    records = driven(batch_of(road, moving((0.0, -80.0), 0.0, NORTH), agents))
+    assert boxes_of(records, 1)[-1, 0] > 20.0
+    assert boxes_of(records, 2)[-1, 1] > 20.0
+    assert not frames_in_contact(boxes_of(records, 1), boxes_of(records, 2))
