@@ -207,8 +207,8 @@ class LaneSeat:
         assert self._batch.driving_map is not None
         of_scenes = self._batch.tracks.scenes_of_tracks[tracks]
         left = self._batch.stops[of_scenes] - state.frame_indices[np.searchsorted(state.scenes, of_scenes)]
-        starts = np.arange(len(tracks) + 1)
-        begun = TrackPoses(starts, poses[:, :2], poses[:, 2], left * state.step_time_s)
+        left_s: Float64Array = left.astype(np.float64) * state.step_time_s
+        begun = TrackPoses(np.arange(len(tracks) + 1), poses[:, :2], poses[:, 2], left_s)
         paths = make_lane_paths(begun, self._batch.driving_map, unknown_limit_mps=self._unknown_limit_mps)
 
         # a lane over another one may have been taken for it

@@ -38,8 +38,8 @@ class MixedStates:
     def move(self, states: VehicleStates, actions: Actions, step_time_s: float) -> VehicleStates:  # noqa: ARG002
         """Return the states that the actions are; see :class:`l5kit.simulation.engine.actions.ActionModel`."""
         x_y, yaws, speeds, accelerations, steering = np.split(actions.values, (2, 3, 4, 5), axis=1)
-        columns = [np.ascontiguousarray(column[:, 0]) for column in (yaws, speeds, accelerations, steering)]
-        return VehicleStates(np.ascontiguousarray(x_y), *columns, states.lengths_m)
+        columns = (yaws[:, 0], speeds[:, 0], accelerations[:, 0], steering[:, 0], states.lengths_m)
+        return VehicleStates(np.ascontiguousarray(x_y), *map(np.ascontiguousarray, columns))
 
 
 @dataclass(frozen=True, eq=False)

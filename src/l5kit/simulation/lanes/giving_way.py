@@ -202,7 +202,7 @@ def _same_way(
     before, after = max(other - 1, 0), min(other + 1, other_count - 1)
     other_x, other_y = second_m[after, 0] - second_m[before, 0], second_m[after, 1] - second_m[before, 1]
     lengths_m = math.sqrt((x * x + y * y) * (other_x * other_x + other_y * other_y))
-    return x * other_x + y * other_y > _SAME_WAY * lengths_m
+    return bool(x * other_x + y * other_y > _SAME_WAY * lengths_m)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
