@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -116,6 +116,14 @@ class _Road:
         return max(int(np.searchsorted(self.section_starts_m, arc_m - 1e-6, side="right")) - 1, 0)
 
 
+class _Borders(NamedTuple):
+    """The borders of a lane: lengths along the road, (n,), and how far to its left each border is there."""
+
+    arcs_m: Float64Array
+    inner_m: Float64Array
+    outer_m: Float64Array
+
+
 @dataclass
 class _Reading:
     """What is read of a file, one kind of element after the other."""
@@ -212,7 +220,7 @@ class _Reading:
         inner_m, sign = road.offsets_m.at(arcs_m), 1.0 if side == "left" else -1.0
         for lane_id in sorted(elements, key=abs):
             outer_m = inner_m + sign * np.maximum(widths[lane_id].at(arcs_m), 0.0)
-            self._take_lane(road, (road_id, number, lane_id), elements[lane_id], (arcs_m, inner_m, outer_m))
+            self._take_lane(road, (road_id, number, lane_id), elements[lane_id], _Borders(arcs_m, inner_m, outer_m))
             inner_m = outer_m
 
     def _width_of(self, lane: Element, start_m: float) -> Polynomials:
@@ -223,16 +231,14 @@ class _Reading:
             )
         return Polynomials.of(widths, start="sOffset", offset_m=start_m)
 
-    def _take_lane(
-        self, road: _Road, key: _Key, element: Element, sides: tuple[Float64Array, Float64Array, Float64Array]
-    ) -> None:
-        """Take a lane between its inner and outer border, given by lengths along the road and distances from it."""
+    def _take_lane(self, road: _Road, key: _Key, element: Element, borders: _Borders) -> None:
+        """Take a lane between its borders."""
         kind = element.get("type", "")
         access = _ACCESS_OF_TYPE.get(kind)
         if access is None:
             self.left_out[f"lane of type {kind!r:.40}"] += 1
             return
-        arcs_m, inner_m, outer_m = sides
+        arcs_m, inner_m, outer_m = borders
         lines_m = [road.points_m(arcs_m, sideways_m) for sideways_m in (inner_m, outer_m)]
         if not all(np.isfinite(line).all() and np.abs(line).max() <= FURTHEST_M for line in lines_m):
             raise ValueError(f"lane {key[2]} must be finite and within {FURTHEST_M:g} m of the origin")

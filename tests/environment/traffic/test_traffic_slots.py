@@ -1,6 +1,5 @@
 """Traffic of many environments: the same drives as in simulations, restarts, waiting, and what is refused."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,8 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import classify_rows
-from l5kit.simulation.drivers.intelligent import _MEMORY, IntelligentDriver, _Seat
+from l5kit.simulation.drivers.intelligent import _MEMORY, IntelligentDriver
+from l5kit.simulation.drivers.lane_seat import LaneSeat
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Standing
 from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.agent_control import AgentControl
@@ -52,8 +52,8 @@ class OfWholeScenes:
 
     def drive(self, state):
         if _MEMORY not in state.memory:
-            of_all = replace(state, batch=self.whole)
-            state.memory[_MEMORY] = _Seat.of_batch(of_all, self.driver.unknown_limit_mps)
+            limit_mps = self.driver.unknown_limit_mps
+            state.memory[_MEMORY] = LaneSeat.of_agents(self.whole, limit_mps, has_avs=False)
         return self.driver.drive(state)
 
     def tracks(self, batch):
