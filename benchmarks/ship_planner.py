@@ -301,7 +301,7 @@ def _policy_texts(card: dict[str, Any]) -> dict[str, str]:
         "what": "policy",
         "needs": " (extra `rl`)",
         "in_python": f"""\
-In Python `l5kit.environment.policy_driver.PolicyDriver.load("{name}")` is its driver;
+In Python `l5kit.environment.PolicyDriver.load("{name}")` is its driver;
 `l5kit.planning.shipped_policies()` lists all names. A folder of your own that is called `{name}` is taken as
 `./{name}`.""",
         "network": f"policy | acceleration along the route, {card['num_weights']:,} weights; limits, bends and "

@@ -166,7 +166,7 @@ def test_a_file_is_replaced_only_where_it_is_of_l5kit(l5kit, city, tmp_path, nam
     require_own_file(tmp_path / name, argument="out")
 
 
-@pytest.mark.parametrize("name", ["index.html", "scene.gif"])
+@pytest.mark.parametrize("name", ["index.html", "drive.gif"])
 def test_a_demo_replaces_no_page_of_somebody_else(l5kit, tmp_path, name):
     (tmp_path / name).write_text("my home page")
     refused = l5kit("demo", "--out", tmp_path)

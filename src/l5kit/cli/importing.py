@@ -32,9 +32,10 @@ def _parse_format(text: str) -> str:
     """Return a format that l5kit knows, or the name of a reader of the user."""
     if is_own(text):
         return text
-    if text not in list(SourceFormat):
+    known = [each.value for each in SourceFormat]
+    if text not in known:
         raise typer.BadParameter(
-            f"{text!r} is no format{did_you_mean(text, list(SourceFormat))}; allowed are {', '.join(SourceFormat)}, or "
+            f"{text!r} is no format{did_you_mean(text, known)}; allowed are {', '.join(known)}, or "
             "FILE.py:NAME for a reader of your own"
         )
     return SourceFormat(text)

@@ -58,7 +58,7 @@ def simulate(
         typer.Option(
             metavar="DRIVER",
             help="Drivers of other agents: replay, idm, yielding, cautious, assertive, changing, constant-velocity; a "
-            "network, a policy, your own (FILE.py:NAME); or a mix of these, such as yielding=0.7,assertive=0.3,seed=2.",
+            "network, a policy, your own (FILE.py:NAME); or a mix of these by weights: idm=2,changing=1.",
         ),
     ] = "replay",
     scenes: Annotated[

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray, Records, UInt8Array
 from l5kit.data.array_shapes import refuse_shapes
@@ -200,7 +199,7 @@ def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> C
     bounds = scenes[FRAME_INTERVAL]
     starts, stops = bounds[:, 0].copy(), bounds[:, 1].copy()
     rows = starts + indices.state_indices
-    if not _lie_within(rows, starts, stops, len(log.frames)):
+    if not ((starts >= 0) & (starts <= rows) & (rows < stops) & (stops <= len(log.frames))).all():
         raise CorruptedDataError("frame_index_interval of a scene does not fit its frames; run l5kit validate")
 
     # frames of all scenes in one array where that takes no copy, else copies of the scenes, one behind the other
@@ -221,15 +220,6 @@ def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> C
     if log.routes is not None:
         windows = log.routes.of_log(windows, indices.scene_indices, indices.state_indices)
     return CutSamples(scenes, windows, None)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _lie_within(rows: Int64Array, starts: Int64Array, stops: Int64Array, num_frames: int) -> bool:
-    """Return whether frames (B,) lie in their scenes, from starts to stops, and these within so many frames."""
-    num_wrong = 0
-    for i in range(len(rows)):
-        num_wrong += not 0 <= starts[i] <= rows[i] < stops[i] <= num_frames
-    return num_wrong == 0
 
 
 def frames_of_scene(scenes: Records, frames: Records, scene: int) -> RecordArray:

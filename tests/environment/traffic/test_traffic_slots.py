@@ -1,6 +1,5 @@
 """Traffic of many environments: the same drives as in simulations, restarts, waiting, and what is refused."""
 
-
 import numpy as np
 import pytest
 
