@@ -81,7 +81,7 @@ def simulate(
     moves: Annotated[
         str | None,
         typer.Option(
-            metavar="tracked|poses|FILE.py:NAME",
+            metavar="MODEL",
             show_default=False,
             help="tracked: a tracker and a kinematic bicycle follow the plans; poses: the AV is exactly on the "
             "plan; FILE.py:NAME: your own vehicle model. Default: tracked, but poses for standing and idm, and the "
