@@ -48,12 +48,6 @@ def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def area_of(lanes: LaneArrays, lane: int) -> Float64Array:
-    """Return the corners of a lane, (n, 2)."""
-    return lanes.area_points_m[lanes.area_starts[lane] : lanes.area_starts[lane + 1]]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def arc_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[float, float]:
     """Return the length of a centre line up to the place nearest to a point, and the heading of the line there."""
     position_m, heading_rad = arc_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], point_m)
@@ -80,7 +74,9 @@ def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float
     cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
     if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
         return -1
-    if before >= 0 and is_inside_polygon(area_of(lanes, before), point_m):
+    # areas are cut out here, as functions for GPUs cannot return a part of an array
+    starts, points_m = lanes.area_starts, lanes.area_points_m
+    if before >= 0 and is_inside_polygon(points_m[starts[before] : starts[before + 1]], point_m):
         turn = turn_between(arc_on_lane(lanes, before, point_m)[1], yaw_rad)
         if turn <= LARGEST_TURN_RAD:
             return before
@@ -92,7 +88,7 @@ def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float
             continue
         if not (bounds_m[lane, 0, 1] - radius_m < y < bounds_m[lane, 1, 1] + radius_m):
             continue
-        far_m = distance_to_polygon(area_of(lanes, lane), point_m)
+        far_m = distance_to_polygon(points_m[starts[lane] : starts[lane + 1]], point_m)
         turn = turn_between(arc_on_lane(lanes, lane, point_m)[1], yaw_rad)
         if far_m > FARTHEST_LANE_M or turn > LARGEST_TURN_RAD:
             continue
