@@ -160,7 +160,7 @@ def _learn_with_sb3(model: Any, course: Course) -> tuple[Act, int]:
 def train_torchrl(course: Course) -> tuple[Act, int]:
     """Clipped PPO of TorchRL."""
     from tensordict.nn import TensorDictModule
-    from torchrl.collectors import SyncDataCollector
+    from torchrl.collectors import Collector
     from torchrl.envs import GymWrapper
     from torchrl.modules import MLP, NormalParamExtractor, ProbabilisticActor, TanhNormal, ValueOperator
     from torchrl.objectives import ClipPPOLoss
@@ -181,7 +181,7 @@ def train_torchrl(course: Course) -> tuple[Act, int]:
     loss = ClipPPOLoss(actor, critic, entropy_coeff=0.0)
     advantage = GAE(gamma=0.97, lmbda=0.95, value_network=critic)
     optimiser, is_over, num_steps = torch.optim.Adam(loss.parameters(), 3e-4), course.clock, 0
-    for batch in SyncDataCollector(env, actor, frames_per_batch=32 * course.num_envs, total_frames=-1):
+    for batch in Collector(env, actor, frames_per_batch=32 * course.num_envs, total_frames=-1):
         with torch.no_grad():
             advantage(batch)
         flat, num_steps = batch.reshape(-1), num_steps + batch.numel()
