@@ -8,7 +8,7 @@ for library in ("torchrl", "skrl", "stable_baselines3", "pettingzoo"):
     pytest.importorskip(library)
 
 ACTORS = "stable-baselines3, actors of PettingZoo"
-"""Its policy takes longer than a minute until it drives better than one that keeps its speed."""
+"""Its policy takes longer than three minutes until it drives better than one that keeps its speed."""
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def script(import_script):
 @pytest.mark.parametrize("name", ["stable-baselines3", ACTORS, "TorchRL", "skrl", "one file (`examples/ppo.py`)"])
 def test_a_library_learns(script, name, tmp_path, monkeypatch):
     monkeypatch.setattr(script, "LIBRARIES", {name: script.LIBRARIES[name]})
-    options = argparse.Namespace(work=tmp_path, minutes=1.0, scenes=12, only=None)
+    options = argparse.Namespace(work=tmp_path, minutes=3.0, scenes=12, only=None)
     ((_, _, decisions, score, before, _),) = [row.split("|") for row in script.measure(options)]
     assert int(decisions.replace(",", "")) > 1_000
     if name != ACTORS:
