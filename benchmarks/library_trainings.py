@@ -215,6 +215,7 @@ def train_skrl(course: Course) -> tuple[Act, int]:
     memory = RandomMemory(memory_size=32, num_envs=course.num_envs, device=env.device)
     learning = {"rollouts": 32, "mini_batches": 4, "learning_epochs": 4, "learning_rate": 3e-4}
     learning |= {"discount_factor": 0.97, "time_limit_bootstrap": True}
+    learning |= {"experiment": {"write_interval": 0, "checkpoint_interval": 0}}  # no folder of curves
     agent = PPO(models=models, memory=memory, **spaces, cfg=learning)
     is_over, num_steps = course.clock, 0
     while not is_over():
