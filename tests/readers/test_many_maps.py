@@ -11,7 +11,7 @@ from l5kit.closedloop import simulate
 from l5kit.configs import load_training_config
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.data.dataset_files import find_dataset_files
-from l5kit.data.map.map_folder import Kept, MapIndex, MapIndexWriter
+from l5kit.data.map.map_folder import MapIndex, MapIndexWriter
 from l5kit.data.map.opened import open_map, open_maps
 from l5kit.data.map.scene_maps import MOST_MAPS_AT_ONCE, SceneMaps
 from l5kit.dataset import AgentDataset, EgoDataset, EgoDatasetVectorized
@@ -210,20 +210,6 @@ def test_only_so_many_maps_are_one(tmp_path):
     maps = SceneMaps(MapIndex.read(index_of(tmp_path, *boxes)), WORLD_TO_ECEF)
     with pytest.raises(InvalidArgumentError, match=f"{MOST_MAPS_AT_ONCE + 1} maps are needed at once"):
         maps.map_of(range(len(maps)))
-
-
-def test_what_was_asked_for_last_is_kept():
-    kept, made = Kept(2), []
-
-    def make(key):
-        return kept.get(key, lambda: made.append(key) or key.upper())
-
-    assert [make(key) for key in "abacab"] == list("ABACAB")
-    assert made == ["a", "b", "c", "b"]
-    assert len(kept) == 2
-    assert len(pickle.loads(pickle.dumps(kept))) == 0
-    with pytest.raises(InvalidArgumentError, match="keep at least 1"):
-        Kept(0)
 
 
 def test_tags_of_many_maps_are_those_of_one(folders):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from l5kit._types import NumericArray, RecordArray, UInt8Array
-from l5kit.data.map.map_folder import Kept
+from l5kit.data.kept import Kept
 from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.windows import Targets, Windows
 from l5kit.rasterization.planar_rasterizer import LogWindow, PlanarRasterizer

@@ -4,7 +4,8 @@ import numpy as np
 
 from l5kit._types import Config, Int64Array, NumericArray
 from l5kit.configs.parameters import VectorizerParams
-from l5kit.data.map.map_folder import Kept, refuse_routes
+from l5kit.data.kept import Kept
+from l5kit.data.map.map_folder import refuse_routes
 from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.windows import Targets, Windows
 from l5kit.vectorization.vector_map import VectorMap

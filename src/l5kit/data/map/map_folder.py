@@ -7,21 +7,20 @@ stay as they are, and logs that are cut, joined or driven anew keep their maps.
 import hashlib
 import json
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Final, Generic, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 import msgspec
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, PickledState
+from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import read_text
-from l5kit.data.array_shapes import as_read_only
+from l5kit.data.array_shapes import ReadOnlyArrays
 from l5kit.data.map.bounds_grid import BoundsGrid
-from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
+from l5kit.errors import ConfigError, CorruptedDataError
 
 MAPS_FOLDER: Final = "maps"
 """Folder of the maps in a dataset folder."""
@@ -32,8 +31,6 @@ INDEX_FILE: Final = "index.json"
 _FORMAT: Final = "l5kit maps"
 _VERSION: Final = 1
 _FILES_PER_FOLDER: Final = 1000
-
-_Value = TypeVar("_Value")
 
 
 class _MapEntry(msgspec.Struct, frozen=True):
@@ -70,7 +67,7 @@ def refuse_routes(num_maps: int) -> NoReturn:
 
 
 @dataclass(frozen=True, eq=False)
-class MapIndex:
+class MapIndex(ReadOnlyArrays):
     """The N maps of a folder.
 
     Attributes:
@@ -117,7 +114,7 @@ class MapIndex:
             tuple(entry.name for entry in entries),
             tuple(entry.file for entry in entries),
             tuple(entry.sha256 for entry in entries),
-            as_read_only(bounds_m),
+            bounds_m,
         )
         _require_apart(index, os.fspath(path))
         return index
@@ -135,7 +132,6 @@ class MapIndex:
         Returns:
             Rows of the index, int64 (B,).
         """
-        outside_m = np.zeros(2)
         rows = np.zeros(len(points_m), np.int64)
         near, starts = self._grid.find_near(np.ascontiguousarray(points_m, np.float64))
         counts = np.diff(starts)
@@ -166,13 +162,9 @@ class MapIndex:
             )
         return str(path)
 
-    @property
+    @cached_property
     def _grid(self) -> BoundsGrid:
-        grid: BoundsGrid | None = vars(self).get("_kept_grid")
-        if grid is None:
-            grid = BoundsGrid.build(self.bounds_m, 0.0)
-            vars(self)["_kept_grid"] = grid
-        return grid
+        return BoundsGrid.build(self.bounds_m, 0.0)
 
 
 class MapIndexWriter:
@@ -211,53 +203,6 @@ class MapIndexWriter:
         head = f'{{"format": {json.dumps(_FORMAT)}, "version": {_VERSION}, "maps": [\n'
         lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in self._entries)
         (self._folder / INDEX_FILE).write_text(f"{head}{lines}\n]}}\n", "utf-8")
-
-
-class Kept(Generic[_Value]):
-    """Values by key that are made when somebody asks for them, of which those asked for last are kept.
-
-    Several threads may ask at once. A copy that was pickled has kept nothing.
-
-    Args:
-        most: How many are kept, at least 1.
-    """
-
-    def __init__(self, most: int) -> None:
-        if most < 1:
-            raise InvalidArgumentError(f"most is {most}; keep at least 1")
-        self._most = most
-        self._clear()
-
-    def _clear(self) -> None:
-        self._values: OrderedDict[Hashable, _Value] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        """Return the value of a key, which ``make`` makes if it is not kept."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        value = make()  # others go on meanwhile
-        with self._lock:
-            value = self._values.setdefault(key, value)
-            self._values.move_to_end(key)
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
-        return value
-
-    def __len__(self) -> int:
-        """Return how many are kept."""
-        return len(self._values)
-
-    def __getstate__(self) -> dict[str, int]:
-        """Return how many are kept."""
-        return {"most": self._most}
-
-    def __setstate__(self, state: PickledState) -> None:
-        """Begin with nothing."""
-        self._most = state["most"]
-        self._clear()
 
 
 def _require_apart(index: MapIndex, path: str) -> None:

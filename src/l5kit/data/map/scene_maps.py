@@ -6,8 +6,9 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, Log, NumericArray
+from l5kit.data.kept import Kept
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.map_folder import INDEX_FILE, Kept, MapIndex
+from l5kit.data.map.map_folder import INDEX_FILE, MapIndex
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 

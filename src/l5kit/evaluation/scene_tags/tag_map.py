@@ -6,9 +6,9 @@ from typing import Self
 import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, Log, RecordArray
+from l5kit.data.kept import Kept
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
-from l5kit.data.map.map_folder import Kept
 from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.windows import WindowRows

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from l5kit._types import Int64Array, Log
-from l5kit.data.map.map_folder import Kept
+from l5kit.data.kept import Kept
 from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.simulation.engine.scene_batch import RoadMap
 
