@@ -37,3 +37,12 @@ def test_validate_names_the_map_that_is_wrong(folders, tmp_path, l5kit):
     assert done.exit_code == 1
     assert (finding["severity"], finding["check"]) == ("error", "map")
     assert "map 'm1' is missing" in finding["message"]
+
+
+def test_validate_looks_at_the_maps_behind_a_wrong_one(folders, tmp_path, l5kit):
+    copied = tmp_path / "copied"
+    shutil.copytree(folders["apart"], copied)
+    for number in (0, 2):
+        (copied / "maps" / "000" / f"{number:06d}.pb").unlink()
+    messages = [finding["message"] for finding in json.loads(l5kit("validate", copied, "--json").stdout)["findings"]]
+    assert [message.partition(":")[0] for message in messages] == ["map 'm0' is missing", "map 'm2' is missing"]

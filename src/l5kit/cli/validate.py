@@ -99,8 +99,9 @@ def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
 
     def read_map(path: str) -> None:
         maps = maps_at(path, np.eye(4) if world_to_ecef is None else world_to_ecef)
-        maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, wherever in the world
-        if world_to_ecef is not None:
+        if world_to_ecef is None:
+            maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, wherever in the world
+        else:
             findings.extend(check_maps(maps, ChunkedDataset(files.dataset).open() if with_log else None))
 
     checks = {

@@ -103,13 +103,14 @@ def check_maps(maps: SceneMaps, log: ChunkedDataset | None = None) -> list[Findi
     rows = None if log is None else maps.rows_of_scenes(log, range(len(log.scenes)))
     for row in range(len(maps)):
         try:
-            map_api, path = maps.map_of([row]), maps.path_of(row)
+            map_api = maps.map_of([row])
+            map_api.bounds_info  # noqa: B018 - reads all elements, others than lanes too
             driving_map = build_driving_map(map_api)
         except L5KitError as error:
             findings.add(Finding(severity="error", check="map", message=str(error), file=maps.path))
             continue
         for finding in check_map(map_api, driving_map=driving_map):
-            findings.add(replace(finding, file=path))
+            findings.add(replace(finding, file=map_api.protobuf_map_path))
         if log is not None and rows is not None:
             scenes = np.flatnonzero(rows == row).tolist()
             for finding in check_log_on_map(log, driving_map, facts=log.facts, scenes=scenes):
