@@ -12,7 +12,6 @@ from l5kit.configs.parameters import (
     RASTERIZERS,
     BoxesAlone,
     BoxParams,
-    MapKeys,
     RasterizerParams,
     SatelliteAlone,
     SatelliteParams,
@@ -22,7 +21,7 @@ from l5kit.configs.parameters import (
 )
 from l5kit.configs.reading import read_variant
 from l5kit.data.local_data_manager import DataManager, require_data_manager
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.api import MapAPI, find_map
 from l5kit.data.map.map_folder import is_map_index, refuse_routes
 from l5kit.data.map.opened import maps_at
 from l5kit.errors import ConfigError, InvalidArgumentError
@@ -104,7 +103,8 @@ def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasteri
     context, image_dtype, boxes = RenderContext.from_geometry(params.geometry), params.image_dtype, _boxes_of(params)
     match params:
         case SemanticWithBoxes() | SemanticAlone():
-            map_path, world_to_ecef = _find_map(params, data_manager)
+            require_data_manager(data_manager)
+            map_path, world_to_ecef = find_map(data_manager, params)
             on_map = partial(_build_on_map, params, world_to_ecef)
             if is_map_index(map_path):
                 return ManyMapsRasterizer(maps_at(map_path, world_to_ecef), on_map)
@@ -152,14 +152,6 @@ def _boxes_of(params: RasterizerParams) -> dict[str, Any]:
     """Return what a map type says of boxes; nothing where it draws none."""
     keys = ("filter_agents_threshold", "history_num_frames", "render_ego_history", "solid_boxes")
     return {key: getattr(params, key) for key in keys} if isinstance(params, BoxParams) else {}
-
-
-def _find_map(params: MapKeys, data_manager: DataManager) -> tuple[str, Float64Array]:
-    """Return the path of the semantic map, and world_to_ecef."""
-    require_data_manager(data_manager)
-    map_path = data_manager.require(params.semantic_map_key)
-    (world_to_ecef,) = _load_matrices(data_manager.require(params.dataset_meta_key), "world_to_ecef")
-    return map_path, world_to_ecef
 
 
 def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[AerialImage, Float64Array]:

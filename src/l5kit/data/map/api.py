@@ -171,10 +171,7 @@ class MapAPI:
             FileNotFoundError: A file is missing.
         """
         require_data_manager(data_manager)
-        keys = MapKeys.from_cfg(cfg)
-        map_path = data_manager.require(keys.semantic_map_key)
-        meta_path = data_manager.require(keys.dataset_meta_key)
-        return MapAPI(map_path, load_matrix(load_metadata(meta_path), "world_to_ecef", path=meta_path))
+        return MapAPI(*find_map(data_manager, MapKeys.from_cfg(cfg)))
 
     def __repr__(self) -> str:
         """Return path and counts; the file of an unpickled map is not read for it."""
@@ -764,6 +761,22 @@ def _inverse_matrix(world_to_ecef: NumericArray) -> Float64Array:
         raise InvalidArgumentError(f"world_to_ecef must be invertible, got {matrix}") from error
     inverse.setflags(write=False)
     return inverse
+
+
+def find_map(data_manager: _RequiresFiles, keys: MapKeys) -> tuple[str, Float64Array]:
+    """Return the path of the semantic map, or of the index of many, and the matrix ``world_to_ecef``, (4, 4).
+
+    Args:
+        data_manager: Finds the files.
+        keys: What they are called.
+
+    Raises:
+        ConfigError: The matrix is missing.
+        FileNotFoundError: A file is missing.
+    """
+    map_path = data_manager.require(keys.semantic_map_key)
+    meta_path = data_manager.require(keys.dataset_meta_key)
+    return map_path, load_matrix(load_metadata(meta_path), "world_to_ecef", path=meta_path)
 
 
 def _read_bytes(path: str) -> bytes:

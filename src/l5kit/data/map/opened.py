@@ -9,7 +9,7 @@ from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import DataManager, require_data_manager
-from l5kit.data.map.api import MapAPI
+from l5kit.data.map.api import MapAPI, find_map
 from l5kit.data.map.map_folder import MapIndex, is_map_index
 from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.stores.store import path_of
@@ -64,10 +64,7 @@ def maps_of_cfg(data_manager: DataManager, cfg: Config) -> SceneMaps:
         CorruptedDataError: A file cannot be read.
     """
     require_data_manager(data_manager)
-    keys = MapKeys.from_cfg(cfg)
-    map_path = data_manager.require(keys.semantic_map_key)
-    meta_path = data_manager.require(keys.dataset_meta_key)
-    return maps_at(map_path, load_matrix(load_metadata(meta_path), "world_to_ecef", path=meta_path))
+    return maps_at(*find_map(data_manager, MapKeys.from_cfg(cfg)))
 
 
 def maps_at(path: str, world_to_ecef: Float64Array) -> SceneMaps:
