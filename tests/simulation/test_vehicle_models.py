@@ -447,6 +447,12 @@ def test_wrong_states(change, words):
         replace(states_of(x=[0, 0]), **change)
 
 
+def test_states_that_somebody_has_checked_are_not_looked_through_again():
+    states = replace(states_of(x=[0, 0]), lengths_m=np.zeros(2), is_known_to_fit=True)
+    with pytest.raises(InvalidArgumentError, match="vehicle 0 has"):
+        replace(states)  # what comes of them is
+
+
 @EVERY_MODEL
 def test_wrong_actions(model, num_actions):
     states, right = states_of(x=[0.0, 1.0], speed=1.0), np.zeros((2, num_actions))

@@ -21,8 +21,7 @@ def join_records(parts: Sequence[RecordArray], *, num_spare: int = 0) -> RecordA
     """
     dtype = parts[0].dtype
     if any(part.dtype is not dtype for part in parts):
-        joined = np.concatenate(parts)
-        return np.concatenate([joined, np.zeros(num_spare, joined.dtype)]) if num_spare else joined
+        return np.concatenate([*parts, np.zeros(num_spare, dtype)])
     # as single bytes; items of several bytes are joined one by one
     contents = [np.ascontiguousarray(part).view(np.uint8) for part in parts]
     if not num_spare:
