@@ -20,6 +20,7 @@ from l5kit.evaluation.scene_tags import tag_scenes
 from l5kit.rasterization import build_rasterizer
 from l5kit.readers.map_writing import WORLD_TO_ECEF
 from l5kit.vectorization import build_vectorizer
+from l5kit.visualization.scene_pictures import ScenePainter
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from support.many_maps import NUM_SCENES, import_both
 from support.source_scenes import NUM_STEPS
@@ -198,6 +199,9 @@ def test_maps_that_meet_or_lie_outside_are_refused(tmp_path):
     path = index_of(tmp_path, [[0, 0], [10, 10]], [[50, 0], [60, 10]], [[10, 5], [30, 8]])
     with pytest.raises(CorruptedDataError, match="the bounds of maps 'm0' and 'm2' meet"):
         MapIndex.read(path)
+    above = index_of(tmp_path, [[0, 0], [10, 10]], [[5, 10], [15, 20]])
+    with pytest.raises(CorruptedDataError, match="the bounds of maps 'm0' and 'm1' meet"):
+        MapIndex.read(above)
     content = json.loads(path.read_text())
     content["maps"] = [content["maps"][0] | {"file": "../other.pb"}]
     path.write_text(json.dumps(content))
@@ -217,6 +221,17 @@ def test_tags_of_many_maps_are_those_of_one(folders):
     assert tables[0].names == tables[1].names
     assert all(np.array_equal(tables[0].has(name), tables[1].has(name)) for name in tables[0].names)
     assert not tables[1].errors
+
+
+def test_pictures_take_the_map_of_their_scene(folders, monkeypatch):
+    monkeypatch.setattr("l5kit.data.map.scene_maps.MOST_MAPS_AT_ONCE", 1)
+    painters = [
+        ScenePainter(find_dataset_files(folders[maps]), log_in(folders[maps]), map_kind="semantic")
+        for maps in ("one", "apart")
+    ]
+    of_one, of_many = ([painter.picture(scene, 5) for scene in (0, 3, 0)] for painter in painters)
+    assert np.array_equal(of_many, of_one)
+    assert not np.array_equal(of_many[0], of_many[1])
 
 
 def test_the_viewer_draws_many_maps(folders):

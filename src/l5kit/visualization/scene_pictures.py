@@ -84,8 +84,7 @@ class ScenePainter:
         self._frames: SceneFrames | None = None
         if style == "viewer":
             maps = None if map_kind == "box" else open_maps(files)
-            map_api = None if maps is None else maps.map_of(range(len(maps)))
-            self._frames = SceneFrames(dataset, map_api, theme=theme)
+            self._frames = SceneFrames(dataset, maps, theme=theme)
             is_plain = map_kind != "satellite"  # of aerial pictures only the rasterizer cuts out what is seen
             self.samples = EgoDataset(cfg, dataset, None if is_plain else self.rasterizer)
         else:

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 
 from l5kit._types import Float64Array, UInt8Array
+from l5kit.data.kept import Kept
 from l5kit.data.map.api import MapAPI
+from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.birdseye.canvas import Canvas, Stroke
 from l5kit.visualization.birdseye.painting import Boxes, MapPainter, paint_boxes, paint_ghosts, paint_paths, paint_plan
@@ -24,6 +26,9 @@ _EGO_PAST_FRAMES: Final = 50
 _EGO_FUTURE_FRAMES: Final = 100
 _LONGEST_GAP: Final = 5
 """Frames; a path is broken where its agent was not seen for longer."""
+
+_MOST_KEPT: Final = 8
+"""Maps that are kept: scenes that follow each other often have one map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +51,15 @@ class SceneFrames:
 
     Args:
         dataset: The opened dataset.
-        map_api: Its map; None without one.
+        maps: The maps of its scenes; None without any.
         theme: Colours.
     """
 
-    def __init__(self, dataset: ChunkedDataset, map_api: MapAPI | None, *, theme: Theme = "light") -> None:
+    def __init__(self, dataset: ChunkedDataset, maps: SceneMaps | None, *, theme: Theme = "light") -> None:
         self.tones = tones_of(theme)
         self._dataset = dataset
-        self._map_api = map_api
-        self._map = None if map_api is None else MapPainter(read_map_shapes(map_api.arrays))
-        self._controlled = None if map_api is None else ControlledLanes(map_api.arrays)
+        self._maps = maps
+        self._drawn_maps: Kept[_DrawnMap] = Kept(_MOST_KEPT)
         self._scene = lru_cache(maxsize=1)(self._read)
 
     def paint(
@@ -83,9 +87,9 @@ class SceneFrames:
         """
         scene, tones = self._scene(scene_index), self.tones
         canvas = Canvas(view, tones.ground if aerial is None else aerial)
-        if self._map is not None:
+        if scene.map_painter is not None:
             opacity = 1.0 if aerial is None else tones.lane_over_aerial
-            self._map.paint(canvas, tones, lit=scene.lit(frame_index), opacity=opacity)
+            scene.map_painter.paint(canvas, tones, lit=scene.lit(frame_index), opacity=opacity)
         if with_trajectories:
             self._paint_trajectories(canvas, scene, frame_index)
         paint_boxes(canvas, scene.boxes(frame_index), tones)
@@ -96,8 +100,14 @@ class SceneFrames:
         return canvas.picture
 
     def _read(self, scene_index: int) -> "_Scene":
-        content = read_scene_content(self._dataset, scene_index, map_api=self._map_api, controlled=self._controlled)
-        return _Scene(content)
+        if self._maps is None:
+            return _Scene(read_scene_content(self._dataset, scene_index, map_api=None), None)
+        (row,) = self._maps.rows_of_scenes(self._dataset, [scene_index]).tolist()
+        drawn = self._drawn_maps.get(row, partial(_DrawnMap.read, self._maps, row))
+        content = read_scene_content(
+            self._dataset, scene_index, map_api=drawn.map_api, controlled=drawn.controlled_lanes
+        )
+        return _Scene(content, drawn.painter)
 
     def _paint_trajectories(self, canvas: Canvas, scene: "_Scene", frame_index: int) -> None:
         fading = {"opacity": 0.1, "end_opacity": 0.7}
@@ -117,11 +127,26 @@ class SceneFrames:
         canvas.settle()
 
 
-class _Scene:
-    """A scene, with its rows of agents by track."""
+@dataclass(frozen=True, eq=False)
+class _DrawnMap:
+    """A map, and what of it is drawn."""
 
-    def __init__(self, content: SceneContent) -> None:
+    map_api: MapAPI
+    painter: MapPainter
+    controlled_lanes: ControlledLanes
+
+    @classmethod
+    def read(cls, maps: SceneMaps, row: int) -> "_DrawnMap":
+        map_api = maps.map_of([row])
+        return cls(map_api, MapPainter(read_map_shapes(map_api.arrays)), ControlledLanes(map_api.arrays))
+
+
+class _Scene:
+    """A scene, with what draws its map, and its rows of agents by track."""
+
+    def __init__(self, content: SceneContent, map_painter: MapPainter | None) -> None:
         self.content = content
+        self.map_painter = map_painter
         agents = content.agents
         counts = np.diff(agents.starts)
         self._frames = np.repeat(np.arange(content.num_frames), counts)
