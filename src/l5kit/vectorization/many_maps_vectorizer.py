@@ -44,17 +44,20 @@ class ManyMapsVectorizer(Vectorizer):
         """Return the size of samples, and how many maps there are."""
         return f"<{type(self).__name__}: {self.other_agents_num} agents, {self.maps!r}>"
 
-    def _map_columns(self, windows: Windows, targets: Targets, lane_rows: Int64Array) -> dict[str, NumericArray]:
-        """Return the map around targets, each on its own; rows of lanes are those of that map."""
+    def _map_columns(
+        self,
+        windows: Windows,
+        targets: Targets,
+        lane_rows: Int64Array,  # noqa: ARG002 as only samples with routes take rows of lanes
+    ) -> dict[str, NumericArray]:
+        """Return the map around targets, each on its own."""
         columns: dict[str, NumericArray] = self._map.polylines(np.zeros, len(targets))._asdict()
         rows = self.maps.rows_at(targets.centroids_m)
         for row in np.unique(rows).tolist():
             here = np.flatnonzero(rows == row)
-            lanes_here = np.empty((len(here), lane_rows.shape[1]), np.int64)
-            polylines = self._on_map(row)
-            for key, column in polylines.columns(targets.taken(here), windows.tl_faces.taken(here), lanes_here).items():
+            around = self._on_map(row).columns(targets.taken(here), windows.tl_faces.taken(here))
+            for key, column in around.items():
                 columns[key][here] = column
-            lane_rows[here] = lanes_here
         return columns
 
     def _on_map(self, row: int) -> VectorMap:
