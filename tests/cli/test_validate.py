@@ -238,15 +238,23 @@ def fault_map(folder, fault):
         second = lanes_at(x_m=(50.0, 100.0), width_m=0.8 if fault == "narrow" else 12.0)
     elif fault == "sides":
         second = second[::-1]
+    elif fault == "overlap":
+        second = lanes_at(x_m=(49.5, 100.0))
+    elif fault == "junction":  # which no road leads to
+        second = lanes_at(x_m=(200.0, 250.0))
+    elif fault == "oncoming":
+        second = lanes_at(x_m=(70.0, 51.0))[::-1]
     lights = []
     if fault in ("faces", "lit"):
         lights = ["light", "face"][: 1 + (fault == "lit")]
         builder.add_traffic_light("light", np.array([50.0, 3.0, 5.0]), faces=lights[1:])
     if fault == "lit":
         builder.add_traffic_light_face("face", "signal_red_face")
-    ahead = [] if fault == "dead end" else ["second"]
+    ahead = [] if fault in ("dead end", "overlap", "oncoming", "junction") else ["second"]
     builder.add_lane("first", *first, lanes_ahead=ahead, traffic_controls=lights, parent="road")
-    builder.add_lane("second", *second, parent="next road")
+    builder.add_lane("second", *second, parent="junction" if fault == "junction" else "next road")
+    if fault == "junction":
+        builder.add_junction("junction", lanes=["second"])
     limits_mps = {"no limit": (10.0, 0.0), "fast": (90.0, 90.0)}.get(fault, (10.0, 10.0))
     for name, x_m, limit_mps in (("road", (0.0, 50.0), limits_mps[0]), ("next road", (50.0, 100.0), limits_mps[1])):
         builder.add_segment(name, np.array([(x, 0.0, 0.0) for x in x_m]), speed_limit_mps=limit_mps)
@@ -258,6 +266,7 @@ def fault_map(folder, fault):
     ("fault", "check", "text"),
     [
         pytest.param("dead end", "dead ends", "1 of 2 lanes have no successor .*, 'first' for one", id="dead end"),
+        pytest.param("overlap", "dead ends", "1 of 2 lanes have no successor .*, 'first' for one", id="begins before"),
         pytest.param("gap", "gaps", "1 of 1 successors .*, 'second' after 'first' 2.0 m from it", id="gap"),
         pytest.param("narrow", "widths", "1 of 2 lanes are narrower than 1 m, 'second' .* 0.80 m", id="narrow"),
         pytest.param("wide", "widths", "1 of 2 lanes are wider than 10 m, 'second' .* 12.00 m", id="wide"),
@@ -273,7 +282,9 @@ def test_each_fault_of_a_map_is_one_finding(tmp_path, fault, check, text):
     assert re.match(text, finding.message)
 
 
-@pytest.mark.parametrize("fault", [None, "lit"], ids=["no light", "a light"])
+@pytest.mark.parametrize(
+    "fault", [None, "lit", "oncoming", "junction"], ids=["no light", "a light", "oncoming lane ahead", "junction"]
+)
 def test_a_map_without_faults_has_no_findings(tmp_path, fault):
     assert check_map(fault_map(tmp_path, fault)) == []
 

@@ -15,7 +15,7 @@ from l5kit.data.map.map_folder import MapIndex, MapIndexWriter
 from l5kit.data.map.opened import open_map, open_maps
 from l5kit.data.map.scene_maps import MOST_MAPS_AT_ONCE, SceneMaps
 from l5kit.dataset import AgentDataset, EgoDataset, EgoDatasetVectorized
-from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
+from l5kit.errors import ConfigError, CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.scene_tags import tag_scenes
 from l5kit.rasterization import build_rasterizer
 from l5kit.readers.map_writing import WORLD_TO_ECEF
@@ -73,6 +73,12 @@ def test_each_scene_has_its_map(folders):
         assert set(maps.of_scenes(log, [scene]).bounds_info["lanes"]["ids"]) == {
             f"m{scene}/{lane}" for lane in ("in", "on", "beside")
         }
+
+
+@pytest.mark.parametrize("scene", [-1, NUM_SCENES])
+def test_scenes_that_the_log_does_not_have_are_on_no_map(folders, scene):
+    with pytest.raises(IndexOutOfRangeError, match=f"scene {scene} does not exist: the log has {NUM_SCENES} scenes"):
+        maps_in(folders["apart"]).of_scenes(log_in(folders["apart"]), [0, scene])
 
 
 def test_scenes_together_have_the_map_of_all_of_them(folders):

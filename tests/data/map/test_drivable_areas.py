@@ -1,11 +1,13 @@
 """Drivable areas in semantic maps: written, read, and part of the road."""
 
+import cv2
 import numpy as np
 import pytest
 
 from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.map.drivable_areas import drivable_areas_of, read_drivable_polygons
+from l5kit.data.proto.road_network_pb2 import MapFragment
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import build_driving_map
 from l5kit.readers.map_writing import WORLD_TO_ECEF as IMPORTED_TO_ECEF
@@ -58,6 +60,17 @@ def test_small_areas_without_holes_stay_as_they_are(tmp_path):
     assert np.abs(area - SQUARE[:, :2]).max() < STATED_M
 
 
+def test_areas_with_many_corners_are_cut(tmp_path):
+    turns = np.linspace(0, 2 * np.pi, 100, endpoint=False)
+    circle = 30 * np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=1)
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_drivable_area("area", circle)
+    builder.save(tmp_path / "map.pb")
+    areas = drivable_areas_of(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF))
+    assert max(map(len, areas)) <= 4
+    assert sum(cv2.contourArea(area.astype(np.float32)) for area in areas) == pytest.approx(2825.6, rel=1e-3)
+
+
 def test_a_map_without_drivable_areas_has_none(tmp_path):
     builder = MapBuilder(WORLD_TO_ECEF)
     builder.add_lane("lane", *lane_lines_m(0.0))
@@ -71,3 +84,14 @@ def test_rings_of_two_corners_are_refused():
         builder.add_drivable_area("area", SQUARE[:2])
     with pytest.raises(InvalidArgumentError, match="n at least 3"):
         builder.add_drivable_area("area", SQUARE, holes=[SQUARE[:2]])
+
+
+@pytest.mark.parametrize(("ring", "expected"), [("outline", []), ("hole", [4])])
+def test_rings_of_two_corners_in_a_file_are_left_out(tmp_path, ring, expected):
+    map_with_area(tmp_path)
+    content = MapFragment.FromString((tmp_path / "map.pb").read_bytes())
+    (polygon,) = (area for each in content.elements for area in each.element.annotated_shape.multipolygon.polygons)
+    del (polygon if ring == "outline" else polygon.holes[0]).shell_vertices[2:]
+    (tmp_path / "map.pb").write_bytes(content.SerializeToString())
+    areas = drivable_areas_of(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF))
+    assert [len(area) for area in areas] == expected
