@@ -442,6 +442,19 @@ def test_black_memory_is_lent_again_only_when_it_was_left_black() -> None:
         assert not fresh.any()
 
 
+@pytest.mark.parametrize(
+    ("sizes", "lent"), [((60, 40), [60, 40]), ((60, 41), [41]), ((60, 41, 59), [41, 59]), ((200,), [200])]
+)
+def test_little_black_memory_is_kept_but_the_last_piece_always(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], lent: list[int]
+) -> None:
+    monkeypatch.setattr("l5kit.rasterization.painter._MAX_BLACK_BYTES", 100)
+    memory, blocks = RecycledMemory(), [np.zeros(size, np.uint8) for size in sizes]
+    for block in blocks:
+        memory.keep_black(block)
+    assert [block.nbytes for block in blocks if memory.take_black(block.nbytes) is block] == lent
+
+
 def make_crops(**changes: Any) -> CropList:
     fields: dict[str, Any] = {
         "picture": AerialImage(TEXTURE),
