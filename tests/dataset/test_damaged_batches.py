@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from l5kit.data.windows import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import EgoDataset
-from l5kit.errors import SampleError
+from l5kit.dataset.sample_indices import LogArrays, SampleIndices, cut_samples
+from l5kit.errors import CorruptedDataError, SampleError
 from support.logs import CHUNK_LENGTHS, make_log, make_several_scenes_log, write_with_chunks
 from support.random_logs import random_dataset
 from support.samples import assert_samples_equal, make_cfg
@@ -56,6 +58,17 @@ def test_an_interval_of_a_frame(interval: tuple[int, int], history_step_size: in
     log.frames[AGENTS_OF_A_FRAME][8] = interval
     assert_holds_the_samples(dataset, [0, 20, 30])
     assert_fails_as_single_items_do(dataset, [0, 20, 8, 30], 8)
+
+
+@pytest.mark.parametrize(
+    ("interval", "frame"), [((-1, 20), 4), ((0, 10**6), 4), ((0, 10), 10), ((12, 3), 4), ((0, 20), -1)]
+)
+def test_windows_of_scenes_that_do_not_fit_are_not_cut(interval: tuple[int, int], frame: int) -> None:
+    log = make_several_scenes_log()
+    log.scenes[FRAMES_OF_A_SCENE][0] = interval
+    arrays = LogArrays.of(log, has_tl_faces=True)
+    with pytest.raises(CorruptedDataError, match="frame_index_interval of a scene does not fit its frames"):
+        cut_samples(arrays, SampleIndices(np.zeros(1, np.int64), np.full(1, frame)), WindowSteps(0, 0, 1, 1))
 
 
 def open_small_cache(path: str) -> ChunkedDataset:
