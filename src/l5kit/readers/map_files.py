@@ -174,7 +174,7 @@ def _add_control(builder: MapBuilder, control: ExchangedControl) -> None:
         builder.add_crosswalk(name, points_m, traffic_lights=control.parts)
     elif kind == LIGHT:
         builder.add_traffic_light(name, points_m[0], faces=control.parts)
-    elif kind.startswith("signal_") and kind != "signal_ahead_sign":
+    elif control.is_face:
         builder.add_traffic_light_face(name, kind, xyz=points_m[0] if len(points_m) else None)
     else:
         geometry = "POLYGON" if control.is_closed else None
