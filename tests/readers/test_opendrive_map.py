@@ -233,12 +233,26 @@ def test_signals_and_crosswalks(tmp_path):
         (road(1, right=lane(-1, kind="sidewalk")), "no lane for vehicles"),
         (road(1, right=lane(-1, more="<speed sOffset='0' max='5' unit='knots'/>")), "unit of a speed must be"),
         ("<junction id='5'><connection id='0' incomingRoad='1' connectingRoad='9'/></junction>" + road(1), "road '9'"),
+        (
+            road(1, right=lane(-1, links="<successor id='x'/>")),
+            r"road '1'\): successor must have a finite number as id",
+        ),
         ("<road", "is no XML"),
     ],
 )
 def test_errors_name_the_road(tmp_path, content, message):
     with pytest.raises(SourceDataError, match=message):
         read(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("projection", "offset", "message"),
+    [("48.5", "<offset hdg='askew'/>", "offset must have a finite number as hdg"), ("4.8.5", "", "could not convert")],
+)
+def test_errors_name_the_header(tmp_path, projection, offset, message):
+    place = f"<geoReference>+proj=tmerc +lat_0={projection} +lon_0=11</geoReference>"
+    with pytest.raises(SourceDataError, match=rf"header\): {message}"):
+        read(tmp_path, road(1), header=f"<header>{place}{offset}</header>")
 
 
 def test_entities_are_refused(tmp_path):
