@@ -1,16 +1,13 @@
 """A semantic map as records that all writers and readers of map formats share."""
 
-import os
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.data.map.api import MapAPI
-from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.proto.road_network_pb2 import AccessRestriction, Lane, MapElement, TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 
@@ -269,19 +266,6 @@ def require_lanes(exchanged: ExchangedMap, format_name: str) -> None:
             f"semantic_map has no lane with geometry, so there is no {format_name} map to write of it; "
             "l5kit info tells what a dataset has"
         )
-
-
-def require_file_target(target: Path, *, overwrite: bool) -> None:
-    """Refuse a file that must not be replaced.
-
-    Raises:
-        FileExistsError: There is a file, and ``overwrite`` is False.
-        InvalidArgumentError: It is somebody else's.
-    """
-    if os.path.lexists(target):
-        if not overwrite:
-            raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
-        require_own_file(target, argument="path")
 
 
 def _parts_of(line_m: Float64Array) -> Float64Array:

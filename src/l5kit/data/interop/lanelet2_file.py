@@ -22,12 +22,12 @@ from l5kit.data.interop.exchanged_map import (
     ExchangedMap,
     MapExport,
     counted,
-    require_file_target,
     require_lanes,
 )
 from l5kit.data.interop.lanelet2_sharing import LEFT, RIGHT, SharedLines
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
+from l5kit.data.owned_outputs import require_absent, require_own_file
 
 ID_TAG: Final = "l5kit:id"
 """Tag with the id of l5kit, which is text, where those of OSM are numbers."""
@@ -87,7 +87,8 @@ def export_lanelet2(
         UnsupportedValueError: An id has a character that XML cannot hold.
     """
     target = Path(path)
-    require_file_target(target, overwrite=overwrite)
+    require_absent(target, overwrite=overwrite)
+    require_own_file(target, argument="path")
     exchanged = ExchangedMap.of_map(semantic_map)
     require_lanes(exchanged, "Lanelet2")
     writer = _Writer(exchanged, SharedLines.of_lanes(exchanged.lanes))

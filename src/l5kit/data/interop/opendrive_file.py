@@ -23,7 +23,6 @@ from l5kit.data.interop.exchanged_map import (
     ExchangedMap,
     MapExport,
     counted,
-    require_file_target,
     require_lanes,
 )
 from l5kit.data.interop.opendrive_geometry import RoadCourse, curve_points, simplified_rows
@@ -31,6 +30,7 @@ from l5kit.data.interop.opendrive_roads import LARGEST_ERROR_M, Road, RoadNet, m
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import world_at
+from l5kit.data.owned_outputs import require_absent, require_own_file
 
 ID_CODE: Final = "l5kit:id"
 KIND_CODE: Final = "l5kit:kind"
@@ -65,7 +65,8 @@ def export_opendrive(semantic_map: MapAPI, path: str | os.PathLike[str], *, over
         UnsupportedValueError: An id has a character that XML cannot hold.
     """
     target = Path(path)
-    require_file_target(target, overwrite=overwrite)
+    require_absent(target, overwrite=overwrite)
+    require_own_file(target, argument="path")
     exchanged = ExchangedMap.of_map(semantic_map)
     require_lanes(exchanged, "OpenDRIVE")
     roads = make_roads(exchanged.lanes)
