@@ -199,8 +199,15 @@ def test_junctions_lead_from_roads_to_roads(tmp_path):
 
 
 def test_a_road_that_does_not_say_which_end_is_at_a_junction_leads_there_at_the_nearer_one(tmp_path):
-    first, *others = junction_map()
-    lanes = read(tmp_path, first.replace("<successor elementType='junction' elementId='5'/>", ""), *others).lanes
+    said = (
+        "<successor elementType='junction' elementId='5'/>",
+        "<predecessor elementType='road' elementId='1' contactPoint='end'/>",
+    )
+    text = "".join(junction_map())
+    for link in said:
+        assert link in text
+        text = text.replace(link, "")
+    lanes = read(tmp_path, text).lanes
     assert set(lanes["1.0.-1"].ahead) == {"10.0.-1", "11.0.-1"}
 
 
