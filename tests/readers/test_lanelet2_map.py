@@ -1,5 +1,7 @@
 """Lanelet2 maps written by hand: what lanelets, rules and types of lines say, and what is wrong with bad ones."""
 
+import re
+
 import numpy as np
 import pytest
 from pymap3d import geodetic2ecef
@@ -127,7 +129,9 @@ def test_regulatory_elements_name_lights_signs_limits_and_who_goes_first(tmp_pat
     )
 
     found = read(tmp_path, osm_of(nodes, ways, relations))
+    own = read(tmp_path, osm_of(nodes, ways, relations, {200: {"speed_limit": "36"}}))
 
+    assert own.lanes["200"].speed_limit_mps == pytest.approx(10.0)  # that of the lanelet comes first
     assert [found.lanes[name].speed_limit_mps for name in ("200", "201", "202")] == [5.0, None, 5.0]
     assert found.lanes["202"].controls == ("stop_sign-111", "stop_line-112")
     assert found.lanes["202"].yields_to == ("200",)
@@ -137,6 +141,24 @@ def test_regulatory_elements_name_lights_signs_limits_and_who_goes_first(tmp_pat
     assert found.controls["light-110-green"].kind == "signal_green_face"
     np.testing.assert_allclose(found.controls["stop_line-112"].points_m, [[10, 0, 0], [10, -4, 0]])
     np.testing.assert_allclose(found.controls["stop_sign-111"].points_m, [[9.25, -5, 2]])
+
+
+def test_bulbs_are_faces_of_the_light_that_they_name(tmp_path):
+    nodes = {**NODES, 10: (20, 6, 5), 11: (20, 7, 5), 12: (20, -6, 5), 13: (20, -7, 5)}
+    light = {"type": "traffic_light", "subtype": "red_yellow_green"}
+    ways = {**WAYS, 110: ([10, 11], light), 111: ([12, 13], light)}
+    ways |= {120: ([10, 11], {"type": "light_bulbs", "traffic_light_id": 110})}
+    ways |= {121: ([12, 13], {"type": "light_bulbs", "traffic_light_id": 111})}
+    members = "".join(f"<member type='way' ref='{way}' role='refers'/>" for way in (110, 111))
+    members += "".join(f"<member type='way' ref='{way}' role='light_bulbs'/>" for way in (120, 121))
+    text = osm_of(nodes, ways, rule(303, "traffic_light", members))
+    for node in (10, 11, 12, 13):
+        text = text.replace(f"<node id='{node}' lat='' lon=''>", f"<node id='{node}'><tag k='color' v='red'/>")
+
+    controls = read(tmp_path, text).controls
+
+    assert controls["light-110"].parts == ("bulb-10", "bulb-11")
+    assert controls["light-111"].parts == ("bulb-12", "bulb-13")
 
 
 def test_crosswalks_two_way_lanes_and_lanelets_for_others(tmp_path):
@@ -174,6 +196,20 @@ def test_latitudes_and_longitudes_become_metres(tmp_path):
     np.testing.assert_allclose(left_m[1] - left_m[0], [10.08, 0, 0], atol=0.03)  # one of longitude 74.6 km
     origin_ecef_m = [*geodetic2ecef(48.0, 11.0, 0.0), 1.0]
     np.testing.assert_allclose(semantic_map.ecef_to_world @ origin_ecef_m, [0, 0, 0, 1], atol=1e-6)
+
+
+def test_local_coordinates_are_placed_by_latitudes_and_longitudes(tmp_path):
+    """Turned by a quarter and shifted: x of the file is south."""
+    text = osm_of(geodetic=True)
+    for node, (x, y) in NODES.items():
+        local = f"<tag k='local_x' v='{100 - y * 1.0018}'/><tag k='local_y' v='{50 + x * 1.0077}'/>"
+        text = re.sub(rf"(<node id='{node}' [^>]*>)", rf"\1{local}", text)
+
+    found = read(tmp_path, text)
+
+    ecef_m = found.world_to_ecef @ [100.0, 50.0, 0.0, 1.0]
+    np.testing.assert_allclose(ecef_m[:3], geodetic2ecef(48.0, 11.0, 0.0), atol=0.1)
+    assert found.left_out == ()
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,11 @@ def test_where_one_drives_on_the_left(tmp_path):
     np.testing.assert_allclose(lanes["7.0.1"].left_m, [[0, 4, 0], [100, 4, 0]], atol=1e-9)
     np.testing.assert_allclose(lanes["7.0.-1"].right_m, [[100, 0, 0], [0, 0, 0]], atol=1e-9)
 
+    text = road(7, left=lane(1) + lane(2)).replace("<road ", "<road rule='LHT' ")
+    lanes = read(tmp_path, text).lanes
+    assert (lanes["7.0.1"].change_left, lanes["7.0.1"].change_right) == ("7.0.2", None)
+    assert lanes["7.0.2"].change_right == "7.0.1"
+
 
 def test_an_arc_is_a_circle(tmp_path):
     length_m = 50 * np.pi / 2
@@ -115,6 +120,20 @@ def test_widths_offsets_and_heights_are_polynomials(tmp_path):
     assert at_75_m == pytest.approx(1.75 - (3 + 0.5 + 0.25), abs=0.005)
 
 
+def test_a_road_is_tilted_about_its_line(tmp_path):
+    tilt = "<lateralProfile><superelevation s='0' a='0.5' b='0' c='0' d='0'/></lateralProfile>"
+    found = read(tmp_path, road(1, more=tilt)).lanes["1.0.-1"]
+    np.testing.assert_allclose(found.left_m[0], [0, 0, 0], atol=1e-9)
+    np.testing.assert_allclose(found.right_m[0], [0, -4 * np.cos(0.5), -4 * np.sin(0.5)], atol=1e-9)
+
+
+def test_limits_of_roads_are_those_at_the_start_of_a_section(tmp_path):
+    before = "".join(f"<type s='{s}' type='town'><speed max='{limit}'/></type>" for s, limit in ((0, 10), (40, 20)))
+    sections = "".join(f"<laneSection s='{s}'><right>{lane(-1)}</right></laneSection>" for s in (0, 40))
+    text = f"<road id='1' junction='-1'>{before}<planView>{LINE}</planView><lanes>{sections}</lanes></road>"
+    assert [each.speed_limit_mps for each in read(tmp_path, text).lanes.values()] == [10.0, 20.0]
+
+
 def test_limits_of_lanes_come_before_those_of_roads(tmp_path):
     before = "<type s='0' type='town'><speed max='36' unit='km/h'/></type>"
     text = road(1, before=before, right=lane(-1, more="<speed sOffset='0' max='30' unit='mph'/>") + lane(-2))
@@ -179,6 +198,19 @@ def test_junctions_lead_from_roads_to_roads(tmp_path):
     assert set(opened_map(tmp_path / "out").get_lanes_ahead("1.0.-1")) == {"10.0.-1", "11.0.-1"}
 
 
+def test_a_road_that_does_not_say_which_end_is_at_a_junction_leads_there_at_the_nearer_one(tmp_path):
+    said = (
+        "<successor elementType='junction' elementId='5'/>",
+        "<predecessor elementType='road' elementId='1' contactPoint='end'/>",
+    )
+    text = "".join(junction_map())
+    for link in said:
+        assert link in text
+        text = text.replace(link, "")
+    lanes = read(tmp_path, text).lanes
+    assert set(lanes["1.0.-1"].ahead) == {"10.0.-1", "11.0.-1"}
+
+
 def test_sections_of_a_road_follow_each_other(tmp_path):
     to_second = "<successor id='-2'/>"
     first = f"<laneSection s='0'><right>{lane(-1, links=to_second)}</right></laneSection>"
@@ -233,12 +265,26 @@ def test_signals_and_crosswalks(tmp_path):
         (road(1, right=lane(-1, kind="sidewalk")), "no lane for vehicles"),
         (road(1, right=lane(-1, more="<speed sOffset='0' max='5' unit='knots'/>")), "unit of a speed must be"),
         ("<junction id='5'><connection id='0' incomingRoad='1' connectingRoad='9'/></junction>" + road(1), "road '9'"),
+        (
+            road(1, right=lane(-1, links="<successor id='x'/>")),
+            r"road '1'\): successor must have a finite number as id",
+        ),
         ("<road", "is no XML"),
     ],
 )
 def test_errors_name_the_road(tmp_path, content, message):
     with pytest.raises(SourceDataError, match=message):
         read(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("projection", "offset", "message"),
+    [("48.5", "<offset hdg='askew'/>", "offset must have a finite number as hdg"), ("4.8.5", "", "could not convert")],
+)
+def test_errors_name_the_header(tmp_path, projection, offset, message):
+    place = f"<geoReference>+proj=tmerc +lat_0={projection} +lon_0=11</geoReference>"
+    with pytest.raises(SourceDataError, match=rf"header\): {message}"):
+        read(tmp_path, road(1), header=f"<header>{place}{offset}</header>")
 
 
 def test_entities_are_refused(tmp_path):
@@ -253,3 +299,14 @@ def test_the_projection_says_where_the_world_is(tmp_path):
     found = read(tmp_path, road(1), header=header)
     np.testing.assert_allclose(np.degrees(np.arctan2(found.world_to_ecef[1, 3], found.world_to_ecef[0, 3])), 11.25)
     assert "projection" in read(tmp_path, road(1)).left_out[0]
+
+    turned = header.replace("</header>", f"<offset x='10' y='20' z='0' hdg='{np.pi / 2}'/></header>")
+    matrix = read(tmp_path, road(1), header=turned).world_to_ecef
+    in_first = np.linalg.inv(found.world_to_ecef) @ matrix @ [1.0, 0.0, 0.0, 1.0]  # x of the file is north
+    np.testing.assert_allclose(in_first, [10, 21, 0, 1], atol=1e-6)
+
+
+def test_files_beyond_the_bound_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.readers.xml_source._MOST_TREE_BYTES", 100)
+    with pytest.raises(SourceDataError, match=r"but such a map has 100 at most; cut it"):
+        read(tmp_path, road(1))

@@ -55,6 +55,22 @@ def test_boxes_and_poses_become_a_scene(tmp_path, write, objects_frame):
     assert (reader.info.dataset, reader.info.step_time_s) == ("Drives", 0.1)
 
 
+def test_messages_without_a_time_have_that_of_the_log(tmp_path):
+    told = mcap_files.messages_of(NUM_STEPS)
+    for topic, _, _, content in told:
+        if topic == "/boxes":
+            content["entities"][0]["timestamp"] = {"sec": 0, "nsec": 0}
+    _, scene = read_one(tmp_path, told)
+    assert scene.tracks.is_valid.all()
+    assert scene.timestamps_ns[0] == mcap_files.START_NS
+
+
+def test_files_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.readers.table_mcap._MOST_BYTES", 20_000)
+    with pytest.raises(SourceDataError, match="unpack to more than 20000 bytes"):
+        read_one(tmp_path, mcap_files.messages_of(300))
+
+
 def test_the_av_may_be_an_entity(tmp_path):
     told = mcap_files.messages_of(NUM_STEPS)
     for topic, _, time_ns, content in told:

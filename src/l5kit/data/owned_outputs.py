@@ -137,6 +137,16 @@ def require_own_file(file: Path, *, argument: str) -> None:
         )
 
 
+def require_absent(target: Path, *, overwrite: bool) -> None:
+    """Refuse a place where something is, unless it may be replaced.
+
+    Raises:
+        FileExistsError: There is something, if only a link that leads nowhere, and ``overwrite`` is False.
+    """
+    if not overwrite and os.path.lexists(target):
+        raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
+
+
 DATASET: Final = OutputKind(
     "a dataset",
     lambda folder: (folder / ".zgroup").is_file() and any((folder / key / ".zarray").is_file() for key in ARRAYS),

@@ -97,6 +97,15 @@ def distance_to_line(line: Float64Array, point: Float64Array) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def furthest_from_line(line: Float64Array, points: Float64Array) -> float:
+    """Return the largest distance in the xy plane from points (N, >= 2) to a line of at least one vertex."""
+    furthest = 0.0
+    for row in range(len(points)):
+        furthest = max(furthest, distance_to_line(line, points[row]))
+    return furthest
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def crosses_edge(start: Float64Array, end: Float64Array, point: Float64Array) -> bool:
     """Return whether the ray from a point towards +x crosses the edge."""
     if (start[1] > point[1]) == (end[1] > point[1]):

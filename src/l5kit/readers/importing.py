@@ -137,15 +137,15 @@ def import_dataset(
     busy = f"out is {str(target)!r}, into which another process is importing; name another folder"
     with _removed_if_empty(parts), held_alone(parts / _LOCK, busy):
         clear_leftovers_in(parts)
-        most_bytes = MOST_MAP_BYTES if maps == MapLayout.ONE else None
+        has_one_map = maps == MapLayout.ONE
         failed = _read_missing(
-            reader, parts, refs, strict=strict, most_map_bytes=most_bytes, workers=workers, progress=progress
+            reader, parts, refs, strict=strict, has_one_map=has_one_map, workers=workers, progress=progress
         )
         done = _parts_of(reader, parts, refs, failed)
         if not done:
             first = f"; the first one: {failed[0].message}" if failed else ""
             raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
-        files = ImportFiles(done, reader.info, [each.as_json() for each in failed], has_one_map=maps == MapLayout.ONE)
+        files = ImportFiles(done, reader.info, [each.as_json() for each in failed], has_one_map=has_one_map)
         with naming_path(target), placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
@@ -223,14 +223,14 @@ def _read_missing(
     refs: Sequence[SceneRef],
     *,
     strict: bool,
-    most_map_bytes: int | None,
+    has_one_map: bool,
     workers: Workers,
     progress: Progress | None,
 ) -> list[FailedImport]:
     """Read the scenes that have no part yet, and return those that failed.
 
     Raises:
-        MapTooLargeError: The maps of all scenes have more bytes than are allowed.
+        MapTooLargeError: There is one map for all scenes, and it has more bytes than a semantic map can have.
     """
     failed: list[FailedImport] = []
     map_bytes: dict[str, int] = {}
@@ -248,7 +248,7 @@ def _read_missing(
                         f"{scene.part} was written by a worker, and is not here; import into a folder that all "
                         "machines share, under the same path"
                     )
-                if most_map_bytes is not None:
+                if has_one_map:
                     _add_map_bytes(map_bytes, scene, num_scenes=start + scene.number + 1, parts=parts)
     return failed
 

@@ -13,11 +13,12 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.interop.exchanged_map import (
     CROSSWALK,
+    FACE_COLORS,
     LIGHT,
     ExchangedControl,
     ExchangedLane,
     ExchangedMap,
-    counted,
+    counted_kinds,
 )
 from l5kit.data.interop.lanelet2_file import ACCESS_TAG, ID_TAG, KIND_TAG, POINT_TAG, SIGN_SUBTYPES, TURN_TAG
 from l5kit.data.proto.road_network_pb2 import AccessRestriction
@@ -34,7 +35,6 @@ _BUS_PARTICIPANTS: Final = frozenset(
 )
 _ACCESS_TYPES: Final = tuple(AccessRestriction.Type.keys())
 _TURNS: Final = {"left": "LEFT", "right": "RIGHT", "straight": "THROUGH"}
-_COLORS: Final = ("red", "yellow", "green")
 _STOP_SIGNS: Final = ("de206", SIGN_SUBTYPES["stop_sign"].lower())
 _YIELD_SIGNS: Final = ("de205", SIGN_SUBTYPES["yield_sign"].lower())
 _MPS_OF_UNIT: Final = {
@@ -106,11 +106,7 @@ class _Reading:
                     self._take_rule(relation_id, relation)
         self._take_other_ways()
         self._take_junctions()
-        left_out = [
-            sentence
-            for what, count in sorted(self.left_out.items())
-            for sentence in counted(count, what, "left out, as semantic maps have none")
-        ]
+        left_out = counted_kinds(self.left_out)
         return ExchangedMap(
             Path(self.name).stem, self.lanes, self.controls, self.osm.world_to_ecef, (*self.osm.remarks, *left_out)
         )
@@ -267,7 +263,7 @@ class _Reading:
         own = [each for each in bulbs if self._tags_of(each).get("traffic_light_id", way) == way]
         faces = [face for each in own for face in self._take_bulbs(each)]
         if not faces and ID_TAG not in tags:
-            colors = [color for color in _COLORS if color in tags.get("subtype", "").split("_")] or _COLORS
+            colors = [color for color in FACE_COLORS if color in tags.get("subtype", "").split("_")] or FACE_COLORS
             faces = [f"{light_id}-{color}" for color in colors]
             for face, color in zip(faces, colors, strict=True):
                 self._add_control(ExchangedControl(face, f"signal_{color}_face", middle_m))
@@ -383,7 +379,7 @@ def _speed_mps(text: str) -> float:
 
 def _face_kind(color: str, arrow: str) -> str | None:
     """Return the kind of a face of a light; None for an unknown colour."""
-    if color not in _COLORS:
+    if color not in FACE_COLORS:
         return None
     if arrow in ("left", "right", "upper_left", "upper_right", "up_left", "up_right"):
         return f"signal_{arrow.replace('up_', 'upper_')}_arrow_{color}_face"

@@ -29,9 +29,9 @@ class Relation:
     tags: dict[str, str]
     members: list[tuple[str, str, str]]
 
-    def members_of(self, kind: str, *roles: str) -> list[str]:
-        """Return the ids of the members of a type in some roles."""
-        return [ref for kind_of, ref, role in self.members if kind_of == kind and role in roles]
+    def members_of(self, kind: str, role: str) -> list[str]:
+        """Return the ids of the members of a type in a role."""
+        return [ref for kind_of, ref, role_of in self.members if (kind_of, role_of) == (kind, role)]
 
 
 @dataclass(frozen=True, eq=False)

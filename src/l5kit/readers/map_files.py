@@ -13,7 +13,7 @@ from l5kit._files import clear_leftovers, placed_when_complete, write_json
 from l5kit._types import Float64Array, NumericArray
 from l5kit.data.interop.exchanged_map import CROSSWALK, LIGHT, ExchangedControl, ExchangedLane, ExchangedMap, counted
 from l5kit.data.map.builder import MapBuilder
-from l5kit.data.owned_outputs import require_own_folder
+from l5kit.data.owned_outputs import require_absent, require_own_folder
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers.formats import MAP_FORMATS, SourceFormat
 from l5kit.readers.import_files import IMPORT
@@ -75,10 +75,8 @@ def import_map(
     known, target = SourceFormat(map_format), Path(out).absolute()
     if known not in MAP_FORMATS:
         raise InvalidArgumentError(f"map_format must be one of {', '.join(MAP_FORMATS)}, got {known.value!r}")
-    if os.path.lexists(target):
-        if not overwrite:
-            raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
-        require_own_folder(target, IMPORT, argument="out")
+    require_absent(target, overwrite=overwrite)
+    require_own_folder(target, IMPORT, argument="out")
     exchanged = _READERS[known](file, origin=origin)
     matrix = WORLD_TO_ECEF if exchanged.world_to_ecef is None else exchanged.world_to_ecef
     if world_to_ecef is not None:
@@ -174,7 +172,7 @@ def _add_control(builder: MapBuilder, control: ExchangedControl) -> None:
         builder.add_crosswalk(name, points_m, traffic_lights=control.parts)
     elif kind == LIGHT:
         builder.add_traffic_light(name, points_m[0], faces=control.parts)
-    elif kind.startswith("signal_") and kind != "signal_ahead_sign":
+    elif control.is_face:
         builder.add_traffic_light_face(name, kind, xyz=points_m[0] if len(points_m) else None)
     else:
         geometry = "POLYGON" if control.is_closed else None

@@ -16,11 +16,12 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.interop.exchanged_map import (
     CROSSWALK,
+    FACE_COLORS,
     LIGHT,
     ExchangedControl,
     ExchangedLane,
     ExchangedMap,
-    counted,
+    counted_kinds,
 )
 from l5kit.data.interop.opendrive_file import (
     CONTROLS_CODE,
@@ -53,7 +54,6 @@ _SIGN_KINDS: Final = {
     "294": "stop_line",
 }
 _MPS_OF_UNIT: Final = {"m/s": 1.0, "km/h": 1 / 3.6, "mph": 0.44704}
-_COLORS: Final = ("red", "yellow", "green")
 _MOST_POINTS: Final = 20_000_000
 _THINNED_M: Final = 0.003
 _ORIGIN: Final = re.compile(r"\+lat_0=(-?[\d.]+).*?\+lon_0=(-?[\d.]+)|\+lon_0=(-?[\d.]+).*?\+lat_0=(-?[\d.]+)")
@@ -162,12 +162,9 @@ class _Reading:
                 self._take_references(element)
                 self._take_objects(element)
         self._take_priorities()
-        world_to_ecef, remarks = self._georeference()
-        left_out = [
-            sentence
-            for what, count in sorted(self.left_out.items())
-            for sentence in counted(count, what, "left out, as semantic maps have none")
-        ]
+        with naming_source(self.name, "header"):
+            world_to_ecef, remarks = self._georeference()
+        left_out = counted_kinds(self.left_out)
         lanes = {lane.lane_id: lane for lane in self.lanes.values()}
         return ExchangedMap(Path(self.name).stem, lanes, self.controls, world_to_ecef, (*remarks, *left_out))
 
@@ -282,23 +279,28 @@ class _Reading:
 
     def _contacts(self) -> Iterator[tuple[_Key, bool, _Key, bool]]:
         """Yield lanes that touch, each with whether it is at the end of its section, seen along the road."""
-        for key, element in self.elements.items():
-            road_id, number, _ = key
-            road = self.roads[road_id]
-            for tag, at_end, step in (("predecessor", False, -1), ("successor", True, 1)):
-                ids = [int(number_of(link, "id")) for link in element.findall(f"link/{tag}")]
-                if 0 <= number + step <= road.last_section:
-                    yield from ((key, at_end, (road_id, number + step, lane), not at_end) for lane in ids)
-                    continue
-                link = road.element.find(f"link/{tag}")
-                if link is not None and link.get("elementType", "road") == "road":
-                    other, other_at_end = link.get("elementId", ""), link.get("contactPoint") == "end"
-                    section = self._section_at(other, at_end=other_at_end)
-                    yield from ((key, at_end, (other, section, lane), other_at_end) for lane in ids)
+        for key in self.elements:
+            with self._naming(self.roads[key[0]].element):
+                yield from self._contacts_along(key)
         for junction in self.root.findall("junction"):
             with naming_source(self.name, f"junction {junction.get('id', '')[:40]!r}"):
                 for connection in junction.findall("connection"):
                     yield from self._contacts_of(junction, connection)
+
+    def _contacts_along(self, key: _Key) -> Iterator[tuple[_Key, bool, _Key, bool]]:
+        """Yield the lanes that touch a lane at its ends, in the sections beside its own or in the roads beside."""
+        road_id, number, _ = key
+        road = self.roads[road_id]
+        for tag, at_end, step in (("predecessor", False, -1), ("successor", True, 1)):
+            ids = [int(number_of(link, "id")) for link in self.elements[key].findall(f"link/{tag}")]
+            if 0 <= number + step <= road.last_section:
+                yield from ((key, at_end, (road_id, number + step, lane), not at_end) for lane in ids)
+                continue
+            link = road.element.find(f"link/{tag}")
+            if link is not None and link.get("elementType", "road") == "road":
+                other, other_at_end = link.get("elementId", ""), link.get("contactPoint") == "end"
+                section = self._section_at(other, at_end=other_at_end)
+                yield from ((key, at_end, (other, section, lane), other_at_end) for lane in ids)
 
     def _contacts_of(self, junction: Element, connection: Element) -> Iterator[tuple[_Key, bool, _Key, bool]]:
         """Yield the lanes that touch at the start of a connection through a junction."""
@@ -365,7 +367,9 @@ class _Reading:
                 points_m = road.points_m(arcs_m, sideways_m, number_of(signal, "zOffset", 0.0))
             faces = [self._add_face(json.loads(text)) for text in _all_user_data(signal, FACE_CODE)]
             if kind == LIGHT and own_id is None:
-                described = [[f"{control_id}-{color}", f"signal_{color}_face", points_m.tolist()] for color in _COLORS]
+                described = [
+                    [f"{control_id}-{color}", f"signal_{color}_face", points_m.tolist()] for color in FACE_COLORS
+                ]
                 faces = [self._add_face(each) for each in described]
             is_closed = False
             points = _user_data(signal, POINTS_CODE)

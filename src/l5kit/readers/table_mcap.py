@@ -67,8 +67,8 @@ class _Frames:
         parent, child = (_text(transform, name) for name in ("parent_frame_id", "child_frame_id"))
         if self._parents.setdefault(child, parent) != parent:
             raise ValueError(f"frame {child!r} has two parents, {self._parents[child]!r} and {parent!r}")
-        pose = {"position": _value(transform, "translation"), "orientation": _value(transform, "rotation")}
-        self._transforms.setdefault(child, []).append((_time_of(transform, time_ns), *_pose_of(pose)))
+        pose = _pose_of(_as_pose(transform))
+        self._transforms.setdefault(child, []).append((_time_of(transform, time_ns), *pose))
 
     def to_root(
         self, frame: str, times_ns: Int64Array, positions_m: Float64Array, rotations: Float64Array
@@ -82,9 +82,9 @@ class _Frames:
             known = sorted(self._transforms[frame], key=lambda each: each[0])
             known_ns = np.array([each[0] for each in known], np.int64)
             # of a frame that moves the transform that is nearest in time, if it is near
-            after = np.clip(np.searchsorted(known_ns, times_ns), 1, max(len(known_ns) - 1, 1))
-            is_before = times_ns - known_ns[after - 1] <= known_ns[np.minimum(after, len(known_ns) - 1)] - times_ns
-            nearest = np.where(is_before, after - 1, np.minimum(after, len(known_ns) - 1))
+            after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
+            before = np.maximum(after - 1, 0)
+            nearest = np.where(times_ns - known_ns[before] <= known_ns[after] - times_ns, before, after)
             away_ns = np.abs(known_ns[nearest] - times_ns)
             if len(known_ns) > 1 and (away_ns > _STALE_NS).any():
                 raise ValueError(
@@ -136,9 +136,8 @@ def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _
         for transform in _value(message.content, "transforms") if several else [message.content]:
             frames.add(message.time_ns, transform)
             if message.topic == topics.av_pose and _value(transform, "child_frame_id") == av:
-                pose = {"position": _value(transform, "translation"), "orientation": _value(transform, "rotation")}
                 time_ns, frame = _time_of(transform, message.time_ns), _text(transform, "parent_frame_id")
-                rows.add(time_ns, av, OTHER_CLASS, frame, pose, list(topics.av_size_m))
+                rows.add(time_ns, av, OTHER_CLASS, frame, _as_pose(transform), list(topics.av_size_m))
     elif message.schema == _POSE and message.topic == topics.av_pose:
         time_ns, frame = _time_of(message.content, message.time_ns), _text(message.content, "frame_id")
         rows.add(time_ns, av, OTHER_CLASS, frame, _value(message.content, "pose"), list(topics.av_size_m))
@@ -161,9 +160,8 @@ def _table_of(rows: _Rows, frames: _Frames) -> pa.Table:
     """Return rows as a table, in one frame."""
     times_ns = np.array(rows.times_ns, np.int64)
     positions_m = np.array(rows.positions_m, np.float64).reshape(-1, 3)
-    quaternions = np.array(rows.rotations, np.float64).reshape(-1, 4)
-    require_unit(quaternions, "box")
-    rotations, roots, of_frames = rotations_of(quaternions), dict[str, str](), np.array(rows.frames, np.str_)
+    rotations = rotations_of(np.array(rows.rotations, np.float64).reshape(-1, 4))
+    roots, of_frames = dict[str, str](), np.array(rows.frames, np.str_)
     for frame in dict.fromkeys(rows.frames):
         own = np.flatnonzero(of_frames == frame)
         roots[frame], positions_m[own], rotations[own] = frames.to_root(
@@ -259,6 +257,11 @@ def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
         raise ValueError(f"{name} must be finite numbers, got {value!r:.40}")
     return float(value)
+
+
+def _as_pose(transform: Any) -> dict[str, Any]:
+    """Return a transform as a pose of the frame that it is of."""
+    return {"position": _value(transform, "translation"), "orientation": _value(transform, "rotation")}
 
 
 def _pose_of(pose: Any) -> tuple[list[float], list[float]]:

@@ -2,12 +2,13 @@
 
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from l5kit.data import MapAPI, compare_maps, export_lanelet2
 from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-from l5kit.readers import import_map
+from l5kit.readers import import_map, read_lanelet2
 from support.exchanged_maps import city_map, opened_map, road_of
 from support.maps import WORLD_TO_ECEF, lane_lines_m, make_map
 
@@ -53,6 +54,24 @@ def test_lights_without_a_place_stand_at_the_end_of_their_lane(tmp_path):
     assert back.get_lane_traffic_control_ids("green") == {"G"}
     assert {face: back.get_color_for_face(face) for face in "GRY"} == {"G": "GREEN", "R": "RED", "Y": "YELLOW"}
     assert compare_maps(lights, back).crosswalk_m < 0.01
+
+
+def test_a_sign_of_lights_ahead_is_no_light(tmp_path):
+    """Its kind, ``signal_ahead_sign``, begins as those of faces do."""
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_traffic_control("ahead", "signal_ahead_sign", [1.0, 5.0, 2.0])
+    builder.add_lane("a", *lane_lines_m(0.0), traffic_controls=["ahead"])
+    builder.save(tmp_path / "map.pb")
+
+    result = export_lanelet2(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF), tmp_path / "map.osm")
+
+    found = read_lanelet2(tmp_path / "map.osm")
+    text = (tmp_path / "map.osm").read_text()
+    assert result.num_lights == 0
+    assert "v='traffic_sign'" in text
+    assert "light" not in text
+    assert found.lanes["a"].controls == ("ahead",)
+    np.testing.assert_allclose(found.controls["ahead"].points_m, [[1.0, 5.0, 2.0]], atol=0.01)
 
 
 def test_lanes_share_corners_and_boundaries(tmp_path):

@@ -1,19 +1,19 @@
 """A semantic map as records that all writers and readers of map formats share."""
 
-import os
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.data.map.api import MapAPI
-from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.proto.road_network_pb2 import AccessRestriction, Lane, MapElement, TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 
 CROSSWALK, LIGHT = "pedestrian_crosswalk", "traffic_light"
+FACE_COLORS: Final = ("red", "yellow", "green")
+"""Colours of the faces of lights, from top to bottom."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,11 @@ class ExchangedControl:
     parts: tuple[str, ...] = ()
     is_closed: bool = False
 
+    @property
+    def is_face(self) -> bool:
+        """Whether it is a face of a light; ``signal_ahead_sign`` is a sign."""
+        return self.kind.startswith("signal_") and not self.kind.endswith("_sign")
+
 
 @dataclass(frozen=True, eq=False)
 class ExchangedMap:
@@ -119,6 +124,35 @@ class ExchangedMap:
             left_out=tuple(_not_carried(semantic_map, elements, len(lanes))),
         )
 
+    @property
+    def lane_changes(self) -> list[tuple[str, str]]:
+        """Pairs of lanes, on the left and on the right, once for each direction in which one may change."""
+        to_left = [(lane.change_left, name) for name, lane in self.lanes.items()]
+        to_right = [(name, lane.change_right) for name, lane in self.lanes.items()]
+        return [
+            (left, right)
+            for left, right in (*to_left, *to_right)
+            if left is not None and right is not None and left in self.lanes and right in self.lanes
+        ]
+
+    @property
+    def num_lights(self) -> int:
+        """Traffic lights, faces without a light among them."""
+        controls = self.controls
+        lit = {face for control in controls.values() if control.kind == LIGHT for face in control.parts}
+        return sum(control.kind == LIGHT or (control.is_face and name not in lit) for name, control in controls.items())
+
+    @property
+    def not_written(self) -> list[str]:
+        """What no format has room for: what the records have not, and ids of nothing, one sentence each."""
+        nowhere = sum(ahead not in self.lanes for lane in self.lanes.values() for ahead in lane.ahead)
+        unknown = sum(name not in self.controls for lane in self.lanes.values() for name in lane.controls)
+        return [
+            *self.left_out,
+            *counted(nowhere, "successor", "with ids that the map does not have, left out"),
+            *counted(unknown, "control", "of lanes with ids that the map does not have, left out"),
+        ]
+
 
 @dataclass(frozen=True)
 class MapExport:
@@ -150,6 +184,15 @@ def counted(count: int, singular: str, rest: str, *, plural: str = "") -> list[s
     """
     name = singular if count == 1 else plural or f"{singular}s"
     return [f"{count:,} {name} {rest}."] if count else []
+
+
+def counted_kinds(kinds: Counter[str]) -> list[str]:
+    """Return a sentence on each kind of element of a file that was left out, as semantic maps have none."""
+    return [
+        sentence
+        for kind, count in sorted(kinds.items())
+        for sentence in counted(count, kind, "left out, as semantic maps have none")
+    ]
 
 
 def _lanes_of(semantic_map: MapAPI, elements: dict[str, MapElement]) -> dict[str, ExchangedLane]:
@@ -223,19 +266,6 @@ def require_lanes(exchanged: ExchangedMap, format_name: str) -> None:
             f"semantic_map has no lane with geometry, so there is no {format_name} map to write of it; "
             "l5kit info tells what a dataset has"
         )
-
-
-def require_file_target(target: Path, *, overwrite: bool) -> None:
-    """Refuse a file that must not be replaced.
-
-    Raises:
-        FileExistsError: There is a file, and ``overwrite`` is False.
-        InvalidArgumentError: It is somebody else's.
-    """
-    if os.path.lexists(target):
-        if not overwrite:
-            raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
-        require_own_file(target, argument="path")
 
 
 def _parts_of(line_m: Float64Array) -> Float64Array:

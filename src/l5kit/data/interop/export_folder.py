@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from l5kit._files import clear_leftovers, placed_when_complete
-from l5kit.data.owned_outputs import DATASET, OutputKind, require_own_folder, tells_l5kit
+from l5kit.data.owned_outputs import DATASET, OutputKind, require_absent, require_own_folder, tells_l5kit
 from l5kit.data.save import require_local
 
 _COLUMNS = OutputKind(
@@ -67,8 +67,5 @@ def require_export_target(out: str | os.PathLike[str], *, overwrite: bool) -> No
 
 
 def _require_replaceable(target: Path, *, overwrite: bool) -> None:
-    if not os.path.lexists(target):
-        return
-    if not overwrite:
-        raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
+    require_absent(target, overwrite=overwrite)
     require_own_folder(target, next((kind for kind in _KINDS if kind.is_marked(target)), _COLUMNS), argument="out")

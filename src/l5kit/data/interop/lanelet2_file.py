@@ -15,18 +15,19 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.interop.exchanged_map import (
     CROSSWALK,
+    FACE_COLORS,
     LIGHT,
     ExchangedControl,
     ExchangedLane,
     ExchangedMap,
     MapExport,
     counted,
-    require_file_target,
     require_lanes,
 )
 from l5kit.data.interop.lanelet2_sharing import LEFT, RIGHT, SharedLines
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
+from l5kit.data.owned_outputs import require_absent, require_own_file
 
 ID_TAG: Final = "l5kit:id"
 """Tag with the id of l5kit, which is text, where those of OSM are numbers."""
@@ -49,8 +50,6 @@ _PARTICIPANTS: Final = {
 }
 _VIRTUAL: Final = {"type": "virtual"}
 _USUAL: Final = ("road", "participant:vehicle")
-_FACE: Final = "signal_"
-_COLORS: Final = ("red", "yellow", "green")
 _ARROWS: Final = ("upper_left_arrow", "upper_right_arrow", "left_arrow", "right_arrow", "u_turn")
 _KMH_OF_MPS: Final = 3.6
 _HALF_WIDTH_M: Final = np.array([0.15, 0.0, 0.0])
@@ -88,16 +87,16 @@ def export_lanelet2(
         UnsupportedValueError: An id has a character that XML cannot hold.
     """
     target = Path(path)
-    require_file_target(target, overwrite=overwrite)
+    require_absent(target, overwrite=overwrite)
+    require_own_file(target, argument="path")
     exchanged = ExchangedMap.of_map(semantic_map)
     require_lanes(exchanged, "Lanelet2")
     writer = _Writer(exchanged, SharedLines.of_lanes(exchanged.lanes))
     writer.add_lanes(centre_lines=centre_lines)
     writer.add_controls()
     writer.add_rules()
-    world_to_ecef: Float64Array = np.asarray(np.linalg.inv(semantic_map.ecef_to_world), np.float64)
     with replaced_when_complete(target, argument="path") as temporary:
-        temporary.write_text(writer.text(world_to_ecef), "utf-8", newline="\n")
+        temporary.write_text(writer.text(), "utf-8", newline="\n")
     return writer.result()
 
 
@@ -132,7 +131,7 @@ class _Writer:
         way_of = {
             name: self._add_control(control, self._points_of(name))
             for name, control in controls.items()
-            if not control.kind.startswith(_FACE) and control.kind != CROSSWALK and len(self._points_of(name))
+            if not control.is_face and control.kind != CROSSWALK and len(self._points_of(name))
         }
         users = [(self.lanelets[name], lane.controls) for name, lane in self.exchanged.lanes.items()]
         for name, control in controls.items():
@@ -158,7 +157,7 @@ class _Writer:
             self._add_rule_of(controls[name], faces, way_of.get(name), lanelets)
         named = {name for name, _ in lanelets_of} | {face for _, faces in lanelets_of for face in faces}
         for name, control in controls.items():
-            if control.kind.startswith(_FACE) and name not in named:
+            if control.is_face and name not in named:
                 self._add_bulbs([name], None)
 
     def add_rules(self) -> None:
@@ -177,12 +176,13 @@ class _Writer:
                 members += [("relation", other, "right_of_way") for other in first]
                 self._use_rule([self.lanelets[name], *first], self._add_relation(members, _rule("right_of_way")))
 
-    def text(self, world_to_ecef: Float64Array) -> str:
+    def text(self) -> str:
         """Return the file."""
-        points_m = np.concatenate(self.nodes_m)
-        ecef_m = points_m @ world_to_ecef[:3, :3].T + world_to_ecef[:3, 3]
-        latitudes_deg, longitudes_deg, _ = ecef2geodetic(*ecef_m.T)
-        geodetic = np.stack([latitudes_deg, longitudes_deg], axis=1)
+        points_m, world_to_ecef = np.concatenate(self.nodes_m), self.exchanged.world_to_ecef
+        geodetic = np.zeros((len(points_m), 2))
+        if world_to_ecef is not None:
+            ecef_m = points_m @ world_to_ecef[:3, :3].T + world_to_ecef[:3, 3]
+            geodetic = np.stack(ecef2geodetic(*ecef_m.T)[:2], axis=1)
         if not np.isfinite(geodetic).all():  # at the centre of the earth, where worlds without a place lie
             geodetic = np.zeros_like(geodetic)
         first_way, first_relation = 1 + self.num_nodes, 1 + self.num_nodes + len(self.ways)
@@ -221,20 +221,12 @@ class _Writer:
         followers = self.shared.followers()
         lost = sum(len(set(lane.ahead) & lanes.keys() - followers[name]) for name, lane in lanes.items())
         made_up = sum(len(followers[name] - set(lane.ahead)) for name, lane in lanes.items())
-        changes = [(lane.change_left, name) for name, lane in lanes.items() if lane.change_left in lanes]
-        changes += [(name, lane.change_right) for name, lane in lanes.items() if lane.change_right in lanes]
-        not_beside = sum(not self.shared.are_beside(str(left), str(right)) for left, right in changes)
-        without = sum(
-            not len(self._points_of(name)) and not control.kind.startswith(_FACE) for name, control in controls.items()
-        )
+        not_beside = sum(not self.shared.are_beside(left, right) for left, right in self.exchanged.lane_changes)
+        without = sum(not len(self._points_of(name)) and not control.is_face for name, control in controls.items())
         seen = {face for control in controls.values() if len(control.points_m) for face in control.parts}
         unknown_m = sum(not len(control.points_m) for name, control in controls.items() if name not in seen) - without
-        nowhere = sum(ahead not in lanes for lane in lanes.values() for ahead in lane.ahead)
-        unknown = sum(name not in controls for lane in lanes.values() for name in lane.controls)
         left_out = [
-            *self.exchanged.left_out,
-            *counted(nowhere, "successor", "with ids that the map does not have, left out"),
-            *counted(unknown, "control", "of lanes with ids that the map does not have, left out"),
+            *self.exchanged.not_written,
             *counted(lost, "successor", "lost, as the corners of the lanes are more than 3 cm apart"),
             *counted(made_up, "successor", "that the map does not have, as the lanes share both corners"),
             *counted(not_beside, "lane change", "lost, as the boundaries are more than 3 cm apart"),
@@ -243,12 +235,9 @@ class _Writer:
                 unknown_m, "light or face", "written where the light or the end of a lane is", plural="lights or faces"
             ),
         ]
-        lit = {face for c in controls.values() if c.kind == LIGHT for face in c.parts}
-        lights = [
-            name for name, c in controls.items() if c.kind == LIGHT or (c.kind.startswith(_FACE) and name not in lit)
-        ]
         num_crosswalks = len(self.lanelets) - len(lanes)
-        return MapExport(len(lanes), len(lights), num_crosswalks, self.shared.largest_shift_m, tuple(left_out))
+        num_lights, shift_m = self.exchanged.num_lights, self.shared.largest_shift_m
+        return MapExport(len(lanes), num_lights, num_crosswalks, shift_m, tuple(left_out))
 
     @cached_property
     def _lane_of_control(self) -> dict[str, ExchangedLane]:
@@ -299,7 +288,7 @@ class _Writer:
         self, control: ExchangedControl, faces: Iterable[str], way: int | None, lanelets: list[int]
     ) -> None:
         """Add the rule of a light with some of its faces, of a face alone, or of a sign or line, for some lanelets."""
-        if control.kind.startswith(_FACE):
+        if control.is_face:
             members = [("way", self._add_bulbs([control.control_id], None), "refers")]
         elif way is None:
             return
@@ -307,7 +296,7 @@ class _Writer:
             members = [("way", way, "refers")]
         if faces:
             members.append(("way", self._add_bulbs(list(faces), way), "light_bulbs"))
-        is_light = control.kind == LIGHT or control.kind.startswith(_FACE)
+        is_light = control.kind == LIGHT or control.is_face
         self._use_rule(lanelets, self._add_relation(members, _rule("traffic_light" if is_light else "traffic_sign")))
 
     def _add_bulbs(self, faces: list[str], light: int | None) -> int:
@@ -400,7 +389,7 @@ def _type_tags(control: ExchangedControl) -> dict[str, str | int]:
 
 def _bulb_tags(face: ExchangedControl) -> dict[str, str | int]:
     tags: dict[str, str | int] = {ID_TAG: face.control_id, KIND_TAG: face.kind}
-    color = next((color for color in _COLORS if color in face.kind.split("_")), None)
+    color = next((color for color in FACE_COLORS if color in face.kind.split("_")), None)
     arrow = next((arrow for arrow in _ARROWS if arrow in face.kind), None)
     return tags | ({"color": color} if color else {}) | ({"arrow": arrow.removesuffix("_arrow")} if arrow else {})
 

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.interop.exchanged_map import ExchangedLane
-from l5kit.geometry.polygon import distance_to_line
+from l5kit.geometry.polygon import furthest_from_line
 
 LEFT, RIGHT = 0, 1
 
@@ -148,7 +148,5 @@ def distance_between(first_m: Float64Array, second_m: Float64Array) -> float:
         gaps_m = np.linalg.norm(first_m - second_m, axis=1).max() if first_m.shape == second_m.shape else ends_m
         if gaps_m <= SHARED_M or ends_m > SHARED_M:
             return float(gaps_m)
-    flat = np.ascontiguousarray(first_m[:, :2]), np.ascontiguousarray(second_m[:, :2])
-    there = max(distance_to_line(flat[1], point) for point in flat[0])
-    back = max(distance_to_line(flat[0], point) for point in flat[1])
-    return float(max(ends_m, there, back))
+    first, second = np.ascontiguousarray(first_m[:, :2]), np.ascontiguousarray(second_m[:, :2])
+    return float(max(ends_m, furthest_from_line(second, first), furthest_from_line(first, second)))

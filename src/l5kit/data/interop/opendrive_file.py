@@ -23,7 +23,6 @@ from l5kit.data.interop.exchanged_map import (
     ExchangedMap,
     MapExport,
     counted,
-    require_file_target,
     require_lanes,
 )
 from l5kit.data.interop.opendrive_geometry import RoadCourse, curve_points, simplified_rows
@@ -31,6 +30,7 @@ from l5kit.data.interop.opendrive_roads import LARGEST_ERROR_M, Road, RoadNet, m
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import world_at
+from l5kit.data.owned_outputs import require_absent, require_own_file
 
 ID_CODE: Final = "l5kit:id"
 KIND_CODE: Final = "l5kit:kind"
@@ -43,7 +43,6 @@ MADE_UP_CODE: Final = "l5kit:made_up_junction"
 
 SIGNAL_TYPES: Final = {LIGHT: "1000001", "stop_sign": "206", "yield_sign": "205", "stop_line": "294"}
 _LANE_TYPES: Final = {"ONLY_BUS": "bus", "ONLY_BIKE": "biking"}
-_FACE: Final = "signal_"
 
 
 def export_opendrive(semantic_map: MapAPI, path: str | os.PathLike[str], *, overwrite: bool = False) -> MapExport:
@@ -66,7 +65,8 @@ def export_opendrive(semantic_map: MapAPI, path: str | os.PathLike[str], *, over
         UnsupportedValueError: An id has a character that XML cannot hold.
     """
     target = Path(path)
-    require_file_target(target, overwrite=overwrite)
+    require_absent(target, overwrite=overwrite)
+    require_own_file(target, argument="path")
     exchanged = ExchangedMap.of_map(semantic_map)
     require_lanes(exchanged, "OpenDRIVE")
     roads = make_roads(exchanged.lanes)
@@ -101,37 +101,28 @@ class _Writer:
             f"south='{south:.3f}' east='{east:.3f}' west='{west:.3f}'>{self._georeference()}</header>",
         ]
         parts += [self._road(number, road) for number, road in enumerate(self.net.roads)]
-        junctions = dict.fromkeys([*self.net.junction_of.values(), *self.net.connections])
-        parts += [self._junction(name) for name in junctions]
+        parts += [self._junction(name) for name in self._junction_id]
         return "\n".join([*parts, "</OpenDRIVE>", ""])
 
     def result(self) -> MapExport:
         """Return what was written, and what could not be."""
-        lanes, controls, net = self.exchanged.lanes, self.exchanged.controls, self.net
+        controls, net = self.exchanged.controls, self.net
         errors_m = [road.course.error_m for road in net.roads]
         beside = {pair for road in net.roads for pair in zip(road.lanes, road.lanes[1:], strict=False)}
-        changes = [(lane.change_left, name) for name, lane in lanes.items() if lane.change_left in lanes]
-        changes += [(name, lane.change_right) for name, lane in lanes.items() if lane.change_right in lanes]
+        apart = sum(pair not in beside for pair in self.exchanged.lane_changes)
         split = sum(name in net.made_up for name in net.junction_of.values())
         tilted = sum(road.course.tilt_m > LARGEST_ERROR_M for road in net.roads)
         worse = sum(error_m > LARGEST_ERROR_M for error_m in errors_m)
-        unknown = sum(name not in controls for lane in lanes.values() for name in lane.controls)
-        nowhere = sum(ahead not in lanes for lane in lanes.values() for ahead in lane.ahead)
         left_out = [
-            *self.exchanged.left_out,
-            *counted(nowhere, "successor", "with ids that the map does not have, left out"),
-            *counted(unknown, "control", "of lanes with ids that the map does not have, left out"),
-            *counted(sum(pair not in beside for pair in changes), "lane change", "lost, as the lanes fit no one road"),
+            *self.exchanged.not_written,
+            *counted(apart, "lane change", "lost, as the lanes fit no one road"),
             *counted(worse, "road", f"with boundaries that are off by more than 5 cm, up to {max(errors_m):.2f} m"),
             *counted(tilted, "road", "with a side that is more than 5 cm higher than the middle, written level"),
             *counted(split, "road", "written as parts of junctions that are made up, as roads part only there"),
         ]
         crosswalks = sum(control.kind == CROSSWALK for control in controls.values())
-        lit = {face for control in controls.values() for face in control.parts if control.kind == LIGHT}
-        lights = sum(
-            control.kind == LIGHT or (_is_face(control) and name not in lit) for name, control in controls.items()
-        )
-        return MapExport(len(lanes), lights, crosswalks, max(errors_m), tuple(left_out))
+        num_lights = self.exchanged.num_lights
+        return MapExport(len(self.exchanged.lanes), num_lights, crosswalks, max(errors_m), tuple(left_out))
 
     def _georeference(self) -> str:
         """Return where the world lies, as PROJ tells it, and how it is turned about its origin."""
@@ -264,7 +255,7 @@ class _Writer:
         end_m, left = _end_of(course)
         points_m = control.points_m if len(control.points_m) else np.array([[*end_m, course.heights_m[-1]]])
         offset_m = float((points_m[0, :2] - end_m) @ left)
-        is_light = control.kind == LIGHT or _is_face(control)
+        is_light = control.kind == LIGHT or control.is_face
         kind = SIGNAL_TYPES.get(LIGHT if is_light else control.kind, "-1")
         data = _user_data(ID_CODE, control.control_id) + _user_data(KIND_CODE, control.kind)
         for face in control.parts:
@@ -362,10 +353,6 @@ class _Writer:
                 if other in road_of and junction is not None and self.net.junction_of.get(road_of[other]) == junction:
                     pairs[junction][road_of[other], road_of[name]] = None
         return pairs
-
-
-def _is_face(control: ExchangedControl) -> bool:
-    return control.kind.startswith(_FACE) and not control.kind.endswith("_sign")
 
 
 def _length(course: RoadCourse) -> float:

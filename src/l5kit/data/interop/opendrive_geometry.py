@@ -9,7 +9,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.geometry import resample_line
-from l5kit.geometry.polygon import distance_to_line
+from l5kit.geometry.polygon import furthest_from_line
 
 _STRAIGHT_STEP_M: Final = 6.0
 _CURVED_STEPS_M: Final = (6.0, 2.0)
@@ -184,15 +184,7 @@ def _sample_parts(lengths_m: Float64Array) -> tuple[Int64Array, Float64Array]:
 def _distance(first_m: Float64Array, second_m: Float64Array) -> float:
     """Return how far vertices of two lines are from the other line at most, both ways."""
     first_m, second_m = np.ascontiguousarray(first_m), np.ascontiguousarray(second_m)
-    return float(max(_one_way(first_m, second_m), _one_way(second_m, first_m)))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _one_way(points: Float64Array, line: Float64Array) -> float:
-    furthest = 0.0
-    for row in range(len(points)):
-        furthest = max(furthest, distance_to_line(line, points[row]))
-    return furthest
+    return float(max(furthest_from_line(second_m, first_m), furthest_from_line(first_m, second_m)))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
