@@ -173,7 +173,7 @@ def _write_scene(folder: Path, log: ChunkedDataset, scene: int, road: RoadMap) -
     fault = find_record_fault(records)
     if fault is not None or len(records.frames) < 2:
         reason = "it has less than two frames" if fault is None else f"frame {fault.frame}: {fault.message}"
-        raise InvalidArgumentError(f"scene {scene} cannot be driven: {reason}; leave it out (--scenes)")
+        raise InvalidArgumentError(f"scene {scene} cannot be driven: {reason}; leave it out (--scene)")
     batch = SceneBatch.of_scenes([records], scene_indices=[scene], facts=log.facts, road=road)
     _write_zipped(folder / f"scene-{scene}.bin", drive_scene_bytes(batch))
     num_frames = len(records.frames)
