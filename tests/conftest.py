@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,34 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "browser" if file.endswith("_in_browser.py") else file
 
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Any]:
+    """What starts browsers."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Any) -> Iterator[Any]:
+    """Headless Chromium."""
+    from support.browser import CHROMIUM, OPTIONS
+
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def plain_browser(playwright: Any) -> Iterator[Any]:
+    """A browser without WebGL."""
+    from support.browser import CHROMIUM, WITHOUT_WEBGL
+
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=WITHOUT_WEBGL)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(autouse=True)

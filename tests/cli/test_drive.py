@@ -41,6 +41,12 @@ def test_it_writes_a_page_and_tells_its_size(l5kit, city, tmp_path):
     assert (tmp_path / "page" / "index.html").is_file()
 
 
+def test_driven_scenes_are_driven_on_the_map_of_their_log(l5kit, drives, tmp_path):
+    done = l5kit("drive", drives, "--out", tmp_path / "page", "--scene", 0, "--no-serve")
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "page" / "data" / "scene-0.bin").is_file()
+
+
 def test_a_page_that_is_there_stays_without_overwrite(l5kit, city, tmp_path):
     words = ("drive", city, "--out", tmp_path / "page", "--no-serve")
     assert l5kit(*words, "--scene", 1).exit_code == 0

@@ -8,6 +8,7 @@ import pytest
 
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.evaluation.driving.record_faults import RecordFault
 from l5kit.visualization.drive.drive_folder import drive_page_files, write_drive_folder
 from support.cities import NUM_SCENES
 
@@ -78,6 +79,14 @@ def test_a_folder_with_something_else_is_never_replaced(city, tmp_path):
 def test_a_scene_that_is_not_there_is_refused(city, tmp_path):
     with pytest.raises(IndexOutOfRangeError, match=r"scenes are \[7\]; the log has 3 scenes"):
         write_drive_folder(tmp_path / "page", find_dataset_files(city), name="city", scenes=[7])
+
+
+def test_a_scene_with_a_fault_is_refused(city, tmp_path, monkeypatch):
+    fault = RecordFault(7, None, "the AV is nowhere")
+    monkeypatch.setattr("l5kit.visualization.drive.drive_folder.find_record_fault", lambda records: fault)
+    with pytest.raises(InvalidArgumentError, match=r"frame 7: the AV is nowhere; leave it out \(--scene\)"):
+        write_drive_folder(tmp_path / "page", find_dataset_files(city), name="city")
+    assert not (tmp_path / "page").exists()
 
 
 def test_a_log_without_a_map_is_refused(city, tmp_path):

@@ -114,3 +114,9 @@ def test_files_that_are_no_drives_are_refused(saved, file_of, content, error, te
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         read_key_drive(tmp_path / "drive.json")
+
+
+def test_no_key_is_held_behind_the_last_one(batches, drive_by_keys):
+    whole = [1] * 5 + [0] * (int(batches[SCENE].stops[0]) - 6)
+    short, padded = (drive_by_keys(batches[SCENE], keys).driven.motion.speeds_mps for keys in ([1] * 5, whole))
+    assert short.tolist() == padded.tolist()

@@ -13,7 +13,7 @@ from l5kit.closedloop.key_drives import read_key_drive, score_key_drive
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.visualization.drive.drive_folder import write_drive_folder
-from support.browser import CHROMIUM, OPTIONS, WITHOUT_WEBGL, ViewerPage
+from support.browser import CHROMIUM, ViewerPage
 from support.key_lists import key_lists
 
 pytestmark = [
@@ -38,22 +38,6 @@ def address(city, tmp_path_factory):
         yield f"http://127.0.0.1:{server.server_port}/?scene={SCENE}"
         server.shutdown()
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def playwright():
-    """What starts browsers."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        yield playwright
-
-
-@pytest.fixture(scope="module")
-def browser(playwright):
-    """Headless Chromium."""
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-    yield browser
-    browser.close()
 
 
 @pytest.fixture
@@ -115,6 +99,54 @@ def test_pause_stops_time_and_the_window_that_loses_the_focus_pauses(open_page):
     page.page.evaluate("() => window.dispatchEvent(new Event('blur'))")
     page.settle()
     assert not page.page.evaluate("() => l5kitDrive.app.isRunning")
+
+
+def test_the_list_of_keys_pauses_the_drive_that_it_covers(open_page):
+    page = open_page()
+    page.page.keyboard.press("w")
+    page.wait_for("() => l5kitDrive.app.simulation.frame > 1")
+    page.page.keyboard.press("?")
+    page.page.locator("#keys[open]").wait_for()
+    assert not page.page.evaluate("() => l5kitDrive.app.isRunning")
+
+
+def test_of_two_scenes_the_one_that_was_picked_last_is_driven(open_page):
+    page = open_page()
+    scenes = page.page.evaluate("""async () => {
+      const { app } = l5kitDrive
+      const { fetch } = window
+      let goOn
+      const later = new Promise((resolve) => { goOn = resolve })
+      window.fetch = (url) => (url.includes("scene-0") ? later : Promise.resolve()).then(() => fetch(url))
+      const slow = app.open(0)
+      await app.open(2)
+      goOn()
+      await slow
+      return [app.scene, app.simulation.facts.scene_index, app.driveFile().scene]
+    }""")
+    assert scenes == [2, 2, 2]
+
+
+def test_a_scene_that_cannot_be_opened_says_why(open_page):
+    page = open_page()
+    page.page.route("**/scene-0.bin", lambda route: route.fulfill(body=b"damaged"))
+    page.part("scene-picker").select_option("0")
+    page.page.get_by_text("The scene cannot be opened:").wait_for()
+    page.part("scene-picker").select_option("2")
+    page.page.get_by_text("The scene cannot be opened:").wait_for(state="hidden")
+
+
+def test_a_car_far_from_the_road_is_off_it(open_page):
+    page = open_page()
+    assert page.page.locator("#now-road").inner_text() == "on it"
+    off = """(offRoad_m) => {
+      const { app } = l5kitDrive
+      app.judge.terms.at(-1).offRoad_m = offRoad_m
+      app.board.show(app.judge)
+      return document.getElementById("now-road").textContent
+    }"""
+    assert page.page.evaluate(off, 0.2) == "0.2 m off"
+    assert page.page.evaluate(f"({off})(Infinity)") == "off it"
 
 
 def test_a_list_of_keys_gives_the_drive_of_the_simulation(open_page, batches, drive_by_keys, keys):
@@ -216,11 +248,9 @@ def test_what_cannot_start_says_why(browser, address):
     context.close()
 
 
-def test_without_webgl(playwright, address):
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=WITHOUT_WEBGL)
-    page = ViewerPage(browser.new_page())
+def test_without_webgl(plain_browser, address):
+    page = ViewerPage(plain_browser.new_page())
     page.page.goto(address)
     page.page.evaluate("async () => { await l5kitDrive.ready }")
     page.page.keyboard.down("w")
     page.wait_for("() => l5kitDrive.app.simulation.frame > 2")
-    browser.close()

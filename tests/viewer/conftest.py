@@ -12,7 +12,6 @@ import pytest
 
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.dataset_files import find_dataset_files
-from support.browser import CHROMIUM, OPTIONS
 from support.cities import small_city
 from support.maps import make_map
 
@@ -72,22 +71,6 @@ def city_copy(city, tmp_path):
 def lit_map(tmp_path_factory):
     """Three lanes at the origin, of which two have lights, two lanes east of it, and two crosswalks."""
     return make_map(tmp_path_factory.mktemp("map") / "map.pb")
-
-
-@pytest.fixture(scope="module")
-def playwright():
-    """What starts browsers."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        yield playwright
-
-
-@pytest.fixture(scope="module")
-def browser(playwright):
-    """Headless Chromium."""
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-    yield browser
-    browser.close()
 
 
 @dataclass

@@ -19,7 +19,7 @@ from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.visualization.viewer.exported_page import write_exported_page
 from l5kit.visualization.viewer.server import ViewerServer
 from l5kit.visualization.viewer.viewed_log import ViewedLog
-from support.browser import CHROMIUM, WITHOUT_WEBGL, rgb_of, viewer_page
+from support.browser import CHROMIUM, rgb_of, viewer_page
 from support.cities import NUM_FRAMES, NUM_SCENES, small_city
 from support.logs import make_agent, make_agents, make_scene
 
@@ -313,14 +313,12 @@ def test_lanes_lights_boxes_and_the_av_have_their_colours_where_they_are(browser
         assert np.abs(plain_tone - off_road).max() > 4, "a lane differs from what is no road"
 
 
-def test_a_browser_without_webgl_draws_on_a_canvas(playwright, city_view, city_url):
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=WITHOUT_WEBGL)
-    with viewer_page(browser) as page:
+def test_a_browser_without_webgl_draws_on_a_canvas(plain_browser, city_view, city_url):
+    with viewer_page(plain_browser) as page:
         page.open_scene(f"{city_url}#scene=1&frame={FRAME}")
         assert page.page.evaluate("() => window.l5kitViewer.birdseye.stats.renderer") == "canvas"
         page.page.evaluate(HIDE_LINES)
         assert np.abs(rear_tone(page, city_view.scene(1), FRAME) - car_tone(page)).max() < 60
-    browser.close()
 
 
 def car_tone(page):

@@ -14,7 +14,7 @@ from l5kit.visualization.viewer.exported_page import write_exported_page
 from l5kit.visualization.viewer.lane_bytes import lane_bytes
 from l5kit.visualization.viewer.server import ViewerServer
 from l5kit.visualization.viewer.viewed_log import ViewedLog
-from support.browser import CHROMIUM, WITHOUT_WEBGL, viewer_page
+from support.browser import CHROMIUM, viewer_page
 
 pytestmark = [
     pytest.mark.browser,
@@ -22,14 +22,6 @@ pytestmark = [
 ]
 
 FRAME = 40
-
-
-@pytest.fixture(scope="module")
-def plain_browser(playwright):
-    """A browser without WebGL."""
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=WITHOUT_WEBGL)
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from l5kit.visualization import write_video
-from support.browser import CHROMIUM, OPTIONS
+from support.browser import CHROMIUM
 
 pytest.importorskip("av", reason="needs PyAV to write films")
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright to control a browser")
+pytest.importorskip("playwright.sync_api", reason="needs Playwright to control a browser")
 
 pytestmark = [
     pytest.mark.browser,
@@ -72,14 +72,6 @@ SHOW = """async ([address, times]) => {
   return shown
 }"""
 """Pictures at some times, as PNG in base64."""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

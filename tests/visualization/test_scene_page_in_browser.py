@@ -3,14 +3,14 @@
 import pytest
 
 pytest.importorskip("bokeh")
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-from l5kit.visualization.visualizer.visualizer import visualize, write_scene_page  # noqa: E402
-from l5kit.visualization.visualizer.zarr_utils import zarr_to_visualizer_scene  # noqa: E402
-from support.browser import CHROMIUM, OPTIONS  # noqa: E402
-from support.logs import make_agent, make_agents, make_faces, make_scene  # noqa: E402
-from support.maps import make_map  # noqa: E402
-from support.tolerances import FLOAT32  # noqa: E402
+from l5kit.visualization.visualizer.visualizer import visualize, write_scene_page
+from l5kit.visualization.visualizer.zarr_utils import zarr_to_visualizer_scene
+from support.browser import CHROMIUM
+from support.logs import make_agent, make_agents, make_faces, make_scene
+from support.maps import make_map
+from support.tolerances import FLOAT32
 
 pytestmark = [
     pytest.mark.browser,
@@ -46,14 +46,6 @@ def frames(tmp_path_factory):
     agents = [make_agents(make_agent(1, (5, 0)), make_agent(2, (7, 3), labels={"CYCLIST": 0.9}))] * 20
     scene = make_scene(agents, [make_faces(R=1)] * 20)
     return zarr_to_visualizer_scene(scene, make_map(tmp_path_factory.mktemp("page") / "map.pb"))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

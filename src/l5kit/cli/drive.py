@@ -11,9 +11,10 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption, MapOption, MetaOption, ScenesArgument
-from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark
-from l5kit.data.dataset_files import find_dataset, find_dataset_files
+from l5kit.cli.options import JsonOption, LogOption, MapOption, MetaOption, ScenesArgument
+from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark, short_number
+from l5kit.data.dataset_files import find_dataset
+from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 _ADDRESS = "127.0.0.1"
 _PAGE = Path("drive")
@@ -48,10 +49,7 @@ def drive(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what the folder holds of the same kind.")
     ] = False,
-    log_name: Annotated[
-        str | None,
-        typer.Option("--log", metavar="NAME", help="Log of a folder with several, such as train; by default sample."),
-    ] = None,
+    log_name: LogOption = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     as_json: JsonOption = False,
@@ -68,7 +66,7 @@ def drive(
         return
     from l5kit.visualization.drive.drive_folder import write_drive_folder
 
-    files = find_dataset_files(path, map_path=map_path, meta_path=meta)
+    files, _ = find_scene_files(path, map_path=map_path, meta_path=meta)
     name = Path(path).resolve().name
     folder = write_drive_folder(out or _PAGE, files, name=name, scenes=scenes or (), overwrite=overwrite)
     facts = {
@@ -106,7 +104,7 @@ def _score(
         print_json({"folder": folder, "scores": dict(scored.scores), "different": list(scored.different)})
     else:
         rows = [
-            [name.replace("_", " "), _number(value), _number(scored.scores[name])]
+            [name.replace("_", " "), short_number(value), short_number(scored.scores[name])]
             for name, value in scored.page_scores.items()
         ]
         print_table(f"Drive of scene {scored.result.scores['options']['scenes']}", ("", "page", "simulation"), rows)
@@ -116,10 +114,6 @@ def _score(
             f"warning: {', '.join(scored.different)} of the page and of the simulation are not the same; was the page "
             "written by another version of l5kit?"
         )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):

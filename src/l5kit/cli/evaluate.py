@@ -18,7 +18,7 @@ from l5kit.cli.options import (
     JobOption,
     JsonOption,
 )
-from l5kit.cli.output import print_facts, print_json, print_table, require_writable_folder
+from l5kit.cli.output import print_facts, print_json, print_table, require_writable_folder, short_number
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
@@ -204,7 +204,7 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
     _print_errors(scores["scores"])
     modes = [row for row in scores["scores"] if "nll" in row]
     if modes:
-        rows = [[_ahead(row), *(_number(row[name]) for name in _MODE_COLUMNS)] for row in modes]
+        rows = [[_ahead(row), *(short_number(row[name]) for name in _MODE_COLUMNS)] for row in modes]
         print_table("All trajectories, in metres where they are distances", ("ahead", *_MODE_COLUMNS.values()), rows)
         print_facts(
             "Probability of each given the truth", {_ahead(row): _as_text(row["prob_true_mode"]) for row in modes}
@@ -220,7 +220,7 @@ def _print_errors(scores: list[JsonObject]) -> None:
 
     titles = {"network": "network", **BASELINE_TITLES}
     rows = [
-        [_ahead(row), titles[row["who"]], _number(row["ade_m"]), _number(row["fde_m"]), _share(row["miss_rate"])]
+        [_ahead(row), titles[row["who"]], *map(short_number, (row["ade_m"], row["fde_m"])), _share(row["miss_rate"])]
         for row in sorted(scores, key=lambda row: row["horizon_s"])
     ]
     print_table("Errors in metres, and how many end more than 2 m off", ("ahead", "who", "ADE", "FDE", "misses"), rows)
@@ -230,12 +230,8 @@ def _ahead(row: JsonObject) -> str:
     return f"{row['horizon_s']:g} s"
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
 def _as_text(value: float | list[float | None] | None) -> str:
-    return ", ".join(map(_number, value)) if isinstance(value, list) else _number(value)
+    return ", ".join(map(short_number, value)) if isinstance(value, list) else short_number(value)
 
 
 def _share(value: float | None) -> str:

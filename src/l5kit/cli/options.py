@@ -15,6 +15,10 @@ ScenesArgument = Annotated[
     Path,
     typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr in it, also by URL; or a simulation's folder."),
 ]
+LogOption = Annotated[
+    str | None,
+    typer.Option("--log", metavar="NAME", help="Log of a folder with several, such as train; by default sample."),
+]
 MapOption = Annotated[
     Path | None,
     typer.Option("--map", metavar="FILE", help="Semantic map; by default the one found beside the dataset."),

@@ -201,6 +201,11 @@ def _for_people(value: object) -> str:
     return f"{value:,.0f}" if is_large and math.isfinite(value) else f"{value:.4g}"
 
 
+def short_number(value: float | None) -> str:
+    """Return a number for a table; a dash where there is none."""
+    return "-" if value is None else f"{value:.3f}"
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table whose first column is aligned to the left and whose other ones to the right."""
     table = Table()

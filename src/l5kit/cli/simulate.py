@@ -18,7 +18,15 @@ from l5kit.cli.options import (
     WorkersOption,
     parse_slice,
 )
-from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut, require_writable_folder
+from l5kit.cli.output import (
+    print_facts,
+    print_json,
+    print_table,
+    remark,
+    remark_cut,
+    require_writable_folder,
+    short_number,
+)
 from l5kit.engines.opening import open_workers
 from l5kit.errors import install_command
 from l5kit.evaluation.driving.metric import NUPLAN
@@ -283,11 +291,11 @@ def _print_scores(result: "ClosedLoopResult") -> None:
         return
     # a table for each score, and one for what the user adds
     name = "score without a map" if result.is_without_map else "score"
-    rows, of_windows, added = [[name, _number(result.score), ""]], [], []
+    rows, of_windows, added = [[name, short_number(result.score), ""]], [], []
     for metric in result.about_metrics:
         value, failing = result.metrics[metric.name], str(scores["scenes_failing"][metric.name])
         lacks_map = result.is_without_map and metric.needs_map
-        row = [metric.name.replace("_", " "), _number(value), "needs a map" if lacks_map else failing]
+        row = [metric.name.replace("_", " "), short_number(value), "needs a map" if lacks_map else failing]
         if metric.of_score == EPDMS:
             if metric.name not in _COUNTS_OF_WINDOWS:
                 of_windows.append(row if metric.role is not None else [*row[:2], ""])
@@ -315,7 +323,3 @@ def _share_of_plans(share: float) -> str:
 
 def _rate(scenes_per_s: float) -> str:
     return f"{scenes_per_s:,.1f}" if scenes_per_s >= 1 else f"{scenes_per_s:.2g}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument
+from l5kit.cli.options import AerialOption, LogOption, MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.dataset_files import find_dataset
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
@@ -51,10 +51,7 @@ def view(
             metavar="PATH", help="Another dataset or simulation, shown beside the first one and in step with it."
         ),
     ] = None,
-    log_name: Annotated[
-        str | None,
-        typer.Option("--log", metavar="NAME", help="Log of a folder with several, such as train; by default sample."),
-    ] = None,
+    log_name: LogOption = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,

@@ -131,7 +131,7 @@ def score_key_drive(
         FailedSceneError: The scene cannot be driven.
     """
     options = replace(options or ClosedLoopOptions(), scenes=[drive.scene], strict=True)
-    files, _ = find_scene_files(path, map_path=_whole(map_path), meta_path=_whole(meta_path))
+    files, _ = find_scene_files(path, map_path=map_path, meta_path=meta_path)
     digest = DataRecord.of_log(files.dataset).digest
     if drive.digest is not None and digest is not None and drive.digest != digest:
         raise InvalidArgumentError(
@@ -169,7 +169,3 @@ def _is_same(value: float | None, other: float | None) -> bool:
     if value is None or other is None:
         return value is other
     return math.isclose(value, other, rel_tol=0.0, abs_tol=_SAME)
-
-
-def _whole(path: str | os.PathLike[str] | None) -> Path | None:
-    return None if path is None else Path(path)

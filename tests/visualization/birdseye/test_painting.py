@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from l5kit.visualization.birdseye.canvas import Canvas, Stroke
-from l5kit.visualization.birdseye.painting import Boxes, MapPainter, paint_boxes, paint_plan, round_outlines
+from l5kit.visualization.birdseye.painting import (
+    Boxes,
+    MapPainter,
+    paint_boxes,
+    paint_ghosts,
+    paint_plan,
+    round_outlines,
+)
 from l5kit.visualization.birdseye.tones import EGO_RGB, LIGHT_RGB, tones_of
 from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.map_shapes import MapShapes, Outlines
@@ -128,3 +135,17 @@ def test_a_plan_is_seen_over_a_car_and_none_draws_nothing():
     assert count(canvas.picture, TONES.plan) == 0
     paint_plan(canvas, np.array([[2.0, 0.0], [12.0, 0.0]]), TONES)
     assert tuple(canvas.picture[99, 230]) == TONES.plan
+
+
+def test_a_car_has_no_rim_where_the_av_is_out_of_sight():
+    near = Boxes.with_ego([500, 0, 0, 4.5, 2.0], [[0, 0, 0, 4.5, 2.0]], [CAR_RGB]).near(VIEW)
+    assert (len(near.boxes), near.has_ego) == (1, False)
+
+
+def test_a_ghost_is_an_outline_with_a_line_to_its_front():
+    canvas = Canvas(VIEW, TONES.ground)
+    paint_ghosts(canvas, np.array([[0.0, 0.0, 0.0, 4.0, 2.0]]), TONES.ghost)
+    is_ghost = (canvas.picture == TONES.ghost).all(axis=-1)
+    assert is_ghost[98:102, 160].any(), "ahead of the centre"
+    assert not is_ghost[98:102, 140].any(), "behind it"
+    assert is_ghost[98:102, 127:133].any(), "its rear"

@@ -27,7 +27,7 @@ class DrivingKeys(IntFlag):
     HARD_BRAKE = 16
 
 
-ALL_KEYS = int(DrivingKeys.FORWARD | DrivingKeys.BRAKE | DrivingKeys.LEFT | DrivingKeys.RIGHT | DrivingKeys.HARD_BRAKE)
+_ALL_KEYS = int(sum(DrivingKeys))
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ class KeyDriver:
 
     def __post_init__(self) -> None:
         for step, keys in enumerate(self.keys):
-            if not 0 <= keys <= ALL_KEYS:
+            if not 0 <= keys <= _ALL_KEYS:
                 raise InvalidArgumentError(
-                    f"KeyDriver: keys of step {step} are {keys}; they must be a sum of DrivingKeys, 0 to {ALL_KEYS}"
+                    f"KeyDriver: keys of step {step} are {keys}; they must be a sum of DrivingKeys, 0 to {_ALL_KEYS}"
                 )
 
     @property

@@ -79,9 +79,9 @@ def find_simulation_folder(path: str | os.PathLike[str]) -> "SimulationFolder | 
 def find_scene_files(
     path: str | os.PathLike[str],
     *,
-    map_path: Path | None = None,
-    meta_path: Path | None = None,
-    aerial_path: Path | None = None,
+    map_path: str | os.PathLike[str] | None = None,
+    meta_path: str | os.PathLike[str] | None = None,
+    aerial_path: str | os.PathLike[str] | None = None,
 ) -> "tuple[DatasetFiles, SimulationFolder | None]":
     """Return the scenes at a path with what belongs to them, of a dataset or of a simulation.
 
@@ -179,7 +179,11 @@ class SimulationFolder:
             raise CorruptedDataError(f"{path} cannot be read: {error}") from error
 
     def files(
-        self, *, map_path: Path | None = None, meta_path: Path | None = None, aerial_path: Path | None = None
+        self,
+        *,
+        map_path: str | os.PathLike[str] | None = None,
+        meta_path: str | os.PathLike[str] | None = None,
+        aerial_path: str | os.PathLike[str] | None = None,
     ) -> DatasetFiles:
         """Return the driven scenes as a dataset, with map, meta.json and aerial picture of the log.
 

@@ -147,7 +147,7 @@ def paint_ghosts(canvas: Canvas, boxes: Float64Array, color: Rgb) -> None:
     outlines = round_outlines(boxes, px_per_m=canvas.view.px_per_m)
     stroke = Stroke(color, width_m=0.12, least_width_px=1.75)
     canvas.lines(outlines, stroke, closed=True)
-    fronts = _points_of(boxes, np.array([0.0, 0.5]), np.zeros(2))
+    fronts = _turned(boxes, boxes[:, None, 3:4] * np.array([[0.0, 0.0], [0.5, 0.0]]))
     canvas.lines(list(fronts), stroke)
 
 
@@ -188,11 +188,6 @@ def _heading_marks(boxes: Float64Array) -> Iterable[tuple[float, list[Float64Arr
     for width_m in np.unique(widths_m).tolist():
         of_width = widths_m == width_m
         yield width_m, [*_turned(boxes[of_width], heads[of_width]), *_turned(boxes[of_width], shafts[of_width])]
-
-
-def _points_of(boxes: Float64Array, along: Float64Array, across: Float64Array) -> Float64Array:
-    """Return points (N, P, 2) of boxes, as shares (P,) of their lengths ahead and of their widths to the left."""
-    return _turned(boxes, np.stack([boxes[:, 3:4] * along, boxes[:, 4:5] * across], axis=-1))
 
 
 def _turned(boxes: Float64Array, offsets_m: Float64Array) -> Float64Array:

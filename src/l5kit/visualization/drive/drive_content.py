@@ -23,7 +23,7 @@ from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import LanePaths, make_lane_paths
 from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.simulation.drivers.intelligent import intelligent_traffic
-from l5kit.simulation.drivers.key_driver import DrivingKeys, KeyResponse
+from l5kit.simulation.drivers.key_driver import KeyResponse
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch, stack_ego_frames
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER
@@ -102,7 +102,6 @@ def _facts_of(batch: SceneBatch) -> JsonObject:
         "start": {name: float(value) for name, value in start.items()},
         "bicycle": list(bicycle.parameters(step_s)),
         "response": asdict(KeyResponse()),
-        "keys": {key.name: int(key) for key in DrivingKeys},
         "agent_driver": list(AGENT_DRIVER.kernel_parameters),
         "av_driver": list(AV_DRIVER.kernel_parameters),
         "near_m": float(control.near_m),

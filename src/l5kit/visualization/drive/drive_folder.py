@@ -109,9 +109,10 @@ def write_drive_folder(
             "scenes": listed,
         }
         (scratch / _LIST).write_text(json.dumps(facts, indent=1), "utf-8")
-        for file in drive_page_files():
+        scripts = drive_page_files()
+        for file in scripts:
             (scratch / "scripts" / file.name).write_bytes(file.content)
-        (scratch / "index.html").write_text(_page(), "utf-8")
+        (scratch / "index.html").write_text(_page(scripts), "utf-8")
         (scratch / _LICENSE.name).write_bytes(_LICENSE.read_bytes())
         sizes = [(len(content), _num_zipped(content)) for content in _contents_of(scratch)]
     num_bytes, num_zipped = (sum(column) for column in zip(*sizes, strict=True))
@@ -137,13 +138,13 @@ def drive_page_files() -> tuple[PageFile, ...]:
     return tuple(needed[specifier] for specifier in sorted(needed))
 
 
-def _page() -> str:
-    """Return the page as HTML."""
+def _page(scripts: Sequence[PageFile]) -> str:
+    """Return the page as HTML, for scripts that lie beside it."""
     own = resources.files(__package__) / "page"
     return fill_template(
         (own / "drive.html").read_text("utf-8"),
         style=f"{page_style()}\n{(own / 'drive.css').read_text('utf-8')}",
-        imports={file.specifier: f"./scripts/{file.name}" for file in drive_page_files()},
+        imports={file.specifier: f"./scripts/{file.name}" for file in scripts},
     )
 
 
@@ -172,7 +173,7 @@ def _write_scene(folder: Path, log: ChunkedDataset, scene: int, road: RoadMap) -
     fault = find_record_fault(records)
     if fault is not None or len(records.frames) < 2:
         reason = "it has less than two frames" if fault is None else f"frame {fault.frame}: {fault.message}"
-        raise InvalidArgumentError(f"scene {scene} cannot be driven: {reason}; leave it out (--scenes)")
+        raise InvalidArgumentError(f"scene {scene} cannot be driven: {reason}; leave it out (--scene)")
     batch = SceneBatch.of_scenes([records], scene_indices=[scene], facts=log.facts, road=road)
     _write_zipped(folder / f"scene-{scene}.bin", drive_scene_bytes(batch))
     num_frames = len(records.frames)

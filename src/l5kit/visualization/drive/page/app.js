@@ -48,7 +48,9 @@ class DriveApp {
       const text = `Scene ${scene}: ${quantity(duration_s, 0, "s")}, ${quantity(agents_per_frame, 0)} road users`;
       picker.append(make("option", { value: scene }, text));
     }
-    picker.addEventListener("change", () => this.open(Number(picker.value)));
+    picker.addEventListener("change", () =>
+      this.open(Number(picker.value)).catch((error) => showError("The scene cannot be opened", error)),
+    );
     this.wire();
     await this.open(Number(new URLSearchParams(location.search).get("scene") ?? scenes[0].scene));
     picker.value = String(this.scene);
@@ -67,7 +69,7 @@ class DriveApp {
     onPress(byId("again"), () => this.restart());
     onPress(byId("save-end"), () => this.save());
     const nothing = () => {};
-    createKeys([
+    const bindings = [
       { keys: ["ArrowUp", "w"], shown: "\u2191 or W", does: "accelerate", run: nothing },
       { keys: ["ArrowDown", "s"], shown: "\u2193 or S", does: "brake", run: nothing },
       { keys: ["ArrowLeft", "a"], shown: "\u2190 or A", does: "steer left", run: nothing },
@@ -78,7 +80,8 @@ class DriveApp {
       { keys: ["g"], shown: "G", does: "plan of the IDM", run: () => this.togglePlan() },
       { keys: ["+", "="], shown: "+", does: "zoom in", run: () => this.zoom(ZOOM_STEP) },
       { keys: ["-", "_"], shown: "-", does: "zoom out", run: () => this.zoom(1 / ZOOM_STEP) },
-    ]);
+    ];
+    createKeys(bindings, () => this.pause());
     document.addEventListener("visibilitychange", () => document.hidden && this.pause());
     addEventListener("blur", () => this.pause());
     this.movesLittle.addEventListener("change", () => this.birdseye?.setOptions({ follow: !this.movesLittle.matches }));
@@ -90,7 +93,9 @@ class DriveApp {
     if (!known || !this.road || !this.birdseye) throw new Error("the folder has no scene");
     this.pause();
     this.scene = known.scene;
-    this.simulation = new DriveSimulation(await readArrays(known.file));
+    const packed = await readArrays(known.file);
+    if (this.scene !== known.scene) return; // another one was picked in the meantime
+    this.simulation = new DriveSimulation(packed);
     this.judge = new DriveJudge(this.simulation, this.road);
     this.live = new LiveScene(this.simulation);
     this.birdseye.setScene(this.live.packed);
@@ -115,6 +120,7 @@ class DriveApp {
     const { x, y } = simulation.vehicle;
     birdseye.camera = { x, y, scale: Math.max(side_px, 1) / VIEW_M };
     byId("start-hint").hidden = false;
+    byId("drive-error").hidden = true;
   }
 
   run() {
@@ -249,10 +255,13 @@ class DriveApp {
   }
 }
 
-const app = new DriveApp();
-const ready = app.start().catch((error) => {
+/** @param {string} what does not work @param {unknown} error */
+function showError(what, error) {
   byId("start-hint").hidden = true;
   byId("drive-error").hidden = false;
-  setText(byId("drive-error"), `The page cannot start: ${messageOf(error)}`);
-});
+  setText(byId("drive-error"), `${what}: ${messageOf(error)}`);
+}
+
+const app = new DriveApp();
+const ready = app.start().catch((error) => showError("The page cannot start", error));
 Object.assign(window, { l5kitDrive: { ready, app } });

@@ -22,7 +22,7 @@ const known = new Map(); // weights, by what they are of
  * @param {number} derivative
  * @returns {number[]}
  */
-export function weightsOf(length, position, order, derivative) {
+function weightsOf(length, position, order, derivative) {
   const key = [length, position, order, derivative].join(" ");
   const found = known.get(key);
   if (found) return found;
@@ -66,7 +66,7 @@ function solve(matrix, values) {
  * @param {number} derivative
  * @returns {Float64Array}
  */
-export function smoothed(signal, window, order, derivative) {
+function smoothed(signal, window, order, derivative) {
   const size = signal.length;
   const length = Math.min(window, size);
   const half = Math.floor(length / 2);
@@ -99,7 +99,7 @@ function unwrapped(yaws) {
  * @param {number} step_s
  * @returns {Record<string, Float64Array> | null} null for too few frames
  */
-export function comfortSignals(frames, step_s) {
+function comfortSignals(frames, step_s) {
   if (frames.length < LEAST_SAMPLES) return null;
   const smooth = (/** @type {number[]} */ values) => smoothed(values, 8, 2, 0);
   const along = smooth(frames.map((frame) => frame.along));

@@ -32,7 +32,6 @@ const KINDS = { NONE: 0, EGO_STOPPED: 1, OTHER_STOPPED: 2, REAR: 3, FRONT: 4, LA
  * @typedef {object} Term what a frame is worth; names as in `SceneDetails`
  * @property {number[]} atFault collisions at fault with each group, (3,)
  * @property {number[]} collided tracks that collide in this frame for the first time
- * @property {number[]} blamed those of them that the AV is at fault for
  * @property {number} timeToCollision_s infinite where nobody is met
  * @property {number} offRoad_m infinite from half a metre on
  * @property {number} lane -1 for none
@@ -132,38 +131,36 @@ export class DriveJudge {
    * Mirrors `find_collisions`, `count_at_fault` and `find_times_to_collision` for one frame.
    * @param {number} frame
    * @param {Set<number>} hasCollided tracks, which is added to
-   * @returns {Pick<Term, "atFault" | "collided" | "blamed" | "timeToCollision_s">}
+   * @returns {Pick<Term, "atFault" | "collided" | "timeToCollision_s">}
    */
   termOfOthers(frame, hasCollided) {
     const { ego, rows } = this.simulation.frames[frame];
     const [box, rear] = [this.egoBox(frame), this.rearAxle(frame)];
     const isAcross = this.road.isAcross(cornersOf(box));
     const widest_rad = isAcross || this.road.isInJunction(rear) ? BEHIND_RAD : AHEAD_RAD;
-    const term = { atFault: [0, 0, 0], collided: [], blamed: [], timeToCollision_s: Infinity };
+    const term = { atFault: [0, 0, 0], collided: [], timeToCollision_s: Infinity };
     for (const row of rows) {
       if (row.group < 0 || hasCollided.has(row.track)) continue;
       if (boxesOverlap(box, row)) {
         hasCollided.add(row.track);
         const kind = kindOf(box, rear, ego.speed, row, this.speedOf(row, frame));
         /** @type {number[]} */ (term.collided).push(row.track);
-        if (kind === KINDS.FRONT || kind === KINDS.OTHER_STOPPED || (kind === KINDS.LATERAL && isAcross)) {
+        if (kind === KINDS.FRONT || kind === KINDS.OTHER_STOPPED || (kind === KINDS.LATERAL && isAcross))
           term.atFault[row.group] += 1;
-          /** @type {number[]} */ (term.blamed).push(row.track);
-        }
         continue;
       }
       if (ego.speed <= STOPPED_MPS || angleFrom(box.yaw, rear, row) > widest_rad) continue;
       const time_s = meetingTime(box, ego.speed, row, () => this.speedOf(row, frame), this.simulation.facts.look);
       term.timeToCollision_s = Math.min(term.timeToCollision_s, time_s);
     }
-    if (term.blamed.length) term.timeToCollision_s = 0;
+    if (term.atFault.some(Boolean)) term.timeToCollision_s = 0;
     return term;
   }
 
   /**
    * Mirrors `_values_of_map` for one frame, all earlier ones being there.
    * @param {number} frame
-   * @returns {Omit<Term, "atFault" | "collided" | "blamed" | "timeToCollision_s">}
+   * @returns {Omit<Term, "atFault" | "collided" | "timeToCollision_s">}
    */
   termOfRoad(frame) {
     const { ego } = this.simulation.frames[frame];
@@ -295,7 +292,7 @@ export class DriveJudge {
  * @param {{name: string, role: string | number | null}[]} metrics
  * @returns {number}
  */
-export function combine(values, metrics) {
+function combine(values, metrics) {
   let [product, sum, total] = [1, 0, 0];
   for (const { name, role } of metrics) {
     const value = values[name];

@@ -57,7 +57,7 @@ export function locateOnPath(path, pose, speed, isNew, motion) {
  * @param {DriverParams} params
  * @returns {number} m/s2
  */
-export function driverAcceleration(speed, gap_m, leaderSpeed, wantedSpeed, params) {
+function driverAcceleration(speed, gap_m, leaderSpeed, wantedSpeed, params) {
   const [standingGap_m, headway_s, maxAcceleration, maxBraking, exponent] = params;
   const closing_m = (speed * (speed - leaderSpeed)) / (2 * Math.sqrt(maxAcceleration * maxBraking));
   const wanted_m = standingGap_m + Math.max(closing_m + speed * headway_s, 0);
@@ -77,7 +77,7 @@ export function driverAcceleration(speed, gap_m, leaderSpeed, wantedSpeed, param
  * @param {number} step_s
  * @returns {number} m/s2
  */
-export function accelerationBehind(speed, gap_m, leaderSpeed, wantedSpeed, params, step_s) {
+function accelerationBehind(speed, gap_m, leaderSpeed, wantedSpeed, params, step_s) {
   const acceleration = driverAcceleration(speed, gap_m, leaderSpeed, wantedSpeed, params);
   const braking = params[3];
   const leader = Math.max(leaderSpeed, 0);

@@ -96,7 +96,7 @@ export class LiveScene {
 /** @typedef {{x: number, y: number, yaw: number}} Pose */
 
 /** @param {Pose} before @param {Pose} after @param {number} part @returns {Pose} */
-export function between(before, after, part) {
+function between(before, after, part) {
   const turn = after.yaw - before.yaw;
   return {
     x: before.x + part * (after.x - before.x),

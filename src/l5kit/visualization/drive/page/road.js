@@ -21,7 +21,7 @@ const ALL_CORNERS = 0b1111;
  * @param {Point} point
  * @returns {[number, number]} the nearest edge, and how much of it lies before the nearest place
  */
-export function projectOnLine(line, [px, py]) {
+function projectOnLine(line, [px, py]) {
   let [best, bestEdge, bestPart] = [Infinity, 0, 0];
   for (let edge = 0; 2 * edge + 3 < line.length; edge += 1) {
     const [startX, startY] = [line[2 * edge], line[2 * edge + 1]];

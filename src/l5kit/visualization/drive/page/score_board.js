@@ -38,8 +38,8 @@ export class ScoreBoard {
     const near_s = judge.simulation.facts.look.least_s;
     const isMet = Number.isFinite(term.timeToCollision_s);
     showValue("now-ttc", isMet ? quantity(term.timeToCollision_s, 1, "s") : "free", term.timeToCollision_s <= near_s);
-    const off_m = Math.min(term.offRoad_m, 0.5);
-    showValue("now-road", off_m > 0 ? `${quantity(off_m, 1, "m")} off` : "on it", term.offRoad_m >= 0.3);
+    const off = Number.isFinite(term.offRoad_m) ? `${quantity(term.offRoad_m, 1, "m")} off` : "off it"; // by how much is not known
+    showValue("now-road", term.offRoad_m > 0 ? off : "on it", term.offRoad_m >= 0.3);
     const isRough = comfortable.slice(-10).includes(false);
     showValue("now-comfort", isRough ? "rough" : "smooth", isRough);
     showValue("now-progress", quantity(metrics.progress, 2), false);

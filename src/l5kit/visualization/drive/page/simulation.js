@@ -50,40 +50,34 @@ export class DriveSimulation {
     this.paths = readPaths(arrays, "path");
     this.avPath = readPaths(arrays, "av_path")[0];
     this.numFrames = facts.num_frames;
-    this.frame = 0;
-    /** @type {Vehicle} */
-    this.vehicle = { ...facts.start };
-    /** @type {AgentRow[][]} */
-    this.rows = [];
-    this.isDriven = new Uint8Array(arrays.track_may_drive.length);
-    this.lastDriven = new Int32Array(arrays.track_may_drive.length);
-    /** @type {Motion[]} */
-    this.motions = [];
-    /** @type {(Kept | null)[]} */
-    this.kept = [];
-    /** @type {number[]} */
-    this.keys = [];
-    /** @type {DrivenFrame[]} */
-    this.frames = [];
-    /** @type {Motion} */
-    this.planMotion = noMotion();
-    this.planFrame = -2;
     this.restart();
   }
 
   /** Begin anew. */
   restart() {
     const { start, num_frames } = this.facts;
+    const numTracks = this.arrays.track_may_drive.length;
+    /** @type {number} */
     this.frame = 0;
+    /** @type {Vehicle} */
     this.vehicle = { ...start };
+    /** @type {AgentRow[][]} */
     this.rows = Array.from({ length: num_frames }, (_, frame) => this.loggedRows(frame));
-    this.isDriven.fill(0);
-    this.lastDriven.fill(-2);
+    /** @type {Uint8Array} */
+    this.isDriven = new Uint8Array(numTracks);
+    /** @type {Int32Array} */
+    this.lastDriven = new Int32Array(numTracks).fill(-2);
+    /** @type {Motion[]} */
     this.motions = Array.from(this.isDriven, noMotion);
+    /** @type {(Kept | null)[]} */
     this.kept = Array.from(this.isDriven, () => null);
+    /** @type {number[]} */
     this.keys = [];
+    /** @type {DrivenFrame[]} */
     this.frames = [this.drivenFrame(this.vehicle, start.yaw_rate)];
+    /** @type {Motion} */
     this.planMotion = noMotion();
+    /** @type {number} */
     this.planFrame = -2;
   }
 

@@ -8,12 +8,15 @@ import { byId, elementById, make } from "l5kit/dom";
 /**
  * Listen to the keyboard. Fields and open dialogs keep their keys; space and Enter stay with a focused button.
  * @param {Binding[]} bindings `keys` are values of `KeyboardEvent.key`, letters in lower case
+ * @param {() => void} [onShow] the dialog is about to cover the page
  */
-export function createKeys(bindings) {
+export function createKeys(bindings, onShow) {
   const dialog = elementById("keys", HTMLDialogElement);
   const list = byId("keys-list");
   const show = () => {
-    if (!dialog.open) dialog.showModal();
+    if (dialog.open) return;
+    onShow?.();
+    dialog.showModal();
   };
   const all = [...bindings, { keys: ["?"], shown: "?", does: "show these keys", run: show }];
   for (const { shown, does } of all) list.append(make("dt", {}, make("kbd", {}, shown)), make("dd", {}, does));
