@@ -116,12 +116,15 @@ def _population(name: str) -> AgentSeat:
     return intelligent_traffic(POPULATIONS[name])
 
 
-LANE_DRIVERS = ("idm", "rules", "yielding", "cautious", "assertive", "changing")
+_POPULATIONS: Final = ("idm", "yielding", "cautious", "assertive", "changing")
+"""Names of :data:`l5kit.simulation.drivers.populations.POPULATIONS`, which nobody loads who has none of them."""
+
+LANE_DRIVERS: Final = ("rules", *_POPULATIONS)
 """Names of those that drive along the lanes of a map."""
 
 TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
     "replay": lambda: None,
-    **{name: partial(_population, name) for name in ("idm", "yielding", "cautious", "assertive", "changing")},
+    **{name: partial(_population, name) for name in _POPULATIONS},
     "constant-velocity": _constant_velocity_traffic,
 }
 """Traffic that has a name, and what makes it."""
@@ -408,8 +411,10 @@ def _is_mix(requested: object) -> TypeGuard["TrafficMix"]:
 
 def _is_of_policy(requested: str) -> bool:
     """Return whether a planner is a policy, as it was trained or exported."""
-    if is_policy(requested) or not is_onnx(Path(requested)):
-        return is_policy(requested)
+    if is_policy(requested):
+        return True
+    if not is_onnx(Path(requested)):
+        return False
     from l5kit.workflows.exported_network import is_exported_policy  # which brings torch
 
     return is_exported_policy(requested)

@@ -67,15 +67,19 @@ class SimulationRequest:
     score: str | Sequence[str]
     options: ClosedLoopOptions
 
-    def with_whole_paths(self) -> "SimulationRequest":
+    def with_whole_paths(self) -> "WholeRequest":
         """Return the arguments with absolute paths or URLs, which name the same for each machine."""
         moves = self.options.moves
-        return replace(
-            self,
+        return WholeRequest(
             path=Path(whole_path_of(self.path)),
+            planner=self.planner,
+            agents=self.agents,
+            planner_cfg=self.planner_cfg,
+            agents_cfg=self.agents_cfg,
             map_path=_whole(self.map_path),
             meta_path=_whole(self.meta_path),
             truth=_whole(self.truth),
+            fallback=self.fallback,
             metrics=with_whole_files(self.metrics),
             score=find_scores(self.score),
             options=replace(
@@ -86,7 +90,18 @@ class SimulationRequest:
             ),
         )
 
-    def elsewhere(self) -> "SimulationRequest":
+
+@dataclass(frozen=True, kw_only=True)
+class WholeRequest(SimulationRequest):
+    """A request with absolute paths or URLs, and the scores by their names."""
+
+    path: Path
+    map_path: Path | None
+    meta_path: Path | None
+    truth: Path | None
+    score: tuple[str, ...]
+
+    def elsewhere(self) -> "WholeRequest":
         """Return the arguments for a process with another working directory."""
         planner = with_whole_path(self.planner) if isinstance(self.planner, str) else self.planner
         agents = with_whole_path(self.agents) if isinstance(self.agents, str) else self.agents
@@ -124,7 +139,7 @@ class ClosedLoopSetup:
     digests: Mapping[str, str | None]
     truth: TrueLog | None = None
     measured: Measured = field(default=Measured(), repr=False)
-    request: SimulationRequest | None = field(default=None, repr=False)
+    request: WholeRequest | None = field(default=None, repr=False)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         """Leave log, map and networks out, which another process reads from their files."""
@@ -170,8 +185,8 @@ def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> C
         request: What is to be simulated.
         progress: Called with the bytes of the log that are read for its digest, and their total.
     """
-    options, request = request.options, request.with_whole_paths()
-    opened = _open(request)
+    options, whole = request.options, request.with_whole_paths()
+    opened = _open(whole)
     _tell_of_missing_map(opened)
     other_step = None
     with contextlib.suppress(CorruptedDataError):  # which fails the scenes that need what is damaged
@@ -181,14 +196,13 @@ def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> C
         warnings.warn(f"{path_of(opened.files.dataset)}: {other_step}", RuntimeWarning, stacklevel=3)
     data = DataRecord.of(opened.files.dataset, num_scenes=len(opened.log.scenes), progress=progress)
     digests = _digests_of(opened, data, options)
-    return replace(opened, options=options, data=data, digests=digests, request=request)
+    return replace(opened, options=options, data=data, digests=digests, request=whole)
 
 
-def _open(request: SimulationRequest) -> ClosedLoopSetup:
+def _open(request: WholeRequest) -> ClosedLoopSetup:
     """Return log, map and drivers, still without a record of the data and digests."""
     options = request.options
-    map_path, meta_path = (_whole(path) for path in (request.map_path, request.meta_path))
-    files, _ = find_scene_files(request.path, map_path=map_path, meta_path=meta_path)
+    files, _ = find_scene_files(request.path, map_path=request.map_path, meta_path=request.meta_path)
     log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
     scenes = options.scenes_of(len(log.scenes))
     require_start(log, scenes, options.start_frame)
@@ -204,7 +218,7 @@ def _open(request: SimulationRequest) -> ClosedLoopSetup:
     if roads is not None and roads.maps.is_single:
         _ = roads.of_scenes(log, scenes[:1]).driving  # read once, before threads ask for it
     unknown = DataRecord(without_secrets(whole_path_of(files.dataset)), None, len(log.scenes))
-    measured = open_metrics(request.metrics, find_scores(request.score))
+    measured = open_metrics(request.metrics, request.score)
     if measured.needs_windows and not math.isclose(log.facts.step_time_s, STEP_S):
         raise InvalidArgumentError(
             f"score (--score) is {', '.join(measured.scores)}, whose windows have a frame every {STEP_S} s, but the "
@@ -242,7 +256,7 @@ def _num_torch_threads() -> int | None:
 
 
 def _set_up_elsewhere(
-    request: SimulationRequest,
+    request: WholeRequest,
     scenes: Int64Array,
     data: DataRecord,
     digests: dict[str, str | None],

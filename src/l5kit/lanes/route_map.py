@@ -9,7 +9,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
-from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, known_limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +51,10 @@ def build_route_map(map_api: MapAPI) -> RouteMap:
     size, num_points = driving.arc_lengths_m.shape
     lines = map_api.arrays.resampled(num_points)
     apart_m = np.linalg.norm(lines.xyz_left[..., :2] - lines.xyz_right[..., :2], axis=-1)
-    limits_mps = driving.speed_limits_mps
     return RouteMap(
         driving=driving,
         half_widths_m=0.5 * apart_m,
-        limits_mps=np.where(limits_mps > 0, limits_mps, UNKNOWN_LIMIT_MPS),
+        limits_mps=known_limits(driving, UNKNOWN_LIMIT_MPS),
         has_light=map_api.arrays.has_light.copy(),
         side_rows=find_lane_sides(network, size),
     )

@@ -12,6 +12,7 @@ from numba import njit
 
 from l5kit._types import Float64Array
 from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.parameter_checks import require_positive
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,7 @@ class IntelligentDriverParams:
     exponent: float = 4.0
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not (0 < value < math.inf or (value == 0 and name == "headway_s")):
-                allowed = "at least 0" if name == "headway_s" else "above 0"
-                raise InvalidArgumentError(
-                    f"IntelligentDriverParams: {name} is {value}; it must be finite and {allowed}"
-                )
+        require_positive(self, may_be_0=("headway_s",))
 
     @property
     def kernel_parameters(self) -> tuple[float, float, float, float, float]:

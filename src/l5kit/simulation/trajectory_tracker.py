@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import wrap_angle
+from l5kit.simulation.parameter_checks import require_positive
 from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleStates, kernel_arrays, kernel_parameters
 
 _Grid: TypeAlias = tuple[Int64Array, Float64Array]
@@ -61,10 +62,7 @@ class TrackerParams:
 
     def __post_init__(self) -> None:
         may_be_0 = ("speed_weight", "offset_weight", "heading_weight", "steering_weight", "stopping_speed_mps")
-        for name, value in vars(self).items():
-            if not (0 < value < math.inf or (value == 0 and name in may_be_0)):
-                allowed = "at least 0" if name in may_be_0 else "above 0"
-                raise InvalidArgumentError(f"TrackerParams: {name} is {value}; it must be finite and {allowed}")
+        require_positive(self, may_be_0=may_be_0)
         if self.num_steps != int(self.num_steps):
             raise InvalidArgumentError(f"TrackerParams: num_steps is {self.num_steps}; pass a whole number of steps")
 

@@ -7,6 +7,10 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
 from l5kit.simulation.drivers.populations import POPULATIONS
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
+from l5kit.simulation.lanes.courses import COURSE_POINTS, make_courses
+from l5kit.simulation.lanes.giving_way import _gap_to_give_way
+from l5kit.simulation.lanes.lane_following import Styles
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 from support.crossing_worlds import av_boxes_of, batch_of, boxes_of, crossing_map, moving
 
 NORTH = np.pi / 2
@@ -86,3 +90,39 @@ def test_nobody_waits_for_ever_where_two_stand_at_a_crossing(road):
     assert boxes_of(records, 1)[-1, 0] > 20.0
     assert boxes_of(records, 2)[-1, 1] > 20.0
     assert not frames_in_contact(boxes_of(records, 1), boxes_of(records, 2))
+
+
+def line_of(start, yaw_rad, *, num_straight=COURSE_POINTS, turn_rad=0.0):
+    """Points 2 m apart that go straight on, then turn within 8 m, and go straight on."""
+    turns_rad = turn_rad * np.clip((np.arange(COURSE_POINTS - 1) - num_straight + 1) / 4, 0.0, 1.0)
+    steps_m = 2.0 * np.column_stack([np.cos(yaw_rad + turns_rad), np.sin(yaw_rad + turns_rad)])
+    return np.concatenate([[start], start + np.cumsum(steps_m, axis=0)])
+
+
+@pytest.mark.parametrize(
+    "other_m",
+    [
+        pytest.param(line_of((-24.0, 0.0), 0.0), id="straight on"),
+        pytest.param(line_of((-24.0, 0.0), 0.0, num_straight=9, turn_rad=-NORTH), id="to the right into the same road"),
+    ],
+)
+def test_who_turns_left_waits_for_oncoming_ones_who_come_later(other_m):
+    """It is 4 m nearer, and would go first if both went straight on."""
+    left_m = line_of((20.0, 4.0), np.pi, num_straight=8, turn_rad=NORTH)
+    courses, objects = make_courses(2), np.empty((2, OBJECT_FIELDS))
+    courses.counts[:], courses.reaches_m[:], courses.sizes_m[:] = COURSE_POINTS, 60.0, (2.0, 1.0)
+    courses.speeds_mps[:], courses.wanted_mps[:] = 8.0, 8.0
+    for index, (points_m, yaw_rad) in enumerate(((left_m, np.pi), (other_m, 0.0))):
+        courses.points_m[index] = points_m
+        box, velocity_mps = np.array([*points_m[0], yaw_rad, 4.0, 2.0]), np.array([8.0 * np.cos(yaw_rad), 0.0])
+        write_object(objects, index, box, velocity_mps)
+    styles = Styles(
+        params=np.array([YIELDING.params.kernel_parameters]),
+        limit_parts=np.ones(1),
+        bends_mps=np.empty((1, 0)),
+        of_tracks=np.zeros(2, np.int64),
+        step_s=0.1,
+    )
+    of_left, of_other = (_gap_to_give_way(index, 2, courses, objects, styles, np.ones(1, np.bool_)) for index in (0, 1))
+    assert 5.0 < of_left < 25.0
+    assert of_other == np.inf

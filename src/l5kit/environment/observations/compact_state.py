@@ -503,6 +503,14 @@ def _write_agents(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _extent_of(box: Float64Array, heading: tuple[float, float], along: tuple[float, float]) -> tuple[float, float]:
+    """Return how long a box (5,) with a heading is along a direction, and across it; both are unit vectors."""
+    turned_cos = abs(heading[0] * along[0] + heading[1] * along[1])
+    turned_sin = abs(heading[1] * along[0] - heading[0] * along[1])
+    return turned_cos * box[3] + turned_sin * box[4], turned_sin * box[3] + turned_cos * box[4]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_agent(
     row: Float32Array,
     column: int,
@@ -532,9 +540,7 @@ def _write_agent(
         _, _, cos, sin = line_at(stretch.points_m, arc_m)
     along_mps = velocity_mps[0] * cos + velocity_mps[1] * sin - speed_mps
     left_mps = velocity_mps[1] * cos - velocity_mps[0] * sin
-    turned_cos, turned_sin = abs(heading_x * cos + heading_y * sin), abs(heading_y * cos - heading_x * sin)
-    length_along_m = turned_cos * box[3] + turned_sin * box[4]
-    length_across_m = turned_sin * box[3] + turned_cos * box[4]
+    length_along_m, length_across_m = _extent_of(box, (heading_x, heading_y), (cos, sin))
     # a box whose near side is inside the width of the vehicle is on its way now, one that does not come nearer never
     gap_m = abs(left_m) - 0.5 * (length_across_m + stretch.width_m)
     nearing_mps = -left_mps if left_m > 0 else left_mps
@@ -552,9 +558,8 @@ def _gap_to_route(stretch: _Stretch, box: Float64Array, pose: Float64Array) -> t
     """Return how far a box (5,) at another pose (3,) is beside the strip that a vehicle drives on, and where along."""
     arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (pose[0], pose[1], pose[2]))
     _, _, cos, sin = line_at(stretch.points_m, arc_m)
-    heading_x, heading_y = math.cos(pose[2]), math.sin(pose[2])
-    turned_cos, turned_sin = abs(heading_x * cos + heading_y * sin), abs(heading_y * cos - heading_x * sin)
-    return abs(left_m) - 0.5 * (turned_sin * box[3] + turned_cos * box[4] + stretch.width_m), arc_m
+    _, length_across_m = _extent_of(box, (math.cos(pose[2]), math.sin(pose[2])), (cos, sin))
+    return abs(left_m) - 0.5 * (length_across_m + stretch.width_m), arc_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.asking import ask
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat
-from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.engine.traffic_state import DriverMemory, TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
 
 _MEMORY: Final = "traffic mix"
@@ -119,7 +119,7 @@ class TrafficMix:
         if state.actors is None:
             raise InvalidArgumentError("TrafficMix drives agents; name one driver for the AVs")
         assigned = state.batch.once(self.assign)
-        memories: dict[str, dict[str, Any]] = state.memory.setdefault(_MEMORY, {})
+        memories: dict[str, DriverMemory] = state.memory.setdefault(_MEMORY, {})
         members = assigned[state.actor_tracks]
         values: Float64Array = np.empty((len(state), _NUM_COLUMNS))
         for key, indices in self._parties.items():

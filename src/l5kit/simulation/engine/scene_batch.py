@@ -1,6 +1,6 @@
 """Scene batch: the scenes of a log that are simulated together, as the log has them, and the map they lie on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
@@ -41,6 +41,16 @@ class RoadMap:
     def driving(self) -> DrivingMap:
         """Lanes and drivable surface as arrays; all of the map is read at the first call."""
         return build_driving_map(self.api)
+
+    @cached_property
+    def faces_of_lanes(self) -> Mapping[str, Mapping[str, list[str]]]:
+        """Ids of the faces of each lane by their colour, by the id of the lane; of several with one id the first."""
+        ids, lights = self.api.arrays.lane_ids.to_list(), self.api.arrays.lights
+        of_rows: list[dict[str, list[str]]] = [{} for _ in ids]
+        for face, rank in enumerate(lights.ranks.tolist()):
+            for row in lights.lanes_of(face).tolist():
+                of_rows[row].setdefault(LIGHT_COLORS[rank - 1], []).append(lights.id_of(face))
+        return dict(zip(reversed(ids), reversed(of_rows), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays
-from l5kit.lanes.path_positions import offset_at, pose_at
+from l5kit.lanes.path_positions import pose_at
 from l5kit.simulation.lanes.lane_following import (
     ARC,
     ENTRY,
@@ -207,9 +207,3 @@ def _write_course(
         reach_m = max(reach_m, 0.5 * speed * speed / styles.params[style, 3] + _LEAST_LOOK_M)
     courses.counts[index], courses.speeds_mps[index] = count, speed
     courses.reaches_m[index] = min(reach_m, line_m)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def left_of_path(motion: Float64Array) -> float:
-    """Return how far a vehicle is to the left of its path now."""
-    return offset_at(motion[ARC] - motion[ENTRY], motion[OFFSET], motion[SLOPE])[0]

@@ -20,7 +20,6 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.lane_choice import LaneArrays, arc_on_lane, point_on_lane, straightest_ahead
@@ -39,6 +38,7 @@ from l5kit.simulation.lanes.lane_following import (
     params_of,
 )
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
+from l5kit.simulation.parameter_checks import require_positive
 
 LEAST_CHANGE_M = 20.0
 """Length of a change at least."""
@@ -75,11 +75,7 @@ class LaneChangeParams:
     every_s: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            may_be_zero = name in ("politeness", "least_gain_mps2")
-            if not (0 < value < math.inf or (value == 0 and may_be_zero)):
-                allowed = "at least 0" if may_be_zero else "above 0"
-                raise InvalidArgumentError(f"LaneChangeParams: {name} is {value}; it must be finite and {allowed}")
+        require_positive(self, may_be_0=("politeness", "least_gain_mps2"))
 
 
 class ChangeRules(NamedTuple):

@@ -19,7 +19,9 @@ from l5kit.geometry.transform import yaws_as_rotations33
 from l5kit.simulation.engine.scene_batch import RoadMap
 
 _PREFIX: Final = "PERCEPTION_LABEL_"
-_FURTHEST_M: Final = 1e7
+FURTHEST_M: Final = 1e7
+"""Coordinates lie so near to the origin of the world at most."""
+
 _GREATEST_ANGLE_RAD: Final = 1e6
 _GREATEST_SIZE_M: Final = 100.0
 _GREATEST_SPEED_MPS: Final = 1e3
@@ -71,7 +73,7 @@ class SeenObjects:
             label_probabilities=np.asarray(self.classes) if has_probabilities else _probabilities_of(self.classes),
         )
         for name, most in (
-            ("positions_m", _FURTHEST_M),
+            ("positions_m", FURTHEST_M),
             ("headings_rad", _GREATEST_ANGLE_RAD),
             ("velocities_mps", _GREATEST_SPEED_MPS),
             ("sizes_m", _GREATEST_SIZE_M),
@@ -138,9 +140,9 @@ class Moment:
                 "round(seconds * 1e9)"
             )
         position_m = np.asarray(self.position_m, np.float64)
-        if position_m.shape not in ((2,), (3,)) or not (np.abs(position_m) <= _FURTHEST_M).all():
+        if position_m.shape not in ((2,), (3,)) or not (np.abs(position_m) <= FURTHEST_M).all():
             raise InvalidArgumentError(
-                f"position_m must be x and y, or x, y and z, finite and at most {_FURTHEST_M:g} m, got "
+                f"position_m must be x and y, or x, y and z, finite and at most {FURTHEST_M:g} m, got "
                 f"{self.position_m!r}"
             )
         object.__setattr__(self, "position_m", np.append(position_m, 0.0)[:3])
@@ -208,17 +210,13 @@ def _faces_of_lanes(colors: Mapping[str, str], road: RoadMap | None) -> list[str
     """Return the ids of the faces that show colours to lanes."""
     if not colors:
         return []
-    lanes = [] if road is None else road.api.arrays.lane_ids.to_list()
-    lights = None if road is None else road.api.arrays.lights
+    known: Mapping[str, Mapping[str, list[str]]] = {} if road is None else road.faces_of_lanes
     faces: list[str] = []
     for lane, color in colors.items():
-        if lights is None or lane not in lanes:
-            raise InvalidArgumentError(f"lights has lane {lane!r}{did_you_mean(lane, lanes)}, which is not on the map")
-        row = lanes.index(lane)
-        of_lane = [face for face in range(len(lights.ranks)) if row in lights.lanes_of(face)]
-        matching = [face for face in of_lane if lights.ranks[face] == LIGHT_COLORS.index(color) + 1]
-        if not matching:
-            known = ", ".join(sorted({LIGHT_COLORS[lights.ranks[face] - 1] for face in of_lane})) or "none"
-            raise InvalidArgumentError(f"lights has {color} for lane {lane!r}; its lights on the map are: {known}")
-        faces += [lights.id_of(face) for face in matching]
+        if lane not in known:
+            raise InvalidArgumentError(f"lights has lane {lane!r}{did_you_mean(lane, known)}, which is not on the map")
+        if color not in known[lane]:
+            on_map = ", ".join(sorted(known[lane])) or "none"
+            raise InvalidArgumentError(f"lights has {color} for lane {lane!r}; its lights on the map are: {on_map}")
+        faces += known[lane][color]
     return list(dict.fromkeys(faces))

@@ -10,8 +10,8 @@ from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import yaws_as_rotations33
+from l5kit.simulation.session.moments import FURTHEST_M
 
-_FURTHEST_M: Final = 1e7
 _FURTHEST_FROM_ROUTE_M: Final = 30.0
 _LINE_STEP_M: Final = 0.3
 """Distance of the poses that are made of a line. Paths reach as far as one gets in a step for each of them with the
@@ -36,8 +36,8 @@ def as_route(route: ArrayLike) -> Float64Array:
             f"route must be points (N, 2) or poses (N, 3), N at least 1, got shape {values.shape}; "
             "find_route(...).line_m of a map is one, for example"
         )
-    if not (np.abs(values) <= _FURTHEST_M).all():
-        row = int(np.argmin((np.abs(values) <= _FURTHEST_M).all(axis=1)))
+    if not (np.abs(values) <= FURTHEST_M).all():
+        row = int(np.argmin((np.abs(values) <= FURTHEST_M).all(axis=1)))
         raise InvalidArgumentError(f"route has {values[row].tolist()} in row {row}; all must be finite")
     if values.shape[1] == 3:
         return values

@@ -1,7 +1,7 @@
 """Session: a planner in a loop of 10 to 50 Hz, which sees moments as drivers of a simulation see frames."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from l5kit.simulation.engine.asking import ask
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.track_table import TrackTable
-from l5kit.simulation.engine.traffic_state import Driver, TrafficState
+from l5kit.simulation.engine.traffic_state import Driver, DriverMemory, TrafficState
 from l5kit.simulation.session.moments import Moment
 from l5kit.simulation.session.past import KeptPast
 from l5kit.simulation.session.route import as_route, nearest_pose, route_ahead, scene_of_route
@@ -120,7 +120,7 @@ class Session:
         self._route = None if route is None else as_route(route)
         self._moment: Moment | None = None
         self._batch: SceneBatch | None = None
-        self._memory: dict[str, Any] = {}
+        self._memory: DriverMemory = {}
         self._frame, self._frame_ns = 0, 0
 
     def step(self, moment: Moment) -> Plan:

@@ -1,0 +1,24 @@
+"""Checks of the parameters of drivers, trackers and lane changes."""
+
+import math
+from collections.abc import Collection
+
+from l5kit.errors import InvalidArgumentError
+
+
+def require_positive(parameters: object, *, may_be_0: Collection[str] = ()) -> None:
+    """Refuse parameters that are not finite and above 0.
+
+    Args:
+        parameters: A dataclass of numbers.
+        may_be_0: Names of those that may be 0, too.
+
+    Raises:
+        InvalidArgumentError: One is out of range; the message names it.
+    """
+    for name, value in vars(parameters).items():
+        if not (0 < value < math.inf or (value == 0 and name in may_be_0)):
+            allowed = "at least 0" if name in may_be_0 else "above 0"
+            raise InvalidArgumentError(
+                f"{type(parameters).__name__}: {name} is {value}; it must be finite and {allowed}"
+            )
