@@ -214,8 +214,8 @@ def _print_wrong_call(error: Any) -> None:
 
 def _what_was_given(error: Any) -> str:
     """Return which value is no number or beyond its bounds, since typer names the option alone; else nothing."""
-    told = getattr(error.__cause__, "errors", None)  # of pydantic, whose words typer passes on
-    first = told()[0] if callable(told) else {}
+    errors_of = getattr(error.__cause__, "errors", None)  # of pydantic, whose words typer passes on
+    first = errors_of()[0] if callable(errors_of) else {}
     return f", got {first['input']!r}" if str(first.get("msg")).startswith("Input should be") else ""
 
 
