@@ -241,3 +241,17 @@ def test_help_cuts_nothing_in_a_narrow_terminal(l5kit, monkeypatch):
     assert len(commands) > 25
     for command in commands:
         assert "…" not in l5kit(*command, "--help").stdout, command
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--seed", "many"), "'--seed': it must be a valid integer, got 'many'"),
+        (("--scenes", "0"), "'--scenes': it must be at least 1, got '0'"),
+        (("--density", "nan"), "'--density': it must be at most 2, got 'nan'"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_named(l5kit, tmp_path, options, told):
+    done = l5kit("synth", tmp_path / "city", *options)
+    assert done.exit_code == 2
+    assert told in done.stderr

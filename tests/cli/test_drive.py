@@ -111,3 +111,15 @@ def test_a_drive_that_is_not_there_is_named(l5kit, city, tmp_path):
     done = l5kit("drive", city, "--score", tmp_path / "drive.json")
     assert done.exit_code == 1
     assert "there is no such file" in done.stderr
+
+
+def test_the_title_names_the_scene_of_the_drive(l5kit, city, drive_file, tmp_path):
+    done = l5kit("drive", city, "--score", drive_file, "--out", tmp_path / "mine")
+    assert done.stdout.startswith("Drive of scene 2\n")
+
+
+def test_a_drive_in_another_log_names_the_argument(l5kit, city, drive_file, tmp_path):
+    drive_file.write_text(json.dumps(json.loads(drive_file.read_text()) | {"digest": "0" * 64}))
+    done = l5kit("drive", city, "--score", drive_file, "--out", tmp_path / "mine")
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"error: PATH is '{city}', whose log has the digest")

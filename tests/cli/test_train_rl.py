@@ -201,3 +201,12 @@ def test_none_takes_away_the_imitation_of_the_default(l5kit, config, city, tmp_p
     refused = l5kit(*call[:-4], "--out", tmp_path / "other", *changes)
     assert refused.exit_code == 1
     assert "or begin with new weights (null; --init none)" in refused.stderr
+
+
+@pytest.mark.parametrize("policy", ["nowhere.zip", "bogus"])
+def test_a_beginning_that_is_not_there_is_named_before_anything_is_written(l5kit, config, city, tmp_path, policy):
+    done = l5kit("train-rl", config, "--data", city, "--out", tmp_path / "out", "--steps", 32, "--init", policy)
+    assert done.exit_code == 1
+    assert f"--init): there is no '{policy}'" in done.stderr
+    assert "a policy that ships (route_policy), rules, or none" in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -102,6 +102,13 @@ def test_a_drive_that_ended_early_is_refused(city, saved, file_of, tmp_path):
         ({"states": []}, CorruptedDataError, "need 100 states, it has 0"),
         ({"states": [[0.0, 1.0]]}, CorruptedDataError, "damaged drive"),
         ({"metrics": 3}, CorruptedDataError, "damaged drive"),
+        ({"metrics": {"comfort": "high"}}, CorruptedDataError, "damaged drive"),
+        ({"score": "high"}, CorruptedDataError, "damaged drive"),
+        ({"scene": -1}, CorruptedDataError, "its scene is -1, which must be at least 0"),
+        ({"scene": float("inf")}, CorruptedDataError, "damaged drive"),
+        ({"keys": [float("inf")]}, CorruptedDataError, "damaged drive"),
+        ({"keys": [1e300], "states": [[0.0] * 4] * 2}, CorruptedDataError, "damaged drive"),
+        ({"keys": [0], "states": [[0.0] * 4, [float("nan")] * 4]}, CorruptedDataError, "its states must be finite"),
     ],
     ids=str,
 )

@@ -224,6 +224,7 @@ def test_local_coordinates_are_placed_by_latitudes_and_longitudes(tmp_path):
         (lambda text: text.replace("way id='101'", "way id='100'"), r"way 100\): there are two of this id"),
         (lambda text: text.replace("local_x' v='20'", "local_x' v='far'"), r"node 3\): could not convert"),
         (lambda text: text.replace("local_x' v='20'", "local_x' v='1e300'"), "node 3 must be finite and within"),
+        (lambda text: text.replace("local_x' v='20'", "local_x' v='nan'"), "local_x must be a finite number"),
         (lambda text: text.replace("k='local_x'", "k='x'"), "nodes must have lat and lon"),
         (lambda text: text.replace("node id='3'", "node"), "it has no id"),
         (lambda text: text[: len(text) // 2], "cut off"),

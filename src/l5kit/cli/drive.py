@@ -99,7 +99,8 @@ def _score(
     from l5kit.closedloop.options import ClosedLoopOptions
 
     options = ClosedLoopOptions(overwrite=overwrite)
-    scored = score_key_drive(read_key_drive(file), path, folder, map_path=map_path, meta_path=meta, options=options)
+    drive = read_key_drive(file)
+    scored = score_key_drive(drive, path, folder, map_path=map_path, meta_path=meta, options=options)
     if as_json:
         print_json({"folder": folder, "scores": dict(scored.scores), "different": list(scored.different)})
     else:
@@ -107,8 +108,9 @@ def _score(
             [name.replace("_", " "), short_number(value), short_number(scored.scores[name])]
             for name, value in scored.page_scores.items()
         ]
-        print_table(f"Drive of scene {scored.result.scores['options']['scenes']}", ("", "page", "simulation"), rows)
-        print_facts("Simulation", {"written to": str(folder), "AV apart at most": f"{scored.most_apart_m:.2g} m"})
+        print_table(f"Drive of scene {drive.scene}", ("", "page", "simulation"), rows)
+        apart = f"{scored.most_apart_m:.2g} m"
+        print_facts("Simulation", {"written to": str(folder.resolve()), "AV apart at most": apart})
     if scored.different:
         remark(
             f"warning: {', '.join(scored.different)} of the page and of the simulation are not the same; was the page "

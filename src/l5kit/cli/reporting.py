@@ -196,7 +196,7 @@ def _print_wrong_call(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
-    message = _joined(error.format_message()).rstrip(".")
+    message = _joined(error.format_message()).rstrip(".") + _what_was_given(error)
     for theirs, ours in _PLAINER.items():
         message = message.replace(theirs, ours)
     choice = _CHOICE.search(message)
@@ -210,6 +210,13 @@ def _print_wrong_call(error: Any) -> None:
         message += did_you_mean(given, re.findall("[^', ]+", suggestion["known"] or suggestion["options"]))
     command_path = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
     tell(f"error: {message[:1].lower()}{message[1:]}; {command_path or 'l5kit'} --help shows how to call it")
+
+
+def _what_was_given(error: Any) -> str:
+    """Return which value is no number or beyond its bounds, since typer names the option alone; else nothing."""
+    errors_of = getattr(error.__cause__, "errors", None)  # of pydantic, whose words typer passes on
+    first = errors_of()[0] if callable(errors_of) else {}
+    return f", got {first['input']!r}" if str(first.get("msg")).startswith("Input should be") else ""
 
 
 def _describe_disk_error(error: BaseException | None, params: Mapping[str, object]) -> str:

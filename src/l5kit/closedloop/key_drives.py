@@ -2,6 +2,7 @@
 
 import json
 import math
+import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -90,15 +91,20 @@ def read_key_drive(path: str | os.PathLike[str]) -> KeyDrive:
         drive = KeyDrive(
             log=str(content["log"]),
             digest=content["digest"],
-            scene=int(content["scene"]),
-            keys=tuple(map(int, content["keys"])),
+            scene=operator.index(content["scene"]),
+            keys=tuple(map(operator.index, content["keys"])),
             states=np.array(content["states"], np.float64).reshape(-1, 4),
-            score=content["score"],
-            metrics=dict(content["metrics"]),
+            score=_number_of(content["score"]),
+            metrics={name: _number_of(value) for name, value in dict(content["metrics"]).items()},
         )
         KeyDriver(drive.keys)  # which refuses what are no keys
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptedDataError(f"{path} is a damaged drive: {error}; save it again") from error
+    if drive.scene < 0 or not np.isfinite(drive.states).all():
+        raise CorruptedDataError(
+            f"{path} is a damaged drive: its scene is {drive.scene}, which must be at least 0, and its states must be "
+            "finite; save it again"
+        )
     if len(drive.states) != len(drive.keys) + 1:
         raise CorruptedDataError(
             f"{path} is a damaged drive: {len(drive.keys)} steps need {len(drive.keys) + 1} states, it has "
@@ -135,7 +141,7 @@ def score_key_drive(
     digest = DataRecord.of_log(files.dataset).digest
     if drive.digest is not None and digest is not None and drive.digest != digest:
         raise InvalidArgumentError(
-            f"path (CITY) is {str(path)!r}, whose log has the digest {digest}, but the drive was driven in "
+            f"path is {str(path)!r}, whose log has the digest {digest}, but the drive was driven in "
             f"{drive.log!r} with the digest {drive.digest}; pass the dataset that the page was written from"
         )
     seat = KeyDriver(drive.keys).seat
@@ -161,8 +167,15 @@ def _content_of(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise CorruptedDataError(f"{path} is no JSON: {error}; save the drive again") from error
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise CorruptedDataError(f"{path} is no drive that the page of l5kit drive has saved")
+        raise CorruptedDataError(
+            f"{path} is no drive that the page of l5kit drive has saved; name a file that it has downloaded"
+        )
     return content
+
+
+def _number_of(value: float | None) -> float | None:
+    """Return a number of the page, of which None stands for what does not apply."""
+    return None if value is None else float(value)
 
 
 def _is_same(value: float | None, other: float | None) -> bool:

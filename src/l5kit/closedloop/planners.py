@@ -303,24 +303,22 @@ def _parts_of_mix(requested: str) -> tuple[dict[str, float], int] | None:
         return None
     if checkpoint_path(requested).exists() or is_own(requested):  # a folder may be called lr=0.1
         return None
-    weights: dict[str, float] = {}
-    seed = 0
+    texts: dict[str, str] = {}
     for name, value in parts:
-        number = _as_number(value)
-        if not name or number is None or name in weights:
+        if not name or name in texts or (name != "seed" and _as_number(value) is None):
             raise InvalidArgumentError(
                 f"agents (--agents) is {requested!r}, in which {name or value!r} has no weight or comes twice; write "
                 "NAME=WEIGHT,NAME=WEIGHT, and seed=NUMBER for another seed than 0"
             )
-        if name == "seed":
-            if not value.isdecimal():
-                raise InvalidArgumentError(
-                    f"agents (--agents) is {requested!r}; its seed must be a whole number from 0 on"
-                )
-            seed = int(value)
-        else:
-            weights[name] = number
-    return weights, seed
+        texts[name] = value
+    seed = texts.pop("seed", "0")
+    if not seed.isdecimal():
+        raise InvalidArgumentError(f"agents (--agents) is {requested!r}; its seed must be a whole number from 0 on")
+    if not texts:
+        raise InvalidArgumentError(
+            f"agents (--agents) is {requested!r}, a seed without drivers; write NAME=WEIGHT,NAME=WEIGHT,seed=NUMBER"
+        )
+    return {name: float(weight) for name, weight in texts.items()}, int(seed)
 
 
 def _as_number(text: str) -> float | None:

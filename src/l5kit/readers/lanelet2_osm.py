@@ -1,5 +1,6 @@
 """The points, lines and relations of an OSM file, as Lanelet2 maps are stored."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
@@ -167,7 +168,7 @@ class _Osm:
         if self._kind != "node":
             self._tags[key] = value
         elif key in _POSITION_TAGS:
-            self.coordinates[-1][2 + _POSITION_TAGS.index(key)] = float(value)
+            self.coordinates[-1][2 + _POSITION_TAGS.index(key)] = _metres_of(key, value)
         else:
             self.node_tags.setdefault(self._id, self._tags)[key] = value
 
@@ -178,6 +179,14 @@ class _Osm:
     def close(self) -> None:
         """Return nothing, as all is in the attributes."""
         self.current = ""
+
+
+def _metres_of(key: str, text: str) -> float:
+    """Return a coordinate; one that is NaN would pass for one that is not there, which moves the whole map."""
+    metres = float(text)
+    if not math.isfinite(metres):
+        raise ValueError(f"{key} must be a finite number, got {text!r:.40}")
+    return metres
 
 
 def _placed(

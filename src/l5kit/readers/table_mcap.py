@@ -217,7 +217,9 @@ def _messages_of(path: Path) -> Iterator[_Message]:
         raise
     except Exception as error:  # parsers and decompressors of the file have kinds of their own
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"it is no MCAP file, cut off, or damaged: {reason}") from error
+        raise ValueError(
+            f"it is no MCAP file, cut off, or damaged: {reason}; copy it again, or mend it with mcap recover"
+        ) from error
 
 
 def _decoder_of(name: str, encoding: str, data: bytes, message_encoding: str) -> _Decoder:

@@ -17,6 +17,7 @@ from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.policy_file import find_policy_file, read_weights
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.planning.weights_file import shipped_policies
 from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.folder import require_whole
 from l5kit.reinforcement.near_start import NearStartPolicy
@@ -73,6 +74,22 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
     )
 
 
+def find_beginning(path: str) -> Path:
+    """Return the file of the policy that a training is to begin with.
+
+    Raises:
+        FileNotFoundError: There is none; the message names the key of the configuration.
+        InvalidArgumentError: The folder is not what its training has left there.
+    """
+    try:
+        return find_policy_file(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"rl_params.init (--init): {error}; or name a policy that ships ({', '.join(shipped_policies())}), rules, "
+            "or none"
+        ) from error
+
+
 def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
     """Let an algorithm begin with the weights of a policy; those that only judge stay new where it has none.
 
@@ -86,7 +103,7 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
         InvalidArgumentError: The file is broken, or the policy was trained with other observations or actions, or has
             another network.
     """
-    file = find_policy_file(path)
+    file = find_beginning(path)
     weights, trained = read_weights(file)
     if trained != options:
         was, has = _options_by_name(trained), _options_by_name(options)

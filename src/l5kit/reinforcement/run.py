@@ -33,7 +33,7 @@ from l5kit.reinforcement.folder import RunFolder
 from l5kit.reinforcement.imitation import RULES, imitate_rules, require_imitable
 from l5kit.reinforcement.joined_environments import JoinedEnvironments
 from l5kit.reinforcement.near_start import keep_near_start
-from l5kit.reinforcement.policy import load_algorithm, make_algorithm, take_weights
+from l5kit.reinforcement.policy import find_beginning, load_algorithm, make_algorithm, take_weights
 from l5kit.reinforcement.progress import DriverProgress
 
 _ENDLESS = 2**62
@@ -105,6 +105,8 @@ def train_driver(
     params = ReinforcementParams.from_cfg(cfg)
     if params.init == RULES:
         require_imitable(PolicyOptions.of_cfg(cfg))
+    elif params.init is not None and not resume:
+        find_beginning(params.init)
     has_one_scene = EnvironmentParams.from_cfg(cfg).overfit
     target = RunFolder(Path(os.path.abspath(folder)))  # code of users may change the directory
     target.prepare(cfg, resume=resume)

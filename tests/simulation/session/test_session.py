@@ -175,6 +175,10 @@ REFUSED = {
     "a track twice": (lambda: objects_at(0, track_ids=[4, 4], **_doubled()), "track 4 is in frame 0 twice"),
     "nan": (lambda: objects_at(np.nan), "positions_m of track 7 is"),
     "no size": (lambda: objects_at(0.0, sizes_m=[[4.0, 0.0]]), r"sizes_m of track 7 is .*above 0"),
+    "one class too many": (
+        lambda: objects_at(0.0, classes=["CAR", "CAR"]),
+        "classes has 2 entries, but track_ids 1; each road user",
+    ),
     "no class": (lambda: objects_at(0.0, classes=["CARR"]), "classes has 'CARR' .did you mean 'CAR'"),
     "no heading": (lambda: moment_at(0.2, heading_rad=np.inf), "heading_rad is inf"),
     "no position": (lambda: moment_at(0.2, position_m=(np.nan, 0.0)), "position_m must be x and y"),

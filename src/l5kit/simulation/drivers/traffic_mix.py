@@ -74,7 +74,9 @@ class TrafficMix:
             )
         for name, weight in self.weights.items():
             if not 0 < weight < math.inf:
-                raise InvalidArgumentError(f"TrafficMix: the weight of {name!r} is {weight}; it must be above 0")
+                raise InvalidArgumentError(
+                    f"TrafficMix: the weight of {name!r} is {weight}; it must be above 0 and finite"
+                )
         if not 0 <= self.seed < 2**64:
             raise InvalidArgumentError(f"TrafficMix: seed is {self.seed}; it must be at least 0 and below 2**64")
 

@@ -59,6 +59,10 @@ class SeenObjects:
     def __post_init__(self) -> None:
         ids = np.asarray(self.track_ids)
         size = ids.size
+        if len(self.classes) != size:
+            raise InvalidArgumentError(
+                f"classes has {len(self.classes)} entries, but track_ids {size}; each road user has one of each"
+            )
         sizes_m = _as_columns(self.sizes_m, size)
         if sizes_m.ndim == 2 and sizes_m.shape[1] == 2:  # planners read no heights
             sizes_m = np.column_stack([sizes_m, np.full(len(sizes_m), _USUAL_HEIGHT_M)])
