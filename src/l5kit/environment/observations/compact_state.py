@@ -19,6 +19,7 @@ from l5kit.environment.observations.compact_layout import (
     LANE_COLUMNS,
     OFFSET_SCALE_M,
     ROUTE_COLUMNS,
+    ROUTE_FRAME_AGENT_COLUMNS,
     SIZE_SCALE_M,
     SPEED_SCALE_MPS,
     CompactLayout,
@@ -73,6 +74,8 @@ _Frame = tuple[float, float, float, float]
 _EGO, _ROUTE, _AGENT, _LANE = len(EGO_COLUMNS), len(ROUTE_COLUMNS), len(AGENT_COLUMNS), len(LANE_COLUMNS)
 _NUM_GROUPS = 3
 _GROUP = AGENT_COLUMNS.index("is_vehicle")
+_VELOCITY_ALONG, _VELOCITY_ACROSS = map(ROUTE_FRAME_AGENT_COLUMNS.index, ("velocity_along", "velocity_across"))
+_TIME_TO_ROUTE, _ALONG_THEN = map(ROUTE_FRAME_AGENT_COLUMNS.index, ("time_to_route", "along_then"))
 
 _BEND_MPS2 = 2.0
 """Acceleration across with which bends are driven in comfort."""
@@ -550,7 +553,8 @@ def _write_agent(
     row[column], row[column + 1] = _clip(along_m / reach_m), _clip(left_m / OFFSET_SCALE_M)
     row[column + 2], row[column + 3] = _clip(along_mps / SPEED_SCALE_MPS), _clip(left_mps / SPEED_SCALE_MPS)
     row[column + 4], row[column + 5] = _clip(length_along_m / SIZE_SCALE_M), _clip(length_across_m / SIZE_SCALE_M)
-    row[column + 6], row[column + 7] = time_s / _LONGEST_S, _clip((along_m + along_mps * time_s) / reach_m)
+    row[column + _TIME_TO_ROUTE] = time_s / _LONGEST_S
+    row[column + _ALONG_THEN] = _clip((along_m + along_mps * time_s) / reach_m)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -574,7 +578,9 @@ def _forecast_agent(
 ) -> None:
     """Write when, where and how fast a vehicle comes onto the route if it follows its lane, unless it is there now."""
     (box, velocity_mps), (lanes, poses) = own, forecast
-    if row[column + 6] == 0.0 or not write_lane_forecast(box, velocity_mps, lanes, _FORECAST_STEP_S, poses):
+    if row[column + _TIME_TO_ROUTE] == 0.0 or not write_lane_forecast(
+        box, velocity_mps, lanes, _FORECAST_STEP_S, poses
+    ):
         return
     # the first step in which it is on the strip, and when between that and the step before it gets there
     gap_m, arc_m = _gap_to_route(stretch, box, poses[0])
@@ -586,15 +592,15 @@ def _forecast_agent(
             share = before_m / (before_m - gap_m) if before_m > 0.0 else 0.0
             time_s, arc_m = (step - 1 + share) * _FORECAST_STEP_S, from_m + share * (arc_m - from_m)
             break
-    row[column + 6] = time_s / _LONGEST_S
-    row[column + 7] = _clip((arc_m - stretch.arc_m - speed_mps * time_s) / reach_m)
+    row[column + _TIME_TO_ROUTE] = time_s / _LONGEST_S
+    row[column + _ALONG_THEN] = _clip((arc_m - stretch.arc_m - speed_mps * time_s) / reach_m)
     if gap_m > 0.0:
         return
     _, _, cos, sin = line_at(stretch.points_m, arc_m)
     own_mps, turn = math.hypot(velocity_mps[0], velocity_mps[1]), poses[step, 2]
     heading_x, heading_y = math.cos(turn), math.sin(turn)
-    row[column + 2] = _clip((own_mps * (heading_x * cos + heading_y * sin) - speed_mps) / SPEED_SCALE_MPS)
-    row[column + 3] = _clip(own_mps * (heading_y * cos - heading_x * sin) / SPEED_SCALE_MPS)
+    row[column + _VELOCITY_ALONG] = _clip((own_mps * (heading_x * cos + heading_y * sin) - speed_mps) / SPEED_SCALE_MPS)
+    row[column + _VELOCITY_ACROSS] = _clip(own_mps * (heading_y * cos - heading_x * sin) / SPEED_SCALE_MPS)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
