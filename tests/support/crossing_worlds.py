@@ -31,11 +31,27 @@ def crossing_map(folder: Path) -> RoadMap:
     return _saved(builder, folder)
 
 
-def two_lane_map(folder: Path) -> RoadMap:
+def lit_crossing_map(folder: Path) -> RoadMap:
+    """The same roads; ``north`` has a light whose line is at y = -12, before the junction with its face ``red``."""
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_lane("east", *straight_lane((-150, 0), (250, 0)), parent="to the east")
+    builder.add_lane("before", *straight_lane((0, -150), (0, -12)), parent="to the north", lanes_ahead=["north"])
+    inside = straight_lane((0, -12), (0, 250))
+    builder.add_lane("north", *inside, parent="junction", traffic_controls=["lamp", "red"])
+    builder.add_junction("junction", lanes=["north"])
+    builder.add_traffic_light("lamp", np.array([3.0, -12.0, 4.0]))
+    builder.add_traffic_light_face("red", "signal_red_face")
+    return _saved(builder, folder)
+
+
+def two_lane_map(folder: Path, *, in_junction: Sequence[str] = ()) -> RoadMap:
     """Two lanes of 4 m along x, ``right`` at y = 0 and ``left`` at y = 4, from 0 to 400 m; one may change both ways."""
     builder = MapBuilder(WORLD_TO_ECEF)
-    builder.add_lane("right", *straight_lane((0, 0), (400, 0)), change_left="left", parent="road")
-    builder.add_lane("left", *straight_lane((0, 4), (400, 4)), change_right="right", parent="road")
+    parents = {lane: "junction" if lane in in_junction else "road" for lane in ("right", "left")}
+    builder.add_lane("right", *straight_lane((0, 0), (400, 0)), change_left="left", parent=parents["right"])
+    builder.add_lane("left", *straight_lane((0, 4), (400, 4)), change_right="right", parent=parents["left"])
+    if in_junction:
+        builder.add_junction("junction", lanes=in_junction)
     return _saved(builder, folder)
 
 
@@ -49,8 +65,16 @@ def moving(start: tuple[float, float], speed_mps: float, yaw_rad: float = 0.0, *
     return {"start": start, "speed": speed_mps, "yaw": yaw_rad, "label": label}
 
 
-def batch_of(road: RoadMap, av: dict, agents: Sequence[dict], *, num_frames: int = 150, scene: int = 0) -> SceneBatch:
-    """A scene with an AV and agents, whose tracks are 1, 2, ... in their order."""
+def batch_of(
+    road: RoadMap,
+    av: dict,
+    agents: Sequence[dict],
+    *,
+    num_frames: int = 150,
+    scene: int = 0,
+    faces: FaceRows | None = None,
+) -> SceneBatch:
+    """A scene with an AV and agents, whose tracks are 1, 2, ... in their order, and the faces of lights."""
     times_s = STEP_S * np.arange(num_frames)
 
     def line(each: dict) -> np.ndarray:
@@ -78,9 +102,20 @@ def batch_of(road: RoadMap, av: dict, agents: Sequence[dict], *, num_frames: int
         ego_positions_m=np.column_stack([line(av), np.zeros(num_frames)]),
         ego_rotations=np.broadcast_to(rotation, (num_frames, 3, 3)).copy(),
         agents=tracks.to_agent_rows(),
-        tl_faces=FaceRows.none(num_frames),
+        tl_faces=FaceRows.none(num_frames) if faces is None else faces,
     )
     return SceneBatch.of_scenes([arrays.to_records()], scene_indices=[scene], road=road)
+
+
+def always_on(face: str, light: str, num_frames: int = 150) -> FaceRows:
+    """A face of a light that is on in all frames."""
+    ones = np.ones(num_frames)
+    return FaceRows(
+        starts=np.arange(num_frames + 1, dtype=np.int32),
+        face_ids=np.full(num_frames, face, "<U16"),
+        light_ids=np.full(num_frames, light, "<U16"),
+        statuses=np.column_stack([ones, 0 * ones, 0 * ones]).astype(np.float32),
+    )
 
 
 def boxes_of(records, track: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The semantic map of a made city, read back."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,11 @@ import pytest
 from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.synthetic import CityFolder
-from l5kit.synthetic.scene import GROUND_Z_M
+from l5kit.synthetic.map_writer import build_map
+from l5kit.synthetic.names import lane_id
+from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE
+from l5kit.synthetic.scene import GROUND_Z_M, build_town
+from support.maps import WORLD_TO_ECEF
 
 LANE_WIDTH_M = 3.5
 
@@ -38,6 +43,26 @@ def test_lanes_have_their_width_and_height(semantic_map: MapAPI, lanes: list[str
         assert width.min() > 3.3
         assert width.max() < 3.7
         assert np.abs(coords["xyz_left"][:, 2] - GROUND_Z_M).max() < 0.02
+
+
+def test_a_lane_that_nothing_leads_into_begins_as_a_point_and_has_its_width_after_15_m(tmp_path: Path) -> None:
+    """Where a corner leads from a road of few lanes into one of more, the outer one of these is nobody's next lane."""
+    town = build_town(260.0, seed=2)
+    lanes = town.network.lanes
+    build_map(town.plan, town.network, world_to_ecef=WORLD_TO_ECEF, ground_z_m=0.0).save(tmp_path / "town.pb")
+    town_map = MapAPI(str(tmp_path / "town.pb"), WORLD_TO_ECEF)
+    entered = set(lanes.to_lane[lanes.kind == CAR_CONNECTOR].tolist())
+    widening = set()
+    for lane in np.flatnonzero(lanes.kind == CAR_LANE).tolist():
+        coords = town_map.get_lane_coords(lane_id(lane, 0))
+        width_m = np.hypot(*(coords["xyz_left"] - coords["xyz_right"])[:, :2].T)
+        far_m = np.hypot(*(coords["xyz_left"] - coords["xyz_left"][0])[:, :2].T)
+        assert width_m[far_m > 15.5] == pytest.approx(LANE_WIDTH_M, abs=0.2)
+        if width_m[0] < 0.5:
+            widening.add(lane)
+            assert (np.diff(width_m) > -0.02).all()
+    assert widening
+    assert not widening & entered
 
 
 def test_lanes_ahead_begin_where_the_lane_ends(semantic_map: MapAPI, lanes: list[str]) -> None:

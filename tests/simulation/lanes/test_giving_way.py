@@ -11,7 +11,15 @@ from l5kit.simulation.lanes.courses import COURSE_POINTS, make_courses
 from l5kit.simulation.lanes.giving_way import _gap_to_give_way
 from l5kit.simulation.lanes.lane_following import Styles
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
-from support.crossing_worlds import av_boxes_of, batch_of, boxes_of, crossing_map, moving
+from support.crossing_worlds import (
+    always_on,
+    av_boxes_of,
+    batch_of,
+    boxes_of,
+    crossing_map,
+    lit_crossing_map,
+    moving,
+)
 
 NORTH = np.pi / 2
 YIELDING = POPULATIONS["yielding"]
@@ -90,6 +98,20 @@ def test_nobody_waits_for_ever_where_two_stand_at_a_crossing(road):
     assert boxes_of(records, 1)[-1, 0] > 20.0
     assert boxes_of(records, 2)[-1, 1] > 20.0
     assert not frames_in_contact(boxes_of(records, 1), boxes_of(records, 2))
+
+
+def test_nobody_waits_for_one_whom_a_red_light_holds_back(tmp_path):
+    """It would be at the crossing first, and passes where the light is dark."""
+    road, far = lit_crossing_map(tmp_path), moving((-80.0, 0.0), 0.0)
+    crosses, comes = moving((-45.0, 0.0), 8.0), moving((0.0, -42.0), 8.0, NORTH)
+    red = {"faces": always_on("red", "lamp")}
+    alone = boxes_of(driven(batch_of(road, far, [crosses], **red)), 1)
+    held = driven(batch_of(road, far, [crosses, comes], **red))
+    assert boxes_of(held, 1).tobytes() == alone.tobytes()
+    assert boxes_of(held, 2)[-1, 1] < -12.0
+    free = driven(batch_of(road, far, [crosses, comes]))
+    assert boxes_of(free, 2)[-1, 1] > 20.0
+    assert speeds_of(boxes_of(free, 1)).min() < speeds_of(alone).min() - 1.0
 
 
 def line_of(start, yaw_rad, *, num_straight=COURSE_POINTS, turn_rad=0.0):

@@ -40,6 +40,12 @@ def test_without_a_gain_it_keeps_its_lane(road):
     assert np.abs(sides_of(road, [DRIVER])).max() < ROUNDED_M
 
 
+@pytest.mark.parametrize("lanes", [["right"], ["left"]], ids=["its own", "the other"])
+def test_nobody_leaves_or_takes_a_lane_of_a_junction(tmp_path, lanes):
+    left_m = sides_of(two_lane_map(tmp_path, in_junction=lanes), [DRIVER, PARKED])
+    assert np.abs(left_m).max() < ROUNDED_M
+
+
 def test_who_never_changes_stays_behind_the_parked_car(road):
     batch = batch_of(road, AV, [DRIVER, PARKED])
     boxes = boxes_of(SceneSimulation(batch, agents=intelligent_traffic(), strict=True).run().records(0), 1)
