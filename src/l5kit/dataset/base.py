@@ -33,7 +33,6 @@ from l5kit.dataset.sample_indices import (
     encoded_hosts,
     end_frames_of,
     frames_of_scene,
-    take_rows,
 )
 from l5kit.dataset.torch_parts import Dataset, get_worker_info
 from l5kit.errors import (
@@ -141,19 +140,23 @@ class BaseEgoDataset(Dataset[Sample]):
             SampleError: The sample cannot be made; the cause is chained.
         """
         position = self.position_of(index)
-        what = f"sample {index}"
+        located, track_id = None, None
         try:
             located = self.locate(np.array([position]))
             scene_index, state_index = int(located.scene_indices[0]), located.state_indices[0]
             state_index = state_index if scene_index else int(state_index)  # the types that L5Kit 1.5 has
-            where, track_id = f"{what} (scene {scene_index}, frame {state_index} of it,", None
-            what = f"{where} the AV)"
             if located.agent_rows is not None:
-                what = f"{where} the track of agent row {located.agent_rows[0]})"
-                track_id = int(take_rows(self.dataset.agents, located.agent_rows)["track_id"][0])
-                what = f"{where} track {track_id})"
+                row = int(located.agent_rows[0])
+                track_id = int(rows_of(self.dataset.agents, slice(row, row + 1), strict=True)["track_id"][0])
             return self.get_frame(scene_index, state_index, track_id=track_id)
         except Exception as error:  # whatever fails, it is no IndexError, which would end iteration silently
+            what = f"sample {index}"
+            if located is not None:
+                whom = "the AV"
+                if located.agent_rows is not None:
+                    of_row = f"the track of agent row {located.agent_rows[0]}"
+                    whom = of_row if track_id is None else f"track {track_id}"
+                what += f" (scene {located.scene_indices[0]}, frame {located.state_indices[0]} of it, {whom})"
             raise SampleError(
                 f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make {what}: "
                 f"{type(error).__name__}: {error}"

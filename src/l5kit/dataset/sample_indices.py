@@ -101,8 +101,9 @@ class CheckedLog:
         if self.damage is not None:
             scene_indices = self.damage.find_scenes(frame_rows)
             return SampleIndices(scene_indices, frame_rows - self.damage.scenes.bounds[scene_indices, 0], agent_rows)
-        scene_indices = np.searchsorted(end_frames, frame_rows, side="right")
-        first_frames = np.where(scene_indices > 0, end_frames[scene_indices - 1], 0)
+        # a scene begins where the one before it ends; [-1] stands in for the one before the first, and counts nothing
+        scene_indices = end_frames.searchsorted(frame_rows, side="right")
+        first_frames = end_frames[scene_indices - 1] * (scene_indices > 0)
         return SampleIndices(scene_indices, frame_rows - first_frames, agent_rows)
 
     def frames_of(self, scene_index: int, end_frames: Int64Array) -> tuple[int, int]:
