@@ -95,7 +95,14 @@ def _processes_are_told_of(request: pytest.FixtureRequest, monkeypatch: pytest.M
     def refuse(*arguments: Any, **options: Any) -> None:
         raise AssertionError("this test starts a process: mark it with pytest.mark.process")
 
-    monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    start = subprocess.Popen.__init__
+
+    def start_of_fonts(process: Any, command: Any, *arguments: Any, **options: Any) -> None:
+        if command[0] != "fc-list":  # with which Matplotlib lists the fonts, once on a new machine, whoever imports it
+            refuse()
+        start(process, command, *arguments, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", start_of_fonts)
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
 
 

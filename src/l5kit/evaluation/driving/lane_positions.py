@@ -10,7 +10,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box import compute_box_outline
-from l5kit.geometry.polygon import project_on_line
+from l5kit.geometry.polygon import is_inside_polygon, project_on_line
 from l5kit.geometry.relative_pose import turn_between
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, write_lanes_at
@@ -187,8 +187,19 @@ def _write_chosen_lanes(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_across(surface: RoadSurface, corners_m: Float64Array, room: Int64Array, is_across: BoolArray) -> None:
     """Mark frames (N,) whose four corners (N, 4, 2) are not in one lane or in lanes that follow each other."""
+    # most boxes lie in the lane of the frame before, which is told without a search for the lanes of each corner
+    before, room[1, 0:2] = -1, 0
     for frame in range(len(is_across)):
+        is_in_one = before >= 0
+        for corner in range(4):
+            if is_in_one:
+                line_m = surface.points_m[surface.starts[before] : surface.starts[before + 1]]
+                is_in_one = is_inside_polygon(line_m, corners_m[frame, corner])
+        if is_in_one:
+            continue
         is_across[frame] = is_across_lanes(surface, corners_m[frame], room)
+        rows, starts = room[0], room[1]
+        before = rows[0] if starts[1] > 0 else -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

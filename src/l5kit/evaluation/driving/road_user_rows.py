@@ -161,14 +161,8 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
         times_s = np.repeat(scene.times_s, scene.counts)
         differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
         rows.velocities_mps[is_stationary] = differences_mps[is_stationary]
-    is_used = rows.groups != _NONE
-    ends = np.concatenate([[0], np.cumsum(is_used)])
-    first_rows = np.cumsum(scene.counts) - scene.counts
-    counts = ends[first_rows + scene.counts] - ends[first_rows]
-    num_used = int(ends[-1])
-    if num_used < size:
-        for column in rows:
-            column[:num_used] = column[is_used]
+    counts = np.empty(len(scene.counts), np.int64)
+    num_used = _keep_road_users(scene.counts, rows, counts)
     return counts, num_used
 
 
@@ -201,3 +195,25 @@ def _read_rows(
                 rows.velocities_mps[index, axis] = 0.0 if is_other else velocities_mps[row, axis]
             is_stationary[index] = velocities_mps[row, 0] == 0 and velocities_mps[row, 1] == 0 and not is_other
             index += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _keep_road_users(num_rows: Int64Array, rows: _Rows, counts: Int64Array) -> int:
+    """Move the rows of a group to the front, write how many each frame has, (F,), and return how many there are."""
+    row, kept = 0, 0
+    for frame in range(len(num_rows)):
+        begin = kept
+        for _ in range(num_rows[frame]):
+            if rows.groups[row] != _NONE:
+                # in place: what is written has been read, as no row is kept before its turn
+                rows.tracks[kept] = rows.tracks[row]
+                rows.groups[kept] = rows.groups[row]
+                rows.labels[kept] = rows.labels[row]
+                for column in range(5):
+                    rows.boxes[kept, column] = rows.boxes[row, column]
+                rows.velocities_mps[kept, 0] = rows.velocities_mps[row, 0]
+                rows.velocities_mps[kept, 1] = rows.velocities_mps[row, 1]
+                kept += 1
+            row += 1
+        counts[frame] = kept - begin
+    return kept
