@@ -13,6 +13,8 @@ from l5kit.closedloop.run import simulate
 from l5kit.data import LocalDataManager
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import read_checkpoint
+from l5kit.simulation.drivers.populations import POPULATIONS
+from l5kit.simulation.engine.scene_simulation import SceneSimulation
 from l5kit.training import train
 from l5kit.training.best import BestScore, evaluation_digest
 from l5kit.training.top_weights import TopFile, TopWeights
@@ -56,6 +58,21 @@ def test_planners_drive_and_nothing_finite_is_0(workflow, city):
     lost = {name: value * math.nan if value.is_floating_point() else value for name, value in weights.items()}
     means = means_of_driving(evaluation.sums_of(lost, torch.device("cpu")))
     assert means == {"driving/score": 0.0, "driving/failed_scenes": 2.0}
+
+
+@pytest.mark.parametrize("agents", ["replay", "yielding", "assertive"])
+def test_the_others_are_the_population_that_is_named(agents, city, monkeypatch):
+    seats = []
+
+    def simulation(batch, *, ego, agents):
+        seats.append(agents)
+        return SceneSimulation(batch, ego=ego, agents=agents)
+
+    monkeypatch.setattr("l5kit.workflows.driving_scores.SceneSimulation", simulation)
+    config = config_of("vector_planner", num_scenes=1, agents=agents)
+    evaluation_of(config, city).sums_of(make_model(config).state_dict(), torch.device("cpu"))
+    drivers = [None if seat is None else seat.driver for seat in seats]
+    assert drivers == [POPULATIONS.get(agents)]
 
 
 def test_processes_share_the_scenes(city):
@@ -115,7 +132,7 @@ def test_the_best_weights_drive_as_well_as_they_say_after_a_kill_too(city, tmp_p
         pytest.param({"train_params": {"best_by": "closed_loop"}}, "add a section val_driving", id="nothing driven"),
         pytest.param({"val_driving": {"num_scenes": 3}}, "val_driving.key: this key is missing", id="no log"),
         pytest.param({"val_driving": DRIVEN | {"num_frames": 1}}, "1 frame is not driven", id="one frame"),
-        pytest.param({"val_driving": DRIVEN | {"agents": "rules"}}, "'replay' or 'idm', got 'rules'", id="agents"),
+        pytest.param({"val_driving": DRIVEN | {"agents": "rules"}}, "or 'changing', got 'rules'", id="agents"),
         pytest.param(
             {"val_driving": DRIVEN, "train_params": {"strategy": "fsdp"}}, "does not go with .* 'fsdp'", id="parts"
         ),

@@ -257,8 +257,8 @@ class DrivingParams(Params, section="val_driving"):
         Key("frames of a scene that are driven, at most, the first one included", otherwise="100; null for all"),
     ] = 100
     agents: Annotated[
-        Literal["replay", "idm"],
-        Key("who drives the others: their log, or the Intelligent Driver Model, which reacts to the AV"),
+        Literal["replay", "idm", "yielding", "cautious", "assertive", "changing"],
+        Key("who drives the others: their log, the Intelligent Driver Model, or another population of traffic"),
     ] = "replay"
 
 

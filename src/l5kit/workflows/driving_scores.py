@@ -18,6 +18,7 @@ from l5kit.errors import ConfigError
 from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.simulation.drivers.intelligent import intelligent_traffic
 from l5kit.simulation.drivers.network import NetworkDriver
+from l5kit.simulation.drivers.populations import POPULATIONS
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_roads import SceneRoads
@@ -101,7 +102,8 @@ class DrivingEvaluation:
         if self._batches is None:  # nothing changes them, so that they are read once
             self._batches = self._read(self._scenes[rank::world_size])
         for batch in self._batches:
-            agents = intelligent_traffic() if self._params.agents == "idm" else None
+            who = self._params.agents
+            agents = None if who == "replay" else intelligent_traffic(POPULATIONS[who])
             sums += _sums_of(SceneSimulation(batch, ego=EgoSeat(driver), agents=agents).run())
         return sums
 
