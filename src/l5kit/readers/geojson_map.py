@@ -107,11 +107,13 @@ def _points_of(coordinates: object, shape: str, origin: tuple[float, float] | No
         return np.column_stack([points[:, :2], heights_m])
     if (np.abs(points[:, 1]) > 90).any() or (np.abs(points[:, 0]) > 360).any():
         raise ValueError("coordinates must be longitude and latitude in degrees, as map_origin is given; they are not")
+    # The plane is that of the origin, x east and y north; heights are kept as they are told.
     east_m, north_m, _ = geodetic2enu(points[:, 1], points[:, 0], np.zeros(len(points)), *origin, 0.0)
     return np.column_stack([east_m, north_m, heights_m])
 
 
 def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> SourceLane:
+    """Return a lane of a line; its boundaries lie half of its width beside it, where a width is told."""
     if not is_line(points_m):
         raise ValueError(f"lane {lane_id!r} must have two points apart at least")
     centre_m = without_repeats(points_m)
@@ -139,6 +141,8 @@ def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> 
 
 def _with_successors(lanes: Mapping[str, SourceLane]) -> dict[str, SourceLane]:
     """Return lanes that follow those at whose end they begin."""
+    # Lanes by the cell in which they start, as wide as lanes may be apart: those near an end start in the cells around
+    # it.
     cells: dict[tuple[int, int], list[SourceLane]] = defaultdict(list)
     for lane in lanes.values():
         x, y = np.floor(lane.centre_m[0, :2] / _MEETS_M).astype(int).tolist()

@@ -131,6 +131,7 @@ def import_dataset(
                 f"split must be a name of letters, digits, - and _, as it becomes that of a log, got {split!r}"
             )
     parts = target.with_name(target.name + _PARTS_SUFFIX)
+    # An earlier import that was killed has left its parts beside the folder; this one goes on with them.
     clear_leftovers(parts)
     _require_own_parts(parts)
     parts.mkdir(parents=True, exist_ok=True)
@@ -141,11 +142,17 @@ def import_dataset(
         failed = _read_missing(
             reader, parts, refs, strict=strict, has_one_map=has_one_map, workers=workers, progress=progress
         )
-        done = _parts_of(reader, parts, refs, failed)
+        # The part of a scene is missing now where one of its files was changed meanwhile, as its name tells of them.
+        left_out = {each.ref for each in failed}
+        paths = {ref: part_path(parts, reader, ref) for ref in refs if ref not in left_out}
+        failed += [FailedImport(ref, f"{ref.file}: {_CHANGED}") for ref, path in paths.items() if not path.exists()]
+        failed.sort(key=lambda each: each.ref)
+        done = [Part(path) for path in paths.values() if path.exists()]
         if not done:
             first = f"; the first one: {failed[0].message}" if failed else ""
             raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
         files = ImportFiles(done, reader.info, [each.as_json() for each in failed], has_one_map=has_one_map)
+        # The folder may have been filled while scenes were read.
         with naming_path(target), placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
@@ -234,10 +241,13 @@ def _read_missing(
     """
     failed: list[FailedImport] = []
     map_bytes: dict[str, int] = {}
+    all_bytes = 0
     for start in range(0, len(refs), _SCENES_SENT):
         some = refs[start : start + _SCENES_SENT]
         job = _ReadScenes(reader, parts, some, strict)
-        shifted = None if progress is None else _shifted(progress, start, len(refs))
+        shifted: Progress | None = None
+        if progress is not None:
+            shifted = lambda done, _, progress=progress, start=start: progress(start + done, len(refs))  # noqa: E731
         with closing(map_scenes(job, range(len(some)), workers, progress=shifted)) as results:
             for scene in chain.from_iterable(results):
                 if scene.problem is not None:
@@ -248,32 +258,21 @@ def _read_missing(
                         f"{scene.part} was written by a worker, and is not here; import into a folder that all "
                         "machines share, under the same path"
                     )
-                if has_one_map:
-                    _add_map_bytes(map_bytes, scene, num_scenes=start + scene.number + 1, parts=parts)
+                if not has_one_map:
+                    continue
+                # Pieces of a map are joined: each map has as many bytes as its largest piece at least.
+                before = map_bytes.get(scene.map_name, 0)
+                map_bytes[scene.map_name] = max(before, scene.map_bytes)
+                all_bytes += map_bytes[scene.map_name] - before
+                if all_bytes > MOST_MAP_BYTES:
+                    num_scenes = start + scene.number + 1
+                    raise MapTooLargeError(
+                        f"the maps of the first {num_scenes} scenes have more than {MOST_MAP_BYTES:,} bytes, which is "
+                        "the most that one semantic map can have; keep them in a folder of maps (--maps apart), or "
+                        f"import fewer scenes (--max-scenes {max(1, num_scenes // 2)}, for example). What was read is "
+                        f"kept in {parts}"
+                    )
     return failed
-
-
-def _add_map_bytes(map_bytes: dict[str, int], scene: _ReadScene, *, num_scenes: int, parts: Path) -> None:
-    """Add a scene to the least bytes of each map, whose pieces are joined, and refuse more than one file can have."""
-    before = map_bytes.get(scene.map_name, 0)
-    map_bytes[scene.map_name] = max(before, scene.map_bytes)
-    map_bytes[""] = map_bytes.get("", 0) + map_bytes[scene.map_name] - before
-    if map_bytes[""] > MOST_MAP_BYTES:
-        fewer = max(1, num_scenes // 2)
-        raise MapTooLargeError(
-            f"the maps of the first {num_scenes} scenes have more than {MOST_MAP_BYTES:,} bytes, which is the most "
-            "that one semantic map can have; keep them in a folder of maps (--maps apart), or import fewer scenes "
-            f"(--max-scenes {fewer}, for example). What was read is kept in {parts}"
-        )
-
-
-def _parts_of(reader: Reader, parts: Path, refs: Sequence[SceneRef], failed: list[FailedImport]) -> list[Part]:
-    """Return the parts of all scenes but those that failed, to which those are added that have changed meanwhile."""
-    left_out = {each.ref for each in failed}
-    paths = {ref: part_path(parts, reader, ref) for ref in refs if ref not in left_out}
-    failed += [FailedImport(ref, f"{ref.file}: {_CHANGED}") for ref, path in paths.items() if not path.exists()]
-    failed.sort(key=lambda each: each.ref)
-    return [Part(path) for path in paths.values() if path.exists()]
 
 
 def _require_own_parts(parts: Path) -> None:
@@ -312,10 +311,6 @@ def _removed_if_empty(folder: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):  # it holds parts, or is gone
             folder.rmdir()
-
-
-def _shifted(progress: Progress, start: int, total: int) -> Progress:
-    return lambda done, _: progress(start + done, total)
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:

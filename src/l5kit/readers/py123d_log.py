@@ -95,6 +95,8 @@ class Py123dLog:
             poses = opened.numeric_rows("imu_se3", 7)[rows]
             require_unit(poses[:, _ROTATION], "step")
             require_unit(middle[None, _ROTATION], "center_to_imu_se3")
+
+            # From the pose of the IMU to the middle of the box, and from there down by half its height to the ground.
             rotations = rotations_of(poses[:, _ROTATION])
             below_m = middle[_POSITION] - np.array([0.0, 0.0, size_m[2] / 2.0])
             positions_m = poses[:, _POSITION] + rotations @ below_m
@@ -133,7 +135,20 @@ class Py123dLog:
             return SourceLights.none(len(frames))
         with naming_source(f"{self.name}/{LIGHTS}.arrow"):
             opened = open_arrow(self.folder / f"{LIGHTS}.arrow", LIGHTS)
-            return _lights_of(opened, self._rows_of(LIGHTS)[frames])
+            rows = self._rows_of(LIGHTS)[frames]
+            starts, lanes = opened.lists("lane_id")
+            status_starts, statuses = opened.lists("status")
+            if not np.array_equal(status_starts, starts):
+                raise ValueError("lists of status have other lengths than those of lane_id")
+            lists = _Lists.of(starts, rows)
+            lane_ids, light_rows = np.unique(numeric_values(lanes, "lane_id")[lists.indices], return_inverse=True)
+
+            # Numbers behind the last status are unknown.
+            shown: NumericArray = np.array([*_STATES, LightState.UNKNOWN], np.uint8)
+            status = np.clip(numeric_values(statuses, "status")[lists.indices].astype(np.int64), 0, len(_STATES))
+            states = np.full((len(lane_ids), len(rows)), LightState.ABSENT, np.uint8)
+            states[light_rows, lists.steps] = shown[status]
+            return SourceLights(tuple(map(str, lane_ids.tolist())), states, np.full((len(lane_ids), 3), np.nan))
 
     def _rows_of(self, modality: str) -> Int64Array:
         """Return the row of each frame in the file of a modality, -1 where it has none, (N,)."""
@@ -158,6 +173,7 @@ class _Lists:
         """Return those of rows of a file, -1 where a frame has none."""
         if rows.max(initial=-1) >= len(starts) - 1:
             raise ValueError(f"it has {len(starts) - 1} rows, but {SYNC}.arrow names row {rows.max()}")
+        # Values of a list follow each other: its start, and how many values of the same list came before each.
         counts = np.where(rows >= 0, np.diff(starts)[rows], 0) if len(starts) > 1 else np.zeros(len(rows), np.int64)
         steps = np.repeat(np.arange(len(rows)), counts)
         ends = np.cumsum(counts)
@@ -168,6 +184,7 @@ class _Lists:
 def _tracks_of(
     opened: ArrowFile, rows: Int64Array, times_ns: Int64Array, known: Callable[[str], bool], remarks: list[str]
 ) -> SourceTracks:
+    """Return the boxes in some rows of the file as tracks."""
     starts, boxes = opened.lists("bounding_box_se3")
     for name in ("track_token", "label"):
         if not np.array_equal(opened.lists(name)[0], starts):
@@ -198,6 +215,7 @@ def _tracks_of(
     yaws_rad[cells] = yaws_of(values[:, _ROTATION])
     sizes_m[cells] = values[:, _SIZE]
     labels = numeric_values(opened.lists("label")[1], "label").astype(np.int64)
+    # The class of a track is that of its first box: written last, it stays.
     firsts = np.zeros(len(ids), np.int64)
     firsts[tracks[::-1]] = lists.indices[::-1]
     classes = _classes_of(opened, labels, firsts, remarks)
@@ -221,6 +239,7 @@ def _classes_of(opened: ArrowFile, labels: Int64Array, boxes: Int64Array, remark
         boxes: Which boxes.
         remarks: Where to tell that labels are not known.
     """
+    # Logs that l5kit has exported tell its own labels, of which other datasets have fewer.
     own = opened.own.get("labels")
     if isinstance(own, bytes) and len(own) == len(labels):
         own_labels = np.frombuffer(own, np.uint8)[boxes].tolist()
@@ -252,17 +271,3 @@ def _velocities_of(
     velocities_mps = np.zeros((*is_valid.shape, 2))
     velocities_mps[cells] = rows_of(values, "velocity_3d", 3)[lists.indices, :2]
     return velocities_mps
-
-
-def _lights_of(opened: ArrowFile, rows: Int64Array) -> SourceLights:
-    starts, lanes = opened.lists("lane_id")
-    status_starts, statuses = opened.lists("status")
-    if not np.array_equal(status_starts, starts):
-        raise ValueError("lists of status have other lengths than those of lane_id")
-    lists = _Lists.of(starts, rows)
-    lane_ids, light_rows = np.unique(numeric_values(lanes, "lane_id")[lists.indices], return_inverse=True)
-    shown: NumericArray = np.array([*_STATES, LightState.UNKNOWN], np.uint8)
-    status = np.clip(numeric_values(statuses, "status")[lists.indices].astype(np.int64), 0, len(_STATES))
-    states = np.full((len(lane_ids), len(rows)), LightState.ABSENT, np.uint8)
-    states[light_rows, lists.steps] = shown[status]
-    return SourceLights(tuple(map(str, lane_ids.tolist())), states, np.full((len(lane_ids), 3), np.nan))

@@ -52,6 +52,7 @@ def read_py123d_map(path: Path, *, file: str, name: str) -> CityMap:
         if layer not in _LINES:
             with naming_source(file, f"object {object_id} of layer {layer}"):
                 objects.append((layer, str(object_id), unpack(features[row].as_py() or b"", "features")))
+    # A lane lies in an intersection where its group does; where no group does, nothing is known of any lane.
     intersections = {
         group: feature.values.get("intersection_id") for layer, group, feature in objects if layer == _LANE_GROUP
     }
@@ -74,8 +75,13 @@ def read_py123d_map(path: Path, *, file: str, name: str) -> CityMap:
                     outline_m = _line_of(feature, "outline")
                     signs.append(SourceSign(object_id, outline_m.mean(axis=0), feature.names("lane_ids")))
             elif layer in _KIND_OF_LAYER:
-                name_of_area = object_id if layer != _INTERSECTION else f"intersection {object_id}"
-                areas += _areas_of(name_of_area, layer, feature)
+                # Intersections and drivable areas become areas of one kind, and may have the same ids.
+                area_id = object_id if layer != _INTERSECTION else f"intersection {object_id}"
+                outline_m = _line_of(feature, "outline")
+                is_closed = len(outline_m) > 1 and bool((outline_m[0] == outline_m[-1]).all())
+                corners_m = outline_m[:-1] if is_closed else outline_m
+                if len(corners_m) >= _FEWEST_CORNERS and is_line(corners_m):
+                    areas.append(SourceArea(area_id, _KIND_OF_LAYER[layer], corners_m))
     with naming_source(file):
         return CityMap.of(SourceMap(name, tuple(lanes), tuple(areas), tuple(signs)), left_out)
 
@@ -100,16 +106,6 @@ def _lane_of(lane_id: str, feature: SourceFields, *, is_in_junction: bool | None
         kind=_KIND_OF_LANE.get(kind, "vehicle") if isinstance(kind, int) else "vehicle",
         is_in_junction=is_in_junction,
     )
-
-
-def _areas_of(area_id: str, layer: int, feature: SourceFields) -> list[SourceArea]:
-    """Return the area of an object, nothing where it has no corners."""
-    outline_m = _line_of(feature, "outline")
-    is_closed = len(outline_m) > 1 and bool((outline_m[0] == outline_m[-1]).all())
-    corners_m = outline_m[:-1] if is_closed else outline_m
-    if len(corners_m) < _FEWEST_CORNERS or not is_line(corners_m):
-        return []
-    return [SourceArea(area_id, _KIND_OF_LAYER[layer], corners_m)]
 
 
 def _line_of(feature: SourceFields, key: str) -> Float64Array:

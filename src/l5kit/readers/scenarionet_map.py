@@ -164,6 +164,7 @@ def _outline_of(feature: SourceFields, shift_m: Float64Array) -> Float64Array:
 def _lanes_of(
     lanes: Mapping[str, tuple[SourceFields, Float64Array]], lines: Mapping[str, Float64Array], shift_m: Float64Array
 ) -> tuple[SourceLane, ...]:
+    """Return lanes with the boundaries that painted lines and edges of the road give them, or else their polygon."""
     starts = np.cumsum([0, *(len(line_m) for _, line_m in lanes.values())])
     centres = Polylines(np.concatenate([np.zeros((0, 3)), *(line_m for _, line_m in lanes.values())]), starts)
     line_starts = np.cumsum([0, *map(len, lines.values())])
@@ -175,7 +176,19 @@ def _lanes_of(
         kind = feature.text("type")
         left_m, right_m = lefts_m[row], rights_m[row]
         if left_m is None and right_m is None and feature.has("polygon"):
-            left_m, right_m = _sides_of_polygon(centre_m, _outline_of(feature, shift_m))
+            # The sides of its polygon are as high as the lane on average, as polygons may have no heights.
+            outline_m = _outline_of(feature, shift_m)
+            if len(outline_m) >= _FEWEST_CORNERS and np.isfinite(outline_m).all():
+                height_m = centre_m[:, 2].mean()
+                sides_m = sides_of_lane(without_repeats(centre_m)[:, :2], outline_m[:, :2])
+                left_m, right_m = (
+                    None if side is None else np.column_stack([side, np.full(len(side), height_m)]) for side in sides_m
+                )
+                left_m, right_m = (side_m if is_line(side_m) else None for side_m in (left_m, right_m))
+        limit_mps = None  # that in km/h counts more, and 0 is none
+        for key, unit_mps in (("speed_limit_mph", MPS_OF_MPH), ("speed_limit_kmh", _MPS_OF_KMH)):
+            limit = feature.number(key)
+            limit_mps = limit * unit_mps if limit is not None and limit > 0 else limit_mps
         made.append(
             SourceLane(
                 lane_id=lane_id,
@@ -186,22 +199,12 @@ def _lanes_of(
                 predecessors=feature.names("entry_lanes"),
                 left_neighbour=_neighbour_of(feature, "left_neighbor", lanes),
                 right_neighbour=_neighbour_of(feature, "right_neighbor", lanes),
-                speed_limit_mps=_limit_of(feature),
+                speed_limit_mps=limit_mps,
                 kind=_KINDS_OF_LANE.get(kind, "vehicle"),
                 is_in_junction=True if kind == _JUNCTION_LANE or feature.values.get("interpolating") is True else None,
             )
         )
     return tuple(made)
-
-
-def _sides_of_polygon(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Float64Array | None, ...]:
-    """Return the left and right side of the polygon of a lane, (k, 3); None and None where it is that of none."""
-    if len(outline_m) < _FEWEST_CORNERS or not np.isfinite(outline_m).all():
-        return None, None
-    height_m = centre_m[:, 2].mean()
-    sides_m = sides_of_lane(without_repeats(centre_m)[:, :2], outline_m[:, :2])
-    lines_m = [None if side is None else np.column_stack([side, np.full(len(side), height_m)]) for side in sides_m]
-    return tuple(line_m if is_line(line_m) else None for line_m in lines_m)
 
 
 def _stretches_of(
@@ -247,12 +250,3 @@ def _neighbour_of(feature: SourceFields, key: str, lanes: Mapping[str, object]) 
         beside.append((length, str(each.get("feature_id"))))
     _, lane = max((candidate for candidate in beside if candidate[1] in lanes), default=(0, None))
     return lane
-
-
-def _limit_of(feature: SourceFields) -> float | None:
-    """Return the speed limit of a lane in metres a second; None where none is told, or it is 0."""
-    for key, unit_mps in (("speed_limit_kmh", _MPS_OF_KMH), ("speed_limit_mph", MPS_OF_MPH)):
-        limit = feature.number(key)
-        if limit is not None and limit > 0:
-            return limit * unit_mps
-    return None

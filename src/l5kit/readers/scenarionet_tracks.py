@@ -134,7 +134,7 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
     positions_m, yaws_rad, velocities_mps = np.zeros((*shape, 3)), np.zeros(shape), np.zeros((*shape, 2))
     sizes_m, is_valid = np.zeros((*shape, 3)), np.zeros(shape, np.bool_)
     has_velocities = np.ones(len(ids), np.bool_)
-    for row, (_, track) in enumerate(items):
+    for row, (_, track) in enumerate(items):  # positions may lack heights, and states velocities
         state = track.fields("state")
         is_valid[row] = state.floats("valid", num_steps) > 0
         track_m = state.floats("position", num_steps, None)
@@ -211,6 +211,7 @@ def _is_swapped(metadata: SourceFields, types: tuple[str, ...], sizes_m: Float64
     """Return whether length and width are swapped: in sets of nuScenes whose vehicles are wider than long, mostly."""
     if not metadata.text("dataset", "").lower().startswith(_SWAPPED):
         return False
+    # by the steps in which a vehicle is seen
     vehicles = np.array([kind == "VEHICLE" for kind in types], np.bool_)[:, None] & is_valid
     wider = sizes_m[..., 1] > sizes_m[..., 0]
     return bool(np.count_nonzero(wider & vehicles) * 2 > np.count_nonzero(vehicles))

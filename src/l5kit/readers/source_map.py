@@ -172,17 +172,8 @@ class SourceMap:
         Raises:
             InvalidArgumentError: There is one; the message names it and the point.
         """
-        lines = self._lines()
-        points_m = [line_m for _, _, line_m in lines]
-        if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=position_m).all():
-            return
-        for name, of_what, line_m in lines:
-            require_within(
-                name, f"{of_what} of map {self.name!r}", line_m, FURTHEST_FROM_AV_M, unit="m", around=position_m
-            )
-
-    def _lines(self) -> list[tuple[str, str, Float64Array]]:
-        """Return the name of each line, of what it is, and its points."""
+        # Name of each line, of what it is, and its points; all points at once before, as most maps have none too far
+        # away.
         of_lanes = [
             (name, f"lane {lane.lane_id!r}", getattr(lane, name))
             for lane in self.lanes
@@ -190,7 +181,14 @@ class SourceMap:
         ]
         of_areas = [("outline_m", f"{area.kind} {area.area_id!r}", area.outline_m) for area in self.areas]
         of_signs = [("position_m", f"sign {sign.sign_id!r}", sign.position_m[None]) for sign in self.signs]
-        return [line for line in (*of_lanes, *of_areas, *of_signs) if line[2] is not None]
+        lines = [line for line in (*of_lanes, *of_areas, *of_signs) if line[2] is not None]
+        points_m = [line_m for _, _, line_m in lines]
+        if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=position_m).all():
+            return
+        for name, of_what, line_m in lines:
+            require_within(
+                name, f"{of_what} of map {self.name!r}", line_m, FURTHEST_FROM_AV_M, unit="m", around=position_m
+            )
 
 
 def is_line(points_m: NumericArray | None) -> bool:

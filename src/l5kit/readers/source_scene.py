@@ -136,16 +136,7 @@ class SourceTracks:
             raise InvalidArgumentError(f"there are {len(self.classes)} classes for {len(self.ids)} tracks")
         if self.is_target is not None:
             require_shapes(self, is_target=shape[:1])
-        self._require_ids()
-        self._require_values()
 
-    @classmethod
-    def none(cls, num_steps: int) -> "SourceTracks":
-        """Return the tracks of a scene in which nobody is seen."""
-        flat, pairs = np.zeros((0, num_steps)), np.zeros((0, num_steps, 2))
-        return cls((), (), flat.astype(bool), pairs, flat, pairs, np.zeros((0, 3)))
-
-    def _require_ids(self) -> None:
         seen: set[str] = set()
         for name in self.ids:
             require_text("the id of a track", name)
@@ -153,7 +144,7 @@ class SourceTracks:
                 raise InvalidArgumentError(f"track {name!r} is there twice")
             seen.add(name)
 
-    def _require_values(self) -> None:
+        # Values mean something where a track is seen; a size that all steps share, where it is seen at all.
         for name, (limit, unit) in _BOUNDS_OF_TRACKS.items():
             values = getattr(self, name)
             steps = self.is_valid if name != "sizes_m" or values.ndim == 3 else self.is_valid.any(axis=1)
@@ -167,6 +158,12 @@ class SourceTracks:
                 raise InvalidArgumentError(
                     f"{name} of {where} must be {wanted} {limit:g} {unit}, got {values[tuple(index)].tolist()}"
                 )
+
+    @classmethod
+    def none(cls, num_steps: int) -> "SourceTracks":
+        """Return the tracks of a scene in which nobody is seen."""
+        flat, pairs = np.zeros((0, num_steps)), np.zeros((0, num_steps, 2))
+        return cls((), (), flat.astype(bool), pairs, flat, pairs, np.zeros((0, 3)))
 
 
 @dataclass(frozen=True)
@@ -266,10 +263,8 @@ class SourceScene:
             )
         object.__setattr__(self, "remarks", tuple(self.remarks))
         self._require_near()
-        self._require_drivable()
 
-    def _require_drivable(self) -> None:
-        """Refuse an AV that leaps from step to step."""
+        # An AV that leaps from step to step is damaged.
         steps_m = np.linalg.norm(np.diff(self.ego.positions_m, axis=0), axis=1)
         speeds_mps = steps_m / (np.diff(self.timestamps_ns) / 1e9)
         if (speeds_mps > GREATEST_AV_SPEED_MPS).any():
