@@ -175,26 +175,27 @@ class _ReadScenes:
     def __call__(self, indices: Int64Array) -> list["_ReadScene"]:
         """Return what is known of each scene now."""
         require_shared(self.parts)
-        return [self._read(index) for index in indices.tolist()]
-
-    def _read(self, number: int) -> "_ReadScene":
-        ref = self.refs[number]
-        path = part_path(self.parts, self.reader, ref)
-        head = Part(path).head_if_whole(ref)
-        if head is None:
-            if path.is_dir():
-                remove_whole(path)
-            path.unlink(missing_ok=True)
-            try:
-                scene, records = self._read_source(ref)
-            except MemoryError:
-                raise
-            except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
-                if self.strict or is_termination(error):
+        known = []
+        for number in indices.tolist():
+            ref = self.refs[number]
+            path = part_path(self.parts, self.reader, ref)
+            head = Part(path).head_if_whole(ref)
+            if head is None:
+                if path.is_dir():
+                    remove_whole(path)
+                path.unlink(missing_ok=True)
+                try:
+                    scene, records = self._read_source(ref)
+                except MemoryError:
                     raise
-                return _ReadScene(number, _as_written(str(error)), path, "", 0)
-            head = write_part(path, ref, scene, records)
-        return _ReadScene(number, None, path, head.map_name, head.map_bytes)
+                except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
+                    if self.strict or is_termination(error):
+                        raise
+                    known.append(_ReadScene(number, _as_written(str(error)), path, "", 0))
+                    continue
+                head = write_part(path, ref, scene, records)
+            known.append(_ReadScene(number, None, path, head.map_name, head.map_bytes))
+        return known
 
     def _read_source(self, ref: SceneRef) -> tuple[SourceScene, SceneRecords]:
         """Return a scene and its records; errors name file and record."""

@@ -444,7 +444,28 @@ class _Reading:
                 continue
             crosswalk_id = _user_data(each, ID_CODE) or f"crosswalk-{element.get('id')}-{each.get('id', '')}"
             lights = tuple(map(str, json.loads(_user_data(each, LIGHTS_CODE) or "[]")))
-            corners_m = _corners_of(road, each)
+
+            # Its outline is told along the road, or relative to the object and turned with it; where there is none, it
+            # is a rectangle of its length and width.
+            arc_m, offset_m = np.array([number_of(each, "s")]), np.array([number_of(each, "t")])
+            origin_m = road.points_m(arc_m, offset_m, number_of(each, "zOffset", 0.0))[0]
+            heading_rad = float(road.line.at(arc_m)[1][0]) + number_of(each, "hdg", 0.0)
+            cos, sin = np.cos(heading_rad), np.sin(heading_rad)
+            outline = each.find("outlines/outline")
+            outline = each.find("outline") if outline is None else outline
+            corners = [] if outline is None else outline.findall("cornerRoad")
+            if corners:
+                table = np.array([[number_of(c, "s"), number_of(c, "t"), number_of(c, "dz", 0.0)] for c in corners])
+                corners_m = road.points_m(table[:, 0], table[:, 1], table[:, 2])
+            else:
+                if outline is None:
+                    sizes_m = number_of(each, "length") / 2, number_of(each, "width") / 2, 0
+                    local_m = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * sizes_m
+                else:
+                    corners = outline.findall("cornerLocal")
+                    local_m = np.array([[number_of(c, axis) for axis in "uvz"] for c in corners]).reshape(-1, 3)
+                turned_m = local_m[:, :2] @ np.array([[cos, sin], [-sin, cos]])
+                corners_m = origin_m + np.column_stack([turned_m, local_m[:, 2]])
             if len(corners_m) > 3 and np.linalg.norm(corners_m[0] - corners_m[-1]) < 1e-3:
                 corners_m = corners_m[:-1]  # the first corner is repeated at the end
             if len(corners_m) < 3 or not np.isfinite(corners_m).all():
@@ -497,29 +518,6 @@ def _may_cross(lane: Element, direction: str) -> bool:
     """Return whether the mark of a lane lets one change towards increasing or decreasing ids; without one one may."""
     mark = lane.find("roadMark")
     return mark is None or mark.get("laneChange", "both") in ("both", direction)
-
-
-def _corners_of(road: _Road, element: Element) -> Float64Array:
-    """Return the corners of an object, its outline or a rectangle of its length and width, (n, 3)."""
-    # Corners are relative to the object and turned with it, unless the outline gives them along the road.
-    arc_m, offset_m = np.array([number_of(element, "s")]), np.array([number_of(element, "t")])
-    origin_m = road.points_m(arc_m, offset_m, number_of(element, "zOffset", 0.0))[0]
-    heading_rad = float(road.line.at(arc_m)[1][0]) + number_of(element, "hdg", 0.0)
-    axes = np.array([[np.cos(heading_rad), np.sin(heading_rad)], [-np.sin(heading_rad), np.cos(heading_rad)]])
-    outline = element.find("outlines/outline")
-    outline = element.find("outline") if outline is None else outline
-    if outline is None:
-        length_m, width_m = number_of(element, "length"), number_of(element, "width")
-        local_m = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * (length_m / 2, width_m / 2, 0)
-    elif outline.find("cornerRoad") is not None:
-        corners = outline.findall("cornerRoad")
-        table = np.array([[number_of(each, "s"), number_of(each, "t"), number_of(each, "dz", 0.0)] for each in corners])
-        return road.points_m(table[:, 0], table[:, 1], table[:, 2])
-    else:
-        corners = outline.findall("cornerLocal")
-        local_m = np.array([[number_of(each, axis) for axis in "uvz"] for each in corners]).reshape(-1, 3)
-    corners_m: Float64Array = origin_m + np.column_stack([local_m[:, :2] @ axes, local_m[:, 2]])
-    return corners_m
 
 
 def _user_data(element: Element, code: str) -> str | None:

@@ -186,18 +186,15 @@ def _values_of(column: pa.ChunkedArray, name: str) -> Float64Array:
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         shown = ""
         if pa.types.is_string(column.type):
-            row, value = _first_text(column)
-            shown = f", such as {value!r:.40} in row {row + 1}"
+            texts = column.to_pylist()
+            row = 0
+            for number, text in enumerate(texts):  # the first one that is no number
+                try:
+                    float(text)
+                except ValueError:
+                    row = number
+                    break
+            shown = f", such as {texts[row]!r:.40} in row {row + 1}"
         raise TypeError(f"column {name!r} must hold numbers, got {column.type}{shown}")
     values: Float64Array = column.to_numpy().astype(np.float64)
     return values
-
-
-def _first_text(column: pa.ChunkedArray) -> tuple[int, str]:
-    """Return row and value of the first text that is no number."""
-    for row, value in enumerate(column.to_pylist()):
-        try:
-            float(value)
-        except ValueError:
-            return row, value
-    return 0, str(column[0])
