@@ -15,7 +15,7 @@ from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import heights_at, map_of, read_elements
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
-from l5kit.readers.source_bounds import FURTHEST_M, MOST_STATES, as_times_ns, is_within
+from l5kit.readers.source_bounds import FURTHEST_M, as_times_ns, is_within, require_few_states
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
@@ -232,8 +232,7 @@ def _scene_of(
     encoded = columns["track_id"].combine_chunks().dictionary_encode()
     codes, ids = encoded.indices.to_numpy().astype(np.int64), [str(name) for name in encoded.dictionary.to_pylist()]
     steps = _values_of(columns["timestep"], np.int64)
-    if len(ids) * len(times_ns) > MOST_STATES:
-        raise ValueError(f"it has {len(ids)} tracks and {len(times_ns)} steps, more than {MOST_STATES} states in all")
+    require_few_states(len(ids), len(times_ns))
     values = _states_of(columns, codes, steps, ids, len(times_ns))
     is_valid = np.zeros((len(ids), len(times_ns)), np.bool_)
     is_valid[codes, steps] = True

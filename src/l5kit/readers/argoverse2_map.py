@@ -11,7 +11,7 @@ from l5kit._types import Float64Array, JsonObject
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.map.geometry import resample_lanes
 from l5kit.readers.reader import SourceDataError, naming_source
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line, without_last_repeated
 
 _ELEMENTS: Final = ("lane_segments", "pedestrian_crossings", "drivable_areas")
 _BOUNDARIES: Final = ("left_lane_boundary", "right_lane_boundary")
@@ -90,9 +90,7 @@ def map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> So
                 if "edge1" in element:
                     outline_m = np.concatenate([_line_of(element["edge1"]), _line_of(element["edge2"])[::-1]])
                 else:
-                    outline_m = _line_of(element["area_boundary"])
-                    is_closed = len(outline_m) > 1 and (outline_m[0] == outline_m[-1]).all()
-                    outline_m = outline_m[:-1] if is_closed else outline_m
+                    outline_m = without_last_repeated(_line_of(element["area_boundary"]), fewest=1)
                 if len(outline_m) < _FEWEST_CORNERS:
                     remarks.append(f"{name} {key} has no geometry and is left out.")
                     continue

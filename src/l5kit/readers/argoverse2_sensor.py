@@ -12,11 +12,10 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import require_regular_file
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import map_of, read_elements
-from l5kit.readers.motion import velocities_of
 from l5kit.readers.quaternions import forward_of, require_unit, rotations_of
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source, require_source_folder
-from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
-from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
+from l5kit.readers.source_bounds import as_times_ns, require_few_states
+from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks, tracks_of_boxes
 
 _BOXES, _POSES = "annotations.feather", "city_SE3_egovehicle.feather"
 _MAP: Final = re.compile(r"log_map_archive_.*____(?P<city>[A-Z]+)_city_\d+\.json")
@@ -290,8 +289,7 @@ def _tracks_of(
     """
     tracks, ids = boxes.texts["track_uuid"]
     shape = len(ids), len(times_ns)
-    if shape[0] * shape[1] > MOST_STATES:
-        raise ValueError(f"it has {shape[0]} tracks and {shape[1]} steps, more than {MOST_STATES} states in all")
+    require_few_states(*shape)
     counts = np.bincount(tracks * shape[1] + steps, minlength=shape[0] * shape[1]).reshape(shape)
     if counts.max() > 1:
         track, step = np.argwhere(counts > 1)[0].tolist()
@@ -302,11 +300,6 @@ def _tracks_of(
     require_unit(turns, "box")
     in_city_m = av_positions_m[steps] + np.einsum("nij,nj->ni", rotations[steps], boxes.rows(_PLACE))
     forward = np.einsum("nij,nj->ni", rotations[steps], forward_of(turns))
-    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    cells = tracks, steps
-    positions_m[cells] = in_city_m[:, :2]
-    yaws_rad[cells] = np.arctan2(forward[:, 1], forward[:, 0])
-    sizes_m[cells] = boxes.rows(_SIZE)
     codes, names = boxes.texts["category"]
     if unknown := sorted({*names} - {*_CLASSES}):
         remarks.append(f"Boxes of the unknown categories {', '.join(unknown)[:200]} are OTHER.")
@@ -314,13 +307,12 @@ def _tracks_of(
     of_tracks = np.zeros(len(ids), np.int64)
     of_tracks[tracks[::-1]] = codes[::-1]
     classes = [names[code] for code in of_tracks]
-    is_valid = counts > 0
-    return SourceTracks(
-        ids=ids,
-        classes=tuple(name if name in _CLASSES else "OTHER" for name in classes),
-        is_valid=is_valid,
-        positions_m=positions_m,
-        yaws_rad=yaws_rad,
-        velocities_mps=velocities_of(positions_m, is_valid, times_ns),
-        sizes_m=sizes_m,
+    return tracks_of_boxes(
+        ids,
+        [name if name in _CLASSES else "OTHER" for name in classes],
+        (tracks, steps),
+        times_ns,
+        positions_m=in_city_m[:, :2],
+        yaws_rad=np.arctan2(forward[:, 1], forward[:, 0]),
+        sizes_m=boxes.rows(_SIZE),
     )

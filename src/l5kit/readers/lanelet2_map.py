@@ -23,6 +23,7 @@ from l5kit.data.interop.lanelet2_file import ACCESS_TAG, ID_TAG, KIND_TAG, POINT
 from l5kit.data.proto.road_network_pb2 import AccessRestriction
 from l5kit.readers.lanelet2_osm import OsmFile, Relation, read_osm
 from l5kit.readers.reader import naming_source
+from l5kit.readers.source_map import MPS_OF_KMH, MPS_OF_MPH
 
 _ACCESS_OF_SUBTYPE: Final = {
     **dict.fromkeys(("", "road", "highway", "play_street", "emergency_lane", "exit"), "UNKNOWN"),
@@ -37,8 +38,8 @@ _TURNS: Final = {"left": "LEFT", "right": "RIGHT", "straight": "THROUGH"}
 _STOP_SIGNS: Final = ("de206", SIGN_SUBTYPES["stop_sign"].lower())
 _YIELD_SIGNS: Final = ("de205", SIGN_SUBTYPES["yield_sign"].lower())
 _MPS_OF_UNIT: Final = {
-    **dict.fromkeys(("", "km/h", "kmh", "kph"), 1 / 3.6),
-    "mph": 0.44704,
+    **dict.fromkeys(("", "km/h", "kmh", "kph"), MPS_OF_KMH),
+    "mph": MPS_OF_MPH,
     **dict.fromkeys(("m/s", "mps"), 1.0),
 }
 _SPEED: Final = re.compile(r"\s*(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([a-z/]*)\s*", re.IGNORECASE)

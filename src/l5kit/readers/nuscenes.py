@@ -10,14 +10,13 @@ import numpy as np
 from l5kit._types import BoolArray, Int64Array, PickledState
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.city_map import CityMap
-from l5kit.readers.motion import velocities_of
 from l5kit.readers.nuscenes_cache import index_of
 from l5kit.readers.nuscenes_index import NuscenesIndex
 from l5kit.readers.nuscenes_map import read_city_map
 from l5kit.readers.nuscenes_tables import TABLES, file_name
 from l5kit.readers.quaternions import forward_of, require_unit, yaws_of
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
-from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
+from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks, tracks_of_boxes
 
 MAP_REACH_M = 200.0
 """Elements of the map belong to a scene that are this near to the way of its AV, metres."""
@@ -279,28 +278,22 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
         problem = f"instance {str(index.instance_tokens[of_boxes[row]])!r} has two boxes in sample {str(token)!r}"
         raise SourceDataError(file, f"record {index.box_records[rows[row]]}", problem)
     instances, tracks = np.unique(of_boxes, return_inverse=True)
-    shape = len(instances), len(times_ns)
-    if not shape[0]:
+    if not len(instances):
         return SourceTracks.none(len(times_ns))
 
-    cells = tracks, steps
-    is_valid = np.zeros(shape, bool)
-    is_valid[cells] = True
-    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    positions_m[cells] = index.box_positions_m[rows, :2]
-    require_unit(index.box_rotations[rows], "box")
-    yaws_rad[cells] = yaws_of(index.box_rotations[rows])
-    sizes_m[cells] = index.box_sizes_m[rows][:, [1, 0, 2]]  # width comes first there
+    # A cycle is ridden in all of its boxes if it is in one of them.
+    rotations = index.box_rotations[rows]
+    require_unit(rotations, "box")
     has_rider = np.zeros(len(instances), bool)
     np.logical_or.at(has_rider, tracks, index.box_has_rider[rows])
-    return SourceTracks(
-        ids=tuple(index.instance_tokens[instances].tolist()),
-        classes=_classes_of(index, instances, has_rider, file.replace("sample_annotation", "instance")),
-        is_valid=is_valid,
-        positions_m=positions_m,
-        yaws_rad=yaws_rad,
-        velocities_mps=velocities_of(positions_m, is_valid, times_ns),
-        sizes_m=sizes_m,
+    return tracks_of_boxes(
+        index.instance_tokens[instances].tolist(),
+        _classes_of(index, instances, has_rider, file.replace("sample_annotation", "instance")),
+        (tracks, steps),
+        times_ns,
+        positions_m=index.box_positions_m[rows, :2],
+        yaws_rad=yaws_of(rotations),
+        sizes_m=index.box_sizes_m[rows][:, [1, 0, 2]],  # width comes first there
     )
 
 

@@ -14,7 +14,7 @@ from l5kit.readers.city_map import CityMap, bounds_of
 from l5kit.readers.nuscenes_arclines import ArclinePath, discretize_lane
 from l5kit.readers.nuscenes_lane_sides import sides_of_lane
 from l5kit.readers.reader import SourceDataError, naming_source
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line, with_heights
 
 OLDEST_VERSION = (1, 3)
 """Map files before this one lack arc line paths of lane connectors."""
@@ -163,9 +163,9 @@ class _Builder:
                 is_bike, is_bus = "BIKE" in lane_type or "BICYCLE" in lane_type, "BUS" in lane_type
                 lane = SourceLane(
                     lane_id=token,
-                    centre_m=_with_height(centre_m),
-                    left_m=None if left_m is None else _with_height(left_m),
-                    right_m=None if right_m is None else _with_height(right_m),
+                    centre_m=with_heights(centre_m),
+                    left_m=None if left_m is None else with_heights(left_m),
+                    right_m=None if right_m is None else with_heights(right_m),
                     successors=tuple(dict.fromkeys(connected.outgoing)),
                     predecessors=tuple(dict.fromkeys(connected.incoming)),
                     kind="bike" if is_bike else "bus" if is_bus else "vehicle",
@@ -254,7 +254,3 @@ class _Builder:
     def _leave_out(self, element: str, problem: str, outline_m: Float64Array | None) -> None:
         bounds_m = np.full((2, 2), np.nan) if outline_m is None else bounds_of([outline_m])[0]
         self._left_out.append((f"{self._name}: {element} is left out: {' '.join(problem.split())}", bounds_m))
-
-
-def _with_height(points_m: Float64Array) -> Float64Array:
-    return np.concatenate([points_m, np.zeros((len(points_m), 1))], axis=1)

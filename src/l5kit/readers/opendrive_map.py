@@ -37,6 +37,7 @@ from l5kit.data.map.builder import world_at
 from l5kit.readers.opendrive_curves import Polynomials, ReferenceLine, number_of
 from l5kit.readers.reader import naming_source
 from l5kit.readers.source_bounds import FURTHEST_M
+from l5kit.readers.source_map import MPS_OF_KMH, MPS_OF_MPH
 from l5kit.readers.xml_source import read_xml
 
 _ACCESS_OF_TYPE: Final = {
@@ -53,7 +54,7 @@ _SIGN_KINDS: Final = {
     **dict.fromkeys(("205", "R1-2"), "yield_sign"),
     "294": "stop_line",
 }
-_MPS_OF_UNIT: Final = {"m/s": 1.0, "km/h": 1 / 3.6, "mph": 0.44704}
+_MPS_OF_UNIT: Final = {"m/s": 1.0, "km/h": MPS_OF_KMH, "mph": MPS_OF_MPH}
 _MOST_POINTS: Final = 20_000_000
 _THINNED_M: Final = 0.003
 _ORIGIN: Final = re.compile(r"\+lat_0=(-?[\d.]+).*?\+lon_0=(-?[\d.]+)|\+lon_0=(-?[\d.]+).*?\+lat_0=(-?[\d.]+)")

@@ -8,15 +8,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import Int64Array, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.readers.motion import velocities_of
 from l5kit.readers.py123d_arrow import ArrowFile, numeric_values, open_arrow, rows_of
 from l5kit.readers.py123d_labels import UNKNOWN, names_of_labels
 from l5kit.readers.quaternions import require_unit, rotations_of, yaws_of
 from l5kit.readers.reader import naming_source
-from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
-from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks
+from l5kit.readers.source_bounds import as_times_ns, require_few_states
+from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks, tracks_of_boxes
 
 SYNC: Final = "sync"
 EGO, BOXES, LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
@@ -201,32 +200,36 @@ def _tracks_of(
     shape = len(ids), len(times_ns)
     if not shape[0]:
         return SourceTracks.none(len(times_ns))
-    if shape[0] * shape[1] > MOST_STATES:
-        raise ValueError(f"it has {shape[0]} tracks and {shape[1]} frames, more than {MOST_STATES} states in all")
+    require_few_states(*shape, called="frames")
     counts = np.bincount(tracks * shape[1] + lists.steps, minlength=shape[0] * shape[1]).reshape(shape)
     if counts.max() > 1:
         track, step = np.argwhere(counts > 1)[0].tolist()
         raise ValueError(f"track {ids[track]!r} has two boxes in frame {step}")
-    cells = tracks, lists.steps
-    is_valid = counts > 0
     require_unit(values[:, _ROTATION], "box")
-    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    positions_m[cells] = values[:, :2]
-    yaws_rad[cells] = yaws_of(values[:, _ROTATION])
-    sizes_m[cells] = values[:, _SIZE]
+
     labels = numeric_values(opened.lists("label")[1], "label").astype(np.int64)
     # The class of a track is that of its first box: written last, it stays.
     firsts = np.zeros(len(ids), np.int64)
     firsts[tracks[::-1]] = lists.indices[::-1]
     classes = _classes_of(opened, labels, firsts, remarks)
-    return SourceTracks(
-        ids=ids,
-        classes=tuple(name if known(name) else UNKNOWN for name in classes),
-        is_valid=is_valid,
-        positions_m=positions_m,
-        yaws_rad=yaws_rad,
-        velocities_mps=_velocities_of(opened, starts, lists, is_valid, cells, positions_m, times_ns, remarks),
-        sizes_m=sizes_m,
+
+    velocity_starts, velocities = opened.lists("velocity_3d")
+    if not np.array_equal(velocity_starts, starts):
+        raise ValueError("lists of velocity_3d have other lengths than those of bounding_box_se3")
+    velocities_mps = None
+    if velocities.null_count:
+        remarks.append("Velocities are differences of places, as the log does not tell all.")
+    else:
+        velocities_mps = rows_of(velocities, "velocity_3d", 3)[lists.indices, :2]
+    return tracks_of_boxes(
+        ids,
+        [name if known(name) else UNKNOWN for name in classes],
+        (tracks, lists.steps),
+        times_ns,
+        positions_m=values[:, :2],
+        yaws_rad=yaws_of(values[:, _ROTATION]),
+        sizes_m=values[:, _SIZE],
+        velocities_mps=velocities_mps,
     )
 
 
@@ -249,25 +252,3 @@ def _classes_of(opened: ArrowFile, labels: Int64Array, boxes: Int64Array, remark
     if not names:
         remarks.append(f"Labels of {label_class[:100] or 'no class'} are not known; all boxes are unknown.")
     return [names[number] if number < len(names) else UNKNOWN for number in labels[boxes].tolist()]
-
-
-def _velocities_of(
-    opened: ArrowFile,
-    starts: Int64Array,
-    lists: _Lists,
-    is_valid: BoolArray,
-    cells: tuple[Int64Array, Int64Array],
-    positions_m: Float64Array,
-    times_ns: Int64Array,
-    remarks: list[str],
-) -> Float64Array:
-    """Return the velocities of boxes, differences of places where there are none."""
-    velocity_starts, values = opened.lists("velocity_3d")
-    if not np.array_equal(velocity_starts, starts):
-        raise ValueError("lists of velocity_3d have other lengths than those of bounding_box_se3")
-    if values.null_count:
-        remarks.append("Velocities are differences of places, as the log does not tell all.")
-        return velocities_of(positions_m, is_valid, times_ns)
-    velocities_mps = np.zeros((*is_valid.shape, 2))
-    velocities_mps[cells] = rows_of(values, "velocity_3d", 3)[lists.indices, :2]
-    return velocities_mps

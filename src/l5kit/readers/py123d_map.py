@@ -10,7 +10,15 @@ from l5kit.readers.city_map import CityMap
 from l5kit.readers.py123d_arrow import open_arrow, unpack
 from l5kit.readers.reader import naming_source
 from l5kit.readers.source_fields import SourceFields
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import (
+    SourceArea,
+    SourceLane,
+    SourceMap,
+    SourceSign,
+    is_line,
+    with_heights,
+    without_last_repeated,
+)
 
 _LANE, _LANE_GROUP, _INTERSECTION, _STOP_ZONE = 0, 1, 2, 7
 _KIND_OF_LAYER: Final = {
@@ -77,9 +85,7 @@ def read_py123d_map(path: Path, *, file: str, name: str) -> CityMap:
             elif layer in _KIND_OF_LAYER:
                 # Intersections and drivable areas become areas of one kind, and may have the same ids.
                 area_id = object_id if layer != _INTERSECTION else f"intersection {object_id}"
-                outline_m = _line_of(feature, "outline")
-                is_closed = len(outline_m) > 1 and bool((outline_m[0] == outline_m[-1]).all())
-                corners_m = outline_m[:-1] if is_closed else outline_m
+                corners_m = without_last_repeated(_line_of(feature, "outline"), fewest=1)
                 if len(corners_m) >= _FEWEST_CORNERS and is_line(corners_m):
                     areas.append(SourceArea(area_id, _KIND_OF_LAYER[layer], corners_m))
     with naming_source(file):
@@ -113,4 +119,4 @@ def _line_of(feature: SourceFields, key: str) -> Float64Array:
     points_m = feature.floats(key, None, None)
     if points_m.shape[1] not in (2, 3):
         raise ValueError(f"{feature.path}.{key} must have 2 or 3 columns, got {points_m.shape[1]}")
-    return points_m if points_m.shape[1] == 3 else np.column_stack([points_m, np.zeros(len(points_m))])
+    return with_heights(points_m)

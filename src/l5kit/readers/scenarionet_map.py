@@ -9,12 +9,21 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.readers.map_writing import without_repeats
 from l5kit.readers.nuscenes_lane_sides import sides_of_lane
 from l5kit.readers.source_fields import SourceFields, as_floats
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import (
+    MPS_OF_KMH,
+    MPS_OF_MPH,
+    SourceArea,
+    SourceLane,
+    SourceMap,
+    SourceSign,
+    is_line,
+    with_heights,
+    without_last_repeated,
+)
 from l5kit.readers.source_scene import LightState, SourceLights
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
-from l5kit.readers.womd_map import MPS_OF_MPH, lines_or_none
+from l5kit.readers.womd_map import lines_or_none
 
-_MPS_OF_KMH: Final = 1.0 / 3.6
 _KINDS_OF_LANE: Final = {"LANE_BIKE_LANE": "bike", "LANE_BUS_LANE": "bus"}
 _JUNCTION_LANE: Final = "LANE_SURFACE_UNSTRUCTURE"
 _AREA_KINDS: Final = {
@@ -71,16 +80,14 @@ def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: 
                 lines[feature_id] = _points_of(feature, "polyline", shift_m)
             continue
         elif kind in _AREA_KINDS and feature.has("polygon"):
-            outline_m = _outline_of(feature, shift_m)
+            outline_m = without_last_repeated(_points_of(feature, "polygon", shift_m))
             if is_line(outline_m) and len(outline_m) >= _FEWEST_CORNERS:
                 areas.append(SourceArea(feature_id, _AREA_KINDS[kind], outline_m))
                 continue
         elif kind == "STOP_SIGN" and feature.has("position"):
             position_m = feature.floats("position", None)
             if len(position_m) in (2, 3) and np.isfinite(position_m).all():
-                signs.append(
-                    SourceSign(feature_id, _with_heights(position_m[None])[0] + shift_m, feature.names("lane"))
-                )
+                signs.append(SourceSign(feature_id, with_heights(position_m[None])[0] + shift_m, feature.names("lane")))
                 continue
         elif kind not in _AREA_KINDS and kind != "STOP_SIGN" and not kind.startswith("LANE"):
             continue  # what logs have no room for, such as guard rails
@@ -121,7 +128,7 @@ def read_lights(
         if light.has("stop_point"):
             stop_m = as_floats(light.at("stop_point"), f"{light.path}.stop_point").reshape(-1)
             if len(stop_m) in (2, 3) and np.isfinite(stop_m).all():
-                point_m = _with_heights(stop_m[None])[0] + shift_m
+                point_m = with_heights(stop_m[None])[0] + shift_m
         meanings = {
             each: LightState.ABSENT
             if each is None
@@ -146,19 +153,7 @@ def _points_of(feature: SourceFields, key: str, shift_m: Float64Array) -> Float6
         return np.zeros((0, 3))
     if points_m.ndim != 2 or points_m.shape[1] not in (2, 3):
         raise ValueError(f"{feature.path}.{key} must have the shape (points, 2 or 3), got {points_m.shape}")
-    return _with_heights(points_m) + shift_m
-
-
-def _with_heights(points_m: Float64Array) -> Float64Array:
-    """Return points with a height, 0 where they have none, (n, 3)."""
-    return points_m if points_m.shape[1] == 3 else np.concatenate([points_m, np.zeros((len(points_m), 1))], axis=1)
-
-
-def _outline_of(feature: SourceFields, shift_m: Float64Array) -> Float64Array:
-    """Return the corners of a polygon, the first not repeated, (n, 3)."""
-    outline_m = _points_of(feature, "polygon", shift_m)
-    is_closed = len(outline_m) > _FEWEST_CORNERS and bool((outline_m[0] == outline_m[-1]).all())
-    return outline_m[:-1] if is_closed else outline_m
+    return with_heights(points_m) + shift_m
 
 
 def _lanes_of(
@@ -177,7 +172,7 @@ def _lanes_of(
         left_m, right_m = lefts_m[row], rights_m[row]
         if left_m is None and right_m is None and feature.has("polygon"):
             # The sides of its polygon are as high as the lane on average, as polygons may have no heights.
-            outline_m = _outline_of(feature, shift_m)
+            outline_m = without_last_repeated(_points_of(feature, "polygon", shift_m))
             if len(outline_m) >= _FEWEST_CORNERS and np.isfinite(outline_m).all():
                 height_m = centre_m[:, 2].mean()
                 sides_m = sides_of_lane(without_repeats(centre_m)[:, :2], outline_m[:, :2])
@@ -186,7 +181,7 @@ def _lanes_of(
                 )
                 left_m, right_m = (side_m if is_line(side_m) else None for side_m in (left_m, right_m))
         limit_mps = None  # that in km/h counts more, and 0 is none
-        for key, unit_mps in (("speed_limit_mph", MPS_OF_MPH), ("speed_limit_kmh", _MPS_OF_KMH)):
+        for key, unit_mps in (("speed_limit_mph", MPS_OF_MPH), ("speed_limit_kmh", MPS_OF_KMH)):
             limit = feature.number(key)
             limit_mps = limit * unit_mps if limit is not None and limit > 0 else limit_mps
         made.append(

@@ -8,7 +8,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.readers.motion import filled_poses, steps_seen, velocities_of
-from l5kit.readers.source_bounds import MOST_STATES
+from l5kit.readers.source_bounds import require_few_states
 from l5kit.readers.source_fields import SourceFields
 from l5kit.readers.source_scene import SourceEgo, SourceTracks
 
@@ -128,8 +128,7 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
     tracks = scenario.fields("tracks")
     items = list(tracks.items())
     ids = tuple(name for name, _ in items)
-    if len(ids) * num_steps > MOST_STATES:
-        raise ValueError(f"it has {len(ids)} tracks and {num_steps} steps, more than {MOST_STATES} states in all")
+    require_few_states(len(ids), num_steps)
     shape = len(ids), num_steps
     positions_m, yaws_rad, velocities_mps = np.zeros((*shape, 3)), np.zeros(shape), np.zeros((*shape, 2))
     sizes_m, is_valid = np.zeros((*shape, 3)), np.zeros(shape, np.bool_)

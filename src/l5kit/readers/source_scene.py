@@ -14,6 +14,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
+from l5kit.readers.motion import velocities_of
 from l5kit.readers.source_bounds import (
     FIRST_TIME_NS,
     FURTHEST_FROM_AV_M,
@@ -164,6 +165,43 @@ class SourceTracks:
         """Return the tracks of a scene in which nobody is seen."""
         flat, pairs = np.zeros((0, num_steps)), np.zeros((0, num_steps, 2))
         return cls((), (), flat.astype(bool), pairs, flat, pairs, np.zeros((0, 3)))
+
+
+def tracks_of_boxes(
+    ids: Sequence[str],
+    classes: Sequence[str],
+    cells: tuple[Int64Array, Int64Array],
+    timestamps_ns: Int64Array,
+    *,
+    positions_m: Float64Array,
+    yaws_rad: Float64Array,
+    sizes_m: Float64Array,
+    velocities_mps: Float64Array | None = None,
+) -> SourceTracks:
+    """Return the tracks of boxes that a source lists one by one, M of them, no two of a track in one step.
+
+    Args:
+        ids: What the source calls each track, of length N.
+        classes: Class of each.
+        cells: Track and step of each box, (M,) each.
+        timestamps_ns: Time of each step, (T,).
+        positions_m: x and y of the middle of each box, (M, 2).
+        yaws_rad: Its heading, (M,).
+        sizes_m: Its length, width and height, (M, 3).
+        velocities_mps: Its velocity, (M, 2); None where the source tells none, for differences of positions.
+    """
+    shape = len(ids), len(timestamps_ns)
+    is_valid = np.zeros(shape, np.bool_)
+    is_valid[cells] = True
+    # where a track is not seen, values mean nothing
+    grid_m, grid_rad, grid_mps = np.zeros((*shape, 2)), np.zeros(shape), np.zeros((*shape, 2))
+    grid_sizes_m = np.ones((*shape, 3))
+    grid_m[cells], grid_rad[cells], grid_sizes_m[cells] = positions_m, yaws_rad, sizes_m
+    if velocities_mps is None:
+        grid_mps = velocities_of(grid_m, is_valid, timestamps_ns)
+    else:
+        grid_mps[cells] = velocities_mps
+    return SourceTracks(tuple(ids), tuple(classes), is_valid, grid_m, grid_rad, grid_mps, grid_sizes_m)
 
 
 @dataclass(frozen=True)

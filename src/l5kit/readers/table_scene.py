@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.readers.motion import filled_poses, headings_of, steps_seen, velocities_of
-from l5kit.readers.source_bounds import MOST_STATES
+from l5kit.readers.source_bounds import require_few_states
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 from l5kit.readers.table_columns import NO_AV, OTHER_CLASS, TableColumns
@@ -17,6 +17,7 @@ _LONGEST_BRACKET = 1.9
 
 _VEHICLES = ("CAR", "VAN", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE", "TRAM")
 _MOST_NAMED = 10
+_ADVICE = "; cut it with scene_seconds: 20, for example"
 _LEAST_SEEN = 0.6
 """Part of the times of a scene at which the AV has a row at least; else tracks have times of their own."""
 
@@ -140,7 +141,7 @@ def _shared_grid(
     """Return tracks in the steps at which rows are."""
     times_ns, steps = np.unique(row_times_ns, return_inverse=True)
     shape = len(ids), len(times_ns)
-    _require_few(shape)
+    require_few_states(*shape, advice=_ADVICE)
     cells, counts = np.unique(tracks * len(times_ns) + steps, return_counts=True)
     if (counts > 1).any():
         track, step = divmod(int(cells[counts > 1][0]), len(times_ns))
@@ -160,7 +161,7 @@ def _even_grid(
     """Return tracks in even steps, between whose rows is interpolated; gaps stay gaps."""
     times_ns = np.arange(row_times_ns.min(), row_times_ns.max() + step_ns // 100 + 1, step_ns, dtype=np.int64)
     shape = len(ids), len(times_ns)
-    _require_few(shape)
+    require_few_states(*shape, advice=_ADVICE)
     is_valid, numeric = np.zeros(shape, np.bool_), {meaning: np.zeros(shape) for meaning in values}
     order = np.lexsort((row_times_ns, tracks))  # rows of each track in the order of their times
     starts = np.searchsorted(tracks[order], np.arange(len(ids) + 1))
@@ -187,14 +188,6 @@ def _even_grid(
             known = np.unwrap(column[rows]) if meaning == "heading" else column[rows]
             numeric[meaning][track] = np.interp(seconds, known_s, known)
     return _Grid(times_ns, is_valid, numeric)
-
-
-def _require_few(shape: tuple[int, int]) -> None:
-    if shape[0] * shape[1] > MOST_STATES:
-        raise ValueError(
-            f"it has {shape[0]} tracks and {shape[1]} steps, more than {MOST_STATES} states in all; cut it with "
-            "scene_seconds: 20, for example"
-        )
 
 
 def _boxes_of(grid: _Grid, usual_m: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:

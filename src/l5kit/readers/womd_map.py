@@ -8,13 +8,18 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array
 from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import (
+    MPS_OF_MPH,
+    SourceArea,
+    SourceLane,
+    SourceMap,
+    SourceSign,
+    is_line,
+    without_last_repeated,
+)
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
 from l5kit.readers.womd_rows import DOUBLE, MessageRows, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
-
-MPS_OF_MPH: Final = 0.44704
-"""Metres per second of a mile per hour."""
 
 _BIKE_LANE: Final = 3
 _POINT_COLUMNS: Final = ((1, DOUBLE), (2, DOUBLE), (3, DOUBLE))
@@ -172,9 +177,7 @@ def _read_areas(
     rows = _read_points([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, around_m, what=kind)
     areas, left_out = [], []
     for row, feature in enumerate(features):
-        outline_m = rows.of_parent(row)
-        if len(outline_m) > 3 and (outline_m[0] == outline_m[-1]).all():
-            outline_m = outline_m[:-1]  # the first corner is repeated
+        outline_m = without_last_repeated(rows.of_parent(row))
         if is_line(outline_m) and len(outline_m) >= 3:
             areas.append(SourceArea(str(feature.id), kind, outline_m))
         else:
