@@ -245,6 +245,8 @@ class FileStore(ArtifactStore, ABC):
         """Return whether all files of a version are in the cache as they were logged; there may be more."""
         if not cached.is_dir():
             return False
+        # Digests of files are kept, so that the first look is cheap. With more files the digest of the folder is
+        # another one, and each file is compared.
         try:
             if dataset_digest(cached, cache=True) == artifact.digest:
                 return True

@@ -135,6 +135,7 @@ class HubStore(FileStore):
         with _translated_errors():
             self._api.create_repo(repository, repo_type=_DATASET, exist_ok=True)
             there = set(self._api.list_repo_files(repository, repo_type=_DATASET))
+            # Files of the version before that this one lacks go with the same commit.
             gone = [name for name in sorted(there - version.files.keys()) if name.startswith(f"{DATA_FOLDER}/")]
             operations: Sequence[CommitOperationAdd | CommitOperationDelete] = [
                 *(CommitOperationAdd(name, str(path)) for name, path in version.files.items()),

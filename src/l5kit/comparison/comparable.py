@@ -98,6 +98,7 @@ def find_common_metrics(planners: Sequence[ComparedPlanner]) -> tuple[tuple[Metr
     """
     runs = [run for planner in planners for run in planner.runs]
     by_run = [{metric.name: metric for metric in run.metrics} for run in runs]
+    # What the score is made of, and with which weights, must be the same; other metrics may lack.
     for name, metric in by_run[0].items():
         for run, of_run in zip(runs, by_run, strict=True):
             other = of_run.get(name)

@@ -166,6 +166,7 @@ class Comparison:
         """Return the mean of each run of a planner over the scenes that all planners have a value for."""
         names = [each.name for each in self.metrics]
         column, compared = names.index(metric), self.planners[self.names.index(planner)]
+        # Scenes count by how many values they are the mean of, as in the mean of the planner.
         is_known = self.values.is_known[:, column]
         counts = self.values.counts[is_known, column]
         values = compared.seed_values(self.common.scenes, [metric])[:, is_known, 0]

@@ -151,6 +151,7 @@ def _score_table(comparison: Comparison) -> TextTable:
         else:
             difference = _with_interval(row.paired.difference, lambda value: f"{value:+.{score.digits}f}")
             won = "" if comparison.is_of_trainings else f"{row.paired.num_better:,} / {row.paired.num_worse:,}"
+            # trainings have no p-values, and so no verdict
             verdict = "" if np.isnan(row.chance) else row.verdict or "by chance"
             chance = "-" if np.isnan(row.chance) else f"{row.chance:.3f}"
             cells += [difference, "< 0.001" if row.chance < 0.001 else chance, verdict, won]
