@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int64Array, PickledState
+from l5kit._types import BoolArray, Int32Array, Int64Array, PickledState
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.city_map import CityMap
 from l5kit.readers.nuscenes_cache import index_of
@@ -297,7 +297,7 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     )
 
 
-def _classes_of(index: NuscenesIndex, instances: Int64Array, has_rider: BoolArray, file: str) -> tuple[str, ...]:
+def _classes_of(index: NuscenesIndex, instances: Int32Array, has_rider: BoolArray, file: str) -> tuple[str, ...]:
     """Return the classes of instances, with :data:`WITH_RIDER` for cycles that are ridden."""
     classes = []
     for instance, is_ridden in zip(instances.tolist(), has_rider.tolist(), strict=True):
