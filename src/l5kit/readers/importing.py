@@ -246,9 +246,7 @@ def _read_missing(
     for start in range(0, len(refs), _SCENES_SENT):
         some = refs[start : start + _SCENES_SENT]
         job = _ReadScenes(reader, parts, some, strict)
-        shifted: Progress | None = None
-        if progress is not None:
-            shifted = lambda done, _, progress=progress, start=start: progress(start + done, len(refs))  # noqa: E731
+        shifted = None if progress is None else _shifted(progress, start, len(refs))
         with closing(map_scenes(job, range(len(some)), workers, progress=shifted)) as results:
             for scene in chain.from_iterable(results):
                 if scene.problem is not None:
@@ -312,6 +310,11 @@ def _removed_if_empty(folder: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):  # it holds parts, or is gone
             folder.rmdir()
+
+
+def _shifted(progress: Progress, start: int, total: int) -> Progress:
+    """Return what shows the progress of some scenes as that of all."""
+    return lambda done, _: progress(start + done, total)
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:

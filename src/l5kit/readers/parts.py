@@ -123,18 +123,16 @@ class PartKey:
     @classmethod
     def of(cls, reader: Reader, ref: SceneRef) -> Self:
         """Return the key of a scene, which is another one once one of its files has changed."""
-        files = tuple(_state_of(reader.source / file) for file in (ref.file, *ref.others))
+        # Size and time of the last change of each file, -1 and -1 of one that is not there.
+        files = []
+        for file in (ref.file, *ref.others):
+            try:
+                status = os.stat(reader.source / file)
+                files.append((status.st_size, status.st_mtime_ns))
+            except (OSError, ValueError):
+                files.append((-1, -1))
         name = reader.code if isinstance(reader, OwnReader) else type(reader).__qualname__
-        return cls(_VERSION, __version__, name, ref, files)
-
-
-def _state_of(path: Path) -> tuple[int, int]:
-    """Return size and time of the last change of a file, -1 and -1 of one that is not there."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
+        return cls(_VERSION, __version__, name, ref, tuple(files))
 
 
 def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:

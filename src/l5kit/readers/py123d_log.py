@@ -91,7 +91,7 @@ class Py123dLog:
             rows = self._rows_of(EGO)[frames]
             if rows.max(initial=-1) >= opened.table.num_rows:
                 raise ValueError(f"it has {opened.table.num_rows} rows, but {SYNC}.arrow names row {rows.max()}")
-            poses = opened.numeric_rows("imu_se3", 7)[rows]
+            poses = rows_of(opened.column("imu_se3"), "imu_se3", 7)[rows]
             require_unit(poses[:, _ROTATION], "step")
             require_unit(middle[None, _ROTATION], "center_to_imu_se3")
 
