@@ -145,8 +145,18 @@ class FileStore(ArtifactStore, ABC):
         """
         artifact = self.find(name)
         if folder is not None:
-            self._require_same(artifact, Path(folder))
-            return Path(folder)
+            # The manifest is fetched only to tell in which file the folder differs.
+            current = Manifest.of(Path(folder))
+            if current.digest == artifact.digest:
+                return Path(folder)
+            with TemporaryDirectory() as scratch:
+                manifest = self._manifest_of(artifact, Path(scratch))
+            _require_no_difference(manifest, Path(folder), what=str(Path(folder)), current=current)
+            raise CorruptedDataError(
+                f"{Path(folder)} has the digest {current.digest}, and {artifact} has {artifact.digest}"
+            )
+
+        # One process fetches at a time; the others then see what it has fetched.
         cached = cache_folder() / _CACHE_FOLDER / artifact.digest
         with hold_lock(cached.with_name(f"{cached.name}.lock")):
             if not self._is_there(artifact, cached):
@@ -235,6 +245,8 @@ class FileStore(ArtifactStore, ABC):
         """Return whether all files of a version are in the cache as they were logged; there may be more."""
         if not cached.is_dir():
             return False
+        # Digests of files are kept, so that the first look is cheap. With more files the digest of the folder is
+        # another one, and each file is compared.
         try:
             if dataset_digest(cached, cache=True) == artifact.digest:
                 return True
@@ -244,16 +256,6 @@ class FileStore(ArtifactStore, ABC):
         with TemporaryDirectory() as scratch:
             differences = self._manifest_of(artifact, Path(scratch)).compare(current)
         return not (differences.missing or differences.changed)
-
-    def _require_same(self, artifact: DatasetArtifact, folder: Path) -> None:
-        """Refuse a folder that differs from a version."""
-        current = Manifest.of(folder)
-        if current.digest == artifact.digest:
-            return
-        with TemporaryDirectory() as scratch:
-            manifest = self._manifest_of(artifact, Path(scratch))
-        _require_no_difference(manifest, folder, what=str(folder), current=current)
-        raise CorruptedDataError(f"{folder} has the digest {current.digest}, and {artifact} has {artifact.digest}")
 
 
 def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, current: Manifest | None = None) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from l5kit import __version__
-from l5kit._types import JsonObject
 from l5kit.artifacts.file_store import DATA_FOLDER, MANIFEST_FILE, FileStore, NewVersion
 from l5kit.artifacts.trainings import Training
 from l5kit.data.artifact import (
@@ -27,7 +26,7 @@ from l5kit.data.artifact import (
 from l5kit.errors import MissingDependencyError, install_command
 
 try:
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, DatasetInfo, HfApi
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.errors import (
         EntryNotFoundError,
         GatedRepoError,
@@ -73,9 +72,20 @@ class HubStore(FileStore):
 
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
         """Return the versions of a dataset, or of all of the user, the newest of each name first."""
+        versions: tuple[DatasetArtifact, ...] = ()
         with _translated_errors():
-            names = [name] if name else [info.id.rpartition("/")[2] for info in self._repositories()]
-            return tuple(version for one in names for version in self._versions(require_word(one, argument="name")))
+            names = [name] if name else []
+            if not name:
+                listed = self._api.list_datasets(author=self.project, filter=_TAG)
+                names = [info.id.rpartition("/")[2] for info in listed]
+            for one in names:
+                repository = self._repository_of(require_word(one, argument="name"))
+                versions += tuple(
+                    self._record(one, commit.commit_id, created=commit.created_at.isoformat())
+                    for commit in self._api.list_repo_commits(repository, repo_type=_DATASET)
+                    if commit.title.startswith(_TITLE)  # commits of others are no versions
+                )
+        return versions
 
     def find(self, name: str) -> DatasetArtifact:
         """Return the version that ``NAME:ALIAS`` means now; see :meth:`FileStore.find`.
@@ -96,7 +106,10 @@ class HubStore(FileStore):
             "dataset_digest": used.digest,
             "result": dict(training.result),
         }
-        contents = {_CARD_FILE: _model_card(training, facts), "l5kit.json": _as_json(facts)}
+        # The hub links the page of the model with the dataset in its head.
+        card = ["---", "library_name: l5kit", "tags:", f"- {_TAG}", "datasets:", f"- {facts['dataset']}", "---"]
+        card += [f"# {training.name}", "", f"Trained on `{facts['dataset']}` at commit `{used.version}`.", ""]
+        contents = {_CARD_FILE: "\n".join(card), "l5kit.json": _as_json(facts)}
         with _translated_errors():
             self._api.create_repo(repository, repo_type=_MODEL, exist_ok=True)
             operations = [CommitOperationAdd(name, str(path)) for name, path in training.files.items()]
@@ -110,34 +123,36 @@ class HubStore(FileStore):
         return str(commit.commit_url)
 
     def _log(self, version: NewVersion) -> DatasetArtifact:
-        repository = self._repository_of(version.name)
+        # The card is the page of the dataset, whose head is what the hub searches.
+        repository, digest = self._repository_of(version.name), version.content.manifest.digest
+        card = ["---", "tags:", f"- {_TAG}", "---", f"# {version.name}", "", version.description, ""]
+        card += [f"Digest: `{digest}`", ""]
         contents = {
             _RECORD_FILE: _as_json(version.metadata | {"description": version.description}),
             MANIFEST_FILE: version.content.manifest.to_json(),
-            _CARD_FILE: _dataset_card(version),
+            _CARD_FILE: "\n".join(card),
         }
         with _translated_errors():
             self._api.create_repo(repository, repo_type=_DATASET, exist_ok=True)
             there = set(self._api.list_repo_files(repository, repo_type=_DATASET))
+            # Files of the version before that this one lacks go with the same commit.
             gone = [name for name in sorted(there - version.files.keys()) if name.startswith(f"{DATA_FOLDER}/")]
             operations: Sequence[CommitOperationAdd | CommitOperationDelete] = [
                 *(CommitOperationAdd(name, str(path)) for name, path in version.files.items()),
                 *(CommitOperationAdd(name, text.encode()) for name, text in contents.items()),
                 *(CommitOperationDelete(name, is_folder=False) for name in gone),
             ]
-            message = f"{_TITLE}{version.content.manifest.digest}"
-            made = self._api.create_commit(repository, operations, repo_type=_DATASET, commit_message=message)
+            made = self._api.create_commit(
+                repository, operations, repo_type=_DATASET, commit_message=f"{_TITLE}{digest}"
+            )
             commit = str(made.oid)
             for alias in version.aliases:
-                if alias != LATEST:
-                    self._move_tag(repository, alias, commit)
+                if alias == LATEST:  # which is the branch
+                    continue
+                if alias in self._tags(repository):  # a tag is moved; for a moment there is none
+                    self._api.delete_tag(repository, tag=alias, repo_type=_DATASET)
+                self._api.create_tag(repository, tag=alias, revision=commit, repo_type=_DATASET)
             return self._record(version.name, commit)
-
-    def _move_tag(self, repository: str, tag: str, commit: str) -> None:
-        """Let a tag mean a commit; for a moment there is none."""
-        if tag in self._tags(repository):
-            self._api.delete_tag(repository, tag=tag, repo_type=_DATASET)
-        self._api.create_tag(repository, tag=tag, revision=commit, repo_type=_DATASET)
 
     def _tags(self, repository: str) -> dict[str, str]:
         """Return the commit of each tag."""
@@ -163,15 +178,6 @@ class HubStore(FileStore):
 
     def _repository_of(self, name: str) -> str:
         return f"{self.project}/{name}"
-
-    def _repositories(self) -> Iterator[DatasetInfo]:
-        return iter(self._api.list_datasets(author=self.project, filter=_TAG))
-
-    def _versions(self, name: str) -> Iterator[DatasetArtifact]:
-        """Yield the versions of a repository, the newest first; commits of others are none."""
-        for commit in self._api.list_repo_commits(self._repository_of(name), repo_type=_DATASET):
-            if commit.title.startswith(_TITLE):
-                yield self._record(name, commit.commit_id, created=commit.created_at.isoformat())
 
     def _resolve(self, name: ArtifactName) -> str:
         """Return the hash of the commit that an alias means now."""
@@ -199,20 +205,6 @@ class HubStore(FileStore):
 
 def _as_json(content: Mapping[str, object]) -> str:
     return json.dumps(content, indent=2) + "\n"
-
-
-def _dataset_card(version: NewVersion) -> str:
-    """Return the page of a dataset; the head is what the hub searches."""
-    lines = ["---", "tags:", f"- {_TAG}", "---", f"# {version.name}", "", version.description, ""]
-    lines += [f"Digest: `{version.content.manifest.digest}`", ""]
-    return "\n".join(lines)
-
-
-def _model_card(training: Training, facts: JsonObject) -> str:
-    """Return the page of a model; the hub links it with the dataset in its head."""
-    head = ["---", "library_name: l5kit", "tags:", f"- {_TAG}", "datasets:", f"- {facts['dataset']}", "---"]
-    used = f"Trained on `{facts['dataset']}` at commit `{facts['dataset_revision']}`."
-    return "\n".join([*head, f"# {training.name}", "", used, ""])
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from l5kit.artifacts.opening import STORES, open_store
 from l5kit.artifacts.trainings import read_training
 from l5kit.data.artifact import ArtifactName, DatasetContent
 from l5kit.data.digest import FileDigest, digest_of
-from l5kit.data.manifest import Manifest
 from l5kit.errors import InvalidArgumentError
 
 
@@ -37,43 +36,27 @@ def link_training(
         ArtifactStoreError: The service cannot be reached, or refuses.
     """
     training = read_training(run_folder)
-    if store.can_answer:
-        _require_same_data(store, dataset, training.data_digest, data)
+    trained = training.data_digest
+    if store.can_answer and (data is not None or trained is not None):
+        manifest = store.read_manifest(dataset)
+        if data is not None and manifest.digest != data.manifest.digest:
+            raise InvalidArgumentError(
+                f"data is {str(data.path)!r} with the digest {data.manifest.digest}, and {dataset} has "
+                f"{manifest.digest}; name the version that was trained on"
+            )
+
+        # A training tells the digest of its log, which may be the dataset itself or one of the logs in it.
+        logs: dict[str, list[FileDigest]] = {}
+        for file in manifest.files:
+            before, suffix, below = file.path.partition(".zarr/")
+            if suffix:
+                logs.setdefault(before, []).append(replace(file, path=below))
+        if trained not in (None, manifest.digest, *(digest_of(files) for files in logs.values())):
+            raise InvalidArgumentError(
+                f"dataset is {dataset!r}, and neither it nor a log in it has the digest {trained} of the data that the "
+                "training says it used; name the version that was trained on"
+            )
     return store.log_training(training, dataset, data=data)
-
-
-def _require_same_data(store: FileStore, dataset: str, trained: str | None, data: DatasetContent | None) -> None:
-    """Refuse a version of a dataset that a training cannot have used.
-
-    Args:
-        store: The store.
-        dataset: ``NAME:ALIAS``.
-        trained: Digest of the log that was trained on; None where it is not known.
-        data: What is said to be the data.
-    """
-    if data is None and trained is None:
-        return
-    manifest = store.read_manifest(dataset)
-    if data is not None and manifest.digest != data.manifest.digest:
-        raise InvalidArgumentError(
-            f"data is {str(data.path)!r} with the digest {data.manifest.digest}, and {dataset} has {manifest.digest}; "
-            "name the version that was trained on"
-        )
-    if trained is not None and trained not in _digests_in(manifest):
-        raise InvalidArgumentError(
-            f"dataset is {dataset!r}, and neither it nor a log in it has the digest {trained} of the data that the "
-            "training says it used; name the version that was trained on"
-        )
-
-
-def _digests_in(manifest: Manifest) -> set[str]:
-    """Return the digests of a dataset and of each log in it."""
-    logs: dict[str, list[FileDigest]] = {}
-    for file in manifest.files:
-        before, suffix, below = file.path.partition(".zarr/")
-        if suffix:
-            logs.setdefault(before, []).append(replace(file, path=below))
-    return {manifest.digest, *(digest_of(files) for files in logs.values())}
 
 
 @dataclass(frozen=True)

@@ -80,40 +80,57 @@ class MLflowStore(FileStore):
         used = self.find(dataset)
         tags = {_TYPE: MODEL_TYPE, _NAME: training.name, _DATASET: str(used), _DIGEST: used.digest}
         scores = {key: float(value) for key, value in training.result.items() if isinstance(value, (int, float))}
+        profile = {"scenes": used.num_scenes, "frames": used.num_frames, "agents": used.num_agents, "hours": used.hours}
+        source = {"artifact": str(used), "digest": used.digest, "location": used.location}
         with _translated_errors(), self._run(training.name, tags) as run_id:
-            self._client.log_inputs(run_id, [_as_input(used)])
+            logged = Dataset(
+                name=str(used),
+                digest=used.digest[:36],  # MLflow keeps no more
+                source_type="l5kit",
+                source=json.dumps(source),
+                profile=json.dumps(profile),
+            )
+            context = InputTag("mlflow.data.context", "training")
+            self._client.log_inputs(run_id, [DatasetInput(logged, [context])])
             for key, value in scores.items():
                 self._client.log_metric(run_id, key, value)
             self._log_files(run_id, {f"{MODEL_TYPE}/{name}": path for name, path in training.files.items()})
-            return self._location_of(run_id)
+            experiment_id = self._client.get_run(run_id).info.experiment_id
+            return f"{self._client.tracking_uri}/#/experiments/{experiment_id}/runs/{run_id}"
 
     def _log(self, version: NewVersion) -> DatasetArtifact:
         with _translated_errors():
+            # A run with the same data at the same place is that version, and gets new aliases alone.
             known = self._runs(version.name)
-            same = [run for run in known if _is_same(_record(run), version)]
-            run_id = same[0].info.run_id if same else self._log_new(version, known)
+            manifest, same = version.content.manifest, []
+            for run in known:
+                record = _record(run)
+                reference = record.location if record.is_reference else ""
+                if (record.digest, reference) == (manifest.digest, version.reference):
+                    same.append(run.info.run_id)
+            if same:
+                run_id = same[0]
+            else:
+                number = 1 + max((_number_of(run.data.tags[_VERSION]) for run in known), default=-1)
+                tags = {
+                    _TYPE: DATASET_TYPE,
+                    _NAME: version.name,
+                    _VERSION: f"v{number}",
+                    _METADATA: json.dumps(version.metadata),
+                    _DESCRIPTION: version.description,
+                }
+                with self._run(f"{version.name} v{number}", tags) as run_id:
+                    self._client.log_text(run_id, manifest.to_json(), MANIFEST_FILE)
+                    self._log_files(run_id, version.files)
+                    self._client.set_tag(run_id, _STATE, _COMPLETE)  # at last, as runs without it are no versions
+
+            # An alias is a tag of one run: it is taken from the others first.
             for alias in version.aliases:
                 for run in known:
                     if f"{_ALIAS}{alias}" in run.data.tags:
                         self._client.delete_tag(run.info.run_id, f"{_ALIAS}{alias}")
                 self._client.set_tag(run_id, f"{_ALIAS}{alias}", version.name)
             return _record(self._client.get_run(run_id))
-
-    def _log_new(self, version: NewVersion, known: Sequence[Run]) -> str:
-        """Log a run with a version, and return its id."""
-        number = 1 + max((_number_of(run.data.tags[_VERSION]) for run in known), default=-1)
-        tags = {
-            _TYPE: DATASET_TYPE,
-            _NAME: version.name,
-            _VERSION: f"v{number}",
-            _METADATA: json.dumps(version.metadata),
-            _DESCRIPTION: version.description,
-        }
-        with self._run(f"{version.name} v{number}", tags) as run_id:
-            self._client.log_text(run_id, version.content.manifest.to_json(), MANIFEST_FILE)
-            self._log_files(run_id, version.files)
-            self._client.set_tag(run_id, _STATE, _COMPLETE)
-        return run_id
 
     def _log_files(self, run_id: str, files: Mapping[str, Path]) -> None:
         for name, path in files.items():
@@ -171,10 +188,6 @@ class MLflowStore(FileStore):
             raise
         self._client.set_terminated(run_id)
 
-    def _location_of(self, run_id: str) -> str:
-        experiment_id = self._client.get_run(run_id).info.experiment_id
-        return f"{self._client.tracking_uri}/#/experiments/{experiment_id}/runs/{run_id}"
-
 
 def _record(run: Run) -> DatasetArtifact:
     """Return the record of a version from its run."""
@@ -189,24 +202,6 @@ def _record(run: Run) -> DatasetArtifact:
         created=datetime.fromtimestamp(run.info.start_time / 1000, UTC).isoformat(),
         location=f"runs:/{run.info.run_id}",
     )
-
-
-def _as_input(used: DatasetArtifact) -> DatasetInput:
-    """Return what MLflow keeps of the dataset of a run."""
-    profile = {"scenes": used.num_scenes, "frames": used.num_frames, "agents": used.num_agents, "hours": used.hours}
-    dataset = Dataset(
-        name=str(used),
-        digest=used.digest[:36],  # MLflow keeps no more
-        source_type="l5kit",
-        source=json.dumps({"artifact": str(used), "digest": used.digest, "location": used.location}),
-        profile=json.dumps(profile),
-    )
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])
-
-
-def _is_same(artifact: DatasetArtifact, version: NewVersion) -> bool:
-    location = artifact.location if artifact.is_reference else ""
-    return (artifact.digest, location) == (version.content.manifest.digest, version.reference)
 
 
 def _number_of(version: str) -> int:

@@ -66,12 +66,14 @@ class WandbStore(FileStore):
         """
         with _translated_errors():
             api = self._server("list artifacts")
-            names = [name] if name else [artifacts.name for artifacts in self._collections(api)]
+            names = [name] if name else []
+            if not name:
+                names = [each.name for each in api.artifact_collections(self._prefix.rstrip("/"), DATASET_TYPE)]
             artifacts = [
                 artifact
                 for one in names
-                for artifact in self._versions(api, require_word(one, argument="name"))
-                if "digest" in artifact.metadata
+                for artifact in api.artifacts(DATASET_TYPE, f"{self._prefix}{require_word(one, argument='name')}")
+                if "digest" in artifact.metadata  # others were not logged by l5kit
             ]
             return tuple(self._record(artifact) for artifact in artifacts)
 
@@ -153,12 +155,6 @@ class WandbStore(FileStore):
     @property
     def _prefix(self) -> str:
         return f"{self.entity}/{self.project}/" if self.entity else f"{self.project}/"
-
-    def _collections(self, api: wandb.Api) -> Iterator[wandb.apis.public.ArtifactCollection]:
-        return iter(api.artifact_collections(self._prefix.rstrip("/"), DATASET_TYPE))
-
-    def _versions(self, api: wandb.Api, name: str) -> Iterator[wandb.Artifact]:
-        return iter(api.artifacts(DATASET_TYPE, f"{self._prefix}{name}"))
 
     def _record(self, artifact: wandb.Artifact, *, aliases: Sequence[str] = ()) -> DatasetArtifact:
         """Return the record of an artifact of the server."""

@@ -54,7 +54,20 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
             f"the runs have no scene in common: {'; '.join(held)}; compare runs over the same scenes"
         )
     scenes = tuple(sorted(common))
-    _require_same_counts(runs, scenes)
+
+    # Runs of other samples in a scene, as of other agents, have means of other things.
+    counts = []
+    for run in runs:
+        row_of = {scene: row for row, scene in enumerate(run.scenes)}
+        counts.append(run.counts[[row_of[scene] for scene in scenes], 0])
+    for run, of_run in zip(runs, counts, strict=True):
+        differing = np.flatnonzero(of_run != counts[0])
+        if len(differing):
+            index = differing[0]
+            raise IncomparableError(
+                f"the runs are of other samples: scene {scenes[index][1]} has {counts[0][index]:.0f} of them in "
+                f"{runs[0].path}, and {of_run[index]:.0f} in {run.path}; evaluate the same agents and frames"
+            )
     everywhere = set().union(*(run.scenes for run in runs), *(run.failed for run in runs))
     why = []
     # names, not paths: tables and pages with them are passed on
@@ -85,6 +98,7 @@ def find_common_metrics(planners: Sequence[ComparedPlanner]) -> tuple[tuple[Metr
     """
     runs = [run for planner in planners for run in planner.runs]
     by_run = [{metric.name: metric for metric in run.metrics} for run in runs]
+    # What the score is made of, and with which weights, must be the same; other metrics may lack.
     for name, metric in by_run[0].items():
         for run, of_run in zip(runs, by_run, strict=True):
             other = of_run.get(name)
@@ -120,22 +134,6 @@ def _require_same(runs: Sequence[ScoredRun]) -> None:
             f"the runs cannot be compared: {'; '.join(mismatches[:_MOST_LISTED])}{more}; compare runs over the same "
             "data that are scored in the same way"
         )
-
-
-def _require_same_counts(runs: Sequence[ScoredRun], scenes: Sequence[SceneKey]) -> None:
-    """Refuse runs that have other samples in a scene."""
-    counts = []
-    for run in runs:
-        row_of = {scene: row for row, scene in enumerate(run.scenes)}
-        counts.append(run.counts[[row_of[scene] for scene in scenes]])
-    for run, of_run in zip(runs, counts, strict=True):
-        differing = np.flatnonzero(of_run[:, 0] != counts[0][:, 0])
-        if len(differing):
-            index = differing[0]
-            raise IncomparableError(
-                f"the runs are of other samples: scene {scenes[index][1]} has {counts[0][index, 0]:.0f} of them in "
-                f"{runs[0].path}, and {of_run[index, 0]:.0f} in {run.path}; evaluate the same agents and frames"
-            )
 
 
 def _of_log(run: ScoredRun, name: str) -> str:

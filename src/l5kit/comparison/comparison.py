@@ -166,6 +166,7 @@ class Comparison:
         """Return the mean of each run of a planner over the scenes that all planners have a value for."""
         names = [each.name for each in self.metrics]
         column, compared = names.index(metric), self.planners[self.names.index(planner)]
+        # Scenes count by how many values they are the mean of, as in the mean of the planner.
         is_known = self.values.is_known[:, column]
         counts = self.values.counts[is_known, column]
         values = compared.seed_values(self.common.scenes, [metric])[:, is_known, 0]
@@ -180,6 +181,7 @@ class Comparison:
         """
         facts = next(each for each in self.metrics if metric in (None, each.name))
         mine, others = self.values_of(planner, facts.name), self.values_of(self.reference, facts.name)
+        # Scenes in which one of the two has no value, or both have the same, are no gain and no loss.
         sign = 1.0 if facts.better == "high" else -1.0
         gains = np.round(np.nan_to_num(sign * (mine - others)), _DIGITS)
         order = [index for index in np.argsort(-gains, kind="stable").tolist() if gains[index]]
@@ -289,6 +291,8 @@ def compare(
     if metrics:
         measured = tuple(metric for metric in measured if metric is measured[0] or metric.name in metrics)
     groups = find_groups(planners[0].runs[0], common.scenes, show_bar=show_bar) if tags else {}
+
+    # The first row of which scenes count is all of them, and then those with each tag.
     values = _values_of(planners, common.scenes, measured)
     means = paired_means(
         values,
@@ -326,7 +330,7 @@ def _values_of(
     means = []
     for planner in planners:
         of_runs = planner.seed_values(scenes, names)
-        num_known = (~np.isnan(of_runs)).sum(axis=0)
+        num_known = (~np.isnan(of_runs)).sum(axis=0)  # np.nanmean warns of scenes that no run has a value in
         sums = np.nansum(of_runs, axis=0)
         means.append(np.divide(sums, num_known, out=np.full(sums.shape, np.nan), where=num_known > 0))
     run = planners[0].runs[0]
@@ -349,6 +353,7 @@ def _rows_of(
 
     These are the score over all scenes, the other metrics over all scenes, and both by tag.
     """
+    # A family is corrected by itself: many metrics, or many tags, must not hide what the score alone tells.
     chances = np.array([[[each.chance for each in of_metric] for of_metric in of_tag] for of_tag in means])
     corrected = np.full(chances.shape, np.nan)
     for of_tags in (slice(0, 1), slice(1, None)):

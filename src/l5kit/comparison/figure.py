@@ -41,7 +41,7 @@ class _Axis:
     def of(cls, estimates: Sequence[Estimate], score: MetricFacts, *, left: float, right: float) -> "_Axis":
         """Return an axis with room for all intervals."""
         ends = np.array([[each.value, each.low, each.high] for each in estimates]).ravel()
-        ends = ends[~np.isnan(ends)]
+        ends = ends[~np.isnan(ends)]  # trainings have no intervals
         least, most = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 1.0)
         span = max(most - least, 10.0**-score.digits)
         return cls(least - 0.04 * span, most + 0.04 * span, left, right)
@@ -53,6 +53,7 @@ class _Axis:
 
     def ticks(self) -> list[float]:
         """Return round values, three to six."""
+        # Steps are 1, 2, 2.5 or 5 times a power of ten, the least of which at most five fit.
         span = self.most - self.least
         unit = 10.0 ** np.floor(np.log10(span))
         steps = (unit * factor for factor in (0.1, 0.2, 0.25, 0.5, 1.0))
@@ -113,8 +114,18 @@ def draw_comparison(comparison: Comparison) -> Drawing:
         for index, row in enumerate(rows):
             if not (is_difference and row.planner == comparison.reference):
                 shapes += axis.whisker(estimate_of(row), top + _ROW * (index + 0.5), _TONES[row.verdict])
+
+    # Below are cells: the means of the other metrics, and the score by tag with the number of scenes.
+    grids = []
+    if others := comparison.metrics[1:]:
+        columns = [(titled_metric(metric), comparison.table(metric.name)) for metric in others]
+        grids.append(("means of the metrics", columns))
+    if comparison.tags:
+        by_tag = [(tag, comparison.table(score.name, tag=tag)) for tag in comparison.tags]
+        columns = [(f"{tag} ({of_tag[0].paired.num_scenes:,})", of_tag) for tag, of_tag in by_tag]
+        grids.append((f"{score.label.lower()} by tag", columns))
     height: float = bottom + 44
-    for head, columns in _grids_of_cells(comparison):
+    for head, columns in grids:
         cells, height = _cells(comparison, head, columns, names_px=names_px, top=height)
         shapes += cells
     legend = (
@@ -122,19 +133,6 @@ def draw_comparison(comparison: Comparison) -> Drawing:
     )
     shapes.append(Word(_MARGIN, height + 4, f"{legend}, corrected by Holm)", _FAINT, 12))
     return Drawing(_WIDTH, round(height + 28), tuple(shapes), title)
-
-
-def _grids_of_cells(comparison: Comparison) -> Iterator[tuple[str, list[tuple[str, list[ComparisonRow]]]]]:
-    """Yield title and columns of what is shown in cells: metrics, and the score by tag."""
-    score, *others = comparison.metrics
-    if others:
-        yield "means of the metrics", [(titled_metric(metric), comparison.table(metric.name)) for metric in others]
-    if comparison.tags:
-        by_tag = [(tag, comparison.table(score.name, tag=tag)) for tag in comparison.tags]
-        yield (
-            f"{score.label.lower()} by tag",
-            [(f"{tag} ({rows[0].paired.num_scenes:,})", rows) for tag, rows in by_tag],
-        )
 
 
 def _cells(
@@ -155,7 +153,14 @@ def _cells(
         top += 20
         for column, (title, rows) in enumerate(part):
             middle = _MARGIN + names_px + width * (column + 0.5)
-            for line, text in enumerate(_two_lines(title, int(width) - 8)):
+            # A title stands in one line, or in two that fit into the width: as many words above as there is room for.
+            texts, words, width_px = ["", title], title.split(), int(width) - 8
+            if text_size_px(title, size_px=11)[0] > width_px:
+                fits = [text_size_px(" ".join(words[:n]), size_px=11)[0] <= width_px for n in range(1, len(words))]
+                end = max((n for n, is_short in enumerate(fits, 1) if is_short), default=1)
+                parts = [" ".join(part) for part in (words[:end], words[end:]) if part]
+                texts = [fitted_text(part, width_px=width_px, size_px=11) for part in parts]
+            for line, text in enumerate(texts):
                 shapes.append(Word(middle, top + 14 * line, text, _INK, 11, "middle"))
             for index, row in enumerate(rows):
                 y = top + 26 + _CELL * index
@@ -169,13 +174,3 @@ def _cells(
             shapes.append(Word(_MARGIN, top + 26 + _CELL * (index + 0.5), fitted, _INK))
         top += 26 + _CELL * len(comparison.names)
     return shapes, top + 28
-
-
-def _two_lines(text: str, width_px: int) -> list[str]:
-    """Return a text in one or two lines that fit into a width."""
-    if text_size_px(text, size_px=11)[0] <= width_px:
-        return ["", text]
-    words = text.split()
-    ends = [end for end in range(1, len(words)) if text_size_px(" ".join(words[:end]), size_px=11)[0] <= width_px]
-    end = ends[-1] if ends else 1
-    return [fitted_text(" ".join(part), width_px=width_px, size_px=11) for part in (words[:end], words[end:]) if part]

@@ -71,13 +71,35 @@ def read_planners(runs: RunFolders) -> tuple[ComparedPlanner, ...]:
             folders[name] = [Path(given)] if isinstance(given, (str, os.PathLike)) else [Path(each) for each in given]
     else:
         unnamed = [Path(os.path.abspath(each)) for each in runs if not _is_named(each)]
-        names = _short_names(unnamed)
+
+        # A folder without a name is called by its last parts, as many as tell it from the others.
+        names = {}
+        for path in unnamed:
+            others = [other for other in unnamed if other != path]
+            lengths = range(1, len(path.parts) + 1)
+            fitting = (n for n in lengths if all(other.parts[-n:] != path.parts[-n:] for other in others))
+            names[path] = "/".join(path.parts[-next(fitting, len(path.parts)) :])
         for each in runs:
             name, of_name = _split(str(each)) if _is_named(each) else (names[Path(os.path.abspath(each))], [Path(each)])
             if name in folders:
                 raise InvalidArgumentError(f"runs has {name!r} twice; name each planner once, with all of its runs")
             folders[name] = of_name
-    _require_different(folders)
+    if len(folders) < 2:
+        raise InvalidArgumentError(f"runs has {', '.join(folders) or 'nothing'}; name two planners or more to compare")
+
+    # A folder that comes twice, also by another path, would count as two seeds, or be compared with itself.
+    whose: dict[str, str] = {}
+    for name, paths in folders.items():
+        if not paths:
+            raise InvalidArgumentError(f"runs has {name!r} without a folder; name one or more")
+        for path in paths:
+            real = os.path.realpath(path)
+            if real in whose:
+                raise InvalidArgumentError(
+                    f"runs has the folder {str(path)!r} twice, of {whose[real]!r} and of {name!r}; a run is compared "
+                    "with others, and counts as one seed"
+                )
+            whose[real] = name
     return tuple(ComparedPlanner(name, tuple(map(read_run, paths))) for name, paths in folders.items())
 
 
@@ -97,32 +119,3 @@ def _split(text: str) -> tuple[str, list[Path]]:
     if not name or not paths:
         raise InvalidArgumentError(f"runs has {text!r}; write NAME=FOLDER,FOLDER, such as mine=runs/seed0,runs/seed1")
     return name, paths
-
-
-def _short_names(paths: Sequence[Path]) -> dict[Path, str]:
-    """Return for each path its last parts, as many as tell it from the others."""
-    names = {}
-    for path in paths:
-        others = [other for other in paths if other != path]
-        lengths = range(1, len(path.parts) + 1)
-        fitting = (n for n in lengths if all(other.parts[-n:] != path.parts[-n:] for other in others))
-        names[path] = "/".join(path.parts[-next(fitting, len(path.parts)) :])
-    return names
-
-
-def _require_different(folders: Mapping[str, Sequence[Path]]) -> None:
-    """Refuse fewer than two planners, and a folder that comes twice."""
-    if len(folders) < 2:
-        raise InvalidArgumentError(f"runs has {', '.join(folders) or 'nothing'}; name two planners or more to compare")
-    whose: dict[str, str] = {}
-    for name, paths in folders.items():
-        if not paths:
-            raise InvalidArgumentError(f"runs has {name!r} without a folder; name one or more")
-        for path in paths:
-            real = os.path.realpath(path)
-            if real in whose:
-                raise InvalidArgumentError(
-                    f"runs has the folder {str(path)!r} twice, of {whose[real]!r} and of {name!r}; a run is compared "
-                    "with others, and counts as one seed"
-                )
-            whose[real] = name

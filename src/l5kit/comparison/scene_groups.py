@@ -37,6 +37,8 @@ def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -
     map_path, meta_path = (path if path is not None and path.is_file() else None for path in run.map_files)
     files = find_dataset_files(run.log, map_path=map_path, meta_path=meta_path)
     log, maps = ChunkedDataset(files.dataset).open(), open_maps(files)
+
+    # Tags of the whole log are kept, which pays where half of its scenes are asked for.
     indices = [scene for _, scene in scenes]
     if 2 * len(indices) >= len(log.scenes):
         tags = LogTags(log, maps, lambda: None)

@@ -4,7 +4,7 @@ import csv
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -143,6 +143,7 @@ def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
 
 
 def _read_simulation(path: Path) -> ScoredRun:
+    """Return the scores and metrics of the scenes that have a score."""
     folder = SimulationFolder(path)
     scores, run = folder.scores, folder.run
     scored_by = run.get("scored_by") or [NUPLAN]
@@ -186,14 +187,35 @@ def _read_simulation(path: Path) -> ScoredRun:
 
 
 def _read_evaluation(path: Path) -> ScoredRun:
+    """Return the means of trajectories by scene.
+
+    Raises:
+        CorruptedDataError: The table of trajectories lacks a column, or a cell is no number.
+    """
     scores = read_object(path / SCORES_FILE)
+
+    # Sum and number of ADE, FDE and misses of the trajectories of each scene, without those that are not known. The
+    # table has a line for each trajectory, and is never in memory as a whole.
     sums: dict[int, list[float]] = {}
-    for scene, row in _sample_rows(path / SAMPLES_TABLE):
-        of_scene = sums.setdefault(scene, [0.0] * (2 * len(_OPEN_LOOP)))
-        for column, value in enumerate(row):
-            if not math.isnan(value):
-                of_scene[2 * column] += value
-                of_scene[2 * column + 1] += 1
+    table = path / SAMPLES_TABLE
+    with table.open(encoding="utf-8", newline="") as file:
+        lines = csv.reader(file)
+        names = next(lines, [])
+        try:
+            scene_column, *columns = (
+                names.index(name) for name in ("scene_index", *(each.name for each in _OPEN_LOOP))
+            )
+            for line in lines:
+                errors = [float(line[column] or "nan") for column in columns]
+                of_scene = sums.setdefault(int(line[scene_column]), [0.0] * (2 * len(_OPEN_LOOP)))
+                for number, value in enumerate(errors):
+                    if not math.isnan(value):
+                        of_scene[2 * number] += value
+                        of_scene[2 * number + 1] += 1
+        except (ValueError, IndexError) as error:
+            raise CorruptedDataError(
+                f"{table}, line {lines.line_num}: {error}; evaluate again, or take another copy"
+            ) from error
     pairs = np.array([sums[scene] for scene in sorted(sums)]).reshape(-1, len(_OPEN_LOOP), 2)
     counts = pairs[..., 1]
     values = np.divide(pairs[..., 0], counts, out=np.full(counts.shape, np.nan), where=counts > 0)
@@ -252,26 +274,6 @@ def _read_training(path: Path) -> ScoredRun:
         same={"data": ", ".join(_named(record.get("digest"), record.get("path")) for record in records)},
         facts={"l5kit": result.get("l5kit", "")},
     )
-
-
-def _sample_rows(path: Path) -> Iterator[tuple[int, tuple[float, float, float]]]:
-    """Yield scene, ADE, FDE and miss of each trajectory, NaN where not known.
-
-    Raises:
-        CorruptedDataError: The table lacks a column, or a cell is no number.
-    """
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        names = next(rows, [])
-        try:
-            scene, *columns = (names.index(name) for name in ("scene_index", *(each.name for each in _OPEN_LOOP)))
-            for row in rows:
-                ade_m, fde_m, miss = (float(row[column] or "nan") for column in columns)
-                yield int(row[scene]), (ade_m, fde_m, miss)
-        except (ValueError, IndexError) as error:
-            raise CorruptedDataError(
-                f"{path}, line {rows.line_num}: {error}; evaluate again, or take another copy"
-            ) from error
 
 
 def _as_array(rows: list[list[float | None]], num_columns: int) -> Float64Array:

@@ -50,7 +50,12 @@ def overview_tables(comparison: Comparison) -> Iterator[TextTable]:
             means = comparison.seed_means(planner.name, score.name)
             rows.append((planner.name, str(len(means)), _number(min(means), score), _number(max(means), score)))
         yield TextTable(f"Means of seeds, {titled_metric(score)}", ("planner", "seeds", "least", "most"), tuple(rows))
-    for names in _few(comparison):
+
+    # As many planners as a table has room for, the reference among them each time.
+    others = [name for name in comparison.names if name != comparison.reference]
+    for start in range(0, len(others), _MOST_COLUMNS - 1):
+        few = (comparison.reference, *others[start : start + _MOST_COLUMNS - 1])
+        names = [name for name in comparison.names if name in few]
         if len(comparison.metrics) > 1:
             by_metric = [comparison.table(metric.name) for metric in comparison.metrics]
             heads = [titled_metric(metric) for metric in comparison.metrics]
@@ -146,6 +151,7 @@ def _score_table(comparison: Comparison) -> TextTable:
         else:
             difference = _with_interval(row.paired.difference, lambda value: f"{value:+.{score.digits}f}")
             won = "" if comparison.is_of_trainings else f"{row.paired.num_better:,} / {row.paired.num_worse:,}"
+            # trainings have no p-values, and so no verdict
             verdict = "" if np.isnan(row.chance) else row.verdict or "by chance"
             chance = "-" if np.isnan(row.chance) else f"{row.chance:.3f}"
             cells += [difference, "< 0.001" if row.chance < 0.001 else chance, verdict, won]
@@ -175,14 +181,6 @@ def _table_of(
         rows.append((name, *(f"{_number(row.paired.mean.value, row.metric)} {row.verdict}".rstrip() for row in chosen)))
         verdicts.append(("", *(row.verdict for row in chosen)))
     return TextTable(title, (head, *names), tuple(rows), tuple(verdicts))
-
-
-def _few(comparison: Comparison) -> Iterator[list[str]]:
-    """Yield names of as many planners as a table has room for, the reference among them each time."""
-    others = [name for name in comparison.names if name != comparison.reference]
-    for start in range(0, len(others), _MOST_COLUMNS - 1):
-        few = others[start : start + _MOST_COLUMNS - 1]
-        yield [name for name in comparison.names if name == comparison.reference or name in few]
 
 
 def titled_metric(metric: MetricFacts) -> str:

@@ -35,6 +35,7 @@ class ClusterTasks(KillableExecutor):
     def __init__(self, num_workers: int, *, attempts: int = 1, has_all: bool = False) -> None:
         self._max_workers = num_workers
         self._attempts = attempts
+        # a next task waits at each worker, which then need not wait for it
         num_there = num_workers * (2 if has_all else 1)
         self._threads = ThreadPoolExecutor(num_there, thread_name_prefix="l5kit cluster")
         self._lock = threading.Lock()
@@ -66,6 +67,7 @@ class ClusterTasks(KillableExecutor):
         self._threads.shutdown(wait=True)
 
     def _carry_out(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+        """Return what comes of a task, or raise what it raised; it is handed over again if its worker died."""
         for number in itertools.count(1):
             try:
                 answered = self._ask(fn, args, kwargs)
@@ -77,6 +79,7 @@ class ClusterTasks(KillableExecutor):
 
     def _ask(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> bytes:
         """Return the answer of a task."""
+        # Under the lock, so that a task is either among those that are called back, or not handed over any more.
         with self._lock:
             if self._is_killed:
                 raise WorkerDiedError("the cluster was let go of")  # nobody is there who takes it

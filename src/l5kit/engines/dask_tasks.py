@@ -36,52 +36,47 @@ class DaskTasks(ClusterTasks):
     """
 
     def __init__(self, address: str | None = None, num_workers: int = 0) -> None:
-        self._distributed = _import_distributed()
+        try:
+            import dask
+            import distributed
+            import distributed.comm
+        except ModuleNotFoundError as error:
+            text = f"the engine dask needs Dask's distributed: {install_command('dask')}"
+            raise MissingDependencyError(text) from error
+        self._distributed: Any = distributed
         if num_workers < 0:
             raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
-        self._cluster = None if address is not None else self._start_cluster(num_workers)
-        self._client = self._connect(address)
-        num_available = sum(self._client.nthreads().values())
-        super().__init__(num_workers or num_available, has_all=num_workers in (0, num_available))
 
-    def _start_cluster(self, num_workers: int) -> Any:
-        """Start workers on this machine, which keep memory that they freed, as other processes do.
+        # Workers on this machine keep memory that they freed, as other processes do: Dask has them hand it back at
+        # once, so that each large array costs the system as much again as the work on it. And it leaves the variables
+        # for its workers in the environment of this process. What a user has set stays.
+        self._cluster: Any = None
+        if address is None:
+            is_own = dask.config.get(_TRIMMING, None) == _DASKS_OWN
+            with _same_environment(), dask.config.set({_TRIMMING: None} if is_own else {}):
+                self._cluster = self._distributed.LocalCluster(
+                    n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
+                )
 
-        Dask has them hand it back at once, so that each large array costs the system as much again as the work on it;
-        and it leaves the variables for its workers in the environment of this process. What a user has set stays.
-        """
-        import dask
-
-        is_own = dask.config.get(_TRIMMING, None) == _DASKS_OWN
-        with _same_environment(), dask.config.set({_TRIMMING: None} if is_own else {}):
-            return self._distributed.LocalCluster(
-                n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
-            )
-
-    def _connect(self, address: str | None) -> Any:
+        # Of a scheduler elsewhere something must answer before Dask is told of it: a client of its own waits forever
+        # for a file with the address, and for a minute at the end for an address that is none.
+        cluster = self._cluster
         try:
-            cluster = self._cluster if address is None else self._require_answer(address)
-            client = self._distributed.Client(cluster, timeout=answering.PATIENCE_S, set_as_default=False)
-            client.wait_for_workers(1, timeout=answering.PATIENCE_S)
+            if address is not None:
+                cluster = address if not address.endswith(".json") else _address_in(answering.await_file(Path(address)))
+                host, port = self._distributed.comm.get_address_host_port(cluster, strict=True)
+                if cluster.startswith(("tcp://", "tls://")) or "://" not in cluster:
+                    answering.await_port(host, port)
+            self._client = self._distributed.Client(cluster, timeout=answering.PATIENCE_S, set_as_default=False)
+            self._client.wait_for_workers(1, timeout=answering.PATIENCE_S)
         except (OSError, TimeoutError, ValueError) as error:
             raise EngineError(
                 f"address (--address) is {address!r}, where no Dask scheduler with workers answers "
                 f"({' '.join(str(error).split())}); start them with `dask scheduler` and `dask worker`, or leave the "
                 "address out for workers on this machine"
             ) from error
-        return client
-
-    def _require_answer(self, address: str) -> str:
-        """Return the address of a scheduler, which a file may hold, when something answers there.
-
-        A client of Dask itself waits forever for a file, and for a minute at the end for an address that is none.
-        """
-        if address.endswith(".json"):
-            address = _address_in(answering.await_file(Path(address)))
-        host, port = self._distributed.comm.get_address_host_port(address, strict=True)
-        if address.startswith(("tcp://", "tls://")) or "://" not in address:
-            answering.await_port(host, port)
-        return address
+        num_available = sum(self._client.nthreads().values())
+        super().__init__(num_workers or num_available, has_all=num_workers in (0, num_available))
 
     def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         key = f"l5kit-{uuid.uuid4().hex}"
@@ -129,12 +124,3 @@ def _address_in(text: str) -> str:
     if not isinstance(content, dict) or not isinstance(content.get("address"), str):
         raise ValueError("the file has no address of a scheduler")
     return str(content["address"])
-
-
-def _import_distributed() -> Any:
-    try:
-        import distributed
-        import distributed.comm
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(f"the engine dask needs Dask's distributed: {install_command('dask')}") from error
-    return distributed

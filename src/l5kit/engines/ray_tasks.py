@@ -43,8 +43,24 @@ class RayTasks(ClusterTasks):
             raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
         self._is_own = not self._ray.is_initialized()
         if self._is_own:
-            self._connect(address, num_workers)
-        elif address is not None and not _is_same(address, self._ray.get_runtime_context().gcs_address):
+            target = address or os.environ.get("RAY_ADDRESS") or "local"
+            options: dict[str, object] = {}
+            if target == "local":
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody unasked
+                options = {"num_cpus": num_workers or None, "include_dashboard": False}
+            try:
+                # something must listen at a port, as Ray itself tries for minutes
+                if match := _HOST_AND_PORT.fullmatch(target):
+                    await_port(match["host"], int(match["port"]))
+                self._ray.init(target, log_to_driver=False, logging_level="ERROR", **options)
+            except (OSError, RuntimeError, ValueError) as error:
+                named = "address (--address)" if address is not None else "RAY_ADDRESS in the environment"
+                raise EngineError(
+                    f"{named} is {target!r}, where no Ray cluster answers ({' '.join(str(error).split())}); start one "
+                    "with `ray start --head`, or leave the address out for one on this machine; a cluster with tokens "
+                    "(RAY_AUTH_MODE=token) needs the same one here, in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+                ) from error
+        elif address is not None and address not in ("auto", "local", self._ray.get_runtime_context().gcs_address):
             raise InvalidArgumentError(
                 f"address is {address!r}, but this process is connected with Ray at "
                 f"{self._ray.get_runtime_context().gcs_address!r}; leave address out, or call ray.shutdown() first"
@@ -57,22 +73,6 @@ class RayTasks(ClusterTasks):
         super().__init__(num_workers or num_available, attempts=_ATTEMPTS, has_all=num_workers in (0, num_available))
         self._remote = self._ray.remote(max_retries=0, num_cpus=1)(answer_of_version)
         self._sent: tuple[Any, Any] = (None, None)
-
-    def _connect(self, address: str | None, num_workers: int) -> None:
-        target = address or os.environ.get("RAY_ADDRESS") or "local"
-        if target == "local":
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody unasked
-        options: dict[str, object] = {"num_cpus": num_workers or None, "include_dashboard": False}
-        try:
-            _require_answer(target)
-            self._ray.init(target, log_to_driver=False, logging_level="ERROR", **(options if target == "local" else {}))
-        except (OSError, RuntimeError, ValueError) as error:
-            named = "address (--address)" if address is not None else "RAY_ADDRESS in the environment"
-            raise EngineError(
-                f"{named} is {target!r}, where no Ray cluster answers ({' '.join(str(error).split())}); start one with "
-                "`ray start --head`, or leave the address out for one on this machine; a cluster with tokens "
-                "(RAY_AUTH_MODE=token) needs the same one here, in ~/.ray/auth_token or RAY_AUTH_TOKEN"
-            ) from error
 
     def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if self._sent[0] is not fn:  # a job is sent once, not with each of its blocks
@@ -97,39 +97,19 @@ class RayTasks(ClusterTasks):
             self._ray.shutdown()
 
 
-def _require_answer(target: str) -> None:
-    """Wait until something listens at an address with a port: Ray itself tries for minutes.
-
-    Raises:
-        OSError: Nothing does.
-    """
-    match = _HOST_AND_PORT.fullmatch(target)
-    if match is not None:
-        await_port(match["host"], int(match["port"]))
-
-
-def _send_token() -> None:
-    """Have Ray show the token of this user, if there is one, to clusters that are there.
+def _import_ray() -> Any:
+    """Return Ray, told to show the token of this user, if there is one, to clusters that are there.
 
     A cluster that is started where a token is asks for it, and the token is left by any cluster that a program started
     on its machine; but a program shows it only if it is told so. Ray reads the variable when it is imported; where a
     program has done that, it is left as it is.
     """
-    if "ray" in sys.modules:
-        return
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or _TOKEN_FILE.expanduser().is_file():
+    has_token = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if "ray" not in sys.modules and (has_token or _TOKEN_FILE.expanduser().is_file()):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
-
-
-def _import_ray() -> Any:
-    _send_token()
     try:
         import ray
         import ray.exceptions
     except ModuleNotFoundError as error:
         raise MissingDependencyError(f"the engine ray needs Ray: {install_command('ray')}") from error
     return ray
-
-
-def _is_same(address: str, connected: str) -> bool:
-    return address in ("auto", "local", connected)

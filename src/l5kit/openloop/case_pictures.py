@@ -74,6 +74,8 @@ def case_picture(background: UInt8Array, trajectories: CaseTrajectories, *, capt
     if trajectories.baseline_px is not None:
         _draw_line(canvas, trajectories, trajectories.baseline_px, BASELINE_RGB, radius_px=_BASELINE_RADIUS_PX)
         legend.append((BASELINE_TITLES[DRAWN_BASELINE], BASELINE_RGB))
+
+    # The likeliest prediction is drawn last, over all others, and strongest.
     strengths = trajectories.probabilities / trajectories.probabilities.max()
     *others, likeliest = np.argsort(strengths, kind="stable").tolist()
     for mode in others:
@@ -82,7 +84,28 @@ def case_picture(background: UInt8Array, trajectories: CaseTrajectories, *, capt
         _draw_line(canvas, trajectories, points_px, PREDICTED_POINTS_COLOR, radius_px=2, width_px=1, opacity=opacity)
     points_px = trajectories.modes_px[likeliest]
     _draw_line(canvas, trajectories, points_px, PREDICTED_POINTS_COLOR, radius_px=_PREDICTION_RADIUS_PX)
-    return np.concatenate([_with_scale(canvas, trajectories.px_per_m), _panel(canvas.shape[1], legend, caption)])
+
+    # A bar of some metres in the lower left corner.
+    row, end = len(canvas) - _MARGIN_PX, _MARGIN_PX + round(_SCALE_M * trajectories.px_per_m)
+    for color, thickness in ((_INK_RGB, 5), (_EDGE_RGB, 3)):
+        cv2.line(canvas, (_MARGIN_PX, row), (end, row), color, thickness=thickness)
+    position = np.array([[end + _MARGIN_PX, row - _TEXT_SIZE_PX]])
+    texts = [f"{_SCALE_M} m"]
+    canvas = draw_text(canvas, texts, position, rgb_color=_EDGE_RGB, size_px=_TEXT_SIZE_PX, outline_rgb=_INK_RGB)
+
+    # Below it the legend, and under that the lines of text.
+    line_px, width_px = text_size_px("", size_px=_TEXT_SIZE_PX)[1] + 4, canvas.shape[1]
+    panel = np.full((2 * _MARGIN_PX + line_px * (1 + len(caption)), width_px, 3), _GROUND_RGB, dtype=np.uint8)
+    column = _MARGIN_PX
+    for name, rgb_color in legend:
+        cv2.circle(panel, (column + 5, _MARGIN_PX + line_px // 2), 5, rgb_color, thickness=-1, lineType=cv2.LINE_AA)
+        position = np.array([[column + 16, _MARGIN_PX]])
+        panel = draw_text(panel, [name], position, rgb_color=_INK_RGB, size_px=_TEXT_SIZE_PX)
+        column += 16 + text_size_px(name, size_px=_TEXT_SIZE_PX)[0] + 2 * _MARGIN_PX
+    lines = [fitted_text(line, width_px=width_px - 2 * _MARGIN_PX, size_px=_TEXT_SIZE_PX) for line in caption]
+    positions = np.array([[_MARGIN_PX, _MARGIN_PX + line_px * (1 + number)] for number in range(len(lines))])
+    panel = draw_text(panel, lines, positions, rgb_color=_INK_RGB, size_px=_TEXT_SIZE_PX)
+    return np.concatenate([canvas, panel])
 
 
 def _draw_line(
@@ -96,6 +119,8 @@ def _draw_line(
     opacity: float = 1.0,
 ) -> None:
     """Draw a line from where the agent is, with a dot at its end, into a picture."""
+    # A layer with the line and its dot, each first with a dark edge, is mixed into the picture as a whole. OpenCV takes
+    # whole numbers, here of sixteenths of a pixel; points far outside would overflow.
     layer = canvas.copy()
     points_px = np.concatenate([trajectories.start_px[None], points_px])
     points = np.round(np.clip(points_px, -_FAR_OUTSIDE_PX, _FAR_OUTSIDE_PX) * 2**_SHIFT).astype(np.int32)
@@ -106,30 +131,3 @@ def _draw_line(
         radius = (radius_px + edge_px) * 2**_SHIFT
         cv2.circle(layer, end, radius, color, thickness=-1, lineType=cv2.LINE_AA, shift=_SHIFT)
     cv2.addWeighted(layer, opacity, canvas, 1 - opacity, 0, dst=canvas)
-
-
-def _with_scale(canvas: UInt8Array, px_per_m: float) -> UInt8Array:
-    """Return a copy of a picture with a bar of some metres in its lower left corner."""
-    marked = canvas.copy()
-    row, end = len(marked) - _MARGIN_PX, _MARGIN_PX + round(_SCALE_M * px_per_m)
-    for color, thickness in ((_INK_RGB, 5), (_EDGE_RGB, 3)):
-        cv2.line(marked, (_MARGIN_PX, row), (end, row), color, thickness=thickness)
-    position = np.array([[end + _MARGIN_PX, row - _TEXT_SIZE_PX]])
-    texts = [f"{_SCALE_M} m"]
-    return draw_text(marked, texts, position, rgb_color=_EDGE_RGB, size_px=_TEXT_SIZE_PX, outline_rgb=_INK_RGB)
-
-
-def _panel(width_px: int, legend: Sequence[tuple[str, tuple[int, int, int]]], caption: Sequence[str]) -> UInt8Array:
-    """Return the legend over lines of text."""
-    line_px = text_size_px("", size_px=_TEXT_SIZE_PX)[1] + 4
-    panel = np.full((2 * _MARGIN_PX + line_px * (1 + len(caption)), width_px, 3), _GROUND_RGB, dtype=np.uint8)
-    column = _MARGIN_PX
-    for name, rgb_color in legend:
-        cv2.circle(panel, (column + 5, _MARGIN_PX + line_px // 2), 5, rgb_color, thickness=-1, lineType=cv2.LINE_AA)
-        panel = draw_text(
-            panel, [name], np.array([[column + 16, _MARGIN_PX]]), rgb_color=_INK_RGB, size_px=_TEXT_SIZE_PX
-        )
-        column += 16 + text_size_px(name, size_px=_TEXT_SIZE_PX)[0] + 2 * _MARGIN_PX
-    lines = [fitted_text(line, width_px=width_px - 2 * _MARGIN_PX, size_px=_TEXT_SIZE_PX) for line in caption]
-    positions = np.array([[_MARGIN_PX, _MARGIN_PX + line_px * (1 + number)] for number in range(len(lines))])
-    return draw_text(panel, lines, positions, rgb_color=_INK_RGB, size_px=_TEXT_SIZE_PX)

@@ -88,6 +88,7 @@ class ChoppedSet:
                 f"{self.folder / GROUND_TRUTH_FILE} has no row for {missing[0]}, a test agent by {MASK_FILE}; "
                 "chop the test set anew"
             )
+        # The file has displacements along the axes of the world, from where an agent is.
         rows = [self.rows[key] for key in keys]
         centroids_m = batch["centroid"].cpu().numpy()
         world_m = self.displacements_m[rows] + centroids_m[:, None]

@@ -3,9 +3,8 @@
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -93,7 +92,15 @@ def write_scores(folder: Path, result: OpenLoopResult) -> None:
     """Write the tables, the scores as JSON, and at last of all of them the receipt."""
     _write_table(folder / SAMPLES_TABLE, _SAMPLE_COLUMNS, _sample_rows(result.rows))
     scores = scores_of(result)
-    rows = [_flat(row) for row in scores["scores"]]
+    # Values of lists are columns of their own, numbered; with as many digits as make sense.
+    rows = []
+    for row in scores["scores"]:
+        cells: dict[str, object] = {}
+        for name, value in row.items():
+            several = isinstance(value, list)
+            items = {f"{name}_{index}": item for index, item in enumerate(value)} if several else {name: value}
+            cells |= {key: round(item, 6) if isinstance(item, float) else item for key, item in items.items()}
+        rows.append(cells)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     _write_table(folder / SCORES_TABLE, columns, ([row.get(name, "") for name in columns] for row in rows))
     write_json(folder / SCORES_FILE, scores, allow_nan=False)
@@ -147,25 +154,13 @@ def _sample_rows(rows: TrajectoryRows) -> Iterator[Sequence[object]]:
         for *cells, label_index, ade_m, fde_m in zip(
             *(column.tolist() for column in (*columns, ades_m, fdes_m)), strict=True
         ):
-            errors = (_errors(*of_one) for of_one in zip(ade_m, fde_m, strict=True))
-            yield (*cells, label_name(label_index), *chain.from_iterable(errors))
-
-
-def _errors(ade_m: float, fde_m: float) -> tuple[str, str, str]:
-    """Return ADE, FDE and whether it is a miss as text, empty where not known."""
-    ade, fde = (("" if math.isnan(error_m) else f"{error_m:.4f}") for error_m in (ade_m, fde_m))
-    return ade, fde, str(int(fde_m > MISS_THRESHOLD_M)) if fde else ""
-
-
-def _flat(row: Mapping[str, object]) -> dict[str, object]:
-    """Return a row whose lists are columns of their own, numbered, with as many digits as make sense."""
-    flat: dict[str, object] = {}
-    for name, value in row.items():
-        items = (
-            {f"{name}_{index}": item for index, item in enumerate(value)} if isinstance(value, list) else {name: value}
-        )
-        flat |= {key: round(item, 6) if isinstance(item, float) else item for key, item in items.items()}
-    return flat
+            # ADE, FDE and whether it is a miss, of the network and of each baseline; empty where not known
+            errors: list[str] = []
+            for ade, fde in zip(ade_m, fde_m, strict=True):
+                is_known = not math.isnan(fde)
+                errors += ["" if math.isnan(ade) else f"{ade:.4f}", f"{fde:.4f}" if is_known else ""]
+                errors.append(str(int(fde > MISS_THRESHOLD_M)) if is_known else "")
+            yield (*cells, label_name(label_index), *errors)
 
 
 def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -75,42 +75,43 @@ class ModeScores:
                 modes.probabilities[rows].double(),
                 is_known[rows],
             )
-            self._of_known[index] += _sum_with_count(_of_known_steps(*arguments))
-            self._of_final[index] += _sum_with_count(_of_last_step(*(argument[is_final] for argument in arguments)))
+            of_known = (
+                neg_multi_log_likelihood(*arguments),
+                rmse(*arguments),
+                average_displacement_error_oracle(*arguments, only_available=True),
+                average_displacement_error_mean(*arguments, only_available=True),
+            )
+            columns = torch.cat([torch.stack(of_known, dim=1), prob_true_mode(*arguments)], dim=1)  # (N, 4 + M)
+            self._of_known[index] += _sum_with_count(columns)
+
+            # What is of the last step is over the predictions whose truth is known there.
+            finals = tuple(argument[is_final] for argument in arguments)
+            of_final = (
+                final_displacement_error_oracle(*finals),
+                final_displacement_error_mean(*finals),
+                time_displace(*finals)[:, -1],
+            )
+            self._of_final[index] += _sum_with_count(torch.stack(of_final, dim=1))
 
     def scores(self) -> tuple[ModeScore, ...]:
         """Return the means of all that was added, one for each horizon."""
-        return tuple(
-            _score(horizon_s, of_known, of_final)
-            for horizon_s, of_known, of_final in zip(self._horizons_s, self._of_known, self._of_final, strict=True)
-        )
-
-
-def _of_known_steps(
-    truth_m: torch.Tensor, predicted_m: torch.Tensor, probabilities: torch.Tensor, is_known: torch.Tensor
-) -> torch.Tensor:
-    """Return NLL, RMSE, ADE of the best, ADE of all and the probabilities given the truth, (N, 4 + M)."""
-    arguments = (truth_m, predicted_m, probabilities, is_known)
-    columns = (
-        neg_multi_log_likelihood(*arguments),
-        rmse(*arguments),
-        average_displacement_error_oracle(*arguments, only_available=True),
-        average_displacement_error_mean(*arguments, only_available=True),
-    )
-    return torch.cat([torch.stack(columns, dim=1), prob_true_mode(*arguments)], dim=1)
-
-
-def _of_last_step(
-    truth_m: torch.Tensor, predicted_m: torch.Tensor, probabilities: torch.Tensor, is_known: torch.Tensor
-) -> torch.Tensor:
-    """Return FDE of the best, FDE of all and the distance weighted with the probabilities given the truth, (N, 3)."""
-    arguments = (truth_m, predicted_m, probabilities, is_known)
-    columns = (
-        final_displacement_error_oracle(*arguments),
-        final_displacement_error_mean(*arguments),
-        time_displace(*arguments)[:, -1],
-    )
-    return torch.stack(columns, dim=1)
+        scores = []
+        for horizon_s, of_known, of_final in zip(self._horizons_s, self._of_known, self._of_final, strict=True):
+            nll, root, ade_oracle_m, ade_mean_m, *probabilities = _means(of_known)
+            fde_oracle_m, fde_mean_m, time_displace_m = _means(of_final)
+            score = ModeScore(
+                horizon_s=horizon_s,
+                nll=nll,
+                rmse=root,
+                ade_oracle_m=ade_oracle_m,
+                ade_mean_m=ade_mean_m,
+                fde_oracle_m=fde_oracle_m,
+                fde_mean_m=fde_mean_m,
+                time_displace_m=time_displace_m,
+                prob_true_mode=tuple(probabilities),
+            )
+            scores.append(score)
+        return tuple(scores)
 
 
 def _sum_with_count(columns: torch.Tensor) -> torch.Tensor:
@@ -121,19 +122,3 @@ def _sum_with_count(columns: torch.Tensor) -> torch.Tensor:
 def _means(sums: torch.Tensor) -> list[float]:
     means: list[float] = (sums[:-1] / sums[-1]).tolist()
     return means
-
-
-def _score(horizon_s: float, of_known: torch.Tensor, of_final: torch.Tensor) -> ModeScore:
-    nll, root, ade_oracle_m, ade_mean_m, *probabilities = _means(of_known)
-    fde_oracle_m, fde_mean_m, time_displace_m = _means(of_final)
-    return ModeScore(
-        horizon_s=horizon_s,
-        nll=nll,
-        rmse=root,
-        ade_oracle_m=ade_oracle_m,
-        ade_mean_m=ade_mean_m,
-        fde_oracle_m=fde_oracle_m,
-        fde_mean_m=fde_mean_m,
-        time_displace_m=time_displace_m,
-        prob_true_mode=tuple(probabilities),
-    )

@@ -65,6 +65,8 @@ def predicted_batches(setup: OpenLoopSetup, indices: Int64Array) -> Iterator[Pre
 
 @torch.inference_mode()
 def _predict(setup: OpenLoopSetup, indices: Int64Array, batch: dict[str, torch.Tensor]) -> PredictedBatch:
+    # The truth of a test set is put in only now, so that the network cannot see it. Agents of whom nothing is known
+    # afterwards are in no score, and what is predicted of them may be anything.
     outputs = setup.model(network_inputs(batch))
     if setup.chopped_set is not None:
         batch |= setup.chopped_set.truth_of(batch)

@@ -21,7 +21,7 @@ from l5kit.openloop.files import (
 from l5kit.openloop.options import OpenLoopOptions
 from l5kit.openloop.result import OpenLoopResult
 from l5kit.openloop.scoring import score
-from l5kit.openloop.setup import OpenLoopSetup, set_up
+from l5kit.openloop.setup import set_up
 from l5kit.openloop.worst_cases import draw_worst_cases, worst_rows
 from l5kit.planning.weights_file import network_of
 from l5kit.workflows.trained_network import configuration_of
@@ -70,7 +70,14 @@ def evaluate(
     setup = set_up(file, cfg, data_folder=data_folder, options=options)
     result = score(setup, options)
     prepare_folder(target)
-    result = _with_competition(setup, result, target)
+    if setup.chopped_set is not None and result.predictions is not None:
+        # the metrics of a test set are those of its file, as in the competition
+        file_of_predictions = target / PREDICTIONS_FILE
+        result.predictions.write(file_of_predictions)
+        num_modes, truth = result.predictions.probabilities.shape[1], setup.chopped_set.folder / GROUND_TRUTH_FILE
+        competition = competition_metrics(truth, file_of_predictions, num_modes=num_modes)
+        result = replace(result, competition=competition)
+
     # the worst cases as pictures, no two of them of the same moments
     rows = result.rows
     worst = worst_rows(
@@ -83,14 +90,3 @@ def evaluate(
     result = replace(result, duration_s=time.perf_counter() - start_s)
     write_scores(target, result)
     return result
-
-
-def _with_competition(setup: OpenLoopSetup, result: OpenLoopResult, folder: Path) -> OpenLoopResult:
-    """Write the predictions of a test set, and return the result with the metrics of the file."""
-    if setup.chopped_set is None or result.predictions is None:
-        return result
-    file = folder / PREDICTIONS_FILE
-    result.predictions.write(file)
-    num_modes = result.predictions.probabilities.shape[1]
-    metrics = competition_metrics(setup.chopped_set.folder / GROUND_TRUTH_FILE, file, num_modes=num_modes)
-    return replace(result, competition=metrics)

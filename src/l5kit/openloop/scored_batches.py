@@ -61,6 +61,7 @@ def scored_batches(
         return
     if isinstance(workers, KeptWorkers):
         workers.job.require_same("data", setup.data.as_dict())
+    # Workers are sent the indices of the samples of their batches, and not all of them.
     size = setup.loader.batch_size
     batches = range(-(-len(indices) // size))
 

@@ -2,7 +2,6 @@
 
 import time
 
-from l5kit._types import Int64Array
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.progress import show_progress
 from l5kit.dataset.agent import AgentDataset
@@ -35,7 +34,12 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
     """
     start_s = time.perf_counter()
     gathered = _Gathered(setup, _horizons_s(setup, options.horizons_s))
-    indices = _chosen(setup, options.max_samples)
+    num_samples, most = len(setup.samples), options.max_samples
+    if setup.chopped_set is not None and most is not None and most < num_samples:
+        raise InvalidArgumentError(
+            f"max_samples is {most}, but all {num_samples} agents of a test set have to be predicted; leave it out"
+        )
+    indices = spread_indices(num_samples, most)
     selection = _compare_selection(setup)
     predicting_s = time.perf_counter()
     with show_progress("Predicting", visible=options.show_bar) as progress:
@@ -51,7 +55,7 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
         configuration=dict(setup.config.mapping),
         is_test_set=setup.chopped_set is not None,
         num_samples=len(indices),
-        num_samples_of_log=len(setup.samples),
+        num_samples_of_log=num_samples,
         network=gathered.scores.network_scores(),
         baselines=gathered.scores.baseline_scores(),
         modes=gathered.mode_scores.scores() if gathered.mode_scores else None,
@@ -96,6 +100,7 @@ class _Gathered:
 
 def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[float, ...]:
     """Return the horizons that are wanted, checked, or every whole second and the end."""
+    # A time that is no whole number of steps is left out of the usual ones, and refused where it was given.
     step_time_s, num_steps = setup.config.params.step_time_s, setup.config.params.future_num_frames
     end_s = num_steps * step_time_s
     steps = [(horizon_s, round(horizon_s / step_time_s)) for horizon_s in wanted_s or range(1, int(end_s + 1e-6) + 1)]
@@ -108,16 +113,6 @@ def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[floa
             "that the network predicts"
         )
     return tuple(sorted(wanted_s))
-
-
-def _chosen(setup: OpenLoopSetup, most: int | None) -> Int64Array:
-    """Return the places of the samples to take, evenly spread."""
-    num_samples = len(setup.samples)
-    if setup.chopped_set is not None and most is not None and most < num_samples:
-        raise InvalidArgumentError(
-            f"max_samples is {most}, but all {num_samples} agents of a test set have to be predicted; leave it out"
-        )
-    return spread_indices(num_samples, most)
 
 
 def _compare_selection(setup: OpenLoopSetup) -> SelectionParity | None:

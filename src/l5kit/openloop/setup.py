@@ -150,6 +150,8 @@ def set_up(
         with show_progress("Reading", visible=options.show_bar) as progress:
             num_scenes = len(ChunkedDataset(chopped_set.log if chopped_set else log).open().scenes)
             data = DataRecord.of(log, num_scenes=num_scenes, progress=progress)
+
+    # Another process makes it again of absolute paths, as it may run in another folder, and shows no bar.
     root = data_manager.root_folder
     request = Request(file.absolute(), cfg, root.absolute(), replace(options, workers=1, show_bar=False))
     return OpenLoopSetup(
@@ -175,6 +177,7 @@ def _with_evaluation(cfg: Config, options: OpenLoopOptions) -> JsonObject:
     if key is None:
         raise ConfigError("val_data_loader.key: the configuration names no log to evaluate on; name one with --key")
     loader = {"batch_size": cfg.get("train_data_loader", {}).get("batch_size", 1), **given, "key": key}
+    # Of another log than the configuration names, all scenes are taken.
     left_out = _OF_TRAININGS if key == given.get("key") else (*_OF_TRAININGS, "max_scene_id")
     loader = {name: value for name, value in loader.items() if name not in left_out}
     for name, value in (("batch_size", options.batch_size), ("threads", options.threads)):

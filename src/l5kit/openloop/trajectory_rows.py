@@ -1,6 +1,6 @@
 """Errors of single trajectories, and where in the log each is from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -11,7 +11,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
-from l5kit.dataset.sample_indices import SampleIndices, take_rows
+from l5kit.dataset.sample_indices import take_rows
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.prediction import PredictedBatch
@@ -93,7 +93,20 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
         "frame_index": located.state_indices,
         "timestamp_ns": predicted.batch["timestamp"].cpu().numpy(),
     }
-    track_ids, labels = _agents_of(samples, located, predicted.batch)
+
+    # Tracks and classes of the agents, (B * A,) each: samples of several have the AV first, those of one are of an
+    # agent of the log or of the AV.
+    if isinstance(samples, EgoAgentDatasetVectorized):
+        track_ids = predicted.batch["all_other_agents_track_ids"].cpu().numpy().astype(np.int64).reshape(-1)
+        labels = predicted.batch["all_other_agents_types"].cpu().numpy().astype(np.int64)
+        labels[:, 0] = _LABEL_OF_AV
+        labels = labels.reshape(-1)
+    else:
+        track_ids = predicted.batch["track_id"].cpu().numpy().astype(np.int64)
+        labels = np.full_like(track_ids, _LABEL_OF_AV)
+        if located.agent_rows is not None:
+            agents = take_rows(samples.dataset.agents, located.agent_rows)
+            labels = agents["label_probabilities"].argmax(axis=1)
     ade_m, fde_m = _errors(trajectories, trajectories.predicted_m)
     of_baselines = [_errors(trajectories, predicted.baselines_m.get(baseline)) for baseline in BASELINES]
     rows = TrajectoryRows(
@@ -109,22 +122,6 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
     return rows.taken(trajectories.is_known.any(dim=1).cpu().numpy())
 
 
-def _agents_of(
-    samples: BaseEgoDataset, located: SampleIndices, batch: Mapping[str, torch.Tensor]
-) -> tuple[Int64Array, Int64Array]:
-    """Return tracks and classes of the agents that the samples of a batch predict, (B * A,) each."""
-    if isinstance(samples, EgoAgentDatasetVectorized):
-        track_ids = batch["all_other_agents_track_ids"].cpu().numpy().astype(np.int64)
-        labels = batch["all_other_agents_types"].cpu().numpy().astype(np.int64)
-        labels[:, 0] = _LABEL_OF_AV  # the AV is the first
-        return track_ids.reshape(-1), labels.reshape(-1)
-    track_ids = batch["track_id"].cpu().numpy().astype(np.int64)
-    if located.agent_rows is None:
-        return track_ids, np.full_like(track_ids, _LABEL_OF_AV)
-    agents = take_rows(samples.dataset.agents, located.agent_rows)
-    return track_ids, agents["label_probabilities"].argmax(axis=1)
-
-
 def _errors(trajectories: Trajectories, predicted_m: torch.Tensor | None) -> tuple[Float64Array, Float64Array]:
     """Return mean and last errors, (N,) each."""
     is_known = trajectories.is_known
@@ -132,7 +129,7 @@ def _errors(trajectories: Trajectories, predicted_m: torch.Tensor | None) -> tup
         nothing = np.full(len(is_known), np.nan)
         return nothing, nothing
     errors_m = torch.linalg.vector_norm(predicted_m.double() - trajectories.truth_m.double(), dim=-1)
-    errors_m = torch.where(is_known, errors_m, 0.0)
+    errors_m = torch.where(is_known, errors_m, 0.0)  # means are over the steps that are known
     ade_m = errors_m.sum(dim=1) / is_known.sum(dim=1)
     fde_m = torch.where(is_known[:, -1], errors_m[:, -1], torch.nan)
     return ade_m.cpu().numpy(), fde_m.cpu().numpy()

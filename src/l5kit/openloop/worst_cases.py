@@ -31,6 +31,7 @@ def worst_rows(rows: TrajectoryRows, num_rows: int, *, error_m: Float64Array, fr
         error_m: Their errors, (N,); rows with NaN are left out.
         frames_apart: Least frames between two rows of one agent.
     """
+    # NaN comes last in the order, so that it is cut off.
     order = np.argsort(-error_m, kind="stable")[: np.count_nonzero(~np.isnan(error_m))]
     taken: list[int] = []
     for row in order.tolist():
@@ -53,34 +54,35 @@ def draw_worst_cases(setup: OpenLoopSetup, rows: TrajectoryRows) -> Iterator[tup
         setup: The network and the samples.
         rows: The trajectories.
     """
-    samples = _samples_with_pictures(setup)
+    samples = setup.samples
+    if not isinstance(samples, EgoDataset):  # samples of the same log that have rasters
+        samples = context_rasters(setup.config.mapping, samples.dataset, setup.data_manager)
     for number in range(len(rows)):
         row = rows.taken(np.array([number]))
         (predicted,) = predicted_batches(setup, row.sample_index)
-        background, raster_from_world = _background(samples, row)
+        if not isinstance(samples.rasterizer, Rasterizer):
+            raise TypeError(f"{samples!r} makes no rasters")
+
+        # The picture is magnified by a whole factor to a size for people, and positions with it.
+        scene, frame, track_id = int(row.scene_index[0]), int(row.frame_index[0]), int(row.track_id[0])
+        is_av = track_id == EGO_TRACK_ID
+        sample = samples.get_frame(scene, frame, None if is_av else track_id)
+        picture = sample_picture(sample, samples.rasterizer, with_trajectories=False)
+        factor = max(1, -(-_LEAST_SIDE_PX // min(picture.shape[:2])))
+        magnified = np.repeat(np.repeat(picture, factor, axis=0), factor, axis=1)
+        raster_from_world = np.diag([factor, factor, 1.0]) @ np.asarray(sample["raster_from_world"], np.float64)
         trajectories = _in_picture(predicted, int(row.agent_index[0]), raster_from_world)
-        yield _file_stem(row), case_picture(background, trajectories, caption=_caption(row))
 
-
-def _samples_with_pictures(setup: OpenLoopSetup) -> EgoDataset:
-    """Return the samples themselves if they have rasters, else samples of the same log that do."""
-    if isinstance(setup.samples, EgoDataset):
-        return setup.samples
-    return context_rasters(setup.config.mapping, setup.samples.dataset, setup.data_manager)
-
-
-def _background(samples: EgoDataset, row: TrajectoryRows) -> tuple[UInt8Array, Float64Array]:
-    """Return the picture of a place, magnified to a size for people, and where world positions are in it."""
-    if not isinstance(samples.rasterizer, Rasterizer):
-        raise TypeError(f"{samples!r} makes no rasters")
-    track_id = int(row.track_id[0])
-    sample = samples.get_frame(
-        int(row.scene_index[0]), int(row.frame_index[0]), None if track_id == EGO_TRACK_ID else track_id
-    )
-    picture = sample_picture(sample, samples.rasterizer, with_trajectories=False)
-    factor = max(1, -(-_LEAST_SIDE_PX // min(picture.shape[:2])))
-    magnified = np.repeat(np.repeat(picture, factor, axis=0), factor, axis=1)
-    return magnified, np.diag([factor, factor, 1.0]) @ np.asarray(sample["raster_from_world"], np.float64)
+        # Whose trajectory it is, and the errors of the network and of the baselines that have any.
+        label = label_name(int(row.label_index[0]))
+        lines = [f"scene {scene}, frame {frame}, {label if is_av else f'track {track_id} ({label.lower()})'}"]
+        titles = ("network", *(BASELINE_TITLES[baseline] for baseline in BASELINES))
+        ades_m, fdes_m = (row.ade_m[0], *row.baseline_ade_m[0]), (row.fde_m[0], *row.baseline_fde_m[0])
+        for who, ade_m, fde_m in zip(titles, ades_m, fdes_m, strict=True):
+            if not np.isnan(ade_m):
+                lines.append(f"{who}: ADE {ade_m:.2f} m" + ("" if np.isnan(fde_m) else f", FDE {fde_m:.2f} m"))
+        stem = f"scene{scene}_frame{frame}_{'av' if is_av else f'track{track_id}'}"
+        yield stem, case_picture(magnified, trajectories, caption=lines)
 
 
 def _in_picture(predicted: PredictedBatch, agent_index: int, raster_from_world: Float64Array) -> CaseTrajectories:
@@ -98,22 +100,6 @@ def _in_picture(predicted: PredictedBatch, agent_index: int, raster_from_world: 
         modes_px=as_pixels(modes.predicted_m[agent_index]),
         probabilities=modes.probabilities[agent_index].double().cpu().numpy(),
         baseline_px=None if baseline_m is None else as_pixels(baseline_m[agent_index]),
+        # the determinant is by how much areas grow: the square of lengths, in whatever direction
         px_per_m=float(np.sqrt(np.abs(np.linalg.det(raster_from_sample)))),
     )
-
-
-def _file_stem(row: TrajectoryRows) -> str:
-    whom = "av" if row.track_id[0] == EGO_TRACK_ID else f"track{row.track_id[0]}"
-    return f"scene{row.scene_index[0]}_frame{row.frame_index[0]}_{whom}"
-
-
-def _caption(row: TrajectoryRows) -> list[str]:
-    label = label_name(int(row.label_index[0]))
-    whom = label if row.track_id[0] == EGO_TRACK_ID else f"track {row.track_id[0]} ({label.lower()})"
-    lines = [f"scene {row.scene_index[0]}, frame {row.frame_index[0]}, {whom}"]
-    titles = ("network", *(BASELINE_TITLES[baseline] for baseline in BASELINES))
-    ades_m, fdes_m = (row.ade_m[0], *row.baseline_ade_m[0]), (row.fde_m[0], *row.baseline_fde_m[0])
-    for who, ade_m, fde_m in zip(titles, ades_m, fdes_m, strict=True):
-        if not np.isnan(ade_m):
-            lines.append(f"{who}: ADE {ade_m:.2f} m" + ("" if np.isnan(fde_m) else f", FDE {fde_m:.2f} m"))
-    return lines

@@ -15,7 +15,7 @@ from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import heights_at, map_of, read_elements
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
-from l5kit.readers.source_bounds import FURTHEST_M, MOST_STATES, as_times_ns, is_within
+from l5kit.readers.source_bounds import FURTHEST_M, as_times_ns, is_within, require_few_states
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
@@ -167,12 +167,20 @@ class Argoverse2Reader:
                 yield SceneRef(split, scenario, file, others=(_map_file_of(file, scenario),))
 
     def _read_columns(self, file: str) -> dict[str, pyarrow.ChunkedArray]:
+        """Return the columns of a scenario, each of the kind that it should have."""
         path = self._source / file
         if not path.is_file():
             raise SourceDataError(file, "", "there is no such file, but a folder for it")
         try:
             with pyarrow.parquet.ParquetFile(path) as opened:
-                _require_small(opened.metadata)
+                # before it is unpacked, as it might take all memory
+                metadata = opened.metadata
+                num_bytes = sum(metadata.row_group(row).total_byte_size for row in range(metadata.num_row_groups))
+                if metadata.num_rows > _MOST_ROWS or num_bytes > _MOST_BYTES:
+                    raise ValueError(
+                        f"it has {metadata.num_rows} rows of {num_bytes} bytes, but a scenario has {_MOST_ROWS} of "
+                        f"{_MOST_BYTES} at most"
+                    )
                 names = set(opened.schema_arrow.names)
                 # without threads ten times as fast for files this small
                 table = opened.read([name for name in _COLUMNS if name in names], use_threads=False)
@@ -186,39 +194,26 @@ class Argoverse2Reader:
         if not table.num_rows:
             raise SourceDataError(file, "", "it has no rows; the scenario is empty")
         columns = {name: table.column(name) for name in _COLUMNS}
+        # A column of another kind might be turned into wrong values in silence, or have rows without one.
         with naming_source(file):
             for name, column in columns.items():
-                _require_kind(name, column)
+                kind = column.type.value_type if pyarrow.types.is_dictionary(column.type) else column.type
+                is_whole = pyarrow.types.is_integer(kind)
+                if name in _TEXTS:
+                    wanted, is_right = "text", pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+                elif name in _WHOLE_NUMBERS:
+                    wanted, is_right = "whole numbers", is_whole
+                else:
+                    wanted, is_right = "numbers", is_whole or pyarrow.types.is_floating(kind)
+                if not is_right:
+                    raise TypeError(f"column {name} must hold {wanted}, got {column.type}")
+                if column.null_count:
+                    raise ValueError(f"column {name} has {column.null_count} rows without a value")
         return columns
 
 
 def _map_file_of(file: str, name: str) -> str:
     return f"{Path(file).parent.as_posix()}/log_map_archive_{name}.json"
-
-
-def _require_small(metadata: pyarrow.parquet.FileMetaData) -> None:
-    """Refuse a file before it is unpacked that would take all memory."""
-    num_bytes = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    if metadata.num_rows > _MOST_ROWS or num_bytes > _MOST_BYTES:
-        raise ValueError(
-            f"it has {metadata.num_rows} rows of {num_bytes} bytes, but a scenario has {_MOST_ROWS} of {_MOST_BYTES} "
-            "at most"
-        )
-
-
-def _require_kind(name: str, column: pyarrow.ChunkedArray) -> None:
-    """Refuse a column of another kind, which might be turned into wrong values in silence, or with rows without one."""
-    kind = column.type.value_type if pyarrow.types.is_dictionary(column.type) else column.type
-    if name in _TEXTS:
-        wanted, is_right = "text", pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
-    elif name in _WHOLE_NUMBERS:
-        wanted, is_right = "whole numbers", pyarrow.types.is_integer(kind)
-    else:
-        wanted, is_right = "numbers", pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
-    if not is_right:
-        raise TypeError(f"column {name} must hold {wanted}, got {column.type}")
-    if column.null_count:
-        raise ValueError(f"column {name} has {column.null_count} rows without a value")
 
 
 def _only(columns: dict[str, pyarrow.ChunkedArray], name: str) -> str:
@@ -232,17 +227,26 @@ def _only(columns: dict[str, pyarrow.ChunkedArray], name: str) -> str:
 def _scene_of(
     name: str, columns: dict[str, pyarrow.ChunkedArray], source_map: SourceMap, remarks: list[str]
 ) -> SourceScene:
+    """Return the scene of the columns of a scenario."""
     times_ns = _times_of(columns)
-    codes, ids = _codes_of(columns["track_id"])
+    encoded = columns["track_id"].combine_chunks().dictionary_encode()
+    codes, ids = encoded.indices.to_numpy().astype(np.int64), [str(name) for name in encoded.dictionary.to_pylist()]
     steps = _values_of(columns["timestep"], np.int64)
-    if len(ids) * len(times_ns) > MOST_STATES:
-        raise ValueError(f"it has {len(ids)} tracks and {len(times_ns)} steps, more than {MOST_STATES} states in all")
-    _require_once(codes, steps, ids, len(times_ns))
-    values = _grid_of(columns, codes, steps, (len(ids), len(times_ns)))
+    require_few_states(len(ids), len(times_ns))
+    values = _states_of(columns, codes, steps, ids, len(times_ns))
     is_valid = np.zeros((len(ids), len(times_ns)), np.bool_)
     is_valid[codes, steps] = True
+
+    # Steps from the first to the last one of the AV are kept: a log has a pose of it in each frame.
     av = ids.index(_AV)
-    kept = _steps_of_av(is_valid[av], remarks)
+    av_steps = np.flatnonzero(is_valid[av])
+    kept = slice(int(av_steps[0]), int(av_steps[-1]) + 1)
+    if len(av_steps) != kept.stop - kept.start:
+        raise ValueError(f"track {_AV} has a gap after timestep {int(av_steps[np.argmax(np.diff(av_steps) > 1)])}")
+    if len(av_steps) != len(times_ns):
+        remarks.append(f"Steps {kept.start} to {kept.stop - 1} of {len(times_ns)} are kept, those in which the AV is.")
+
+    # What holds for a track is taken from its first row.
     others = np.array([code for code in range(len(ids)) if code != av and is_valid[code, kept].any()], np.int64)
     rows_of_tracks = np.unique(codes, return_index=True)[1]
     classes = columns["object_type"].take(pyarrow.array(rows_of_tracks[others])).to_pylist()
@@ -272,6 +276,26 @@ def _scene_of(
     )
 
 
+def _states_of(
+    columns: dict[str, pyarrow.ChunkedArray], codes: Int64Array, steps: Int64Array, ids: list[str], num_steps: int
+) -> Float64Array:
+    """Return x, y, heading and velocity of each track in each step, NaN where it is not, (N, T, 5).
+
+    Raises:
+        ValueError: A step is none of the scenario, or a track is twice in a step.
+    """
+    if steps.min() < 0 or steps.max() >= num_steps:
+        raise ValueError(f"timestep must be 0 to {num_steps - 1}, got {steps.min()} to {steps.max()}")
+    cells, counts = np.unique(codes * num_steps + steps, return_counts=True)
+    if (counts > 1).any():
+        track, step = divmod(int(cells[counts > 1][0]), num_steps)
+        raise ValueError(f"track {ids[track]!r} is in timestep {step} twice")
+    names = ("position_x", "position_y", "heading", "velocity_x", "velocity_y")
+    values = np.full((len(ids), num_steps, len(names)), np.nan)
+    values[codes, steps] = np.stack([_values_of(columns[name], np.float64) for name in names], axis=1)
+    return values
+
+
 def _times_of(columns: dict[str, pyarrow.ChunkedArray]) -> Int64Array:
     """Return the times of the steps, evenly between the first and the last one."""
     first, last, count = (
@@ -281,47 +305,11 @@ def _times_of(columns: dict[str, pyarrow.ChunkedArray]) -> Int64Array:
         raise ValueError(f"num_timestamps must be a number of steps from 1 to {_MOST_STEPS}, got {count:g}")
     if count > 1 and not last > first:
         raise ValueError(f"time goes backwards: start_timestamp is {first:.0f} and end_timestamp {last:.0f}")
+    # by itself before, as what lies between two ends that are too great may overflow
     as_times_ns("start_timestamp and end_timestamp", np.array([first, last]), ns_per_unit=1.0)
     return as_times_ns("timestamps", np.linspace(first, last, int(count)), ns_per_unit=1.0)
-
-
-def _codes_of(column: pyarrow.ChunkedArray) -> tuple[Int64Array, list[str]]:
-    """Return the number of the track of each row, and the ids of the tracks in the order in which they come."""
-    encoded = column.combine_chunks().dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), [str(name) for name in encoded.dictionary.to_pylist()]
 
 
 def _values_of(column: pyarrow.ChunkedArray, dtype: type) -> NumericArray:
     values: NumericArray = column.to_numpy().astype(dtype)
     return values
-
-
-def _require_once(codes: Int64Array, steps: Int64Array, ids: list[str], num_steps: int) -> None:
-    """Refuse steps that are none of the scenario, and a track that is twice in a step."""
-    if steps.min() < 0 or steps.max() >= num_steps:
-        raise ValueError(f"timestep must be 0 to {num_steps - 1}, got {steps.min()} to {steps.max()}")
-    cells, counts = np.unique(codes * num_steps + steps, return_counts=True)
-    if (counts > 1).any():
-        track, step = divmod(int(cells[counts > 1][0]), num_steps)
-        raise ValueError(f"track {ids[track]!r} is in timestep {step} twice")
-
-
-def _grid_of(
-    columns: dict[str, pyarrow.ChunkedArray], codes: Int64Array, steps: Int64Array, shape: tuple[int, int]
-) -> Float64Array:
-    """Return x, y, heading and velocity of each track in each step, NaN where it is not, (N, T, 5)."""
-    names = ("position_x", "position_y", "heading", "velocity_x", "velocity_y")
-    values = np.full((*shape, len(names)), np.nan)
-    values[codes, steps] = np.stack([_values_of(columns[name], np.float64) for name in names], axis=1)
-    return values
-
-
-def _steps_of_av(is_there: NumericArray, remarks: list[str]) -> slice:
-    """Return the steps from the first to the last one of the AV."""
-    steps = np.flatnonzero(is_there)
-    first, stop = int(steps[0]), int(steps[-1]) + 1
-    if len(steps) != stop - first:
-        raise ValueError(f"track {_AV} has a gap after timestep {int(steps[np.argmax(np.diff(steps) > 1)])}")
-    if len(steps) != len(is_there):
-        remarks.append(f"Steps {first} to {stop - 1} of {len(is_there)} are kept, those in which the AV is.")
-    return slice(first, stop)

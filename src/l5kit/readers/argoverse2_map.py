@@ -11,7 +11,7 @@ from l5kit._types import Float64Array, JsonObject
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.map.geometry import resample_lanes
 from l5kit.readers.reader import SourceDataError, naming_source
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line, without_last_repeated
 
 _ELEMENTS: Final = ("lane_segments", "pedestrian_crossings", "drivable_areas")
 _BOUNDARIES: Final = ("left_lane_boundary", "right_lane_boundary")
@@ -66,9 +66,15 @@ def map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> So
     lines = {}
     for key, segment in segments.items():
         with naming_source(file, f"lane segment {key}"):
+            # Maps of sensor logs lack centre lines: they are the middle of the boundaries, which may have different
+            # numbers of points; what is in the middle lies as far along both.
             sides_m = [_line_of(segment[name]) for name in _BOUNDARIES]
             centre = segment.get("centerline")
-            lines[key] = [_middle_of(*sides_m) if centre is None else _line_of(centre), *sides_m]
+            centre_m = np.zeros((0, 3)) if centre is None else _line_of(centre)
+            if centre is None and all(map(is_line, sides_m)):
+                counts = [len(side_m) for side_m in sides_m]
+                centre_m = resample_lanes(np.concatenate(sides_m), np.cumsum([0, *counts]), max(counts))[2][0]
+            lines[key] = [centre_m, *sides_m]
     lanes = []
     for key in segments:
         if not all(is_line(line) for line in lines[key]):
@@ -80,7 +86,11 @@ def map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> So
     for name in _ELEMENTS[1:]:
         for key, element in elements[name].items():
             with naming_source(file, f"{name} {key}"):
-                outline_m = _outline_of(element)
+                # A crosswalk is given by two edges that run alike, and an area by its corners.
+                if "edge1" in element:
+                    outline_m = np.concatenate([_line_of(element["edge1"]), _line_of(element["edge2"])[::-1]])
+                else:
+                    outline_m = without_last_repeated(_line_of(element["area_boundary"]), fewest=1)
                 if len(outline_m) < _FEWEST_CORNERS:
                     remarks.append(f"{name} {key} has no geometry and is left out.")
                     continue
@@ -110,6 +120,7 @@ def _object_of(pairs: list[tuple[str, object]]) -> JsonObject:
 
 
 def _lane_of(key: str, segments: JsonObject, lines: dict[str, list[Float64Array]]) -> SourceLane:
+    """Return a lane of a segment, what it tells checked."""
     segment = segments[key]
     centre_m, left_m, right_m = lines[key]
     for name, kind in _KINDS_OF_LANE.items():
@@ -119,7 +130,8 @@ def _lane_of(key: str, segments: JsonObject, lines: dict[str, list[Float64Array]
         raise ValueError(f"id must be that by which it goes, {key}, got {segment['id']!r:.80}")
     if segment["lane_type"] not in _LANE_KINDS:
         raise ValueError(f"lane_type must be one of {', '.join(_LANE_KINDS)}, got {segment['lane_type']!r}")
-    if not centre_m[:, 2].any():  # as its makers left it
+    # Centre lines whose makers left the height at 0 are as high as the boundaries on average.
+    if not centre_m[:, 2].any():
         centre_m = np.column_stack(
             [centre_m[:, :2], np.full(len(centre_m), (left_m[:, 2].mean() + right_m[:, 2].mean()) / 2)]
         )
@@ -145,28 +157,6 @@ def _change_of(key: str, side: str, segments: JsonObject) -> str | None:
     if other not in segments or str(segments[other][f"{back}_neighbor_id"]) != key:
         return None
     return None if segment[f"{side}_lane_mark_type"] in _NOT_CROSSED else other
-
-
-def _middle_of(left_m: Float64Array, right_m: Float64Array) -> Float64Array:
-    """Return the middle of two boundaries, which maps of sensor logs lack; no point where a boundary is no line.
-
-    The boundaries may have different numbers of points; what is in the middle lies as far along both.
-    """
-    if not (is_line(left_m) and is_line(right_m)):
-        return np.zeros((0, 3))
-    counts = len(left_m), len(right_m)
-    offsets = np.cumsum([0, *counts])
-    _, _, middles_m = resample_lanes(np.concatenate([left_m, right_m]), offsets, max(counts))
-    middle_m: Float64Array = middles_m[0]
-    return middle_m
-
-
-def _outline_of(element: JsonObject) -> Float64Array:
-    """Return the corners of a crosswalk, given by two edges that run alike, or of a drivable area."""
-    if "edge1" in element:
-        return np.concatenate([_line_of(element["edge1"]), _line_of(element["edge2"])[::-1]])
-    corners_m = _line_of(element["area_boundary"])
-    return corners_m[:-1] if len(corners_m) > 1 and (corners_m[0] == corners_m[-1]).all() else corners_m
 
 
 def _line_of(points: list[dict[str, float]]) -> Float64Array:

@@ -12,12 +12,10 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import require_regular_file
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import map_of, read_elements
-from l5kit.readers.motion import velocities_of
 from l5kit.readers.quaternions import forward_of, require_unit, rotations_of
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source, require_source_folder
-from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
-from l5kit.readers.source_map import SourceMap
-from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
+from l5kit.readers.source_bounds import as_times_ns, require_few_states
+from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks, tracks_of_boxes
 
 _BOXES, _POSES = "annotations.feather", "city_SE3_egovehicle.feather"
 _MAP: Final = re.compile(r"log_map_archive_.*____(?P<city>[A-Z]+)_city_\d+\.json")
@@ -123,6 +121,7 @@ class Argoverse2SensorReader:
             DatasetNotFoundError: The folder is not there, or has no logs.
         """
         require_source_folder(self._source, called="logs")
+        # The source is the folder of one log, of logs, or of splits.
         folders = sorted(
             {path.parent for pattern in ("", "*/", "*/*/") for path in self._source.glob(f"{pattern}{_POSES}")}
         )
@@ -157,7 +156,16 @@ class Argoverse2SensorReader:
             positions_m, rotations = _poses_at(poses, times_ns, remarks)
         with naming_source(ref.file):
             tracks = _tracks_of(boxes, steps, times_ns, positions_m, rotations, remarks)
-        source_map = self._read_map(ref, map_files, remarks)
+        if len(map_files) != 1:
+            folder = ref.file.removesuffix(_BOXES)
+            raise SourceDataError(
+                f"{folder}map",
+                "",
+                f"there must be one log_map_archive_LOG____CITY_city_N.json, found {len(map_files)}",
+            )
+        match = _MAP.fullmatch(Path(map_files[0]).name)
+        city = match["city"] if match else ref.name  # which is the frame of the map
+        source_map = map_of(map_files[0], read_elements(self._source, map_files[0]), city, remarks)
         with naming_source(ref.file):
             offset_m = np.array([_MIDDLE_AHEAD_M, 0.0, -_AXLE_HEIGHT_M])
             return SourceScene(
@@ -174,23 +182,6 @@ class Argoverse2SensorReader:
                 map=source_map,
                 remarks=tuple(remarks),
             )
-
-    def _read_map(self, ref: SceneRef, files: list[str], remarks: list[str]) -> SourceMap:
-        """Return the map of a log, in the frame of its city.
-
-        Raises:
-            SourceDataError: There is none or there are several, or it is damaged.
-        """
-        if len(files) != 1:
-            folder = ref.file.removesuffix(_BOXES)
-            raise SourceDataError(
-                f"{folder}map",
-                "",
-                f"there must be one log_map_archive_LOG____CITY_city_N.json, found {len(files)}",
-            )
-        match = _MAP.fullmatch(Path(files[0]).name)
-        city = match["city"] if match else ref.name
-        return map_of(files[0], read_elements(self._source, files[0]), city, remarks)
 
 
 class _Columns:
@@ -259,6 +250,7 @@ def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tupl
     Raises:
         ValueError: Poses are too far from a time, or no rotations.
     """
+    # Each time lies between two poses, or on one; behind the last one and before the first there is none.
     known_ns, order = np.unique(poses.numeric["timestamp_ns"].astype(np.int64), return_index=True)
     after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
     before = np.where(known_ns[after] > times_ns, np.maximum(after - 1, 0), after)
@@ -268,6 +260,10 @@ def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tupl
         raise ValueError(f"there is no pose of the AV at {times_ns[int(np.argmax(is_far))]} ns, where boxes are")
     if between := int(np.count_nonzero(before != after)):
         remarks.append(f"Poses of {between} steps lie between two others, as none has their time.")
+
+    # Positions and quaternions are mixed by the part of the time that has passed. A quaternion and its negative are one
+    # rotation: the second one is taken on the side of the first, so that the turn is the shorter one. Its length does
+    # not matter, as the matrix divides by it.
     parts = ((times_ns - known_ns[before]) / np.maximum(known_ns[after] - known_ns[before], 1))[:, None]
     positions_m, turns = poses.rows(_PLACE)[order], poses.rows(_ROTATION)[order]
     require_unit(turns, "row")
@@ -293,34 +289,30 @@ def _tracks_of(
     """
     tracks, ids = boxes.texts["track_uuid"]
     shape = len(ids), len(times_ns)
-    if shape[0] * shape[1] > MOST_STATES:
-        raise ValueError(f"it has {shape[0]} tracks and {shape[1]} steps, more than {MOST_STATES} states in all")
+    require_few_states(*shape)
     counts = np.bincount(tracks * shape[1] + steps, minlength=shape[0] * shape[1]).reshape(shape)
     if counts.max() > 1:
         track, step = np.argwhere(counts > 1)[0].tolist()
         raise ValueError(f"track {ids[track]!r} has two boxes at {times_ns[step]} ns")
+
+    # Boxes are told in the frame of the AV: its pose brings them to the city.
     turns = boxes.rows(_ROTATION)
     require_unit(turns, "box")
     in_city_m = av_positions_m[steps] + np.einsum("nij,nj->ni", rotations[steps], boxes.rows(_PLACE))
     forward = np.einsum("nij,nj->ni", rotations[steps], forward_of(turns))
-    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    cells = tracks, steps
-    positions_m[cells] = in_city_m[:, :2]
-    yaws_rad[cells] = np.arctan2(forward[:, 1], forward[:, 0])
-    sizes_m[cells] = boxes.rows(_SIZE)
     codes, names = boxes.texts["category"]
     if unknown := sorted({*names} - {*_CLASSES}):
         remarks.append(f"Boxes of the unknown categories {', '.join(unknown)[:200]} are OTHER.")
+    # The class of a track is that of its first row: written last, it stays.
     of_tracks = np.zeros(len(ids), np.int64)
     of_tracks[tracks[::-1]] = codes[::-1]
     classes = [names[code] for code in of_tracks]
-    is_valid = counts > 0
-    return SourceTracks(
-        ids=ids,
-        classes=tuple(name if name in _CLASSES else "OTHER" for name in classes),
-        is_valid=is_valid,
-        positions_m=positions_m,
-        yaws_rad=yaws_rad,
-        velocities_mps=velocities_of(positions_m, is_valid, times_ns),
-        sizes_m=sizes_m,
+    return tracks_of_boxes(
+        ids,
+        [name if name in _CLASSES else "OTHER" for name in classes],
+        (tracks, steps),
+        times_ns,
+        positions_m=in_city_m[:, :2],
+        yaws_rad=np.arctan2(forward[:, 1], forward[:, 0]),
+        sizes_m=boxes.rows(_SIZE),
     )

@@ -67,5 +67,6 @@ def bounds_of(lines_m: Sequence[Float64Array]) -> Float64Array:
 
 def _overlap(bounds_m: Float64Array, window_m: Float64Array) -> BoolArray:
     """Return which bounds (..., 2, 2) meet a window (2, 2)."""
+    # two boxes meet unless one ends before the other begins, in x or in y
     meets: BoolArray = ((bounds_m[..., 0, :] <= window_m[1]) & (bounds_m[..., 1, :] >= window_m[0])).all(axis=-1)
     return meets

@@ -72,13 +72,45 @@ def open_reader(
             "folder of it"
         )
     try:
-        return _READERS[known](Path(source).absolute(), options)
+        return _reader_of(known, Path(source).absolute(), options)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("l5kit"):
             raise
         raise MissingDependencyError(
             f"reading {source_format} needs {error.name}, which is not installed: {install_command('import')}"
         ) from error
+
+
+def _reader_of(source_format: SourceFormat, source: Path, options: ReaderOptions) -> Reader:
+    """Return the reader of a dataset; each is imported only when it is needed, as are libraries of its own."""
+    match source_format:
+        case SourceFormat.ARGOVERSE2:
+            from l5kit.readers.argoverse2 import Argoverse2Reader
+
+            return Argoverse2Reader(source)
+        case SourceFormat.ARGOVERSE2_SENSOR:
+            from l5kit.readers.argoverse2_sensor import Argoverse2SensorReader
+
+            return Argoverse2SensorReader(source)
+        case SourceFormat.NUSCENES:
+            from l5kit.readers.nuscenes import NuscenesReader
+
+            return NuscenesReader(source)
+        case SourceFormat.PY123D:
+            from l5kit.readers.py123d import Py123dReader
+
+            return Py123dReader(source)
+        case SourceFormat.SCENARIONET:
+            from l5kit.readers.scenarionet import ScenarionetReader
+
+            return ScenarionetReader(source, joins=options.joins_windows)
+        case SourceFormat.TABLE:
+            from l5kit.readers.table import TableReader
+
+            return TableReader(source, options.columns)
+    from l5kit.readers.womd import WomdReader
+
+    return WomdReader(source)
 
 
 def guess_format(source: str | os.PathLike[str]) -> SourceFormat | None:
@@ -101,58 +133,6 @@ def _require_known(source_format: str, options: ReaderOptions) -> None:
                 f"{wanted} has"
             )
 
-
-def _open_argoverse2(source: Path, _: ReaderOptions) -> Reader:
-    from l5kit.readers.argoverse2 import Argoverse2Reader
-
-    return Argoverse2Reader(source)
-
-
-def _open_argoverse2_sensor(source: Path, _: ReaderOptions) -> Reader:
-    from l5kit.readers.argoverse2_sensor import Argoverse2SensorReader
-
-    return Argoverse2SensorReader(source)
-
-
-def _open_nuscenes(source: Path, _: ReaderOptions) -> Reader:
-    from l5kit.readers.nuscenes import NuscenesReader
-
-    return NuscenesReader(source)
-
-
-def _open_py123d(source: Path, _: ReaderOptions) -> Reader:
-    from l5kit.readers.py123d import Py123dReader
-
-    return Py123dReader(source)
-
-
-def _open_scenarionet(source: Path, options: ReaderOptions) -> Reader:
-    from l5kit.readers.scenarionet import ScenarionetReader
-
-    return ScenarionetReader(source, joins=options.joins_windows)
-
-
-def _open_table(source: Path, options: ReaderOptions) -> Reader:
-    from l5kit.readers.table import TableReader
-
-    return TableReader(source, options.columns)
-
-
-def _open_womd(source: Path, _: ReaderOptions) -> Reader:
-    from l5kit.readers.womd import WomdReader
-
-    return WomdReader(source)
-
-
-_READERS = {
-    SourceFormat.ARGOVERSE2: _open_argoverse2,
-    SourceFormat.ARGOVERSE2_SENSOR: _open_argoverse2_sensor,
-    SourceFormat.NUSCENES: _open_nuscenes,
-    SourceFormat.PY123D: _open_py123d,
-    SourceFormat.SCENARIONET: _open_scenarionet,
-    SourceFormat.TABLE: _open_table,
-    SourceFormat.WOMD: _open_womd,
-}
 
 _FORMAT_OF_OPTION = {"joins_windows": SourceFormat.SCENARIONET, "columns": SourceFormat.TABLE}
 

@@ -14,7 +14,17 @@ from l5kit.configs.texts import parse_json, require_regular_file
 from l5kit.readers.map_writing import directions_left, without_repeats
 from l5kit.readers.reader import naming_source
 from l5kit.readers.source_fields import SourceFields, as_floats
-from l5kit.readers.source_map import AREA_KINDS, SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import (
+    AREA_KINDS,
+    MPS_OF_KMH,
+    SourceArea,
+    SourceLane,
+    SourceMap,
+    SourceSign,
+    is_line,
+    with_heights,
+    without_last_repeated,
+)
 
 _MOST_BYTES: Final = 1 << 30
 _MEETS_M: Final = 0.5
@@ -22,7 +32,6 @@ _MEETS_M: Final = 0.5
 
 _LANE, _SIGN = "lane", "stop_sign"
 _KINDS: Final = {"LineString": (_LANE,), "Polygon": AREA_KINDS, "Point": (_SIGN,)}
-_MPS_OF_KMH: Final = 1.0 / 3.6
 
 
 def read_geojson(file: Path, *, name: str, origin: tuple[float, float] | None) -> tuple[SourceMap, list[str]]:
@@ -71,8 +80,7 @@ def read_geojson(file: Path, *, name: str, origin: tuple[float, float] | None) -
             elif kind == _SIGN:
                 signs.append(SourceSign(feature_id, points_m[0], properties.names("lanes")))
             else:
-                is_closed = len(points_m) > 3 and bool((points_m[0] == points_m[-1]).all())
-                areas.append(SourceArea(feature_id, kind, points_m[:-1] if is_closed else points_m))
+                areas.append(SourceArea(feature_id, kind, without_last_repeated(points_m)))
     remarks = []
     if len(lanes) > 1 and not any(lane.successors or lane.predecessors for lane in lanes.values()):
         lanes = _with_successors(lanes)
@@ -102,16 +110,18 @@ def _points_of(coordinates: object, shape: str, origin: tuple[float, float] | No
     points = as_floats([coordinates] if shape == "Point" else coordinates, "coordinates")
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise ValueError(f"coordinates must be points of 2 or 3 numbers, got the shape {points.shape}")
-    heights_m = points[:, 2] if points.shape[1] == 3 else np.zeros(len(points))
+    points = with_heights(points)
     if origin is None:
-        return np.column_stack([points[:, :2], heights_m])
+        return points
     if (np.abs(points[:, 1]) > 90).any() or (np.abs(points[:, 0]) > 360).any():
         raise ValueError("coordinates must be longitude and latitude in degrees, as map_origin is given; they are not")
+    # The plane is that of the origin, x east and y north; heights are kept as they are told.
     east_m, north_m, _ = geodetic2enu(points[:, 1], points[:, 0], np.zeros(len(points)), *origin, 0.0)
-    return np.column_stack([east_m, north_m, heights_m])
+    return np.column_stack([east_m, north_m, points[:, 2]])
 
 
 def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> SourceLane:
+    """Return a lane of a line; its boundaries lie half of its width beside it, where a width is told."""
     if not is_line(points_m):
         raise ValueError(f"lane {lane_id!r} must have two points apart at least")
     centre_m = without_repeats(points_m)
@@ -131,7 +141,7 @@ def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> 
         successors=properties.names("successors"),
         left_neighbour=properties.name_or_none("left"),
         right_neighbour=properties.name_or_none("right"),
-        speed_limit_mps=None if limit_kmh is None else limit_kmh * _MPS_OF_KMH,
+        speed_limit_mps=None if limit_kmh is None else limit_kmh * MPS_OF_KMH,
         kind=properties.text("lane_kind", "vehicle"),
         is_in_junction=is_in_junction if isinstance(is_in_junction, bool) else None,
     )
@@ -139,6 +149,8 @@ def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> 
 
 def _with_successors(lanes: Mapping[str, SourceLane]) -> dict[str, SourceLane]:
     """Return lanes that follow those at whose end they begin."""
+    # Lanes by the cell in which they start, as wide as lanes may be apart: those near an end start in the cells around
+    # it.
     cells: dict[tuple[int, int], list[SourceLane]] = defaultdict(list)
     for lane in lanes.values():
         x, y = np.floor(lane.centre_m[0, :2] / _MEETS_M).astype(int).tolist()

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,9 +72,29 @@ class ImportFiles:
         for name in ("scenes", "semantic_map" if self.has_one_map else MAPS_FOLDER, "sources"):
             (folder / name).mkdir()
         map_remarks, renamed = self._write_maps(folder)
-        num_remarks = len(map_remarks) + sum(self._write_split(folder, split, renamed) for split in self._by_split)
+
+        # The AV of the logs has the usual size of those of the scenes, in each direction by itself.
+        info = self.info
+        length_m, width_m, height_m = np.median([head.ego_size_m for head in self._heads], axis=0).round(3).tolist()
+        source = {"dataset": info.dataset, "version": info.version, "licence": info.licence}
+        facts = LogFacts((length_m, width_m, height_m), info.step_time_s, dict(info.label_mapping), sources=(source,))
+        num_remarks = len(map_remarks)
+        for split in self._by_split:
+            num_remarks += self._write_split(folder, split, facts, renamed)
         _write_json(folder / "meta.json", {"world_to_ecef": WORLD_TO_ECEF.tolist()})
-        _write_json(folder / _IMPORT_FILE, self._as_json(map_remarks))
+        content = {
+            "l5kit_version": __version__,
+            **source,
+            "step_time_s": info.step_time_s,
+            "label_mapping": dict(info.label_mapping),
+            "missing": list(info.missing),
+            "made_up": list(info.made_up),
+            "scenes": {split: len(indices) for split, indices in self._by_split.items()},
+            "map_offsets_m": {name: offset_m.tolist() for name, offset_m in self._offsets.items()},
+            "map_remarks": map_remarks,
+            "failed": list(self.failed),
+        }
+        _write_json(folder / _IMPORT_FILE, content)
         return num_remarks
 
     @cached_property
@@ -117,20 +137,13 @@ class ImportFiles:
                 )
         return offsets
 
-    @cached_property
-    def _facts(self) -> LogFacts:
-        length_m, width_m, height_m = np.median([head.ego_size_m for head in self._heads], axis=0).round(3).tolist()
-        source = {"dataset": self.info.dataset, "version": self.info.version, "licence": self.info.licence}
-        return LogFacts(
-            (length_m, width_m, height_m), self.info.step_time_s, dict(self.info.label_mapping), sources=(source,)
-        )
-
-    def _write_split(self, folder: Path, split: str, renamed: Mapping[int, Mapping[str, str]]) -> int:
+    def _write_split(self, folder: Path, split: str, facts: LogFacts, renamed: Mapping[int, Mapping[str, str]]) -> int:
         """Write the log of a split and where its scenes came from, and return how many remarks there are.
 
         Args:
             folder: Where to.
             split: The split.
+            facts: Of the log.
             renamed: New names of lanes with lights, by their ids, by the number of the part.
         """
         num_remarks = 0
@@ -138,13 +151,24 @@ class ImportFiles:
             table = stack.enter_context(
                 (folder / "sources" / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n")
             )
-            log = stack.enter_context(write_log(folder / "scenes" / f"{split}.zarr", facts=self._facts))
+            log = stack.enter_context(write_log(folder / "scenes" / f"{split}.zarr", facts=facts))
             for number in self._by_split[split]:
                 head = self._heads[number]
                 offset_m = self._offsets[head.map_name]
                 records = self.parts[number].read_records(offset_m)
                 scene = log.append(with_lights_renamed(records, head.map_name, renamed.get(number, {})))
-                table.write(json.dumps(_row_of(head, scene, offset_m), ensure_ascii=False, allow_nan=False) + "\n")
+                origin = {
+                    "scene": scene,
+                    "name": head.ref.name,
+                    "file": head.ref.file,
+                    "record": head.ref.record,
+                    "map": head.map_name,
+                    "offset_m": offset_m.tolist(),
+                    "targets": head.targets,
+                    "track_ids": head.track_ids,
+                    "remarks": head.remarks,
+                }
+                table.write(json.dumps(origin, ensure_ascii=False, allow_nan=False) + "\n")
                 num_remarks += len(head.remarks)
         return num_remarks
 
@@ -159,7 +183,13 @@ class ImportFiles:
         areas: list[JsonObject] = []
         remarks: list[str] = []
         renamed: dict[int, dict[str, str]] = {}
-        for joined, of_parts in self._joined_maps():
+        for name, indices in self._by_map.items():
+            # The pieces of the map, joined; where lanes with lights get new names on it, records of lights follow them.
+            joined = JoinedMap(name)
+            for index in indices:
+                lanes = joined.add(self.parts[index].read_map(), scene=self._heads[index].ref.name)
+                if with_lights := joined.add_lights(self._heads[index].lights, lanes):
+                    renamed[index] = with_lights
             offset_m = self._offsets[joined.name]
             own = whole if self.has_one_map else MapBuilder(WORLD_TO_ECEF, name=joined.name)
             add_map(own, joined, offset_m)
@@ -168,40 +198,12 @@ class ImportFiles:
             else:
                 many.add(joined.name, self._bounds_m[joined.name] + offset_m + _AROUND_M, own.save)
             remarks += joined.remarks
-            renamed |= of_parts
         if self.has_one_map:
             whole.save(folder / "semantic_map" / "semantic_map.pb")
             _write_json(folder / "semantic_map" / "areas.json", {"frame": "world", "areas": areas})
         else:
             many.finish()
         return remarks, renamed
-
-    def _joined_maps(self) -> Iterator[tuple[JoinedMap, dict[int, dict[str, str]]]]:
-        """Yield each map, and the lanes with lights that have new names on it, by the number of the part."""
-        for name, indices in self._by_map.items():
-            joined, renamed = JoinedMap(name), {}
-            for index in indices:
-                lanes = joined.add(self.parts[index].read_map(), scene=self._heads[index].ref.name)
-                if with_lights := joined.add_lights(self._heads[index].lights, lanes):
-                    renamed[index] = with_lights
-            yield joined, renamed
-
-    def _as_json(self, map_remarks: Iterable[str]) -> JsonObject:
-        info = self.info
-        return {
-            "l5kit_version": __version__,
-            "dataset": info.dataset,
-            "version": info.version,
-            "licence": info.licence,
-            "step_time_s": info.step_time_s,
-            "label_mapping": dict(info.label_mapping),
-            "missing": list(info.missing),
-            "made_up": list(info.made_up),
-            "scenes": {split: len(indices) for split, indices in self._by_split.items()},
-            "map_offsets_m": {name: offset_m.tolist() for name, offset_m in self._offsets.items()},
-            "map_remarks": list(map_remarks),
-            "failed": list(self.failed),
-        }
 
 
 def offsets_of(bounds_m: Mapping[str, Float64Array]) -> dict[str, Float64Array]:
@@ -220,21 +222,6 @@ def offsets_of(bounds_m: Mapping[str, Float64Array]) -> dict[str, Float64Array]:
     return {
         name: np.array([number % num_columns, number // num_columns]) * tile_m - np.round(bounds.mean(axis=0))
         for number, (name, bounds) in enumerate(bounds_m.items())
-    }
-
-
-def _row_of(head: PartHead, scene: int, offset_m: Float64Array) -> JsonObject:
-    """Return where a scene came from."""
-    return {
-        "scene": scene,
-        "name": head.ref.name,
-        "file": head.ref.file,
-        "record": head.ref.record,
-        "map": head.map_name,
-        "offset_m": offset_m.tolist(),
-        "targets": head.targets,
-        "track_ids": head.track_ids,
-        "remarks": head.remarks,
     }
 
 

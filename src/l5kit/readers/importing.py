@@ -131,6 +131,7 @@ def import_dataset(
                 f"split must be a name of letters, digits, - and _, as it becomes that of a log, got {split!r}"
             )
     parts = target.with_name(target.name + _PARTS_SUFFIX)
+    # An earlier import that was killed has left its parts beside the folder; this one goes on with them.
     clear_leftovers(parts)
     _require_own_parts(parts)
     parts.mkdir(parents=True, exist_ok=True)
@@ -141,11 +142,17 @@ def import_dataset(
         failed = _read_missing(
             reader, parts, refs, strict=strict, has_one_map=has_one_map, workers=workers, progress=progress
         )
-        done = _parts_of(reader, parts, refs, failed)
+        # The part of a scene is missing now where one of its files was changed meanwhile, as its name tells of them.
+        left_out = {each.ref for each in failed}
+        paths = {ref: part_path(parts, reader, ref) for ref in refs if ref not in left_out}
+        failed += [FailedImport(ref, f"{ref.file}: {_CHANGED}") for ref, path in paths.items() if not path.exists()]
+        failed.sort(key=lambda each: each.ref)
+        done = [Part(path) for path in paths.values() if path.exists()]
         if not done:
             first = f"; the first one: {failed[0].message}" if failed else ""
             raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
         files = ImportFiles(done, reader.info, [each.as_json() for each in failed], has_one_map=has_one_map)
+        # The folder may have been filled while scenes were read.
         with naming_path(target), placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
@@ -168,26 +175,27 @@ class _ReadScenes:
     def __call__(self, indices: Int64Array) -> list["_ReadScene"]:
         """Return what is known of each scene now."""
         require_shared(self.parts)
-        return [self._read(index) for index in indices.tolist()]
-
-    def _read(self, number: int) -> "_ReadScene":
-        ref = self.refs[number]
-        path = part_path(self.parts, self.reader, ref)
-        head = Part(path).head_if_whole(ref)
-        if head is None:
-            if path.is_dir():
-                remove_whole(path)
-            path.unlink(missing_ok=True)
-            try:
-                scene, records = self._read_source(ref)
-            except MemoryError:
-                raise
-            except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
-                if self.strict or is_termination(error):
+        known = []
+        for number in indices.tolist():
+            ref = self.refs[number]
+            path = part_path(self.parts, self.reader, ref)
+            head = Part(path).head_if_whole(ref)
+            if head is None:
+                if path.is_dir():
+                    remove_whole(path)
+                path.unlink(missing_ok=True)
+                try:
+                    scene, records = self._read_source(ref)
+                except MemoryError:
                     raise
-                return _ReadScene(number, _as_written(str(error)), path, "", 0)
-            head = write_part(path, ref, scene, records)
-        return _ReadScene(number, None, path, head.map_name, head.map_bytes)
+                except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
+                    if self.strict or is_termination(error):
+                        raise
+                    known.append(_ReadScene(number, _as_written(str(error)), path, "", 0))
+                    continue
+                head = write_part(path, ref, scene, records)
+            known.append(_ReadScene(number, None, path, head.map_name, head.map_bytes))
+        return known
 
     def _read_source(self, ref: SceneRef) -> tuple[SourceScene, SceneRecords]:
         """Return a scene and its records; errors name file and record."""
@@ -234,6 +242,7 @@ def _read_missing(
     """
     failed: list[FailedImport] = []
     map_bytes: dict[str, int] = {}
+    all_bytes = 0
     for start in range(0, len(refs), _SCENES_SENT):
         some = refs[start : start + _SCENES_SENT]
         job = _ReadScenes(reader, parts, some, strict)
@@ -248,32 +257,21 @@ def _read_missing(
                         f"{scene.part} was written by a worker, and is not here; import into a folder that all "
                         "machines share, under the same path"
                     )
-                if has_one_map:
-                    _add_map_bytes(map_bytes, scene, num_scenes=start + scene.number + 1, parts=parts)
+                if not has_one_map:
+                    continue
+                # Pieces of a map are joined: each map has as many bytes as its largest piece at least.
+                before = map_bytes.get(scene.map_name, 0)
+                map_bytes[scene.map_name] = max(before, scene.map_bytes)
+                all_bytes += map_bytes[scene.map_name] - before
+                if all_bytes > MOST_MAP_BYTES:
+                    num_scenes = start + scene.number + 1
+                    raise MapTooLargeError(
+                        f"the maps of the first {num_scenes} scenes have more than {MOST_MAP_BYTES:,} bytes, which is "
+                        "the most that one semantic map can have; keep them in a folder of maps (--maps apart), or "
+                        f"import fewer scenes (--max-scenes {max(1, num_scenes // 2)}, for example). What was read is "
+                        f"kept in {parts}"
+                    )
     return failed
-
-
-def _add_map_bytes(map_bytes: dict[str, int], scene: _ReadScene, *, num_scenes: int, parts: Path) -> None:
-    """Add a scene to the least bytes of each map, whose pieces are joined, and refuse more than one file can have."""
-    before = map_bytes.get(scene.map_name, 0)
-    map_bytes[scene.map_name] = max(before, scene.map_bytes)
-    map_bytes[""] = map_bytes.get("", 0) + map_bytes[scene.map_name] - before
-    if map_bytes[""] > MOST_MAP_BYTES:
-        fewer = max(1, num_scenes // 2)
-        raise MapTooLargeError(
-            f"the maps of the first {num_scenes} scenes have more than {MOST_MAP_BYTES:,} bytes, which is the most "
-            "that one semantic map can have; keep them in a folder of maps (--maps apart), or import fewer scenes "
-            f"(--max-scenes {fewer}, for example). What was read is kept in {parts}"
-        )
-
-
-def _parts_of(reader: Reader, parts: Path, refs: Sequence[SceneRef], failed: list[FailedImport]) -> list[Part]:
-    """Return the parts of all scenes but those that failed, to which those are added that have changed meanwhile."""
-    left_out = {each.ref for each in failed}
-    paths = {ref: part_path(parts, reader, ref) for ref in refs if ref not in left_out}
-    failed += [FailedImport(ref, f"{ref.file}: {_CHANGED}") for ref, path in paths.items() if not path.exists()]
-    failed.sort(key=lambda each: each.ref)
-    return [Part(path) for path in paths.values() if path.exists()]
 
 
 def _require_own_parts(parts: Path) -> None:
@@ -315,6 +313,7 @@ def _removed_if_empty(folder: Path) -> Iterator[None]:
 
 
 def _shifted(progress: Progress, start: int, total: int) -> Progress:
+    """Return what shows the progress of some scenes as that of all."""
     return lambda done, _: progress(start + done, total)
 
 

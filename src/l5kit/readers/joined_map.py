@@ -1,6 +1,6 @@
 """Pieces of maps, one for each scene, joined by the ids of their elements, and packed for the disk."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -53,8 +53,33 @@ class JoinedMap:
             renamed = _renamed(lane, names)
             known = self.lanes.get(renamed.lane_id)
             self.lanes[renamed.lane_id] = renamed if known is None else _joined(known, renamed)
-        self._add_areas(piece.areas, scene)
-        self._add_signs(piece.signs, names, scene)
+
+        # Areas have ids of their own for each kind, and are not changed by what is around them.
+        for kind in dict.fromkeys(area.kind for area in piece.areas):
+            of_kind = {area.area_id: area for area in piece.areas if area.kind == kind}
+            area_names = self._names_of(
+                kind.replace("_", " ").capitalize(),
+                {name: area.outline_m for name, area in of_kind.items()},
+                known=lambda name, kind=kind: (  # type: ignore[misc]
+                    self.areas[kind, name].outline_m if (kind, name) in self.areas else None
+                ),
+                is_same=_meet,
+                scene=scene,
+            )
+            for name, area in of_kind.items():
+                self.areas.setdefault((kind, area_names[name]), replace(area, area_id=area_names[name]))
+
+        # Signs follow the new names of the lanes that they control.
+        sign_names = self._names_of(
+            "Sign",
+            {sign.sign_id: sign.position_m for sign in piece.signs},
+            known=lambda name: self.signs[name].position_m if name in self.signs else None,
+            is_same=_is_same_line,
+            scene=scene,
+        )
+        for sign in piece.signs:
+            name, lane_ids = sign_names[sign.sign_id], tuple(names.get(lane, lane) for lane in sign.lane_ids)
+            self.signs.setdefault(name, replace(sign, sign_id=name, lane_ids=lane_ids))
         return {lane: name for lane, name in names.items() if name != lane}
 
     def add_lights(self, lights: Mapping[str, Sequence[float] | None], renamed: Mapping[str, str]) -> dict[str, str]:
@@ -69,33 +94,6 @@ class JoinedMap:
             name = renamed.get(lane, lane)
             self.lights[name] = self.lights.get(name) if position_m is None else np.array(position_m)
         return {lane: renamed[lane] for lane in lights if lane in renamed}
-
-    def _add_areas(self, areas: Sequence[SourceArea], scene: str) -> None:
-        for kind in dict.fromkeys(area.kind for area in areas):
-            of_kind = {area.area_id: area for area in areas if area.kind == kind}
-            names = self._names_of(
-                kind.replace("_", " ").capitalize(),
-                {name: area.outline_m for name, area in of_kind.items()},
-                known=lambda name, kind=kind: (  # type: ignore[misc]
-                    self.areas[kind, name].outline_m if (kind, name) in self.areas else None
-                ),
-                is_same=_meet,
-                scene=scene,
-            )
-            for name, area in of_kind.items():
-                self.areas.setdefault((kind, names[name]), replace(area, area_id=names[name]))
-
-    def _add_signs(self, signs: Sequence[SourceSign], lanes: Mapping[str, str], scene: str) -> None:
-        names = self._names_of(
-            "Sign",
-            {sign.sign_id: sign.position_m for sign in signs},
-            known=lambda name: self.signs[name].position_m if name in self.signs else None,
-            is_same=_is_same_line,
-            scene=scene,
-        )
-        for sign in signs:
-            name, lane_ids = names[sign.sign_id], tuple(lanes.get(lane, lane) for lane in sign.lane_ids)
-            self.signs.setdefault(name, replace(sign, sign_id=name, lane_ids=lane_ids))
 
     def _names_of(
         self,
@@ -112,6 +110,7 @@ class JoinedMap:
             other = known(name)
             return other is None or is_same(other, line)
 
+        # Those that may keep their name do so first, so that no other one takes it.
         names = {name: name for name, line in lines.items() if is_free(name, line)}
         taken = set(names)
         for name in [name for name in lines if name not in names]:
@@ -120,7 +119,7 @@ class JoinedMap:
                 number += 1
             names[name] = f"{name}~{number}"
             taken.add(names[name])
-            if known(names[name]) is None:
+            if known(names[name]) is None:  # not an earlier piece's, of which it was told then
                 self.remarks.append(
                     f"{what} {name} of map {self.name} lies elsewhere in scene {scene} than in one before, and is "
                     f"called {names[name]} there."
@@ -129,7 +128,10 @@ class JoinedMap:
 
 
 def _renamed(lane: SourceLane, names: Mapping[str, str]) -> SourceLane:
-    if all(names.get(name, name) == name for name in _names_in(lane)):
+    """Return a lane with the new names of itself and of the lanes around it; itself where none has one."""
+    neighbours = [name for name in (lane.left_neighbour, lane.right_neighbour) if name is not None]
+    named = (lane.lane_id, *lane.successors, *lane.predecessors, *neighbours)
+    if all(names.get(name, name) == name for name in named):
         return lane
 
     def other(name: str | None) -> str | None:
@@ -143,11 +145,6 @@ def _renamed(lane: SourceLane, names: Mapping[str, str]) -> SourceLane:
         left_neighbour=other(lane.left_neighbour),
         right_neighbour=other(lane.right_neighbour),
     )
-
-
-def _names_in(lane: SourceLane) -> list[str]:
-    neighbours = [name for name in (lane.left_neighbour, lane.right_neighbour) if name is not None]
-    return [lane.lane_id, *lane.successors, *lane.predecessors, *neighbours]
 
 
 def _joined(known: SourceLane, lane: SourceLane) -> SourceLane:
@@ -188,7 +185,10 @@ def pack_map(piece: SourceMap) -> tuple[JsonObject, Float64Array]:
         for area in piece.areas
     ]
     signs = [{"id": sign.sign_id, "lanes": list(sign.lane_ids)} for sign in piece.signs]
-    points = np.concatenate([np.zeros((0, 3)), *_lines_of(piece)])
+    of_lanes = [line for lane in piece.lanes for line in (lane.centre_m, lane.left_m, lane.right_m) if line is not None]
+    of_areas = [ring for area in piece.areas for ring in (area.outline_m, *area.holes_m)]
+    of_signs = [sign.position_m[None] for sign in piece.signs]
+    points = np.concatenate([np.zeros((0, 3)), *of_lanes, *of_areas, *of_signs])
     return {"name": piece.name, "lanes": lanes, "areas": areas, "signs": signs}, points
 
 
@@ -225,13 +225,6 @@ def unpack_map(content: JsonObject, points: Float64Array) -> SourceMap:
     ]
     signs = [SourceSign(sign["id"], take(1)[0], tuple(sign["lanes"])) for sign in content["signs"]]
     return SourceMap(content["name"], tuple(lanes), tuple(areas), tuple(signs))
-
-
-def _lines_of(piece: SourceMap) -> Iterator[Float64Array]:
-    for lane in piece.lanes:
-        yield from (line for line in (lane.centre_m, lane.left_m, lane.right_m) if line is not None)
-    yield from (ring for area in piece.areas for ring in (area.outline_m, *area.holes_m))
-    yield from (sign.position_m[None] for sign in piece.signs)
 
 
 def _is_same_line(first: Float64Array, second: Float64Array) -> bool:

@@ -35,6 +35,8 @@ def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequ
         for other in after:
             leaders[other].append(name)
     neighbours = {name: {lane.left_neighbour or "", lane.right_neighbour or ""} for name, lane in lanes.items()}
+
+    # Lanes with one follower or one leader in common part or merge, but those that lie beside all others of them.
     branching: set[str] = set()
     for group in map(set, (*followers.values(), *leaders.values())):
         beside = {name: {name} for name in group}
@@ -87,6 +89,7 @@ def _mark_crossings(
                 lane, crossed = lane_of_edge[first], lane_of_edge[second]
                 if (cross[lane] and cross[crossed]) or not _cross(edges_m[first], edges_m[second]):
                     continue
+                # an edge of its own, and lanes that may meet, are no crossing
                 pair = min(lane, crossed) * num_lanes + max(lane, crossed)
                 slot = np.searchsorted(related, pair)
                 if lane != crossed and (slot == len(related) or related[slot] != pair):
@@ -96,6 +99,7 @@ def _mark_crossings(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _cross(first: Float64Array, second: Float64Array) -> bool:
     """Return whether two edges (2, 3) cross, their ends left out, seen from above, at about the same height."""
+    # Both as a start and a step: the parts of the steps at which the lines meet, by Cramer's rule.
     (x, y), (u, v) = (first[1] - first[0])[:2], (second[1] - second[0])[:2]
     turn = x * v - y * u
     if turn == 0.0:  # parallel

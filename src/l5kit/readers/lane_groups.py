@@ -31,14 +31,35 @@ def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequenc
         lanes: Lanes by their ids.
         followers: The lanes after each.
     """
+    # A forest: each lane names another of its group, and roots name themselves. Lanes of a junction and of a road are
+    # never of one group.
     root = {name: name for name in lanes}
     for first, second in _pairs(lanes, followers):
-        if _may_be_one(lanes[first], lanes[second]):
+        is_inside, is_other_inside = bool(lanes[first].is_in_junction), bool(lanes[second].is_in_junction)
+        has_same_limit = lanes[first].speed_limit_mps == lanes[second].speed_limit_mps
+        if is_inside == is_other_inside and (is_inside or has_same_limit):
             root[_root_of(root, second)] = _root_of(root, first)
     members = defaultdict(list)
     for name in lanes:
         members[_root_of(root, name)].append(name)
-    return [_group_of(names, lanes) for names in members.values()]
+
+    # Lanes of a road stand from left to right: from one without a neighbour on the left among those that are left, or
+    # from any where they go round in a circle.
+    groups = []
+    for names in members.values():
+        if lanes[names[0]].is_in_junction:
+            groups.append(LaneGroup(tuple(names), True))
+            continue
+        ordered: list[str] = []
+        waiting = dict.fromkeys(names)
+        while waiting:
+            name = next((each for each in waiting if lanes[each].left_neighbour not in waiting), next(iter(waiting)))
+            while name in waiting:
+                del waiting[name]
+                ordered.append(name)
+                name = lanes[name].right_neighbour or ""
+        groups.append(LaneGroup(tuple(ordered), False))
+    return groups
 
 
 def _pairs(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
@@ -58,28 +79,8 @@ def _pairs(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str
         yield from pairwise(names)
 
 
-def _may_be_one(first: SourceLane, second: SourceLane) -> bool:
-    if first.is_in_junction or second.is_in_junction:
-        return bool(first.is_in_junction and second.is_in_junction)
-    return first.speed_limit_mps == second.speed_limit_mps
-
-
 def _root_of(root: dict[str, str], name: str) -> str:
     while root[name] != name:
-        root[name] = root[root[name]]
+        root[name] = root[root[name]]  # halves the way for those who come after
         name = root[name]
     return name
-
-
-def _group_of(names: list[str], lanes: Mapping[str, SourceLane]) -> LaneGroup:
-    if lanes[names[0]].is_in_junction:
-        return LaneGroup(tuple(names), True)
-    left: list[str] = []
-    waiting = dict.fromkeys(names)
-    while waiting:
-        name = next((each for each in waiting if lanes[each].left_neighbour not in waiting), next(iter(waiting)))
-        while name in waiting:
-            del waiting[name]
-            left.append(name)
-            name = lanes[name].right_neighbour or ""
-    return LaneGroup(tuple(left), False)

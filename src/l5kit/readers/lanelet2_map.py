@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import Float64Array
 from l5kit.data.interop.exchanged_map import (
     CROSSWALK,
     FACE_COLORS,
@@ -24,6 +23,7 @@ from l5kit.data.interop.lanelet2_file import ACCESS_TAG, ID_TAG, KIND_TAG, POINT
 from l5kit.data.proto.road_network_pb2 import AccessRestriction
 from l5kit.readers.lanelet2_osm import OsmFile, Relation, read_osm
 from l5kit.readers.reader import naming_source
+from l5kit.readers.source_map import MPS_OF_KMH, MPS_OF_MPH
 
 _ACCESS_OF_SUBTYPE: Final = {
     **dict.fromkeys(("", "road", "highway", "play_street", "emergency_lane", "exit"), "UNKNOWN"),
@@ -38,8 +38,8 @@ _TURNS: Final = {"left": "LEFT", "right": "RIGHT", "straight": "THROUGH"}
 _STOP_SIGNS: Final = ("de206", SIGN_SUBTYPES["stop_sign"].lower())
 _YIELD_SIGNS: Final = ("de205", SIGN_SUBTYPES["yield_sign"].lower())
 _MPS_OF_UNIT: Final = {
-    **dict.fromkeys(("", "km/h", "kmh", "kph"), 1 / 3.6),
-    "mph": 0.44704,
+    **dict.fromkeys(("", "km/h", "kmh", "kph"), MPS_OF_KMH),
+    "mph": MPS_OF_MPH,
     **dict.fromkeys(("m/s", "mps"), 1.0),
 }
 _SPEED: Final = re.compile(r"\s*(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([a-z/]*)\s*", re.IGNORECASE)
@@ -104,8 +104,27 @@ class _Reading:
             if relation.tags.get("type") == "regulatory_element":
                 with naming_source(self.name, f"relation {relation_id}"):
                     self._take_rule(relation_id, relation)
-        self._take_other_ways()
-        self._take_junctions()
+        # Lights, signs and stop lines that no rule names.
+        for way, (_, tags) in self.osm.ways.items():
+            kind = tags.get("type", "")
+            if way in self.used:
+                continue
+            with naming_source(self.name, f"way {way}"):
+                if kind == "light_bulbs":
+                    self._take_bulbs(way)
+                elif kind == "traffic_light":
+                    self._take_light(way, [])
+                elif kind in ("traffic_sign", "stop_line") or KIND_TAG in tags:
+                    self._take_sign(way)
+
+        # Lanes of junctions tell where they turn. Where no lane does, nothing is known of any, unless l5kit has written
+        # the file.
+        tags_of = {name: self.osm.relations[self.relation_of[name]].tags for name in self.lanes}
+        if any("turn_direction" in tags or ID_TAG in tags for tags in tags_of.values()):
+            for name, tags in tags_of.items():
+                direction = tags.get("turn_direction")
+                turn = tags.get(TURN_TAG) or _TURNS.get(direction or "", "")
+                self.lanes[name] = replace(self.lanes[name], is_in_junction=direction is not None, turn=turn)
         left_out = counted_kinds(self.left_out)
         return ExchangedMap(
             Path(self.name).stem, self.lanes, self.controls, self.osm.world_to_ecef, (*self.osm.remarks, *left_out)
@@ -122,14 +141,20 @@ class _Reading:
         (left,), (right,) = sides
         lane_id = relation.tags.get(ID_TAG, relation_id)
         if relation.tags.get("subtype") == "crosswalk":
+            # Its corners go along the left side and back along the right one; where both end at one node, it counts
+            # once.
             crosswalk_id = relation.tags.get(ID_TAG, f"crosswalk-{relation_id}")
-            self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, self._corners_of(left, right), is_closed=True))
+            left_side, right_side = self._aligned(left, right)
+            nodes = [*left_side.nodes, *right_side.nodes[::-1]]
+            corners_m = self.osm.points_m([node for row, node in enumerate(nodes) if node != nodes[row - 1]])
+            self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, corners_m, is_closed=True))
             self.relation_of[crosswalk_id] = relation_id
             return
         access = _access_of(relation.tags)
         if access is None:
             self.left_out[f"lanelet of subtype {relation.tags.get('subtype', '')!r:.40}"] += 1
             return
+        # A lanelet that is no one-way street is a second lane back, whose left side is the right one of the first.
         both = self._aligned(left, right)
         self._add_lane(lane_id, relation_id, both, access)
         if relation.tags.get("one_way:vehicle", relation.tags.get("one_way", "yes")) in ("no", "false"):
@@ -152,28 +177,30 @@ class _Reading:
 
     def _aligned(self, left: str, right: str) -> tuple[_Side, _Side]:
         """Return the sides of a lanelet in its direction, which is the one in which the left side is on the left."""
+        # The two ways may run against each other: they run alike if their ends are then nearer to each other.
         sides = [self.osm.nodes_of(left), self.osm.nodes_of(right)]
         left_m, right_m = (self.osm.points_m(nodes)[:, :2] for nodes in sides)
         along_m = np.linalg.norm(left_m[[0, -1]] - right_m[[0, -1]], axis=1).sum()
         against_m = np.linalg.norm(left_m[[0, -1]] - right_m[[-1, 0]], axis=1).sum()
         is_right_reversed = bool(against_m < along_m)
+
+        # Along the left side and back along the right one goes clockwise. Where the area of the outline by the formula
+        # of shoelaces is above 0, it goes the other way: then what is called left is on the right. It is taken about
+        # the first corner, as products of world coordinates lose digits.
         outline = np.concatenate([left_m, right_m if is_right_reversed else right_m[::-1]])
         outline = outline - outline[0]
         x, y = outline.T
-        is_reversed = float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) > 0  # counter-clockwise: left is on the right
+        is_reversed = float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) > 0
         is_turned = (is_reversed, is_reversed != is_right_reversed)
         return tuple(  # type: ignore[return-value]
             _Side(way, nodes[::-1] if turned else nodes, turned)
             for way, nodes, turned in zip((left, right), sides, is_turned, strict=True)
         )
 
-    def _corners_of(self, left: str, right: str) -> Float64Array:
-        sides = self._aligned(left, right)
-        nodes = [*sides[0].nodes, *sides[1].nodes[::-1]]
-        return self.osm.points_m([node for row, node in enumerate(nodes) if node != nodes[row - 1]])
-
     def _connect(self) -> None:
         """Set what follows each lane, and where one may change."""
+        # A lane follows another that ends at the two nodes at which it starts, and lies beside one that has the same
+        # line as its other side, run in the same direction.
         starting, left_of, right_of = defaultdict(list), {}, {}
         for lane_id, (left, right) in self.sides.items():
             starting[left.nodes[0], right.nodes[0]].append(lane_id)
@@ -190,6 +217,8 @@ class _Reading:
 
     def _may_change(self, side: _Side) -> tuple[bool, bool]:
         """Return whether one may change across a boundary to the left, and to the right, as one drives along it."""
+        # What the tags of a change say counts more than what the type of the line says; where the side runs against its
+        # way, its left is the right of the way.
         tags = self.osm.ways[side.way][1]
         if "lane_change" in tags:
             may = tags["lane_change"] in ("yes", "true")
@@ -237,12 +266,21 @@ class _Reading:
                     names += self._take_sign(way)
             for way in rule.members_of("way", "ref_line"):
                 names += self._take_sign(way)
-            self._control(users, names)
+            # Lanes are controlled by all of these, and crosswalks have the lights among them.
+            for user in users:
+                if user in self.lanes:
+                    known_names = self.lanes[user].controls
+                    self.lanes[user] = replace(self.lanes[user], controls=tuple(dict.fromkeys((*known_names, *names))))
+                else:
+                    lights = [name for name in names if self.controls[name].kind == LIGHT]
+                    parts = tuple(dict.fromkeys((*self.controls[user].parts, *lights)))
+                    self.controls[user] = replace(self.controls[user], parts=parts)
         else:
             self.left_out[f"regulatory element of subtype {subtype!r:.40}"] += 1
 
     def _take_limit(self, rule: Relation, users: list[str]) -> None:
         """Give lanes without a limit of their own that of a rule."""
+        # The limit is what the rule says, or the first German sign that it refers to; both may have the sign's number.
         signs = [self._tags_of(way).get("subtype", "") for way in rule.members_of("way", "refers")]
         german = next((match for sign in signs if (match := _GERMAN_LIMIT.fullmatch(sign))), None)
         text = rule.tags.get("sign_type", f"{german.group(1)} km/h" if german else "")
@@ -260,6 +298,8 @@ class _Reading:
         tags, points_m = self._tags_of(way), self.osm.points_m(self.osm.nodes_of(way))
         light_id = tags.get(ID_TAG, f"light-{way}")
         middle_m = points_m[[0, -1]].mean(axis=0, keepdims=True)
+        # Bulbs are its own if they name it or no light. A light without any gets faces of the colours of its subtype,
+        # or of all colours, where it stands.
         own = [each for each in bulbs if self._tags_of(each).get("traffic_light_id", way) == way]
         faces = [face for each in own for face in self._take_bulbs(each)]
         if not faces and ID_TAG not in tags:
@@ -278,9 +318,12 @@ class _Reading:
         faces = []
         for node in self.osm.way(way)[0]:
             tags = self.osm.node_tags.get(node, {})
-            kind = tags.get(KIND_TAG) or _face_kind(tags.get("color", ""), tags.get("arrow", ""))
-            if kind is None:
+            kind, color, arrow = tags.get(KIND_TAG), tags.get("color", ""), tags.get("arrow", "")
+            if not kind and color not in FACE_COLORS:
                 continue
+            if not kind and arrow in ("left", "right", "upper_left", "upper_right", "up_left", "up_right"):
+                kind = f"signal_{arrow.replace('up_', 'upper_')}_arrow_{color}_face"
+            kind = kind or (f"signal_{color}_u_turn" if arrow == "u_turn" else f"signal_{color}_face")
             face = tags.get(ID_TAG, f"bulb-{node}")
             faces.append(face)
             self._add_control(ExchangedControl(face, kind, self.osm.points_m([node])), may_replace=True)
@@ -289,51 +332,21 @@ class _Reading:
     def _take_sign(self, way: str) -> list[str]:
         """Add a sign or a line on the road, and return its id; nothing where there is no such kind."""
         tags, points_m = self._tags_of(way), self.osm.points_m(self.osm.nodes_of(way))
-        kind = tags.get(KIND_TAG) or _sign_kind(tags)
-        if kind is None:
-            self.left_out[f"sign of subtype {tags.get('subtype', '')!r:.40}"] += 1
+        kind, subtype = tags.get(KIND_TAG, ""), tags.get("subtype", "")
+        if not kind and tags.get("type") == "stop_line":
+            kind = "stop_line"
+        elif not kind and subtype.lower() in (*_STOP_SIGNS, *_YIELD_SIGNS):
+            kind = "stop_sign" if subtype.lower() in _STOP_SIGNS else "yield_sign"
+        if not kind:
+            self.left_out[f"sign of subtype {subtype!r:.40}"] += 1
             return []
+        # A sign of others is a line that is as wide as the sign, of which its middle counts.
         is_closed = tags.get("area") == "yes"
         is_point = POINT_TAG in tags or (kind.endswith("_sign") and KIND_TAG not in tags)
         at_m = points_m[[0, -1]].mean(axis=0, keepdims=True) if is_point else points_m
         name = tags.get(ID_TAG, f"{kind}-{way}")
         self._add_control(ExchangedControl(name, kind, at_m, is_closed=is_closed), may_replace=True)
         return [name]
-
-    def _take_other_ways(self) -> None:
-        """Take lights, signs and stop lines that no rule names."""
-        for way, (_, tags) in self.osm.ways.items():
-            kind = tags.get("type", "")
-            if way in self.used:
-                continue
-            with naming_source(self.name, f"way {way}"):
-                if kind == "light_bulbs":
-                    self._take_bulbs(way)
-                elif kind == "traffic_light":
-                    self._take_light(way, [])
-                elif kind in ("traffic_sign", "stop_line") or KIND_TAG in tags:
-                    self._take_sign(way)
-
-    def _take_junctions(self) -> None:
-        """Set which lanes are of junctions, those that tell where they turn; unknown of all where none does."""
-        tags_of = {name: self.osm.relations[self.relation_of[name]].tags for name in self.lanes}
-        if not any("turn_direction" in tags or ID_TAG in tags for tags in tags_of.values()):
-            return
-        for name, tags in tags_of.items():
-            direction = tags.get("turn_direction")
-            turn = tags.get(TURN_TAG) or _TURNS.get(direction or "", "")
-            self.lanes[name] = replace(self.lanes[name], is_in_junction=direction is not None, turn=turn)
-
-    def _control(self, users: list[str], names: list[str]) -> None:
-        """Let lanes be controlled by lights and signs, and crosswalks have lights."""
-        for user in users:
-            if user in self.lanes:
-                known = self.lanes[user].controls
-                self.lanes[user] = replace(self.lanes[user], controls=tuple(dict.fromkeys((*known, *names))))
-            else:
-                lights = [name for name in names if self.controls[name].kind == LIGHT]
-                parts = tuple(dict.fromkeys((*self.controls[user].parts, *lights)))
-                self.controls[user] = replace(self.controls[user], parts=parts)
 
     def _lanes_named(self, rule: Relation, role: str) -> list[str]:
         """Return the lanes that a rule names in a role."""
@@ -355,6 +368,8 @@ def _access_of(tags: dict[str, str]) -> str | None:
     """Return for whom a lanelet is, as the name of an ``AccessRestriction.Type``; None where it is for no vehicle."""
     if tags.get(ACCESS_TAG) in _ACCESS_TYPES:
         return tags[ACCESS_TAG]
+    # Whom the lanelet names counts more than its subtype: one for buses alone is a bus lane, and one for bicycles
+    # without pedestrians a bicycle lane.
     participants = {key for key, value in tags.items() if key.startswith("participant:") and value in ("yes", "true")}
     if not participants:
         return _ACCESS_OF_SUBTYPE.get(tags.get("subtype", ""))
@@ -375,20 +390,3 @@ def _speed_mps(text: str) -> float:
             f"speed_limit must be above 0 and below 200 m/s, such as '50 km/h' or '30 mph', got {text!r:.40}"
         )
     return float(match.group(1)) * factor
-
-
-def _face_kind(color: str, arrow: str) -> str | None:
-    """Return the kind of a face of a light; None for an unknown colour."""
-    if color not in FACE_COLORS:
-        return None
-    if arrow in ("left", "right", "upper_left", "upper_right", "up_left", "up_right"):
-        return f"signal_{arrow.replace('up_', 'upper_')}_arrow_{color}_face"
-    return f"signal_{color}_u_turn" if arrow == "u_turn" else f"signal_{color}_face"
-
-
-def _sign_kind(tags: dict[str, str]) -> str | None:
-    """Return the kind of a sign or line that is not of l5kit; None where semantic maps have none."""
-    if tags.get("type") == "stop_line":
-        return "stop_line"
-    subtype = tags.get("subtype", "").lower()
-    return "stop_sign" if subtype in _STOP_SIGNS else "yield_sign" if subtype in _YIELD_SIGNS else None

@@ -144,7 +144,16 @@ class _Osm:
         if tag == "nd":
             self._nodes.append(attributes["ref"])
         elif tag == "tag":
-            self._take_tag(attributes["k"], attributes["v"])
+            key, value = attributes["k"], attributes["v"]
+            if self._kind != "node":
+                self._tags[key] = value
+            elif key in _POSITION_TAGS:
+                # a coordinate that is NaN would pass for one that is not there, which moves the whole map
+                if not math.isfinite(metres := float(value)):
+                    raise ValueError(f"{key} must be a finite number, got {value!r:.40}")
+                self.coordinates[-1][2 + _POSITION_TAGS.index(key)] = metres
+            else:
+                self.node_tags.setdefault(self._id, self._tags)[key] = value
         elif tag == "member":
             self._members.append((attributes["type"], attributes["ref"], attributes.get("role", "")))
         elif tag in ("node", "way", "relation"):
@@ -153,6 +162,7 @@ class _Osm:
             self.current = f"{tag} {self._id}"
             if self._id in (self.row_of_node if tag == "node" else self.ways if tag == "way" else self.relations):
                 raise ValueError("there are two of this id; the file is damaged")
+            # What belongs to the element follows as elements of their own: its tags, nodes and members are filled then.
             if tag == "node":
                 self.row_of_node[self._id] = len(self.coordinates)
                 degrees = [float(attributes.get(name) or "nan") for name in ("lat", "lon")]
@@ -164,14 +174,6 @@ class _Osm:
                 self._members = []
                 self.relations[self._id] = Relation(self._tags, self._members)
 
-    def _take_tag(self, key: str, value: str) -> None:
-        if self._kind != "node":
-            self._tags[key] = value
-        elif key in _POSITION_TAGS:
-            self.coordinates[-1][2 + _POSITION_TAGS.index(key)] = _metres_of(key, value)
-        else:
-            self.node_tags.setdefault(self._id, self._tags)[key] = value
-
     def doctype(self, *names: str | None) -> NoReturn:
         """Refuse a document type."""
         refuse_doctype(*names)
@@ -179,14 +181,6 @@ class _Osm:
     def close(self) -> None:
         """Return nothing, as all is in the attributes."""
         self.current = ""
-
-
-def _metres_of(key: str, text: str) -> float:
-    """Return a coordinate; one that is NaN would pass for one that is not there, which moves the whole map."""
-    metres = float(text)
-    if not math.isfinite(metres):
-        raise ValueError(f"{key} must be a finite number, got {text!r:.40}")
-    return metres
 
 
 def _placed(
@@ -203,6 +197,7 @@ def _placed(
     is_local = bool(np.isfinite(coordinates[:, 2:4]).all())
     if not is_local and not is_geodetic:
         raise ValueError("nodes must have lat and lon in degrees, or all of them local_x and local_y")
+    # The origin is rounded to some metres, so that it can be given again.
     centre = [0.5 * float(degrees.min() + degrees.max()) for degrees in (latitudes_deg, longitudes_deg)]
     latitude_deg, longitude_deg = origin or (round(centre[0], 5), round(centre[1], 5))
     if not is_geodetic:
@@ -214,23 +209,19 @@ def _placed(
     if not is_local:
         remark = f"The world's x = y = 0 is at latitude {latitude_deg}, longitude {longitude_deg}."
         return np.column_stack([enu_m, coordinates[:, 4]]), ecef_from_enu, (remark,)
-    enu_from_local, furthest_m = _fitted(coordinates[:, 2:4], enu_m)
+
+    # Local coordinates are kept, and where they lie is found by the turn and shift that bring them nearest to those
+    # made of degrees. The turn is that of Kabsch: in the plane, the angle of the sum of conj(local) * enu, about their
+    # means. Where something is left between them, one of the two is wrong, and degrees are not used.
+    local, enu = coordinates[:, 2:4] @ (1.0, 1.0j), enu_m @ (1.0, 1.0j)
+    turned = complex(((local - local.mean()).conj() * (enu - enu.mean())).sum())
+    turn = turned / abs(turned) if abs(turned) > 0 else 1.0 + 0.0j
+    shift = complex((enu - turn * local).mean())
+    enu_from_local = np.eye(4)
+    enu_from_local[:2, :2] = [[turn.real, -turn.imag], [turn.imag, turn.real]]
+    enu_from_local[:2, 3] = shift.real, shift.imag
+    furthest_m = float(np.abs(turn * local + shift - enu).max())
     if furthest_m > _FURTHEST_OFF_M:
         remark = f"Local coordinates are up to {furthest_m:.1f} m beside latitudes and longitudes, which are not used."
         return coordinates[:, 2:], None, (remark,)
     return coordinates[:, 2:], ecef_from_enu @ enu_from_local, ()
-
-
-def _fitted(local_m: Float64Array, enu_m: Float64Array) -> tuple[Float64Array, float]:
-    """Return the turn and shift that bring local positions nearest to others, (4, 4), and the furthest that is left.
-
-    The turn is that of Kabsch: in the plane, the angle of the sum of conj(local) * enu, about their means.
-    """
-    local, enu = local_m @ (1.0, 1.0j), enu_m @ (1.0, 1.0j)
-    turned = complex(((local - local.mean()).conj() * (enu - enu.mean())).sum())
-    turn = turned / abs(turned) if abs(turned) > 0 else 1.0 + 0.0j
-    shift = complex((enu - turn * local).mean())
-    matrix = np.eye(4)
-    matrix[:2, :2] = [[turn.real, -turn.imag], [turn.imag, turn.real]]
-    matrix[:2, 3] = shift.real, shift.imag
-    return matrix, float(np.abs(turn * local + shift - enu).max())

@@ -110,13 +110,30 @@ def build_semantic_map(exchanged: ExchangedMap, *, world_to_ecef: Float64Array) 
     sources = {name: _source_lane(lane, lanes) for name, lane in lanes.items()}
     if any(lane.is_in_junction is None for lane in lanes.values()):
         sources = with_junctions(sources, followers)
+
+    # A road has the course of its left lane; all of them are made in one call, which is faster than one for each.
     groups = group_lanes(sources, followers)
     roads = [group.lanes[0] for group in groups if not group.is_junction]
     course_of = dict(zip(roads, builder.geodetic_lines([lanes[name].centre_m for name in roads]), strict=True))
     for group in groups:
-        parent = _free_id(f"{'junction' if group.is_junction else 'segment'}/{group.lanes[0]}", known)
+        parent = f"{'junction' if group.is_junction else 'segment'}/{group.lanes[0]}"
+        while parent in known:  # a lane or control of the file may be called so
+            parent += "~"
         for name in group.lanes:
-            _add_lane(builder, lanes[name], sources[name], parent, lanes)
+            lane, source = lanes[name], sources[name]
+            builder.add_lane(
+                lane.lane_id,
+                lane.left_m,
+                lane.right_m,
+                lanes_ahead=followers[name],
+                change_left=source.left_neighbour,
+                change_right=source.right_neighbour,
+                traffic_controls=lane.controls,
+                yield_to_lanes=[other for other in lane.yields_to if other in lanes],
+                parent=parent,
+                turn_type=lane.turn or (turn_of(source) if source.is_in_junction else "THROUGH"),
+                access=lane.access,
+            )
         if group.is_junction:
             builder.add_junction(parent, lanes=group.lanes)
             continue
@@ -148,24 +165,6 @@ def _source_lane(lane: ExchangedLane, lanes: Mapping[str, ExchangedLane]) -> Sou
     )
 
 
-def _add_lane(
-    builder: MapBuilder, lane: ExchangedLane, source: SourceLane, parent: str, lanes: Mapping[str, ExchangedLane]
-) -> None:
-    builder.add_lane(
-        lane.lane_id,
-        lane.left_m,
-        lane.right_m,
-        lanes_ahead=[ahead for ahead in lane.ahead if ahead in lanes],
-        change_left=source.left_neighbour,
-        change_right=source.right_neighbour,
-        traffic_controls=lane.controls,
-        yield_to_lanes=[other for other in lane.yields_to if other in lanes],
-        parent=parent,
-        turn_type=lane.turn or (turn_of(source) if source.is_in_junction else "THROUGH"),
-        access=lane.access,
-    )
-
-
 def _add_control(builder: MapBuilder, control: ExchangedControl) -> None:
     name, kind, points_m = control.control_id, control.kind, control.points_m
     if kind == CROSSWALK:
@@ -177,12 +176,6 @@ def _add_control(builder: MapBuilder, control: ExchangedControl) -> None:
     else:
         geometry = "POLYGON" if control.is_closed else None
         builder.add_traffic_control(name, kind, points_m, geometry_type=geometry)
-
-
-def _free_id(name: str, known: set[str]) -> str:
-    while name in known:
-        name += "~"
-    return name
 
 
 _READERS: Final = {SourceFormat.LANELET2: read_lanelet2, SourceFormat.OPENDRIVE: read_opendrive}

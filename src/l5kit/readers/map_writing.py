@@ -1,13 +1,12 @@
 """From joined maps of another dataset to one semantic map in the world frame, and the areas that it has no room for."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from l5kit._types import Float64Array, JsonObject
-from l5kit.data.map.builder import GeodeticLine, MapBuilder
+from l5kit.data.map.builder import MapBuilder
 from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.junctions import with_junctions
 from l5kit.readers.lane_groups import group_lanes
@@ -33,8 +32,7 @@ def add_map(builder: MapBuilder, joined: JoinedMap, offset_m: Float64Array) -> N
         joined: The map.
         offset_m: What is added to its x and y, (2,).
     """
-    writer = _MapWriter(builder, joined, np.append(offset_m, 0.0))
-    writer.write()
+    _MapWriter(builder, joined, np.append(offset_m, 0.0)).write()
 
 
 def areas_as_json(joined: JoinedMap, offset_m: Float64Array) -> list[JsonObject]:
@@ -78,6 +76,7 @@ def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
 
 def turn_of(lane: SourceLane) -> str:
     """Return the name of the ``Lane.TurnType`` of a lane in a junction, by how far its course turns."""
+    # The turns from step to step are added up, so that a course may turn by more than half a circle.
     steps_m = np.diff(without_repeats(lane.centre_m)[:, :2], axis=0)
     turn_rad = float(np.diff(np.unwrap(np.arctan2(steps_m[:, 1], steps_m[:, 0]))).sum())
     if abs(turn_rad) < _STRAIGHT_RAD:
@@ -100,12 +99,20 @@ class _MapWriter:
     offset_m: Float64Array
 
     def write(self) -> None:
-        followers = self._followers()
+        # A lane follows another where either of the two says so; lanes that are not in the map are left out.
+        known = self.joined.lanes
+        followers = {name: [after for after in lane.successors if after in known] for name, lane in known.items()}
+        for name, lane in known.items():
+            for before in lane.predecessors:
+                if before in followers and name not in followers[before]:
+                    followers[before].append(name)
         signs_of = defaultdict(list)
         for sign in self.joined.signs.values():
-            for lane in sign.lane_ids:
-                signs_of[lane].append(self._name("sign", sign.sign_id))
-        lanes = with_junctions(self.joined.lanes, followers)
+            for lane_id in sign.lane_ids:
+                signs_of[lane_id].append(self._name("sign", sign.sign_id))
+
+        # A road has the course of its left lane, and a junction none.
+        lanes = with_junctions(known, followers)
         groups = group_lanes(lanes, followers)
         roads = [group.lanes[0] for group in groups if not group.is_junction]
         courses = self.builder.geodetic_lines([lanes[lane_id].centre_m + self.offset_m for lane_id in roads])
@@ -114,7 +121,18 @@ class _MapWriter:
             parent = self._name("junction" if group.is_junction else "segment", group.lanes[0])
             for lane_id in group.lanes:
                 self._add_lane(lanes[lane_id], followers[lane_id], signs_of[lane_id], parent)
-            self._add_parent(parent, [lanes[lane_id] for lane_id in group.lanes], course_of.get(group.lanes[0]))
+            names = [self._name("lane", lane_id) for lane_id in group.lanes]
+            if group.is_junction:
+                self.builder.add_junction(parent, lanes=names)
+                continue
+            limits_mps = [lanes[lane_id].speed_limit_mps or 0.0 for lane_id in group.lanes]
+            self.builder.add_segment(
+                parent,
+                course_of[group.lanes[0]],
+                lanes=names,
+                speed_limit_mps=max(limits_mps),
+                travel_direction="ONE_WAY_FORWARD",
+            )
         self._add_controls()
 
     def _name(self, kind: str, element_id: str) -> str:
@@ -123,21 +141,8 @@ class _MapWriter:
             _name_on(self.joined.name, element_id) if kind == "lane" else _name_on(self.joined.name, kind, element_id)
         )
 
-    def _names(self, lanes: Iterable[str]) -> list[str]:
-        return [self._name("lane", lane) for lane in lanes]
-
     def _neighbour(self, lane_id: str | None) -> str | None:
         return self._name("lane", lane_id) if lane_id in self.joined.lanes and lane_id is not None else None
-
-    def _followers(self) -> dict[str, list[str]]:
-        """Return the lanes after each lane, as it tells or as they tell; lanes that are not in the map left out."""
-        lanes = self.joined.lanes
-        followers = {name: [after for after in lane.successors if after in lanes] for name, lane in lanes.items()}
-        for name, lane in lanes.items():
-            for before in lane.predecessors:
-                if before in followers and name not in followers[before]:
-                    followers[before].append(name)
-        return followers
 
     def _add_lane(self, lane: SourceLane, followers: list[str], signs: list[str], parent: str) -> None:
         left_m, right_m = boundaries_of(lane)
@@ -145,7 +150,7 @@ class _MapWriter:
             self._name("lane", lane.lane_id),
             left_m + self.offset_m,
             right_m + self.offset_m,
-            lanes_ahead=self._names(followers),
+            lanes_ahead=[self._name("lane", lane_id) for lane_id in followers],
             change_left=self._neighbour(lane.left_neighbour),
             change_right=self._neighbour(lane.right_neighbour),
             traffic_controls=[*self._light_parts(lane.lane_id), *signs],
@@ -159,21 +164,6 @@ class _MapWriter:
             return []
         name = self.joined.name
         return [light_id(name, lane_id), *(face_id(name, lane_id, color) for color in FACE_COLORS.values())]
-
-    def _add_parent(self, parent: str, lanes: Sequence[SourceLane], course: GeodeticLine | None) -> None:
-        """Add the segment of a road with its course, or a junction, which has none."""
-        names = self._names(lane.lane_id for lane in lanes)
-        if course is None:
-            self.builder.add_junction(parent, lanes=names)
-            return
-        limits_mps = [lane.speed_limit_mps for lane in lanes if lane.speed_limit_mps is not None]
-        self.builder.add_segment(
-            parent,
-            course,
-            lanes=names,
-            speed_limit_mps=max(limits_mps, default=0.0),
-            travel_direction="ONE_WAY_FORWARD",
-        )
 
     def _add_controls(self) -> None:
         for lane_id, position_m in self.joined.lights.items():
@@ -202,6 +192,8 @@ class _MapWriter:
 
 def directions_left(points_m: Float64Array) -> Float64Array:
     """Return the directions to the left of the points of a line without repeats, level and of length 1, (n, 3)."""
+    # The direction of a point is the mean of those of the steps before and after it, which have length 1 each; where
+    # the line turns back on itself, they cancel out, and nothing is left of it.
     steps_m = points_m[1:, :2] - points_m[:-1, :2]
     steps_m /= _lengths(steps_m)[:, None]
     along = np.concatenate([steps_m[:1], steps_m[:-1] + steps_m[1:], steps_m[-1:]])

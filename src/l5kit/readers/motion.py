@@ -28,6 +28,7 @@ def velocities_of(positions_m: Float64Array, is_valid: BoolArray, timestamps_ns:
     seen_after = np.zeros_like(is_valid)
     seen_before[:, 1:] = is_valid[:, :-1]
     seen_after[:, :-1] = is_valid[:, 1:]
+    # From the step before to the step after, where a track is seen there, else from or to the step itself.
     first = np.where(seen_before, steps - 1, steps)
     last = np.where(seen_after, steps + 1, steps)
     rows = np.arange(len(is_valid))[:, None]
@@ -85,6 +86,7 @@ def headings_of(velocities_mps: Float64Array, is_valid: BoolArray) -> Float64Arr
     Returns:
         Radians, float64, (N, T).
     """
+    # The last step up to each in which the track moves, -1 before the first one, whose heading then counts.
     moves = is_valid & (np.hypot(velocities_mps[..., 0], velocities_mps[..., 1]) > _SLOWEST_MPS)
     yaws_rad = np.arctan2(velocities_mps[..., 1], velocities_mps[..., 0])
     steps = np.arange(is_valid.shape[1])

@@ -2,25 +2,21 @@
 
 import os
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, PickledState
+from l5kit._types import BoolArray, Int32Array, Int64Array, PickledState
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.city_map import CityMap
-from l5kit.readers.motion import velocities_of
 from l5kit.readers.nuscenes_cache import index_of
 from l5kit.readers.nuscenes_index import NuscenesIndex
 from l5kit.readers.nuscenes_map import read_city_map
-from l5kit.readers.nuscenes_splits import split_of_scene
 from l5kit.readers.nuscenes_tables import TABLES, file_name
 from l5kit.readers.quaternions import forward_of, require_unit, yaws_of
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
-from l5kit.readers.source_map import SourceMap
-from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
+from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks, tracks_of_boxes
 
 MAP_REACH_M = 200.0
 """Elements of the map belong to a scene that are this near to the way of its AV, metres."""
@@ -72,6 +68,15 @@ _LICENCE = (
 _MAPS = "maps/expansion"
 _CITY = re.compile(r"\w[\w.-]*")
 _VERSION = re.compile(r"v1\.0-\w+")
+
+_VALIDATION = (
+    *((3, 3), (12, 18), (35, 36), (38, 39), (92, 110), (221, 221), (268, 278), (329, 332), (344, 346), (519, 524)),
+    *((552, 565), (625, 627), (629, 630), (632, 638), (770, 771), (775, 775), (777, 778), (780, 784), (794, 800)),
+    *((802, 802), (904, 917), (919, 931), (962, 963), (966, 969), (971, 972), (1059, 1073)),
+)
+"""First and last number of each run of the 150 scenes for validation of ``v1.0-trainval``."""
+
+_VALIDATION_OF_MINI = (103, 916)
 
 
 class NuscenesReader:
@@ -139,9 +144,7 @@ class NuscenesReader:
         file, index = file_name(self._folder, "scene"), self._index
         tables = tuple(file_name(self._folder, name) for name in TABLES if name != "scene")
         return [
-            SceneRef(
-                split_of_scene(self._folder.name, name), name, file, name, (number,), (*tables, f"{_MAPS}/{city}.json")
-            )
+            SceneRef(_split_of(self._folder.name, name), name, file, name, (number,), (*tables, f"{_MAPS}/{city}.json"))
             for number, (name, city) in enumerate(
                 zip(index.scene_names.tolist(), index.scene_locations.tolist(), strict=True)
             )
@@ -171,24 +174,37 @@ class NuscenesReader:
         boxes_file = file_name(self._folder, "sample_annotation")
         with naming_source(boxes_file, ref.name):
             tracks = _tracks_of(index, samples, times_ns, boxes_file)
+
+        # In what tables contradict each other: instances with other numbers of boxes than their records tell, and with
+        # the first scene boxes that are of none.
+        lacking, file = np.flatnonzero(index.instance_lacks), file_name(self._folder, "instance")
+        lacks = dict(zip(index.instance_tokens[lacking].tolist(), index.instance_lacks[lacking].tolist(), strict=True))
+        remarks = [
+            f"{file} (instance {name!r}): nbr_annotations differs by {lacks[name]} from the boxes in the table."
+            for name in tracks.ids
+            if name in lacks
+        ]
+        lost = index.lost_boxes.tolist() if scene == 0 else []
+        remarks += [f"{boxes_file} (record {row}): is of no key frame and no instance that is known." for row in lost]
         with naming_source(ref.file, ref.record):
-            map_piece, remarks = self._map_of(str(index.scene_locations[scene]), ego.positions_m[:, :2])
+            whole = self._city(str(index.scene_locations[scene]))
+            way_m = ego.positions_m[:, :2]
             return SourceScene(
                 name=ref.name,
                 timestamps_ns=times_ns,
                 ego=ego,
                 tracks=tracks,
                 lights=SourceLights.none(len(times_ns)),
-                map=map_piece,
-                remarks=(*remarks, *self._lacks_of(tracks.ids), *self._remarks_of(scene)),
+                map=whole.near(way_m, MAP_REACH_M),
+                remarks=(*whole.left_out_near(way_m, MAP_REACH_M), *remarks),
             )
 
     @cached_property
     def _index(self) -> NuscenesIndex:
         return index_of(self._folder)
 
-    def _map_of(self, city: str, positions_m: Float64Array) -> tuple[SourceMap, list[str]]:
-        """Return the part of the map near some positions, (N, 2), and what was left out there."""
+    def _city(self, city: str) -> CityMap:
+        """Return the map of a city, which is read once."""
         if not _CITY.fullmatch(city):  # it becomes the name of a file, and must not lead elsewhere
             raise SourceDataError(
                 file_name(self._folder, "log"),
@@ -197,31 +213,7 @@ class NuscenesReader:
             )
         if city not in self._cities:
             self._cities[city] = read_city_map(self._folder.parent / _MAPS / f"{city}.json", city)
-        whole = self._cities[city]
-        return whole.near(positions_m, MAP_REACH_M), whole.left_out_near(positions_m, MAP_REACH_M)
-
-    def _lacks_of(self, instances: tuple[str, ...]) -> list[str]:
-        """Return which of some instances have other numbers of boxes than their records tell."""
-        lacks, file = self._lacks, file_name(self._folder, "instance")
-        return [
-            f"{file} (instance {name!r}): nbr_annotations differs by {lacks[name]} from the boxes in the table."
-            for name in instances
-            if name in lacks
-        ]
-
-    @cached_property
-    def _lacks(self) -> dict[str, int]:
-        """How many boxes an instance has fewer than its record tells, where these differ."""
-        rows = np.flatnonzero(self._index.instance_lacks)
-        names = self._index.instance_tokens[rows].tolist()
-        return dict(zip(names, self._index.instance_lacks[rows].tolist(), strict=True))
-
-    def _remarks_of(self, scene: int) -> list[str]:
-        """Return what belongs to no scene, with the first one."""
-        if scene or not len(self._index.lost_boxes):
-            return []
-        file, records = file_name(self._folder, "sample_annotation"), self._index.lost_boxes.tolist()
-        return [f"{file} (record {record}): is of no key frame and no instance that is known." for record in records]
+        return self._cities[city]
 
     def _require_version(self) -> None:
         if not _VERSION.fullmatch(self._folder.name):
@@ -250,14 +242,18 @@ def _folder_of_tables(source: Path) -> Path:
     raise DatasetNotFoundError(f"no nuScenes at {str(source)!r}: {got}; check the path for spelling")
 
 
-@dataclass(frozen=True)
-class _Boxes:
-    """Boxes of a scene: step and track of each, and its row in the index, (M,)."""
-
-    rows: Int64Array
-    steps: Int64Array
-    tracks: Int64Array
-    instances: Int64Array
+def _split_of(version: str, name: str) -> str:
+    """Return ``train``, ``val`` or ``test``, as the makers have split scenes by number; ``sample`` for unknown ones."""
+    part = version.removeprefix("v1.0-")
+    if part == "test":
+        return "test"
+    digits = name.removeprefix("scene-")
+    if part not in ("mini", "trainval") or not (name.startswith("scene-") and digits.isdecimal()):
+        return "sample"
+    number = int(digits)
+    if part == "mini":
+        return "val" if number in _VALIDATION_OF_MINI else "train"
+    return "val" if any(first <= number <= last for first, last in _VALIDATION) else "train"
 
 
 def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file: str) -> SourceTracks:
@@ -266,30 +262,7 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     Raises:
         SourceDataError: An instance has two boxes in a key frame, or one is not known, or its class is not.
     """
-    boxes = _boxes_of(index, samples, file)
-    shape = len(boxes.instances), len(times_ns)
-    if not shape[0]:
-        return SourceTracks.none(len(times_ns))
-    cells = boxes.tracks, boxes.steps
-    is_valid = np.zeros(shape, bool)
-    is_valid[cells] = True
-    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    positions_m[cells] = index.box_positions_m[boxes.rows, :2]
-    require_unit(index.box_rotations[boxes.rows], "box")
-    yaws_rad[cells] = yaws_of(index.box_rotations[boxes.rows])
-    sizes_m[cells] = index.box_sizes_m[boxes.rows][:, [1, 0, 2]]
-    return SourceTracks(
-        ids=tuple(index.instance_tokens[boxes.instances].tolist()),
-        classes=_classes_of(index, boxes, file),
-        is_valid=is_valid,
-        positions_m=positions_m,
-        yaws_rad=yaws_rad,
-        velocities_mps=velocities_of(positions_m, is_valid, times_ns),
-        sizes_m=sizes_m,
-    )
-
-
-def _boxes_of(index: NuscenesIndex, samples: slice, file: str) -> _Boxes:
+    # Boxes of the scene and the step of each. In a step they are sorted by instance, so that two of one are neighbours.
     starts = index.box_starts[samples.start : samples.stop + 1]
     rows = np.arange(starts[0], starts[-1])
     steps = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -305,20 +278,33 @@ def _boxes_of(index: NuscenesIndex, samples: slice, file: str) -> _Boxes:
         problem = f"instance {str(index.instance_tokens[of_boxes[row]])!r} has two boxes in sample {str(token)!r}"
         raise SourceDataError(file, f"record {index.box_records[rows[row]]}", problem)
     instances, tracks = np.unique(of_boxes, return_inverse=True)
-    return _Boxes(rows, steps, tracks, instances.astype(np.int64))
+    if not len(instances):
+        return SourceTracks.none(len(times_ns))
+
+    # A cycle is ridden in all of its boxes if it is in one of them.
+    rotations = index.box_rotations[rows]
+    require_unit(rotations, "box")
+    has_rider = np.zeros(len(instances), bool)
+    np.logical_or.at(has_rider, tracks, index.box_has_rider[rows])
+    return tracks_of_boxes(
+        index.instance_tokens[instances].tolist(),
+        _classes_of(index, instances, has_rider, file.replace("sample_annotation", "instance")),
+        (tracks, steps),
+        times_ns,
+        positions_m=index.box_positions_m[rows, :2],
+        yaws_rad=yaws_of(rotations),
+        sizes_m=index.box_sizes_m[rows][:, [1, 0, 2]],  # width comes first there
+    )
 
 
-def _classes_of(index: NuscenesIndex, boxes: _Boxes, file: str) -> tuple[str, ...]:
-    """Return the class of each track, with :data:`WITH_RIDER` for cycles that are ridden."""
-    has_rider = np.zeros(len(boxes.instances), bool)
-    np.logical_or.at(has_rider, boxes.tracks, index.box_has_rider[boxes.rows])
+def _classes_of(index: NuscenesIndex, instances: Int32Array, has_rider: BoolArray, file: str) -> tuple[str, ...]:
+    """Return the classes of instances, with :data:`WITH_RIDER` for cycles that are ridden."""
     classes = []
-    for instance, is_ridden in zip(boxes.instances.tolist(), has_rider.tolist(), strict=True):
+    for instance, is_ridden in zip(instances.tolist(), has_rider.tolist(), strict=True):
         category = index.instance_categories[instance]
         name = str(index.categories[category]) if category >= 0 else ""
         if name not in LABEL_MAPPING:
             what = f"category {name!r} is not known" if name else "category_token is not in category.json"
-            token = str(index.instance_tokens[instance])
-            raise SourceDataError(file.replace("sample_annotation", "instance"), f"instance {token!r}", f"its {what}")
+            raise SourceDataError(file, f"instance {str(index.instance_tokens[instance])!r}", f"its {what}")
         classes.append(name + WITH_RIDER if is_ridden and name in _CYCLES else name)
     return tuple(classes)

@@ -86,39 +86,24 @@ def points_of_path(path: ArclinePath) -> Float64Array:
         if length_m == 0.0:
             continue
         curvature = turn / path.radius
-        along_m = _samples_along(length_m, curvature)
-        segment_m = points_m[-1][-1] + _points_of_segment(heading_rad, curvature, along_m)
-        points_m.append(segment_m)
+
+        # Points are so close that the arc is within the greatest sagitta of the chord: s^2 / (8 r) for a chord s.
+        step_m = LONGEST_STEP_M
+        if curvature:
+            step_m = min(step_m, float(np.sqrt(8.0 * LARGEST_SAGITTA_M / abs(curvature))))
+        if not length_m / step_m <= _MOST_STEPS:
+            raise DatasetFormatError(
+                f"segment_length is {length_m:g} m with a curvature of {abs(curvature):g} 1/m, which takes more than "
+                f"{_MOST_STEPS} points"
+            )
+        num_steps = max(1, int(np.ceil(length_m / step_m)))
+        along_m = np.linspace(0.0, length_m, num_steps + 1)[1:]  # its start is the end of the segment before
+
+        # The chord to the point after the length s of an arc of curvature k has the length s sinc(k s / 2), and the
+        # heading of the start plus k s / 2. This also holds for straight lines, and is exact near them.
+        halves_rad = 0.5 * curvature * along_m
+        chords_m, headings_rad = along_m * np.sinc(halves_rad / np.pi), heading_rad + halves_rad
+        chords_xy_m = np.stack([chords_m * np.cos(headings_rad), chords_m * np.sin(headings_rad)], axis=-1)
+        points_m.append(points_m[-1][-1] + chords_xy_m)
         heading_rad += curvature * length_m
     return np.concatenate(points_m)
-
-
-def _points_of_segment(heading_rad: float, curvature: float, along_m: Float64Array) -> Float64Array:
-    """Return points of an arc or straight line that starts at the origin, (N, 2).
-
-    The chord to the point after the length s of an arc of curvature k has the length s sinc(k s / 2), and the heading
-    of the start plus k s / 2. This also holds for straight lines, and is exact near them.
-
-    Args:
-        heading_rad: Heading at the start.
-        curvature: Curvature in 1/m, positive to the left, 0 for a straight line.
-        along_m: Lengths along the segment, (N,).
-    """
-    halves_rad = 0.5 * curvature * along_m
-    chords_m = along_m * np.sinc(halves_rad / np.pi)
-    headings_rad = heading_rad + halves_rad
-    return np.stack([chords_m * np.cos(headings_rad), chords_m * np.sin(headings_rad)], axis=-1)
-
-
-def _samples_along(length_m: float, curvature: float) -> Float64Array:
-    """Return evenly spaced lengths along a segment, without its start and with its end."""
-    step_m = LONGEST_STEP_M
-    if curvature:
-        step_m = min(step_m, float(np.sqrt(8.0 * LARGEST_SAGITTA_M / abs(curvature))))
-    if not length_m / step_m <= _MOST_STEPS:
-        raise DatasetFormatError(
-            f"segment_length is {length_m:g} m with a curvature of {abs(curvature):g} 1/m, which takes more than "
-            f"{_MOST_STEPS} points"
-        )
-    num_steps = max(1, int(np.ceil(length_m / step_m)))
-    return np.linspace(0.0, length_m, num_steps + 1)[1:]

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from l5kit._files import placed_when_complete, remove_whole
-from l5kit._types import NumericArray
 from l5kit.data.user_cache import cache_folder
 from l5kit.readers.nuscenes_index import NuscenesIndex, build_index
 from l5kit.readers.nuscenes_tables import TABLES
@@ -38,39 +37,30 @@ def index_of(folder: Path) -> NuscenesIndex:
     state, newest_ns = _state_of(folder)
     location = hashlib.sha256(os.path.realpath(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     target = cache_folder() / "nuscenes" / f"{location}-{state[:16]}"
-    kept = _kept_index(target)
-    if kept is not None:
-        return kept
-    index = build_index(folder)
-    if newest_ns <= start_ns - _TICK_NS and _state_of(folder)[0] == state:
-        _keep(index, target)
-    return index
 
-
-def _kept_index(folder: Path) -> NuscenesIndex | None:
-    """Return an index whose arrays lie in a folder, with their pages not yet read; None if there is none."""
+    # An index that was kept: pages of a large array are read when they are needed.
     with suppress(OSError, ValueError, EOFError):
-        return NuscenesIndex(**{name: _load(folder / f"{name}.npy") for name in NuscenesIndex.names()})
-    return None
+        files = {name: target / f"{name}.npy" for name in NuscenesIndex.names()}
+        return NuscenesIndex(
+            **{
+                name: np.load(file, mmap_mode="r" if file.stat().st_size > _LARGE_BYTES else None)
+                for name, file in files.items()
+            }
+        )
+    index = build_index(folder)
 
-
-def _load(file: Path) -> NumericArray:
-    """Return an array; a large one stays in its file."""
-    is_large = file.stat().st_size > _LARGE_BYTES
-    array: NumericArray = np.load(file, mmap_mode="r" if is_large else None)
-    return array
-
-
-def _keep(index: NuscenesIndex, folder: Path) -> None:
-    """Write an index to a folder, and remove older ones of the same tables; do nothing where that cannot be."""
-    with suppress(OSError), placed_when_complete(folder) as complete:
-        complete.mkdir()
-        for name in NuscenesIndex.names():
-            np.save(complete / f"{name}.npy", getattr(index, name))
-    with suppress(OSError):
-        for older in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
-            if older.name != folder.name:
-                remove_whole(older)
+    # It is kept where no table was written to in the meantime, and older ones of the same tables go; where that cannot
+    # be, it is made again next time.
+    if newest_ns <= start_ns - _TICK_NS and _state_of(folder)[0] == state:
+        with suppress(OSError), placed_when_complete(target) as complete:
+            complete.mkdir()
+            for name in NuscenesIndex.names():
+                np.save(complete / f"{name}.npy", getattr(index, name))
+        with suppress(OSError):
+            for older in target.parent.glob(f"{location}-*"):
+                if older.name != target.name:
+                    remove_whole(older)
+    return index
 
 
 def _state_of(folder: Path) -> tuple[str, int]:

@@ -5,7 +5,8 @@ of sensors and poses of the full set the 34,000 that belong to lidar key frames,
 million boxes. Faults keep to the scene that they are in.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
@@ -117,8 +118,14 @@ def build_index(folder: Path) -> NuscenesIndex:
     """
     scenes = _Scenes(folder)
     poses = _Poses(folder, scenes.sample_rows)
-    boxes = _Boxes(folder, scenes)
-    scenes.require_poses(poses.is_known, poses.problem_of)
+    boxes = _box_arrays(folder, scenes)
+
+    # Scenes of which a key frame has no pose of the AV cannot be read.
+    tokens = list(scenes.sample_rows)
+    for row in np.flatnonzero(~poses.is_known).tolist():
+        record = f"sample_token {tokens[row]!r}"
+        problem = poses.problem_of.get(row, f"the key frame has no {LIDAR_CHANNEL}, and so no pose of the AV")
+        scenes.tell(int(scenes.scene_of_row[row]), "sample_data", record, problem)
     return NuscenesIndex(
         scene_names=_texts(scene.name for scene in scenes.records),
         scene_locations=_texts(scenes.locations),
@@ -129,7 +136,7 @@ def build_index(folder: Path) -> NuscenesIndex:
         timestamps_us=scenes.timestamps_us,
         ego_positions_m=poses.positions_m,
         ego_rotations=poses.rotations,
-        **boxes.arrays,
+        **boxes,
     )
 
 
@@ -140,10 +147,23 @@ class _Scenes:
         self.folder = folder
         self.records = sorted(read_table(folder, "scene", SceneRecord), key=lambda scene: scene.name)
         self.problems = [("", "", "") for _ in self.records]
-        self._require_unique_names()
-        self._read_logs()
+        for first, second in zip(self.records[:-1], self.records[1:], strict=True):
+            if first.name == second.name:
+                raise SourceDataError(file_name(folder, "scene"), f"scene {first.name!r}", "is there twice")
+
+        # City and vehicle of each scene are those of its recording.
+        logs = {log.token: log for log in read_table(folder, "log", LogRecord)}
+        self.locations, self.vehicles = [], []
+        for number, scene in enumerate(self.records):
+            log = logs.get(scene.log_token)
+            if log is None:
+                self.tell(number, "scene", scene.name, f"log_token {scene.log_token!r} is not in log.json")
+            self.locations.append(log.location if log else "")
+            self.vehicles.append(log.vehicle if log else "")
+
+        # Key frames get rows in the order of their scenes; those of scenes with a fault are left out.
         samples = {sample.token: sample for sample in read_table(folder, "sample", Sample)}
-        counts = self._count_samples(samples.values())
+        counts = Counter(sample.scene_token for sample in samples.values())
         chains = [self._chain_of(number, samples, counts) for number in range(len(self.records))]
         self.sample_starts = np.cumsum([0, *map(len, chains)], dtype=np.int64)
         self.sample_rows = {sample.token: row for row, sample in enumerate(chain.from_iterable(chains))}
@@ -156,41 +176,12 @@ class _Scenes:
         if not self.problems[scene][2]:
             self.problems[scene] = (file_name(self.folder, table), record, problem)
 
-    def require_poses(self, is_known: BoolArray, problem_of: dict[int, str]) -> None:
-        """Write down the scenes of which a key frame has no pose of the AV."""
-        tokens = list(self.sample_rows)
-        for row in np.flatnonzero(~is_known).tolist():
-            record = f"sample_token {tokens[row]!r}"
-            problem = problem_of.get(row, f"the key frame has no {LIDAR_CHANNEL}, and so no pose of the AV")
-            self.tell(int(self.scene_of_row[row]), "sample_data", record, problem)
-
-    def _require_unique_names(self) -> None:
-        for first, second in zip(self.records[:-1], self.records[1:], strict=True):
-            if first.name == second.name:
-                raise SourceDataError(file_name(self.folder, "scene"), f"scene {first.name!r}", "is there twice")
-
-    def _read_logs(self) -> None:
-        logs = {log.token: log for log in read_table(self.folder, "log", LogRecord)}
-        self.locations, self.vehicles = [], []
-        for number, scene in enumerate(self.records):
-            log = logs.get(scene.log_token)
-            if log is None:
-                self.tell(number, "scene", scene.name, f"log_token {scene.log_token!r} is not in log.json")
-            self.locations.append(log.location if log else "")
-            self.vehicles.append(log.vehicle if log else "")
-
-    def _count_samples(self, samples: Iterable[Sample]) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for sample in samples:
-            counts[sample.scene_token] = counts.get(sample.scene_token, 0) + 1
-        return counts
-
-    def _chain_of(self, number: int, samples: dict[str, Sample], counts: dict[str, int]) -> list[Sample]:
+    def _chain_of(self, number: int, samples: dict[str, Sample], counts: Counter[str]) -> list[Sample]:
         """Return the key frames of a scene from the first on, as each names the next one; none after a fault."""
         scene = self.records[number]
         chain: list[Sample] = []
-        token = scene.first_sample_token
-        while token and len(chain) <= counts.get(scene.token, 0):
+        token, num_listed = scene.first_sample_token, counts[scene.token]
+        while token and len(chain) <= num_listed:  # one more than it has: they go round in a circle
             sample = samples.get(token)
             if sample is None or sample.scene_token != scene.token:
                 what = "is not in the table" if sample is None else "is of another scene"
@@ -206,21 +197,19 @@ class _Scenes:
                 return []
             chain.append(sample)
             token = sample.next
-        return chain if self._is_whole(number, len(chain), counts.get(scene.token, 0)) else []
 
-    def _is_whole(self, number: int, num_chained: int, num_listed: int) -> bool:
-        scene = self.records[number]
+        # The scene, the table and the chain must have the same number of them.
         if num_listed == 0:
             self.tell(number, "scene", scene.name, "has no key frames in sample.json")
-        elif not num_chained == num_listed == scene.nbr_samples:
+        elif not len(chain) == num_listed == scene.nbr_samples:
             self.tell(
                 number,
                 "scene",
                 scene.name,
                 f"nbr_samples is {scene.nbr_samples}, but sample.json has {num_listed} key frames of it, of which "
-                f"{num_chained} follow one another",
+                f"{len(chain)} follow one another",
             )
-        return not self.problems[number][2]
+        return [] if self.problems[number][2] else chain
 
 
 class _Poses:
@@ -230,9 +219,23 @@ class _Poses:
         self.positions_m = np.full((len(sample_rows), 3), np.nan)
         self.rotations = np.full((len(sample_rows), 4), np.nan)
         self.problem_of: dict[int, str] = {}
+
+        # Which pose each key frame has, by the record of the lidar, whose time is that of the key frame.
+        sensors = {sensor.token for sensor in read_table(folder, "sensor", Sensor) if sensor.channel == LIDAR_CHANNEL}
+        mounted = read_table(folder, "calibrated_sensor", CalibratedSensor)
+        lidars = {sensor.token for sensor in mounted if sensor.sensor_token in sensors}
+        tokens: dict[int, str] = {}
+        for _, records in table_pieces(folder, "sample_data", SampleData):
+            for data in records:
+                if data.is_key_frame and data.calibrated_sensor_token in lidars and data.sample_token in sample_rows:
+                    row = sample_rows[data.sample_token]
+                    if tokens.setdefault(row, data.ego_pose_token) != data.ego_pose_token:
+                        self.problem_of[row] = f"the key frame has two poses of {LIDAR_CHANNEL}"
         rows_of_pose: dict[str, list[int]] = {}
-        for row, token in self._pose_tokens(folder, sample_rows).items():
+        for row, token in tokens.items():
             rows_of_pose.setdefault(token, []).append(row)
+
+        # Where these poses are; all others of the table are passed over.
         seen: set[str] = set()
         for _, poses in table_pieces(folder, "ego_pose", EgoPose):
             for pose in poses:
@@ -253,87 +256,79 @@ class _Poses:
         is_known[np.array(list(self.problem_of), np.int64)] = False
         return is_known
 
-    def _pose_tokens(self, folder: Path, sample_rows: dict[str, int]) -> dict[int, str]:
-        """Return the token of the pose of the AV in each key frame that has a lidar, by the row of the key frame."""
-        sensors = {sensor.token for sensor in read_table(folder, "sensor", Sensor) if sensor.channel == LIDAR_CHANNEL}
-        mounted = read_table(folder, "calibrated_sensor", CalibratedSensor)
-        lidars = {sensor.token for sensor in mounted if sensor.sensor_token in sensors}
-        tokens: dict[int, str] = {}
-        for _, records in table_pieces(folder, "sample_data", SampleData):
-            for data in records:
-                if data.is_key_frame and data.calibrated_sensor_token in lidars and data.sample_token in sample_rows:
-                    row = sample_rows[data.sample_token]
-                    if tokens.setdefault(row, data.ego_pose_token) != data.ego_pose_token:
-                        self.problem_of[row] = f"the key frame has two poses of {LIDAR_CHANNEL}"
-        return tokens
 
+def _read_boxes(
+    folder: Path, scenes: _Scenes, instance_rows: Mapping[str, int]
+) -> tuple[dict[str, NumericArray], list[tuple[int, int, str]]]:
+    """Return the columns of all boxes in the order of the table, -1 for key frames and instances that are not known.
 
-class _Boxes:
-    """Boxes of the key frames, sorted."""
-
-    def __init__(self, folder: Path, scenes: _Scenes) -> None:
-        self._scenes = scenes
-        categories = read_table(folder, "category", Category)
-        instances = read_table(folder, "instance", Instance)
-        category_rows = {category.token: row for row, category in enumerate(categories)}
-        self._sample_rows = scenes.sample_rows
-        self._instance_rows = {instance.token: row for row, instance in enumerate(instances)}
-        self._riders = {a.token for a in read_table(folder, "attribute", Attribute) if a.name == RIDER_ATTRIBUTE}
-        self._lost: list[tuple[int, int, str]] = []
-        parts = [self._columns(first, boxes) for first, boxes in table_pieces(folder, "sample_annotation", Annotation)]
-        columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in tuple(parts[0])}
-        self.arrays = _sorted_boxes(columns, len(self._sample_rows)) | {
-            "instance_tokens": _texts(self._instance_rows),
-            "instance_categories": np.array([category_rows.get(i.category_token, -1) for i in instances], np.int32),
-            "categories": _texts(category.name for category in categories),
-        }
-        expected = np.array([instance.nbr_annotations for instance in instances], np.int64)
-        known = columns["box_instances"][columns["box_instances"] >= 0]
-        self.arrays["instance_lacks"] = (expected - np.bincount(known, minlength=len(expected))).astype(np.int32)
-        self.arrays["lost_boxes"] = self._tell_lost_boxes()
-
-    def _columns(self, first: int, boxes: Sequence[Annotation]) -> dict[str, NumericArray]:
-        """Return the columns of some boxes; -1 for key frames and instances that are not known."""
-        sample_of, instance_of = self._sample_rows.get, self._instance_rows.get
-        samples = np.array([sample_of(box.sample_token, -1) for box in boxes], np.int32)
+    Beside them are those whose key frame is in no table, each with its record, its instance and the token.
+    """
+    riders = {a.token for a in read_table(folder, "attribute", Attribute) if a.name == RIDER_ATTRIBUTE}
+    parts: list[dict[str, NumericArray]] = []
+    lost: list[tuple[int, int, str]] = []
+    row_of, instance_of = scenes.sample_rows.get, instance_rows.get
+    for first, boxes in table_pieces(folder, "sample_annotation", Annotation):
+        samples = np.array([row_of(box.sample_token, -1) for box in boxes], np.int32)
         instances = np.array([instance_of(box.instance_token, -1) for box in boxes], np.int32)
-        for index in np.flatnonzero(samples < 0).tolist():
-            if boxes[index].sample_token not in self._scenes.left_out:
-                self._lost.append((first + index, int(instances[index]), boxes[index].sample_token))
-        return {
-            "samples": samples,
-            "box_instances": instances,
-            "box_positions_m": np.array([box.translation for box in boxes], np.float64).reshape(-1, 3),
-            "box_sizes_m": np.array([box.size for box in boxes], np.float64).reshape(-1, 3),
-            "box_rotations": np.array([box.rotation for box in boxes], np.float64).reshape(-1, 4),
-            "box_has_rider": np.array([not self._riders.isdisjoint(box.attribute_tokens) for box in boxes], bool),
-            "box_records": np.arange(first, first + len(boxes), dtype=np.int32),
-        }
-
-    def _tell_lost_boxes(self) -> Int64Array:
-        """Write down boxes without key frame in the scenes of their instances; return the others."""
-        if not self._lost:
-            return np.zeros(0, np.int64)
-        starts, instances = self.arrays["box_starts"], self.arrays["box_instances"]
-        scene_of_box = np.repeat(self._scenes.scene_of_row, np.diff(starts))
-        others = []
-        for record, instance, token in self._lost:
-            rows = np.flatnonzero((instances == instance) & (instance >= 0))
-            if len(rows):
-                problem = f"sample_token {token!r} is not in sample.json"
-                self._scenes.tell(int(scene_of_box[rows[0]]), "sample_annotation", f"record {record}", problem)
-            else:
-                others.append(record)
-        return np.array(others, np.int64)
+        lost += [
+            (first + index, int(instances[index]), boxes[index].sample_token)
+            for index in np.flatnonzero(samples < 0).tolist()
+            if boxes[index].sample_token not in scenes.left_out
+        ]
+        parts.append(
+            {
+                "samples": samples,
+                "box_instances": instances,
+                "box_positions_m": np.array([box.translation for box in boxes], np.float64).reshape(-1, 3),
+                "box_sizes_m": np.array([box.size for box in boxes], np.float64).reshape(-1, 3),
+                "box_rotations": np.array([box.rotation for box in boxes], np.float64).reshape(-1, 4),
+                "box_has_rider": np.array([not riders.isdisjoint(box.attribute_tokens) for box in boxes], bool),
+                "box_records": np.arange(first, first + len(boxes), dtype=np.int32),
+            }
+        )
+    # each part gives up a column once it is joined, so that boxes are not held twice
+    return {name: np.concatenate([part.pop(name) for part in parts]) for name in tuple(parts[0])}, lost
 
 
-def _sorted_boxes(columns: dict[str, NumericArray], num_samples: int) -> dict[str, NumericArray]:
-    """Return the columns of the boxes of known key frames, by key frame and instance, and where key frames begin."""
+def _box_arrays(folder: Path, scenes: _Scenes) -> dict[str, NumericArray]:
+    """Return the arrays of boxes, instances and categories; faults of boxes are written down in their scenes."""
+    categories = read_table(folder, "category", Category)
+    instances = read_table(folder, "instance", Instance)
+    category_rows = {category.token: row for row, category in enumerate(categories)}
+    instance_rows = {instance.token: row for row, instance in enumerate(instances)}
+    columns, lost = _read_boxes(folder, scenes, instance_rows)
+
+    # Boxes of known key frames, by key frame and instance, and where key frames begin.
     samples = columns.pop("samples")
     order = np.lexsort((columns["box_instances"], samples))
     order = order[np.searchsorted(samples[order], 0) :]
-    starts = np.searchsorted(samples[order], np.arange(num_samples + 1)).astype(np.int64)
-    return {name: values[order] for name, values in columns.items()} | {"box_starts": starts}
+    starts = np.searchsorted(samples[order], np.arange(len(scenes.sample_rows) + 1)).astype(np.int64)
+    arrays = {name: values[order] for name, values in columns.items()} | {
+        "box_starts": starts,
+        "instance_tokens": _texts(instance_rows),
+        "instance_categories": np.array([category_rows.get(i.category_token, -1) for i in instances], np.int32),
+        "categories": _texts(category.name for category in categories),
+    }
+
+    # Boxes of unknown key frames count, too, as they do in the records of instances.
+    expected = np.array([instance.nbr_annotations for instance in instances], np.int64)
+    known = columns["box_instances"][columns["box_instances"] >= 0]
+    arrays["instance_lacks"] = (expected - np.bincount(known, minlength=len(expected))).astype(np.int32)
+
+    # A box whose key frame is in no table is a fault of the scene in which other boxes of its instance are; where there
+    # are none, nobody knows of which.
+    scene_of_box = np.repeat(scenes.scene_of_row, np.diff(starts))
+    others = []
+    for record, instance, token in lost:
+        rows = np.flatnonzero((arrays["box_instances"] == instance) & (instance >= 0))
+        if len(rows):
+            problem = f"sample_token {token!r} is not in sample.json"
+            scenes.tell(int(scene_of_box[rows[0]]), "sample_annotation", f"record {record}", problem)
+        else:
+            others.append(record)
+    arrays["lost_boxes"] = np.array(others, np.int64)
+    return arrays
 
 
 def _texts(texts: Iterable[str]) -> NumericArray:

@@ -32,16 +32,13 @@ def sides_of_lane(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Floa
     changes = np.flatnonzero(is_left != np.roll(is_left, 1))
     if len(changes) != 2:
         return None, None
+    # From one change of side to the next corners are on one side, and over the end of the list on the other.
     first, second = changes.tolist()
     runs = np.arange(first, second), np.arange(second, first + len(corners_m)) % len(corners_m)
     if min(map(len, runs)) < 2:
         return None, None
-    sides = [_in_driving_direction(corners_m[run], along_m[run]) for run in runs]
+    sides = [corners_m[run if along_m[run[-1]] >= along_m[run[0]] else run[::-1]] for run in runs]
     return (sides[0], sides[1]) if is_left[first] else (sides[1], sides[0])
-
-
-def _in_driving_direction(side_m: Float64Array, along_m: Float64Array) -> Float64Array:
-    return side_m if along_m[-1] >= along_m[0] else side_m[::-1]
 
 
 def _offsets(line_m: Float64Array, points_m: Float64Array) -> tuple[Float64Array, Float64Array]:
@@ -51,6 +48,8 @@ def _offsets(line_m: Float64Array, points_m: Float64Array) -> tuple[Float64Array
         line_m: The line, whose neighbouring points differ, (n, 2).
         points_m: The points, (m, 2).
     """
+    # How far along each piece a point is, (m, n - 1): the dot product with its direction, cut at its ends, but for the
+    # outer ends of the first and the last one.
     steps_m = np.diff(line_m, axis=0)
     lengths_m = np.linalg.norm(steps_m, axis=1)
     directions = steps_m / lengths_m[:, None]
@@ -60,6 +59,7 @@ def _offsets(line_m: Float64Array, points_m: Float64Array) -> tuple[Float64Array
     lowest, highest = np.zeros_like(lengths_m), lengths_m.copy()
     lowest[0], highest[-1] = -np.inf, np.inf
     along_m = np.clip(along_m, lowest, highest)
+    # How far to the left of the nearest piece a point is: the cross product with its direction.
     nearest = np.linalg.norm(from_start_m - along_m[..., None] * directions, axis=-1).argmin(axis=1)
     rows = np.arange(len(points_m))
     vectors_m = from_start_m[rows, nearest]

@@ -14,7 +14,7 @@ from l5kit.readers.city_map import CityMap, bounds_of
 from l5kit.readers.nuscenes_arclines import ArclinePath, discretize_lane
 from l5kit.readers.nuscenes_lane_sides import sides_of_lane
 from l5kit.readers.reader import SourceDataError, naming_source
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line, with_heights
 
 OLDEST_VERSION = (1, 3)
 """Map files before this one lack arc line paths of lane connectors."""
@@ -144,37 +144,38 @@ class _Builder:
             seen.add(record.token)
 
     def _lanes(self) -> list[SourceLane]:
+        """Return the lanes, and the connectors of lanes through junctions, that have a centre line."""
         lanes = []
         for record, is_connector in (
             *((record, False) for record in self._expansion.lane),
             *((record, True) for record in self._expansion.lane_connector),
         ):
             outline_m = None if is_connector else self._outline(record.polygon_token)
+            token, lane_type = record.token, (record.lane_type or "").upper()
+            connected = self._expansion.connectivity.get(token, _Connected())
             try:
-                lanes.append(self._lane(record, outline_m, is_connector=is_connector))
+                if token not in self._expansion.arcline_path_3:
+                    raise InvalidArgumentError("it has no arc line path")
+                paths = msgspec.json.decode(self._expansion.arcline_path_3[token], type=list[ArclinePath])
+                centre_m = discretize_lane(paths)
+                left_m, right_m = (None, None) if outline_m is None else sides_of_lane(centre_m, outline_m[:, :2])
+                # the map has lanes for cars alone; others would be called so
+                is_bike, is_bus = "BIKE" in lane_type or "BICYCLE" in lane_type, "BUS" in lane_type
+                lane = SourceLane(
+                    lane_id=token,
+                    centre_m=with_heights(centre_m),
+                    left_m=None if left_m is None else with_heights(left_m),
+                    right_m=None if right_m is None else with_heights(right_m),
+                    successors=tuple(dict.fromkeys(connected.outgoing)),
+                    predecessors=tuple(dict.fromkeys(connected.incoming)),
+                    kind="bike" if is_bike else "bus" if is_bus else "vehicle",
+                    is_in_junction=is_connector,
+                )
+                lanes.append(lane)
             except (L5KitError, msgspec.DecodeError) as error:
                 kind = "lane_connector" if is_connector else "lane"
                 self._leave_out(f"{kind} {record.token!r}", str(error), outline_m)
         return lanes
-
-    def _lane(self, record: _Shape, outline_m: Float64Array | None, *, is_connector: bool) -> SourceLane:
-        token = record.token
-        if token not in self._expansion.arcline_path_3:
-            raise InvalidArgumentError("it has no arc line path")
-        paths = msgspec.json.decode(self._expansion.arcline_path_3[token], type=list[ArclinePath])
-        centre_m = discretize_lane(paths)
-        left_m, right_m = (None, None) if outline_m is None else sides_of_lane(centre_m, outline_m[:, :2])
-        connected = self._expansion.connectivity.get(token, _Connected())
-        return SourceLane(
-            lane_id=token,
-            centre_m=_with_height(centre_m),
-            left_m=None if left_m is None else _with_height(left_m),
-            right_m=None if right_m is None else _with_height(right_m),
-            successors=tuple(dict.fromkeys(connected.outgoing)),
-            predecessors=tuple(dict.fromkeys(connected.incoming)),
-            kind=_kind_of(record.lane_type),
-            is_in_junction=is_connector,
-        )
 
     def _areas(self) -> list[SourceArea]:
         expansion = self._expansion
@@ -197,8 +198,10 @@ class _Builder:
         if outline_m is None:
             self._leave_out(f"{kind} {area_id!r}", f"polygon {polygon_token!r} has no three corners", None)
             return []
+        holes = self._polygons[polygon_token or ""].holes
+        rings = [self._ring(hole.node_tokens) for hole in holes]  # those without three corners cut out nothing
         try:
-            return [SourceArea(area_id, kind, outline_m, self._holes(polygon_token))]
+            return [SourceArea(area_id, kind, outline_m, tuple(ring for ring in rings if ring is not None))]
         except InvalidArgumentError as error:
             self._leave_out(f"{kind} {area_id!r}", str(error), None)
             return []
@@ -215,9 +218,18 @@ class _Builder:
                 problem = f"polygon {record.polygon_token!r} has no three corners"
                 self._leave_out(f"stop_line {record.token!r}", problem, None)
                 continue
-            held = tuple(lane.lane_id for lane in _ending_at(outline_m, lanes, ends_m) if not lane.is_in_junction)
+            # It holds the lanes that end in it or near it, but not connectors, which end behind the junction. Those are
+            # measured alone that end in the box around it.
+            outline_xy_m = np.ascontiguousarray(outline_m[:, :2])
+            window_m = outline_xy_m.min(axis=0) - SIGN_REACH_M, outline_xy_m.max(axis=0) + SIGN_REACH_M
+            is_near = ((ends_m[:, :2] >= window_m[0]) & (ends_m[:, :2] <= window_m[1])).all(axis=1)
+            held = [
+                lanes[row].lane_id
+                for row in np.flatnonzero(is_near).tolist()
+                if distance_to_polygon(outline_xy_m, ends_m[row, :2]) <= SIGN_REACH_M and not lanes[row].is_in_junction
+            ]
             try:
-                signs.append(SourceSign(record.token, outline_m.mean(axis=0), held))
+                signs.append(SourceSign(record.token, outline_m.mean(axis=0), tuple(held)))
             except InvalidArgumentError as error:
                 self._leave_out(f"stop_line {record.token!r}", str(error), None)
         return signs
@@ -228,12 +240,6 @@ class _Builder:
         if polygon is None:
             return None
         return self._ring(polygon.exterior_node_tokens)
-
-    def _holes(self, polygon_token: str | None) -> tuple[Float64Array, ...]:
-        """Return what is cut out of a polygon; rings without three corners cut out nothing."""
-        polygon = self._polygons.get(polygon_token or "")
-        rings = [] if polygon is None else [self._ring(hole.node_tokens) for hole in polygon.holes]
-        return tuple(ring for ring in rings if ring is not None)
 
     def _ring(self, node_tokens: Sequence[str]) -> Float64Array | None:
         """Return the corners of a ring of nodes, (n, 3); None if there are no three, or a node is unknown."""
@@ -248,27 +254,3 @@ class _Builder:
     def _leave_out(self, element: str, problem: str, outline_m: Float64Array | None) -> None:
         bounds_m = np.full((2, 2), np.nan) if outline_m is None else bounds_of([outline_m])[0]
         self._left_out.append((f"{self._name}: {element} is left out: {' '.join(problem.split())}", bounds_m))
-
-
-def _ending_at(outline_m: Float64Array, lanes: Sequence[SourceLane], ends_m: Float64Array) -> list[SourceLane]:
-    """Return the lanes that end in a polygon or near it."""
-    window_m = np.stack([outline_m[:, :2].min(axis=0) - SIGN_REACH_M, outline_m[:, :2].max(axis=0) + SIGN_REACH_M])
-    is_near = ((ends_m[:, :2] >= window_m[0]) & (ends_m[:, :2] <= window_m[1])).all(axis=1)
-    outline_xy_m = np.ascontiguousarray(outline_m[:, :2])
-    return [
-        lanes[row]
-        for row in np.flatnonzero(is_near).tolist()
-        if distance_to_polygon(outline_xy_m, ends_m[row, :2]) <= SIGN_REACH_M
-    ]
-
-
-def _kind_of(lane_type: str | None) -> str:
-    """Return for whom a lane is; nuScenes 1.3 has lanes for cars alone."""
-    name = (lane_type or "").upper()
-    if "BIKE" in name or "BICYCLE" in name:
-        return "bike"
-    return "bus" if "BUS" in name else "vehicle"
-
-
-def _with_height(points_m: Float64Array) -> Float64Array:
-    return np.concatenate([points_m, np.zeros((len(points_m), 1))], axis=1)

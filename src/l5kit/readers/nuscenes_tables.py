@@ -198,38 +198,40 @@ class _Pieces(Generic[Kind]):
 
     def read(self) -> Iterator[tuple[int, list[Kind]]]:
         """Yield the records."""
-        held = self._without_start(self._file.read(PIECE_BYTES))
+        held = self._file.read(PIECE_BYTES)
+        start = _START.match(held)
+        if not start:
+            raise SourceDataError(self._name, "", f"must hold a list of records in JSON, begins with {held[:20]!r}")
+        held = held[start.end() :]
         while True:
             more = self._file.read(PIECE_BYTES)
             if not more:
-                yield from self._decode(self._without_end(held))
+                held = held.rstrip(_SPACES)
+                if not held.endswith(b"]"):
+                    raise self._error("is not followed by the end of the list; the file is cut off, copy it again")
+                yield from self._decode(held[:-1])
                 return
             held += more
-            cut = _last_end(held, len(more))
-            if cut:
-                piece, held = held[: cut[0]], held[cut[1] :]
+
+            # It is cut where the last whole record ends, which is looked for from the end on. A text field may hold
+            # what looks like the end of a record: what is cut there is no JSON, and is told as such; no table has such
+            # texts.
+            for size in (1 << 16, len(more), len(held)):
+                ends = list(_END_OF_RECORD.finditer(held, max(0, len(held) - size)))
+                if ends:
+                    break
+            if ends:
+                piece, held = held[: ends[-1].start() + 1], held[ends[-1].end() :]
                 yield from self._decode(piece)
             elif len(held) > _MOST_PIECES * PIECE_BYTES:
                 raise self._error("has no end within 32 MB; the file is damaged")
-
-    def _without_start(self, text: bytes) -> bytes:
-        start = _START.match(text)
-        if not start:
-            raise SourceDataError(self._name, "", f"must hold a list of records in JSON, begins with {text[:20]!r}")
-        return text[start.end() :]
-
-    def _without_end(self, text: bytes) -> bytes:
-        text = text.rstrip(_SPACES)
-        if not text.endswith(b"]"):
-            raise self._error("is not followed by the end of the list; the file is cut off, copy it again")
-        return text[:-1]
 
     def _decode(self, text: bytes) -> Iterator[tuple[int, list[Kind]]]:
         first = self._num_records
         try:
             records = self._decoder.decode(b"[" + text + b"]")
         except msgspec.ValidationError as error:
-            match = re.search(r"\$\[(\d+)\]", str(error))
+            match = re.search(r"\$\[(\d+)\]", str(error))  # the record within the piece
             self._num_records += int(match[1]) if match else 0
             raise self._error(str(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -239,17 +241,3 @@ class _Pieces(Generic[Kind]):
 
     def _error(self, problem: str) -> SourceDataError:
         return SourceDataError(self._name, f"record {self._num_records}", problem)
-
-
-def _last_end(text: bytes, num_new: int) -> tuple[int, int] | None:
-    """Return where the last record that is whole ends and the next one begins; None if there is no such place.
-
-    A text field may hold what looks like the end of a record. What is cut there is no JSON, and is told as such; none
-    of the tables has such texts.
-    """
-    for size in (1 << 16, num_new, len(text)):
-        start = max(0, len(text) - size)
-        ends = list(_END_OF_RECORD.finditer(text, start))
-        if ends:
-            return ends[-1].start() + 1, ends[-1].end()
-    return None

@@ -94,10 +94,25 @@ class _Piece:
         start, end = self.values
         rate = (end - start) / self.length_m
         headings = self.heading_rad + arcs_m * (start + 0.5 * rate * arcs_m)
+
+        # Points are complex: the integral of exp(i heading) along the piece. For an arc or a line it is
+        # (exp(i turn) - 1) / (i turn) = exp(i turn / 2) sinc(turn / 2), times the length.
         if abs(rate) * self.length_m < 1e-9:
-            points = _arc(arcs_m, self.heading_rad, start)
+            turns = start * arcs_m
+            points = arcs_m * np.exp(1j * (self.heading_rad + 0.5 * turns)) * np.sinc(0.5 * turns / np.pi)
         else:
-            points = _clothoid(arcs_m, self.heading_rad, start, rate)
+            # The heading of a clothoid is a square in the length from where the curvature is 0, its apex, so that the
+            # integrals are those of Fresnel: C(x) + i S(x) is the integral of exp(i pi t^2 / 2).
+            scale = np.sqrt(np.pi / abs(rate))
+            apex_m = -start / rate
+            apex_heading = self.heading_rad - 0.5 * start**2 / rate
+
+            def from_apex(lengths_m: Float64Array) -> Complex128Array:
+                sine, cosine = fresnel(lengths_m / scale)
+                integral: Complex128Array = scale * (cosine + 1j * np.sign(rate) * sine)
+                return integral
+
+            points = np.exp(1j * apex_heading) * (from_apex(arcs_m - apex_m) - from_apex(np.array([-apex_m])))
         return np.stack([self.x + points.real, self.y + points.imag], axis=1), headings
 
     @property
@@ -105,7 +120,7 @@ class _Piece:
         """How far apart points may be so that lines between them are within 3 mm of it; infinite for a line."""
         if self.kind == "poly":
             return 0.5
-        curvature = max(map(abs, self.values))
+        curvature = max(map(abs, self.values))  # the sagitta of a chord s is s^2 / 8 times the curvature
         return float(np.sqrt(8 * 0.003 / curvature)) if curvature > 1e-9 else np.inf
 
 
@@ -138,6 +153,7 @@ class ReferenceLine:
         points_m, headings_rad = np.empty((len(arcs_m), 2)), np.empty(len(arcs_m))
 
         # Polynomials at once, as roads of l5kit have many short ones.
+        # Each is u and v of a parameter p in the frame of its start, which is turned and moved to the world.
         chosen = is_polynomial[piece_of]
         x, y, heading_rad, *values, scale = table[piece_of[chosen]].T
         parts = (arcs_m[chosen] - starts_m[piece_of[chosen]]) * scale
@@ -214,30 +230,3 @@ def _piece_of(element: Element) -> _Piece:
             raise ValueError(f"the curvature of a {child.tag} is too great: {max(map(abs, values)):g} 1/m")
         return _Piece(start_m, length_m, x, y, heading, "arc", values)
     raise ValueError(f"geometry at s = {start_m:g} has none of line, arc, spiral, poly3 and paramPoly3")
-
-
-def _arc(arcs_m: Float64Array, heading_rad: float, curvature: float) -> Complex128Array:
-    """Return points of an arc from the origin, complex (S,): the integral of exp(i heading)."""
-    turns = curvature * arcs_m
-    # (exp(i turn) - 1) / (i turn) = exp(i turn / 2) sinc(turn / 2)
-    points: Complex128Array = arcs_m * np.exp(1j * (heading_rad + 0.5 * turns)) * np.sinc(0.5 * turns / np.pi)
-    return points
-
-
-def _clothoid(arcs_m: Float64Array, heading_rad: float, curvature: float, rate: float) -> Complex128Array:
-    """Return points of a clothoid from the origin, complex (S,).
-
-    The heading is a square in the length from where the curvature is 0, so that the integrals are those of Fresnel:
-    C(x) + i S(x) is the integral of exp(i pi t^2 / 2).
-    """
-    scale = np.sqrt(np.pi / abs(rate))
-    apex_m = -curvature / rate
-    apex_heading = heading_rad - 0.5 * curvature**2 / rate
-
-    def from_apex(lengths_m: Float64Array) -> Complex128Array:
-        sine, cosine = fresnel(lengths_m / scale)
-        integral: Complex128Array = scale * (cosine + 1j * np.sign(rate) * sine)
-        return integral
-
-    points: Complex128Array = np.exp(1j * apex_heading) * (from_apex(arcs_m - apex_m) - from_apex(np.array([-apex_m])))
-    return points

@@ -37,6 +37,7 @@ from l5kit.data.map.builder import world_at
 from l5kit.readers.opendrive_curves import Polynomials, ReferenceLine, number_of
 from l5kit.readers.reader import naming_source
 from l5kit.readers.source_bounds import FURTHEST_M
+from l5kit.readers.source_map import MPS_OF_KMH, MPS_OF_MPH
 from l5kit.readers.xml_source import read_xml
 
 _ACCESS_OF_TYPE: Final = {
@@ -53,7 +54,7 @@ _SIGN_KINDS: Final = {
     **dict.fromkeys(("205", "R1-2"), "yield_sign"),
     "294": "stop_line",
 }
-_MPS_OF_UNIT: Final = {"m/s": 1.0, "km/h": 1 / 3.6, "mph": 0.44704}
+_MPS_OF_UNIT: Final = {"m/s": 1.0, "km/h": MPS_OF_KMH, "mph": MPS_OF_MPH}
 _MOST_POINTS: Final = 20_000_000
 _THINNED_M: Final = 0.003
 _ORIGIN: Final = re.compile(r"\+lat_0=(-?[\d.]+).*?\+lon_0=(-?[\d.]+)|\+lon_0=(-?[\d.]+).*?\+lat_0=(-?[\d.]+)")
@@ -106,14 +107,12 @@ class _Road:
         """Return world coordinates of points to the left of the reference line, to its right if negative, (S, 3)."""
         points_m, headings_rad = self.line.at(arcs_m)
         tilts_rad = self.tilts_rad.at(arcs_m)
+        # A superelevation tilts the road about its reference line: what is sideways becomes a little shorter, and
+        # higher.
         level_m = sideways_m * np.cos(tilts_rad)
         x = points_m[:, 0] - level_m * np.sin(headings_rad)
         y = points_m[:, 1] + level_m * np.cos(headings_rad)
         return np.stack([x, y, self.heights_m.at(arcs_m) + sideways_m * np.sin(tilts_rad) + up_m], axis=1)
-
-    def section_at(self, arc_m: float) -> int:
-        """Return the section at a length."""
-        return max(int(np.searchsorted(self.section_starts_m, arc_m - 1e-6, side="right")) - 1, 0)
 
 
 class _Borders(NamedTuple):
@@ -157,11 +156,24 @@ class _Reading:
         for element in self.root.findall("road"):
             with self._naming(element):
                 self._take_signals(element)
+        # Signals of other roads that are valid for lanes of a road, once all are known, and controls that l5kit has
+        # written into lanes.
         for element in self.root.findall("road"):
             with self._naming(element):
-                self._take_references(element)
+                for reference in element.findall("signals/signalReference"):
+                    if reference.get("id", "") in self.signal_ids:
+                        self._control(element, reference, self.signal_ids[reference.get("id", "")])
+                for key in self.lanes_of[element.get("id", "")]:
+                    if (text := _user_data(self.elements[key], CONTROLS_CODE)) is not None:
+                        self.lanes[key] = replace(self.lanes[key], controls=tuple(map(str, json.loads(text))))
                 self._take_objects(element)
-        self._take_priorities()
+
+        # Which lanes go before others in junctions.
+        for priority in self.root.findall("junction/priority"):
+            first = [self.lanes[key].lane_id for key in self.lanes_of.get(priority.get("high", ""), ())]
+            for key in self.lanes_of.get(priority.get("low", ""), ()):
+                yields_to = dict.fromkeys((*self.lanes[key].yields_to, *first))
+                self.lanes[key] = replace(self.lanes[key], yields_to=tuple(yields_to))
         with naming_source(self.name, "header"):
             world_to_ecef, remarks = self._georeference()
         left_out = counted_kinds(self.left_out)
@@ -203,7 +215,16 @@ class _Reading:
         end_m = road.section_starts_m[number + 1] if number < road.last_section else road.line.length_m
         if not elements or end_m - start_m < 1e-3:
             return
-        widths = {lane_id: self._width_of(lane, start_m) for lane_id, lane in elements.items()}
+        widths = {}
+        for lane_id, lane in elements.items():
+            described = lane.findall("width")
+            if not described and lane.findall("border"):
+                raise ValueError(
+                    f"lane {lane.get('id')} has borders and no widths; l5kit reads widths, export it with them"
+                )
+            widths[lane_id] = Polynomials.of(described, start="sOffset", offset_m=start_m)
+
+        # All lanes of a side share the lengths at which they are sampled, so that neighbours share their border.
         functions = [*widths.values(), road.offsets_m, road.heights_m, road.tilts_rad]
         arcs_m = road.line.sample(
             start_m,
@@ -214,19 +235,13 @@ class _Reading:
         self.num_points += 2 * len(arcs_m) * len(elements)
         if self.num_points > _MOST_POINTS:
             raise ValueError(f"the roads up to here have more than {_MOST_POINTS:,} points; cut the map")
+
+        # Each lane begins where the one nearer to the reference line ends.
         inner_m, sign = road.offsets_m.at(arcs_m), 1.0 if side == "left" else -1.0
         for lane_id in sorted(elements, key=abs):
             outer_m = inner_m + sign * np.maximum(widths[lane_id].at(arcs_m), 0.0)
             self._take_lane(road, (road_id, number, lane_id), elements[lane_id], _Borders(arcs_m, inner_m, outer_m))
             inner_m = outer_m
-
-    def _width_of(self, lane: Element, start_m: float) -> Polynomials:
-        widths = lane.findall("width")
-        if not widths and lane.findall("border"):
-            raise ValueError(
-                f"lane {lane.get('id')} has borders and no widths; l5kit reads widths, export it with them"
-            )
-        return Polynomials.of(widths, start="sOffset", offset_m=start_m)
 
     def _take_lane(self, road: _Road, key: _Key, element: Element, borders: _Borders) -> None:
         """Take a lane between its borders."""
@@ -245,8 +260,14 @@ class _Reading:
         # On the right of the road lanes go along it, and those on the left against it; where one drives on the left,
         # the other way round. The inner border is then on the left, or on the right.
         is_along = (key[2] < 0) != road.is_left_hand
-        inner, outer = (_thinned(line) for line in lines_m)
-        left_m, right_m = (outer, inner) if road.is_left_hand else (inner, outer)
+        # Points that lie within 3 mm of the line between others go: both borders are sampled for the most curved of all
+        # functions of the road. Lengths must ascend, also over points in one place.
+        thinned_m = []
+        for line_m in lines_m:
+            steps_m = np.linalg.norm(np.diff(line_m[:, :2], axis=0), axis=1)
+            along_m = np.concatenate([[0.0], np.cumsum(np.maximum(steps_m, 1e-9))])
+            thinned_m.append(line_m[simplified_rows(along_m, line_m, _THINNED_M)])
+        left_m, right_m = thinned_m[::-1] if road.is_left_hand else thinned_m
         step = 1 if is_along else -1
         self.along[key], self.elements[key] = is_along, element
         self.lanes_of[key[0]].append(key)
@@ -263,6 +284,8 @@ class _Reading:
 
     def _connect(self) -> None:
         """Set what follows each lane, and where one may change."""
+        # Where two lanes touch, one follows the other if it is left there and the other is entered. A contact counts
+        # both ways, as a file may tell it at one of the two lanes alone.
         ahead: dict[_Key, dict[str, None]] = defaultdict(dict)
         for first, first_at_end, second, second_at_end in self._contacts():
             for (one, at_end), (other, other_at_end) in (
@@ -274,33 +297,40 @@ class _Reading:
                     if leaves and enters:
                         ahead[one][self.lanes[other].lane_id] = None
         for key, lane in list(self.lanes.items()):
-            left, right = self._neighbours_of(key)
+            road_id, number, lane_id = key
+            outwards = 1 if lane_id > 0 else -1
+            inner, outer = (road_id, number, lane_id - outwards), (road_id, number, lane_id + outwards)
+            # A mark is on the outer border of its lane; ids increase to the left of the reference line.
+            rises, falls = ("increase", "decrease") if outwards > 0 else ("decrease", "increase")
+            to_outer = outer in self.lanes and _may_cross(self.elements[key], rises)
+            to_inner = inner in self.lanes and _may_cross(self.elements[inner], falls)
+            left = self.lanes[inner].lane_id if to_inner else None
+            right = self.lanes[outer].lane_id if to_outer else None
+            if self.roads[road_id].is_left_hand:
+                left, right = right, left
             self.lanes[key] = replace(lane, ahead=tuple(ahead[key]), change_left=left, change_right=right)
 
     def _contacts(self) -> Iterator[tuple[_Key, bool, _Key, bool]]:
         """Yield lanes that touch, each with whether it is at the end of its section, seen along the road."""
-        for key in self.elements:
-            with self._naming(self.roads[key[0]].element):
-                yield from self._contacts_along(key)
+        # At its ends a lane touches lanes of the sections beside its own, or of the roads beside.
+        for key, element in self.elements.items():
+            road_id, number, _ = key
+            road = self.roads[road_id]
+            with self._naming(road.element):
+                for tag, at_end, step in (("predecessor", False, -1), ("successor", True, 1)):
+                    ids = [int(number_of(link, "id")) for link in element.findall(f"link/{tag}")]
+                    if 0 <= number + step <= road.last_section:
+                        yield from ((key, at_end, (road_id, number + step, lane), not at_end) for lane in ids)
+                        continue
+                    link = road.element.find(f"link/{tag}")
+                    if link is not None and link.get("elementType", "road") == "road":
+                        other, other_at_end = link.get("elementId", ""), link.get("contactPoint") == "end"
+                        section = self._section_at(other, at_end=other_at_end)
+                        yield from ((key, at_end, (other, section, lane), other_at_end) for lane in ids)
         for junction in self.root.findall("junction"):
             with naming_source(self.name, f"junction {junction.get('id', '')[:40]!r}"):
                 for connection in junction.findall("connection"):
                     yield from self._contacts_of(junction, connection)
-
-    def _contacts_along(self, key: _Key) -> Iterator[tuple[_Key, bool, _Key, bool]]:
-        """Yield the lanes that touch a lane at its ends, in the sections beside its own or in the roads beside."""
-        road_id, number, _ = key
-        road = self.roads[road_id]
-        for tag, at_end, step in (("predecessor", False, -1), ("successor", True, 1)):
-            ids = [int(number_of(link, "id")) for link in self.elements[key].findall(f"link/{tag}")]
-            if 0 <= number + step <= road.last_section:
-                yield from ((key, at_end, (road_id, number + step, lane), not at_end) for lane in ids)
-                continue
-            link = road.element.find(f"link/{tag}")
-            if link is not None and link.get("elementType", "road") == "road":
-                other, other_at_end = link.get("elementId", ""), link.get("contactPoint") == "end"
-                section = self._section_at(other, at_end=other_at_end)
-                yield from ((key, at_end, (other, section, lane), other_at_end) for lane in ids)
 
     def _contacts_of(self, junction: Element, connection: Element) -> Iterator[tuple[_Key, bool, _Key, bool]]:
         """Yield the lanes that touch at the start of a connection through a junction."""
@@ -310,6 +340,9 @@ class _Reading:
             if road_id not in self.roads:
                 raise ValueError(f"a connection names the road {road_id!r:.40}, which is not in the file")
         other_at_end = connection.get("contactPoint", "start") == "end"
+
+        # The incoming road meets the junction at the end whose link names it. A road from a junction to itself has two
+        # of them, and some files link none: then it is the end that is nearer to the connecting road.
         ends = []
         for tag, at_end in (("successor", True), ("predecessor", False)):
             link = self.roads[incoming].element.find(f"link/{tag}")
@@ -319,7 +352,7 @@ class _Reading:
                 and link.get("elementId") == junction.get("id")
             ):
                 ends.append(at_end)
-        if len(ends) != 1:  # a road from a junction to itself: the end that is nearer
+        if len(ends) != 1:
             meets_m = self._end_of(connecting, at_end=other_at_end)
             gaps_m = [np.linalg.norm(self._end_of(incoming, at_end=at_end) - meets_m) for at_end in (False, True)]
             ends = [bool(np.argmin(gaps_m))]
@@ -336,26 +369,17 @@ class _Reading:
         end_m: Float64Array = line.at(np.array([line.length_m if at_end else 0.0]))[0][0]
         return end_m
 
-    def _neighbours_of(self, key: _Key) -> tuple[str | None, str | None]:
-        """Return the lanes to which one may change on the left and on the right."""
-        road_id, number, lane_id = key
-        outwards = 1 if lane_id > 0 else -1
-        inner, outer = (road_id, number, lane_id - outwards), (road_id, number, lane_id + outwards)
-        # A mark is on the outer border of its lane; ids increase to the left of the reference line.
-        to_outer = outer in self.lanes and _may_cross(self.elements[key], "increase" if outwards > 0 else "decrease")
-        to_inner = inner in self.lanes and _may_cross(self.elements[inner], "decrease" if outwards > 0 else "increase")
-        inner_name = self.lanes[inner].lane_id if to_inner else None
-        outer_name = self.lanes[outer].lane_id if to_outer else None
-        return (outer_name, inner_name) if self.roads[road_id].is_left_hand else (inner_name, outer_name)
-
     def _take_signals(self, element: Element) -> None:
         """Take lights and signs, for the lanes of their road that they are valid for."""
         road = self.roads[element.get("id", "")]
         for signal in element.findall("signals/signal"):
-            kind = _user_data(signal, KIND_CODE) or _kind_of(signal)
+            signal_type = signal.get("type", "")
+            of_type = LIGHT if _LIGHT_TYPES.fullmatch(signal_type) else _SIGN_KINDS.get(signal_type)
+            kind = _user_data(signal, KIND_CODE) or of_type
             if kind is None:
-                self.left_out[f"signal of type {signal.get('type', '')!r:.40}"] += 1
+                self.left_out[f"signal of type {signal_type!r:.40}"] += 1
                 continue
+            # It stands at a point of the world, or beside the reference line.
             own_id = _user_data(signal, ID_CODE)
             control_id = own_id or f"signal-{signal.get('id', '')}"
             inertial = signal.find("positionInertial")
@@ -366,11 +390,13 @@ class _Reading:
                 sideways_m = np.array([number_of(signal, "t")])
                 points_m = road.points_m(arcs_m, sideways_m, number_of(signal, "zOffset", 0.0))
             faces = [self._add_face(json.loads(text)) for text in _all_user_data(signal, FACE_CODE)]
+            # Lights of others have no faces of their own, and get one of each colour where they stand.
             if kind == LIGHT and own_id is None:
                 described = [
                     [f"{control_id}-{color}", f"signal_{color}_face", points_m.tolist()] for color in FACE_COLORS
                 ]
                 faces = [self._add_face(each) for each in described]
+            # A signal that l5kit has written may be a line or an area.
             is_closed = False
             points = _user_data(signal, POINTS_CODE)
             if points is not None:
@@ -380,20 +406,13 @@ class _Reading:
             self.signal_ids[signal.get("id", "")] = control_id
             self._control(element, signal, control_id)
 
-    def _take_references(self, element: Element) -> None:
-        """Take signals of other roads that are valid for lanes of a road, and controls that lanes tell themselves."""
-        for reference in element.findall("signals/signalReference"):
-            if reference.get("id", "") in self.signal_ids:
-                self._control(element, reference, self.signal_ids[reference.get("id", "")])
-        for key in self.lanes_of[element.get("id", "")]:
-            if (text := _user_data(self.elements[key], CONTROLS_CODE)) is not None:
-                self.lanes[key] = replace(self.lanes[key], controls=tuple(map(str, json.loads(text))))
-
     def _control(self, element: Element, signal: Element, control_id: str) -> None:
         """Let the lanes of a section be controlled by a signal: those it is valid for, or of its direction."""
         road_id = element.get("id", "")
         road = self.roads[road_id]
-        section = road.section_at(number_of(signal, "s"))
+        # A signal at the seam of two sections belongs to the one that ends there.
+        starts_m, arc_m = road.section_starts_m, number_of(signal, "s")
+        section = max(int(np.searchsorted(starts_m, arc_m - 1e-6, side="right")) - 1, 0)
         ranges = [
             sorted((number_of(each, "fromLane"), number_of(each, "toLane"))) for each in signal.findall("validity")
         ]
@@ -426,21 +445,39 @@ class _Reading:
                 continue
             crosswalk_id = _user_data(each, ID_CODE) or f"crosswalk-{element.get('id')}-{each.get('id', '')}"
             lights = tuple(map(str, json.loads(_user_data(each, LIGHTS_CODE) or "[]")))
-            corners_m = _corners_of(road, each)
-            self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, corners_m, lights, True))
 
-    def _take_priorities(self) -> None:
-        """Set which lanes go before others in junctions."""
-        for priority in self.root.findall("junction/priority"):
-            first = [self.lanes[key].lane_id for key in self.lanes_of.get(priority.get("high", ""), ())]
-            for key in self.lanes_of.get(priority.get("low", ""), ()):
-                yields_to = dict.fromkeys((*self.lanes[key].yields_to, *first))
-                self.lanes[key] = replace(self.lanes[key], yields_to=tuple(yields_to))
+            # Its outline is told along the road, or relative to the object and turned with it; where there is none, it
+            # is a rectangle of its length and width.
+            arc_m, offset_m = np.array([number_of(each, "s")]), np.array([number_of(each, "t")])
+            origin_m = road.points_m(arc_m, offset_m, number_of(each, "zOffset", 0.0))[0]
+            heading_rad = float(road.line.at(arc_m)[1][0]) + number_of(each, "hdg", 0.0)
+            cos, sin = np.cos(heading_rad), np.sin(heading_rad)
+            outline = each.find("outlines/outline")
+            outline = each.find("outline") if outline is None else outline
+            corners = [] if outline is None else outline.findall("cornerRoad")
+            if corners:
+                table = np.array([[number_of(c, "s"), number_of(c, "t"), number_of(c, "dz", 0.0)] for c in corners])
+                corners_m = road.points_m(table[:, 0], table[:, 1], table[:, 2])
+            else:
+                if outline is None:
+                    sizes_m = number_of(each, "length") / 2, number_of(each, "width") / 2, 0
+                    local_m = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * sizes_m
+                else:
+                    corners = outline.findall("cornerLocal")
+                    local_m = np.array([[number_of(c, axis) for axis in "uvz"] for c in corners]).reshape(-1, 3)
+                turned_m = local_m[:, :2] @ np.array([[cos, sin], [-sin, cos]])
+                corners_m = origin_m + np.column_stack([turned_m, local_m[:, 2]])
+            if len(corners_m) > 3 and np.linalg.norm(corners_m[0] - corners_m[-1]) < 1e-3:
+                corners_m = corners_m[:-1]  # the first corner is repeated at the end
+            if len(corners_m) < 3 or not np.isfinite(corners_m).all():
+                raise ValueError(f"a crosswalk must have three corners at least, got {len(corners_m)}")
+            self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, corners_m, lights, True))
 
     def _georeference(self) -> tuple[Float64Array | None, list[str]]:
         """Return where the world lies, and what is not known of it."""
         text = " ".join((self.root.findtext("header/geoReference") or "").split())
         match = _ORIGIN.search(text) if "+proj=tmerc" in text else None
+        # The origin that the caller gives counts more than that of the file; of projections one kind is read.
         if self.origin is None and match is None:
             known = f"the projection {text!r:.80}, which is not read" if text else "no projection"
             return None, [f"The file has {known}: the world is at latitude 0, longitude 0; --origin says where it is."]
@@ -448,6 +485,7 @@ class _Reading:
             return world_at(*self.origin), []
         values = [float(group) for group in match.groups() if group is not None] if match else [0.0, 0.0]
         latitude_deg, longitude_deg = values if match and match.group(1) is not None else values[::-1]
+        # The world may be turned and moved against the projection.
         offset = self.root.find("header/offset")
         turn = np.eye(4)
         if offset is not None:
@@ -460,13 +498,6 @@ class _Reading:
         if control.control_id in self.controls:
             raise ValueError(f"two signals or objects have the id {control.control_id!r:.60}; change one of them")
         self.controls[control.control_id] = control
-
-
-def _thinned(line_m: Float64Array) -> Float64Array:
-    """Return a line without the points that lie on lines between others, within 3 mm."""
-    steps_m = np.linalg.norm(np.diff(line_m[:, :2], axis=0), axis=1)
-    arcs_m = np.concatenate([[0.0], np.cumsum(np.maximum(steps_m, 1e-9))])
-    return line_m[simplified_rows(arcs_m, line_m, _THINNED_M)]
 
 
 def _limit_of(road: _Road, lane: Element, start_m: float) -> float | None:
@@ -488,42 +519,6 @@ def _may_cross(lane: Element, direction: str) -> bool:
     """Return whether the mark of a lane lets one change towards increasing or decreasing ids; without one one may."""
     mark = lane.find("roadMark")
     return mark is None or mark.get("laneChange", "both") in ("both", direction)
-
-
-def _kind_of(signal: Element) -> str | None:
-    """Return the kind of control that a signal is that is not of l5kit; None where semantic maps have none."""
-    kind = signal.get("type", "")
-    return LIGHT if _LIGHT_TYPES.fullmatch(kind) else _SIGN_KINDS.get(kind)
-
-
-def _corners_of(road: _Road, element: Element) -> Float64Array:
-    """Return the corners of an object, its outline or a rectangle of its length and width, (n, 3)."""
-    arc_m, offset_m = np.array([number_of(element, "s")]), np.array([number_of(element, "t")])
-    origin_m = road.points_m(arc_m, offset_m, number_of(element, "zOffset", 0.0))[0]
-    heading_rad = float(road.line.at(arc_m)[1][0]) + number_of(element, "hdg", 0.0)
-    axes = np.array([[np.cos(heading_rad), np.sin(heading_rad)], [-np.sin(heading_rad), np.cos(heading_rad)]])
-    outline = element.find("outlines/outline")
-    outline = element.find("outline") if outline is None else outline
-    if outline is None:
-        length_m, width_m = number_of(element, "length"), number_of(element, "width")
-        local_m = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * (length_m / 2, width_m / 2, 0)
-    elif outline.find("cornerRoad") is not None:
-        corners = outline.findall("cornerRoad")
-        table = np.array([[number_of(each, "s"), number_of(each, "t"), number_of(each, "dz", 0.0)] for each in corners])
-        return _open_outline(road.points_m(table[:, 0], table[:, 1], table[:, 2]))
-    else:
-        corners = outline.findall("cornerLocal")
-        local_m = np.array([[number_of(each, axis) for axis in "uvz"] for each in corners]).reshape(-1, 3)
-    return _open_outline(origin_m + np.column_stack([local_m[:, :2] @ axes, local_m[:, 2]]))
-
-
-def _open_outline(corners_m: Float64Array) -> Float64Array:
-    """Return corners without the first one repeated at the end."""
-    if len(corners_m) > 3 and np.linalg.norm(corners_m[0] - corners_m[-1]) < 1e-3:
-        corners_m = corners_m[:-1]
-    if len(corners_m) < 3 or not np.isfinite(corners_m).all():
-        raise ValueError(f"a crosswalk must have three corners at least, got {len(corners_m)}")
-    return corners_m
 
 
 def _user_data(element: Element, code: str) -> str | None:

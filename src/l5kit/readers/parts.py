@@ -123,18 +123,16 @@ class PartKey:
     @classmethod
     def of(cls, reader: Reader, ref: SceneRef) -> Self:
         """Return the key of a scene, which is another one once one of its files has changed."""
-        files = tuple(_state_of(reader.source / file) for file in (ref.file, *ref.others))
+        # Size and time of the last change of each file, -1 and -1 of one that is not there.
+        files = []
+        for file in (ref.file, *ref.others):
+            try:
+                status = os.stat(reader.source / file)
+                files.append((status.st_size, status.st_mtime_ns))
+            except (OSError, ValueError):
+                files.append((-1, -1))
         name = reader.code if isinstance(reader, OwnReader) else type(reader).__qualname__
-        return cls(_VERSION, __version__, name, ref, files)
-
-
-def _state_of(path: Path) -> tuple[int, int]:
-    """Return size and time of the last change of a file, -1 and -1 of one that is not there."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
+        return cls(_VERSION, __version__, name, ref, tuple(files))
 
 
 def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:
@@ -164,7 +162,24 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
         OSError: The disk is full, or may not be written to.
     """
     content, points = pack_map(scene.map)
-    head = _head_of(ref, scene, records, points)
+    positions_m = np.concatenate([points[:, :2], scene.ego.positions_m[:, :2], records.agents["centroid"]])
+    tracks = scene.tracks
+    track_ids = track_ids_of(tracks.ids)
+    are_kept = [str(number) for number in track_ids.tolist()] == list(tracks.ids)
+    head = PartHead(
+        ref=ref,
+        map_name=scene.map.name,
+        bounds_m=[positions_m.min(axis=0).tolist(), positions_m.max(axis=0).tolist()],
+        ego_size_m=scene.ego.size_m.tolist(),
+        targets=None if tracks.is_target is None else track_ids[tracks.is_target].tolist(),
+        track_ids=None if are_kept else {str(n): name for n, name in zip(track_ids, tracks.ids, strict=True)},
+        lights={
+            lane: position_m.tolist() if np.isfinite(position_m).all() else None
+            for lane, position_m in zip(scene.lights.lane_ids, scene.lights.positions_m, strict=True)
+        },
+        remarks=list(scene.remarks),
+        map_bytes=least_bytes_of(scene.map),
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     with (
         naming_path(path),
@@ -198,27 +213,6 @@ def naming_path(path: Path) -> Iterator[None]:
         if error.errno is None or error.filename is not None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _head_of(ref: SceneRef, scene: SourceScene, records: SceneRecords, points: Float64Array) -> PartHead:
-    positions_m = np.concatenate([points[:, :2], scene.ego.positions_m[:, :2], records.agents["centroid"]])
-    tracks = scene.tracks
-    track_ids = track_ids_of(tracks.ids)
-    are_kept = [str(number) for number in track_ids.tolist()] == list(tracks.ids)
-    return PartHead(
-        ref=ref,
-        map_name=scene.map.name,
-        bounds_m=[positions_m.min(axis=0).tolist(), positions_m.max(axis=0).tolist()],
-        ego_size_m=scene.ego.size_m.tolist(),
-        targets=None if tracks.is_target is None else track_ids[tracks.is_target].tolist(),
-        track_ids=None if are_kept else {str(n): name for n, name in zip(track_ids, tracks.ids, strict=True)},
-        lights={
-            lane: position_m.tolist() if np.isfinite(position_m).all() else None
-            for lane, position_m in zip(scene.lights.lane_ids, scene.lights.positions_m, strict=True)
-        },
-        remarks=list(scene.remarks),
-        map_bytes=least_bytes_of(scene.map),
-    )
 
 
 def _as_bytes(content: JsonObject) -> UInt8Array:

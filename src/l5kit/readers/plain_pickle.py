@@ -65,8 +65,25 @@ def load_plain_pickle(content: bytes) -> object:
             NumPy writes arrays, or containers lie more than 100 levels deep in each other.
     """
     value = _Machine(content).run()
-    _require_shallow(value)
-    return value
+
+    # Containers in containers without end are refused: they are looked at one level after the other, and none twice, as
+    # one may lie in many others, or in itself.
+    level, seen = [value], {id(value)}
+    for _ in range(_DEEPEST):
+        below: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                below.extend(each.values())
+            elif isinstance(each, list | tuple):
+                below.extend(each)
+        level = []
+        for each in below:
+            if type(each) in _CONTAINERS and id(each) not in seen:
+                seen.add(id(each))
+                level.append(each)
+        if not level:
+            return value
+    raise ValueError(_TOO_DEEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +189,6 @@ class _Machine:
         line = self._content[self._at : end]
         self._at = end + 1
         return line
-
-    def _take_number(self, size: int) -> int:
-        return int.from_bytes(self._take(size), "little")
 
     # --- numbers, text and bytes
 
@@ -332,7 +346,15 @@ class _Machine:
         state, unfinished = self._stack.pop(), self._stack.pop()
         if type(unfinished) is not _Unfinished or type(state) is not tuple:
             raise ValueError("it sets the state of an object that is no array; only plain values are read")
-        done = _array_of(state) if unfinished.kind == _ARRAY else _dtype_of(unfinished.dtype, state)
+        if unfinished.kind == _ARRAY:
+            done = _array_of(state)
+        else:
+            order, of_fields = state[1], state[2:5]
+            if order not in _BYTE_ORDERS or any(field is not None for field in of_fields):
+                raise ValueError(
+                    f"an array has a dtype with fields or the byte order {order!s:.20}; only plain ones are read"
+                )
+            done = np.dtype(unfinished.dtype if order == "|" else f"{order}{unfinished.dtype}")
         self._stack.append(done)
         # what it was remembered by lies a few numbers back: shape, dtype, bytes and state came since
         last = len(self._memo) - 1
@@ -382,13 +404,6 @@ def _made(kind: int, arguments: tuple[object, ...]) -> object:
     raise TypeError  # ndarray() itself
 
 
-def _dtype_of(kind: str, state: tuple[object, ...]) -> "np.dtype[np.generic]":
-    order, fields = state[1], state[2:5]
-    if order not in _BYTE_ORDERS or any(field is not None for field in fields):
-        raise ValueError(f"an array has a dtype with fields or the byte order {order!s:.20}; only plain ones are read")
-    return np.dtype(kind if order == "|" else f"{order}{kind}")
-
-
 def _array_of(state: tuple[object, ...]) -> object:
     """Return an array of its state: version, shape, dtype, whether columns come first, and bytes.
 
@@ -415,26 +430,6 @@ def _array_of(state: tuple[object, ...]) -> object:
     return values
 
 
-def _require_shallow(value: object) -> None:
-    """Refuse containers in containers without end, one level after the other and none twice."""
-    level, seen = [value], {id(value)}
-    for _ in range(_DEEPEST):
-        below: list[object] = []
-        for each in level:
-            if isinstance(each, dict):
-                below.extend(each.values())
-            elif isinstance(each, list | tuple):
-                below.extend(each)
-        level = []
-        for each in below:
-            if type(each) in _CONTAINERS and id(each) not in seen:
-                seen.add(id(each))
-                level.append(each)
-        if not level:
-            return
-    raise ValueError(_TOO_DEEP)
-
-
 _CONTAINERS: Final = frozenset({dict, list, tuple})
 _PLAIN_KEYS: Final = frozenset({str, int})
 _STOP, _MARK, _TUPLE, _BYTE, _TWO_BYTES, _GET_SHORT, _GET_LONG = b".(tKMhj"
@@ -447,7 +442,7 @@ def _push(value: object) -> Callable[[_Machine], None]:
 
 def _sized(size: int, step: Callable[[_Machine, int], None]) -> Callable[[_Machine], None]:
     """Return a step that takes a number of so many bytes first."""
-    return lambda machine: step(machine, machine._take_number(size))
+    return lambda machine: step(machine, int.from_bytes(machine._take(size), "little"))
 
 
 def _refuse(opcode: int) -> Callable[[_Machine], None]:

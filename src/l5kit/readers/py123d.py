@@ -78,7 +78,7 @@ class Py123dReader:
             for name in folders[:_MOST_LOOKED_AT]:
                 try:
                     log = Py123dLog.open(self._source / name, name)
-                    step_s = _step_of(log)
+                    times_ns = log.times_ns(log.frames())
                     label_classes = _label_classes_of(log)
                 except SourceDataError:  # of which reading tells
                     continue
@@ -90,8 +90,8 @@ class Py123dReader:
                 for source in sources if isinstance(sources, list) else ():
                     if isinstance(source, dict) and isinstance(source.get("licence"), str):
                         licences[source["licence"]] = None
-                steps_s[step_s] += 1
-        del steps_s[0.0]  # of logs of one frame
+                if len(times_ns) > 1:  # the usual time between two frames, whole milliseconds
+                    steps_s[round(float(np.median(np.diff(times_ns))) / 1e9, 3)] += 1
         step_time_s = min(steps_s, key=lambda step_s: (-steps_s[step_s], step_s), default=0.1)
         names = sorted(datasets) or ["unknown"]
         licences = licences or dict.fromkeys(licence_of(name, _LICENCES) for name in names)
@@ -223,12 +223,6 @@ class Py123dReader:
 
 _MAPPING: Final = {**LABEL_MAPPING, **{label: label for label in PERCEPTION_LABELS}}
 """Label of each class; those of l5kit itself are in the logs that it has exported."""
-
-
-def _step_of(log: Py123dLog) -> float:
-    """Return the usual time between two frames, whole milliseconds; 0 where there is one alone."""
-    times_ns = log.times_ns(log.frames())
-    return round(float(np.median(np.diff(times_ns))) / 1e9, 3) if len(times_ns) > 1 else 0.0
 
 
 def _label_classes_of(log: Py123dLog) -> set[str]:

@@ -51,15 +51,6 @@ class ArrowFile:
         """
         return numeric_values(self.column(name), name)
 
-    def numeric_rows(self, name: str, size: int) -> Float64Array:
-        """Return a column of lists of one size, (N, size).
-
-        Raises:
-            TypeError: It holds something else.
-            ValueError: It has holes, or there is none.
-        """
-        return rows_of(self.column(name), name, size)
-
     def lists(self, name: str) -> tuple[Int64Array, pa.Array]:
         """Return where the lists of a column start, the end of the last included, (N + 1,), and all their values.
 

@@ -8,15 +8,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import Int64Array, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.readers.motion import velocities_of
 from l5kit.readers.py123d_arrow import ArrowFile, numeric_values, open_arrow, rows_of
 from l5kit.readers.py123d_labels import UNKNOWN, names_of_labels
 from l5kit.readers.quaternions import require_unit, rotations_of, yaws_of
 from l5kit.readers.reader import naming_source
-from l5kit.readers.source_bounds import MOST_STATES, as_times_ns
-from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks
+from l5kit.readers.source_bounds import as_times_ns, require_few_states
+from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks, tracks_of_boxes
 
 SYNC: Final = "sync"
 EGO, BOXES, LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
@@ -92,9 +91,11 @@ class Py123dLog:
             rows = self._rows_of(EGO)[frames]
             if rows.max(initial=-1) >= opened.table.num_rows:
                 raise ValueError(f"it has {opened.table.num_rows} rows, but {SYNC}.arrow names row {rows.max()}")
-            poses = opened.numeric_rows("imu_se3", 7)[rows]
+            poses = rows_of(opened.column("imu_se3"), "imu_se3", 7)[rows]
             require_unit(poses[:, _ROTATION], "step")
             require_unit(middle[None, _ROTATION], "center_to_imu_se3")
+
+            # From the pose of the IMU to the middle of the box, and from there down by half its height to the ground.
             rotations = rotations_of(poses[:, _ROTATION])
             below_m = middle[_POSITION] - np.array([0.0, 0.0, size_m[2] / 2.0])
             positions_m = poses[:, _POSITION] + rotations @ below_m
@@ -133,7 +134,20 @@ class Py123dLog:
             return SourceLights.none(len(frames))
         with naming_source(f"{self.name}/{LIGHTS}.arrow"):
             opened = open_arrow(self.folder / f"{LIGHTS}.arrow", LIGHTS)
-            return _lights_of(opened, self._rows_of(LIGHTS)[frames])
+            rows = self._rows_of(LIGHTS)[frames]
+            starts, lanes = opened.lists("lane_id")
+            status_starts, statuses = opened.lists("status")
+            if not np.array_equal(status_starts, starts):
+                raise ValueError("lists of status have other lengths than those of lane_id")
+            lists = _Lists.of(starts, rows)
+            lane_ids, light_rows = np.unique(numeric_values(lanes, "lane_id")[lists.indices], return_inverse=True)
+
+            # Numbers behind the last status are unknown.
+            shown: NumericArray = np.array([*_STATES, LightState.UNKNOWN], np.uint8)
+            status = np.clip(numeric_values(statuses, "status")[lists.indices].astype(np.int64), 0, len(_STATES))
+            states = np.full((len(lane_ids), len(rows)), LightState.ABSENT, np.uint8)
+            states[light_rows, lists.steps] = shown[status]
+            return SourceLights(tuple(map(str, lane_ids.tolist())), states, np.full((len(lane_ids), 3), np.nan))
 
     def _rows_of(self, modality: str) -> Int64Array:
         """Return the row of each frame in the file of a modality, -1 where it has none, (N,)."""
@@ -158,6 +172,7 @@ class _Lists:
         """Return those of rows of a file, -1 where a frame has none."""
         if rows.max(initial=-1) >= len(starts) - 1:
             raise ValueError(f"it has {len(starts) - 1} rows, but {SYNC}.arrow names row {rows.max()}")
+        # Values of a list follow each other: its start, and how many values of the same list came before each.
         counts = np.where(rows >= 0, np.diff(starts)[rows], 0) if len(starts) > 1 else np.zeros(len(rows), np.int64)
         steps = np.repeat(np.arange(len(rows)), counts)
         ends = np.cumsum(counts)
@@ -168,6 +183,7 @@ class _Lists:
 def _tracks_of(
     opened: ArrowFile, rows: Int64Array, times_ns: Int64Array, known: Callable[[str], bool], remarks: list[str]
 ) -> SourceTracks:
+    """Return the boxes in some rows of the file as tracks."""
     starts, boxes = opened.lists("bounding_box_se3")
     for name in ("track_token", "label"):
         if not np.array_equal(opened.lists(name)[0], starts):
@@ -184,31 +200,36 @@ def _tracks_of(
     shape = len(ids), len(times_ns)
     if not shape[0]:
         return SourceTracks.none(len(times_ns))
-    if shape[0] * shape[1] > MOST_STATES:
-        raise ValueError(f"it has {shape[0]} tracks and {shape[1]} frames, more than {MOST_STATES} states in all")
+    require_few_states(*shape, called="frames")
     counts = np.bincount(tracks * shape[1] + lists.steps, minlength=shape[0] * shape[1]).reshape(shape)
     if counts.max() > 1:
         track, step = np.argwhere(counts > 1)[0].tolist()
         raise ValueError(f"track {ids[track]!r} has two boxes in frame {step}")
-    cells = tracks, lists.steps
-    is_valid = counts > 0
     require_unit(values[:, _ROTATION], "box")
-    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
-    positions_m[cells] = values[:, :2]
-    yaws_rad[cells] = yaws_of(values[:, _ROTATION])
-    sizes_m[cells] = values[:, _SIZE]
+
     labels = numeric_values(opened.lists("label")[1], "label").astype(np.int64)
+    # The class of a track is that of its first box: written last, it stays.
     firsts = np.zeros(len(ids), np.int64)
     firsts[tracks[::-1]] = lists.indices[::-1]
     classes = _classes_of(opened, labels, firsts, remarks)
-    return SourceTracks(
-        ids=ids,
-        classes=tuple(name if known(name) else UNKNOWN for name in classes),
-        is_valid=is_valid,
-        positions_m=positions_m,
-        yaws_rad=yaws_rad,
-        velocities_mps=_velocities_of(opened, starts, lists, is_valid, cells, positions_m, times_ns, remarks),
-        sizes_m=sizes_m,
+
+    velocity_starts, velocities = opened.lists("velocity_3d")
+    if not np.array_equal(velocity_starts, starts):
+        raise ValueError("lists of velocity_3d have other lengths than those of bounding_box_se3")
+    velocities_mps = None
+    if velocities.null_count:
+        remarks.append("Velocities are differences of places, as the log does not tell all.")
+    else:
+        velocities_mps = rows_of(velocities, "velocity_3d", 3)[lists.indices, :2]
+    return tracks_of_boxes(
+        ids,
+        [name if known(name) else UNKNOWN for name in classes],
+        (tracks, lists.steps),
+        times_ns,
+        positions_m=values[:, :2],
+        yaws_rad=yaws_of(values[:, _ROTATION]),
+        sizes_m=values[:, _SIZE],
+        velocities_mps=velocities_mps,
     )
 
 
@@ -221,6 +242,7 @@ def _classes_of(opened: ArrowFile, labels: Int64Array, boxes: Int64Array, remark
         boxes: Which boxes.
         remarks: Where to tell that labels are not known.
     """
+    # Logs that l5kit has exported tell its own labels, of which other datasets have fewer.
     own = opened.own.get("labels")
     if isinstance(own, bytes) and len(own) == len(labels):
         own_labels = np.frombuffer(own, np.uint8)[boxes].tolist()
@@ -230,39 +252,3 @@ def _classes_of(opened: ArrowFile, labels: Int64Array, boxes: Int64Array, remark
     if not names:
         remarks.append(f"Labels of {label_class[:100] or 'no class'} are not known; all boxes are unknown.")
     return [names[number] if number < len(names) else UNKNOWN for number in labels[boxes].tolist()]
-
-
-def _velocities_of(
-    opened: ArrowFile,
-    starts: Int64Array,
-    lists: _Lists,
-    is_valid: BoolArray,
-    cells: tuple[Int64Array, Int64Array],
-    positions_m: Float64Array,
-    times_ns: Int64Array,
-    remarks: list[str],
-) -> Float64Array:
-    """Return the velocities of boxes, differences of places where there are none."""
-    velocity_starts, values = opened.lists("velocity_3d")
-    if not np.array_equal(velocity_starts, starts):
-        raise ValueError("lists of velocity_3d have other lengths than those of bounding_box_se3")
-    if values.null_count:
-        remarks.append("Velocities are differences of places, as the log does not tell all.")
-        return velocities_of(positions_m, is_valid, times_ns)
-    velocities_mps = np.zeros((*is_valid.shape, 2))
-    velocities_mps[cells] = rows_of(values, "velocity_3d", 3)[lists.indices, :2]
-    return velocities_mps
-
-
-def _lights_of(opened: ArrowFile, rows: Int64Array) -> SourceLights:
-    starts, lanes = opened.lists("lane_id")
-    status_starts, statuses = opened.lists("status")
-    if not np.array_equal(status_starts, starts):
-        raise ValueError("lists of status have other lengths than those of lane_id")
-    lists = _Lists.of(starts, rows)
-    lane_ids, light_rows = np.unique(numeric_values(lanes, "lane_id")[lists.indices], return_inverse=True)
-    shown: NumericArray = np.array([*_STATES, LightState.UNKNOWN], np.uint8)
-    status = np.clip(numeric_values(statuses, "status")[lists.indices].astype(np.int64), 0, len(_STATES))
-    states = np.full((len(lane_ids), len(rows)), LightState.ABSENT, np.uint8)
-    states[light_rows, lists.steps] = shown[status]
-    return SourceLights(tuple(map(str, lane_ids.tolist())), states, np.full((len(lane_ids), 3), np.nan))

@@ -10,7 +10,15 @@ from l5kit.readers.city_map import CityMap
 from l5kit.readers.py123d_arrow import open_arrow, unpack
 from l5kit.readers.reader import naming_source
 from l5kit.readers.source_fields import SourceFields
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import (
+    SourceArea,
+    SourceLane,
+    SourceMap,
+    SourceSign,
+    is_line,
+    with_heights,
+    without_last_repeated,
+)
 
 _LANE, _LANE_GROUP, _INTERSECTION, _STOP_ZONE = 0, 1, 2, 7
 _KIND_OF_LAYER: Final = {
@@ -52,6 +60,7 @@ def read_py123d_map(path: Path, *, file: str, name: str) -> CityMap:
         if layer not in _LINES:
             with naming_source(file, f"object {object_id} of layer {layer}"):
                 objects.append((layer, str(object_id), unpack(features[row].as_py() or b"", "features")))
+    # A lane lies in an intersection where its group does; where no group does, nothing is known of any lane.
     intersections = {
         group: feature.values.get("intersection_id") for layer, group, feature in objects if layer == _LANE_GROUP
     }
@@ -74,8 +83,11 @@ def read_py123d_map(path: Path, *, file: str, name: str) -> CityMap:
                     outline_m = _line_of(feature, "outline")
                     signs.append(SourceSign(object_id, outline_m.mean(axis=0), feature.names("lane_ids")))
             elif layer in _KIND_OF_LAYER:
-                name_of_area = object_id if layer != _INTERSECTION else f"intersection {object_id}"
-                areas += _areas_of(name_of_area, layer, feature)
+                # Intersections and drivable areas become areas of one kind, and may have the same ids.
+                area_id = object_id if layer != _INTERSECTION else f"intersection {object_id}"
+                corners_m = without_last_repeated(_line_of(feature, "outline"), fewest=1)
+                if len(corners_m) >= _FEWEST_CORNERS and is_line(corners_m):
+                    areas.append(SourceArea(area_id, _KIND_OF_LAYER[layer], corners_m))
     with naming_source(file):
         return CityMap.of(SourceMap(name, tuple(lanes), tuple(areas), tuple(signs)), left_out)
 
@@ -102,19 +114,9 @@ def _lane_of(lane_id: str, feature: SourceFields, *, is_in_junction: bool | None
     )
 
 
-def _areas_of(area_id: str, layer: int, feature: SourceFields) -> list[SourceArea]:
-    """Return the area of an object, nothing where it has no corners."""
-    outline_m = _line_of(feature, "outline")
-    is_closed = len(outline_m) > 1 and bool((outline_m[0] == outline_m[-1]).all())
-    corners_m = outline_m[:-1] if is_closed else outline_m
-    if len(corners_m) < _FEWEST_CORNERS or not is_line(corners_m):
-        return []
-    return [SourceArea(area_id, _KIND_OF_LAYER[layer], corners_m)]
-
-
 def _line_of(feature: SourceFields, key: str) -> Float64Array:
     """Return the points of a line, (n, 3); those without a height have 0."""
     points_m = feature.floats(key, None, None)
     if points_m.shape[1] not in (2, 3):
         raise ValueError(f"{feature.path}.{key} must have 2 or 3 columns, got {points_m.shape[1]}")
-    return points_m if points_m.shape[1] == 3 else np.column_stack([points_m, np.zeros(len(points_m))])
+    return with_heights(points_m)

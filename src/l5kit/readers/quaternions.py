@@ -38,6 +38,7 @@ def rotations_of(rotations: Float64Array) -> Float64Array:
     """Return the matrices of quaternions w, x, y, z (N, 4), (N, 3, 3); NaN for one of length 0."""
     with np.errstate(invalid="ignore"):
         w, x, y, z = np.moveaxis(rotations / np.linalg.norm(rotations, axis=-1, keepdims=True), -1, 0)
+    # the product q v q* of the unit quaternion with each axis, as columns
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],

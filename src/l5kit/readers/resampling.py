@@ -51,13 +51,27 @@ def resample_scene(scene: SceneArrays, step_time_s: float) -> SceneArrays:
     if not 0 < step_time_s < np.inf:
         raise InvalidArgumentError(f"step_time_s must be above 0, got {step_time_s}")
     pairs = _FramePairs.of(scene.timestamps_ns, round(step_time_s * 1e9))
+
+    # The rotation of the AV along the shortest turn; the last time may lie a little behind the last frame.
+    start_ns = scene.timestamps_ns[0]
+    if len(scene.timestamps_ns) == 1:
+        rotations = np.repeat(scene.ego_rotations, len(pairs.times_ns), axis=0)
+    else:
+        known_s = (scene.timestamps_ns - start_ns) / 1e9
+        turns = Slerp(known_s, Rotation.from_matrix(scene.ego_rotations))
+        rotations = turns(np.clip((pairs.times_ns - start_ns) / 1e9, 0.0, known_s[-1])).as_matrix()
+
+    # Lights show what they did in the frame before.
+    faces = scene.tl_faces
+    rows = [np.arange(faces.starts[frame], faces.starts[frame + 1]) for frame in pairs.before]
+    taken, starts = np.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int32)
     return SceneArrays(
         host=scene.host,
         timestamps_ns=pairs.times_ns,
         ego_positions_m=_between(scene.ego_positions_m, pairs.before, pairs.after, pairs.parts),
-        ego_rotations=_rotations_at(scene, pairs.times_ns),
+        ego_rotations=rotations,
         agents=_agents_at(scene.agents, pairs),
-        tl_faces=_faces_at(scene.tl_faces, pairs.before),
+        tl_faces=FaceRows(starts, faces.face_ids[taken], faces.light_ids[taken], faces.statuses[taken]),
     )
 
 
@@ -138,6 +152,8 @@ class _FramePairs:
             raise InvalidArgumentError(
                 f"times of the scene must ascend, but those of frames {frame - 1} and {frame} do not"
             )
+
+        # A frame that misses a new time by a little is taken for it, with nothing in between.
         near_ns = round(_NEAR * step_ns)
         times_ns = np.arange(frame_times_ns[0], frame_times_ns[-1] + near_ns + 1, step_ns, dtype=np.int64)
         before = np.clip(np.searchsorted(frame_times_ns, times_ns + near_ns, side="right") - 1, 0, None)
@@ -162,23 +178,22 @@ def _between(values: FloatArray, before: Int64Array, after: Int64Array, parts: F
     return mixed
 
 
-def _rotations_at(scene: SceneArrays, times_ns: Int64Array) -> Float64Array:
-    """Return the rotation of the AV at times within the scene, (K, 3, 3)."""
-    start_ns = scene.timestamps_ns[0]
-    if len(scene.timestamps_ns) == 1:
-        return np.repeat(scene.ego_rotations, len(times_ns), axis=0)
-    known_s = (scene.timestamps_ns - start_ns) / 1e9
-    turns = Slerp(known_s, Rotation.from_matrix(scene.ego_rotations))
-    rotations: Float64Array = turns(np.clip((times_ns - start_ns) / 1e9, 0.0, known_s[-1])).as_matrix()
-    return rotations
-
-
 def _agents_at(agents: AgentRows, pairs: _FramePairs) -> AgentRows:
     """Return the rows of road users at the new times, in the order of the frame before."""
     starts = np.zeros(len(pairs.times_ns) + 1, np.int64)
     before_rows, after_rows, parts = [], [], []
     for number in range(len(pairs.times_ns)):
-        first, second = _rows_in_both(agents, int(pairs.before[number]), int(pairs.after[number]))
+        # Rows in both frames of the tracks that are in both, in the order of the frame before; in a gap nobody is
+        # known.
+        before_frame, after_frame = int(pairs.before[number]), int(pairs.after[number])
+        first = second = np.arange(agents.starts[before_frame], agents.starts[before_frame + 1])
+        if before_frame != after_frame:
+            second = np.arange(agents.starts[after_frame], agents.starts[after_frame + 1])
+            _, in_first, in_second = np.intersect1d(
+                agents.track_ids[first], agents.track_ids[second], return_indices=True
+            )
+            order = np.argsort(in_first)
+            first, second = first[in_first[order]], second[in_second[order]]
         if not pairs.is_known[number]:
             first, second = first[:0], second[:0]
         before_rows.append(first)
@@ -186,6 +201,8 @@ def _agents_at(agents: AgentRows, pairs: _FramePairs) -> AgentRows:
         parts.append(np.full(len(first), pairs.parts[number]))
         starts[number + 1] = starts[number] + len(first)
     before, after, share = np.concatenate(before_rows), np.concatenate(after_rows), np.concatenate(parts)
+
+    # Headings turn the shorter way round; those of frames themselves stay as they are, to the bit.
     yaws_rad = agents.yaws_rad.astype(np.float64)
     turns_rad = angular_distance(yaws_rad[after], yaws_rad[before])
     mixed_rad = yaws_rad[before] + share * turns_rad
@@ -203,24 +220,6 @@ def _agents_at(agents: AgentRows, pairs: _FramePairs) -> AgentRows:
     )
 
 
-def _rows_in_both(agents: AgentRows, before: int, after: int) -> tuple[Int64Array, Int64Array]:
-    """Return the rows in two frames of the tracks that are in both of them."""
-    first = np.arange(agents.starts[before], agents.starts[before + 1])
-    if before == after:
-        return first, first
-    second = np.arange(agents.starts[after], agents.starts[after + 1])
-    _, in_first, in_second = np.intersect1d(agents.track_ids[first], agents.track_ids[second], return_indices=True)
-    order = np.argsort(in_first)
-    return first[in_first[order]], second[in_second[order]]
-
-
-def _faces_at(faces: FaceRows, before: Int64Array) -> FaceRows:
-    rows = [np.arange(faces.starts[frame], faces.starts[frame + 1]) for frame in before]
-    taken = np.concatenate(rows)
-    starts = np.cumsum([0, *map(len, rows)], dtype=np.int32)
-    return FaceRows(starts, faces.face_ids[taken], faces.light_ids[taken], faces.statuses[taken])
-
-
 @dataclass(frozen=True)
 class _ResampleScenes:
     """The job: scenes of a log at another rate."""
@@ -229,13 +228,13 @@ class _ResampleScenes:
     step_time_s: float
 
     def __call__(self, scenes: Int64Array) -> list[SceneRecords]:
-        return [self._resample(int(scene)) for scene in scenes]
-
-    def _resample(self, scene: int) -> SceneRecords:
-        arrays = SceneArrays.of_records(SceneRecords.read(self.dataset, scene))
-        if not len(arrays.timestamps_ns):
-            raise InvalidArgumentError(f"scene {scene} has no frames")
-        return resample_scene(arrays, self.step_time_s).to_records()
+        resampled = []
+        for scene in scenes.tolist():
+            arrays = SceneArrays.of_records(SceneRecords.read(self.dataset, scene))
+            if not len(arrays.timestamps_ns):
+                raise InvalidArgumentError(f"scene {scene} has no frames")
+            resampled.append(resample_scene(arrays, self.step_time_s).to_records())
+        return resampled
 
 
 def _resample_log(

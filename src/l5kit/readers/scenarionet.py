@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, PickledState
+from l5kit._types import Int64Array, PickledState
 from l5kit.configs.texts import require_regular_file
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.plain_pickle import load_plain_pickle
@@ -130,16 +130,16 @@ class ScenarionetReader:
         groups = [[name] for name in files]
         if self._joins:
             groups = windows_of_logs({name: self._listing.metadata.get(name) for name in files})
-        return sorted(
-            SceneRef(
-                split=_split_of(self._source, files[names[0]]),
-                name=PurePosixPath(names[0]).stem,
-                file=files[names[0]],
-                record="" if len(names) == 1 else f"{len(names)} windows of one log, the first of them",
-                others=tuple(files[name] for name in names[1:]),
-            )
-            for names in groups
-        )
+        refs = []
+        for names in groups:
+            # The part of the dataset is told by the folders of a file, the nearest first, or else by that of the
+            # source.
+            file, *others = (files[name] for name in names)
+            folders = (*reversed(PurePosixPath(file).parts[:-1]), self._source.absolute().name)
+            split = next((known[1] for name in folders if (known := _SPLIT.search(name.lower()))), "sample")
+            record = "" if not others else f"{len(names)} windows of one log, the first of them"
+            refs.append(SceneRef(split, PurePosixPath(names[0]).stem, file, record, others=tuple(others)))
+        return sorted(refs)
 
     def read(self, ref: SceneRef) -> SourceScene:
         """Return a scenario with its map, or the windows of a log as one scene.
@@ -197,7 +197,7 @@ class ScenarionetReader:
         counts: Counter[float] = Counter()
         for each in self._listing.metadata.values():
             counts[_step_of(each)] += 1
-        del counts[0.0]
+        del counts[0.0]  # of those that tell none
         if not counts:
             for file in list(self._listing.files.values())[:10]:
                 try:
@@ -225,7 +225,14 @@ class ScenarionetReader:
             remarks.append(
                 f"Steps {steps.start} to {steps.stop - 1} of {len(times_ns)} are kept, those in which the AV is."
             )
-        map_name, shift_m = _frame_of(metadata, name)
+
+        # Where a scenario tells both the name of its map and what was taken off its places, these are put back, and
+        # scenarios of one map lie in one frame. Else each has a frame of its own.
+        map_name, shift_m, own_map = name, np.zeros(3), metadata.values.get("map")
+        if metadata.has("old_origin_in_current_coordinate") and isinstance(own_map, str) and is_text(own_map):
+            origin_m = metadata.floats("old_origin_in_current_coordinate", None)
+            if len(origin_m) in (2, 3) and np.isfinite(origin_m).all():
+                map_name, shift_m = own_map, -np.append(origin_m[:2], 0.0)
         tracks = replace(tracks, positions_m=tracks.positions_m + shift_m)
         source_map = read_map(scenario.fields("map_features"), map_name, shift_m, remarks)
         lanes = {lane.lane_id: lane for lane in source_map.lanes}
@@ -276,14 +283,6 @@ def _dataset_of(name: str, metadata: SourceFields | None) -> str:
     return (dataset if isinstance(dataset, str) and is_text(dataset) else _parts_of_name(name)[0]).lower() or "unknown"
 
 
-def _split_of(source: Path, file: str) -> str:
-    """Return the part of the dataset that the folders of a file, or else that of the source, tell."""
-    for name in (*reversed(PurePosixPath(file).parts[:-1]), source.absolute().name):
-        if known := _SPLIT.search(name.lower()):
-            return known[1]
-    return "sample"
-
-
 def _step_of(metadata: SourceFields) -> float:
     """Return the usual time between two steps, whole milliseconds; 0 where it is not told."""
     times = metadata.values.get("ts")
@@ -314,17 +313,3 @@ def _times_of(metadata: SourceFields, scenario: SourceFields, remarks: list[str]
         raise ValueError(f"there are {len(times_s)} times (metadata.ts) for a length of {length or 0:g} steps")
     start_ns = 0 if times_s[0] > _SINCE_1970_S else _START_NS
     return as_times_ns("metadata.ts", times_s, ns_per_unit=1e9, start_ns=start_ns)
-
-
-def _frame_of(metadata: SourceFields, name: str) -> tuple[str, Float64Array]:
-    """Return the name of the map and what is added to all places, (3,).
-
-    Where a scenario tells both the name of its map and what was taken off its places, these are put back, and
-    scenarios of one map lie in one frame. Else each has a frame of its own.
-    """
-    map_name = metadata.values.get("map")
-    if metadata.has("old_origin_in_current_coordinate") and isinstance(map_name, str) and is_text(map_name):
-        origin_m = metadata.floats("old_origin_in_current_coordinate", None)
-        if len(origin_m) in (2, 3) and np.isfinite(origin_m).all():
-            return map_name, -np.append(origin_m[:2], 0.0)
-    return name, np.zeros(3)

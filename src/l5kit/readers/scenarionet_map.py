@@ -9,12 +9,21 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.readers.map_writing import without_repeats
 from l5kit.readers.nuscenes_lane_sides import sides_of_lane
 from l5kit.readers.source_fields import SourceFields, as_floats
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import (
+    MPS_OF_KMH,
+    MPS_OF_MPH,
+    SourceArea,
+    SourceLane,
+    SourceMap,
+    SourceSign,
+    is_line,
+    with_heights,
+    without_last_repeated,
+)
 from l5kit.readers.source_scene import LightState, SourceLights
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
-from l5kit.readers.womd_map import MPS_OF_MPH, lines_or_none
+from l5kit.readers.womd_map import lines_or_none
 
-_MPS_OF_KMH: Final = 1.0 / 3.6
 _KINDS_OF_LANE: Final = {"LANE_BIKE_LANE": "bike", "LANE_BUS_LANE": "bus"}
 _JUNCTION_LANE: Final = "LANE_SURFACE_UNSTRUCTURE"
 _AREA_KINDS: Final = {
@@ -71,16 +80,14 @@ def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: 
                 lines[feature_id] = _points_of(feature, "polyline", shift_m)
             continue
         elif kind in _AREA_KINDS and feature.has("polygon"):
-            outline_m = _outline_of(feature, shift_m)
+            outline_m = without_last_repeated(_points_of(feature, "polygon", shift_m))
             if is_line(outline_m) and len(outline_m) >= _FEWEST_CORNERS:
                 areas.append(SourceArea(feature_id, _AREA_KINDS[kind], outline_m))
                 continue
         elif kind == "STOP_SIGN" and feature.has("position"):
             position_m = feature.floats("position", None)
             if len(position_m) in (2, 3) and np.isfinite(position_m).all():
-                signs.append(
-                    SourceSign(feature_id, _with_heights(position_m[None])[0] + shift_m, feature.names("lane"))
-                )
+                signs.append(SourceSign(feature_id, with_heights(position_m[None])[0] + shift_m, feature.names("lane")))
                 continue
         elif kind not in _AREA_KINDS and kind != "STOP_SIGN" and not kind.startswith("LANE"):
             continue  # what logs have no room for, such as guard rails
@@ -121,7 +128,7 @@ def read_lights(
         if light.has("stop_point"):
             stop_m = as_floats(light.at("stop_point"), f"{light.path}.stop_point").reshape(-1)
             if len(stop_m) in (2, 3) and np.isfinite(stop_m).all():
-                point_m = _with_heights(stop_m[None])[0] + shift_m
+                point_m = with_heights(stop_m[None])[0] + shift_m
         meanings = {
             each: LightState.ABSENT
             if each is None
@@ -146,24 +153,13 @@ def _points_of(feature: SourceFields, key: str, shift_m: Float64Array) -> Float6
         return np.zeros((0, 3))
     if points_m.ndim != 2 or points_m.shape[1] not in (2, 3):
         raise ValueError(f"{feature.path}.{key} must have the shape (points, 2 or 3), got {points_m.shape}")
-    return _with_heights(points_m) + shift_m
-
-
-def _with_heights(points_m: Float64Array) -> Float64Array:
-    """Return points with a height, 0 where they have none, (n, 3)."""
-    return points_m if points_m.shape[1] == 3 else np.concatenate([points_m, np.zeros((len(points_m), 1))], axis=1)
-
-
-def _outline_of(feature: SourceFields, shift_m: Float64Array) -> Float64Array:
-    """Return the corners of a polygon, the first not repeated, (n, 3)."""
-    outline_m = _points_of(feature, "polygon", shift_m)
-    is_closed = len(outline_m) > _FEWEST_CORNERS and bool((outline_m[0] == outline_m[-1]).all())
-    return outline_m[:-1] if is_closed else outline_m
+    return with_heights(points_m) + shift_m
 
 
 def _lanes_of(
     lanes: Mapping[str, tuple[SourceFields, Float64Array]], lines: Mapping[str, Float64Array], shift_m: Float64Array
 ) -> tuple[SourceLane, ...]:
+    """Return lanes with the boundaries that painted lines and edges of the road give them, or else their polygon."""
     starts = np.cumsum([0, *(len(line_m) for _, line_m in lanes.values())])
     centres = Polylines(np.concatenate([np.zeros((0, 3)), *(line_m for _, line_m in lanes.values())]), starts)
     line_starts = np.cumsum([0, *map(len, lines.values())])
@@ -175,7 +171,19 @@ def _lanes_of(
         kind = feature.text("type")
         left_m, right_m = lefts_m[row], rights_m[row]
         if left_m is None and right_m is None and feature.has("polygon"):
-            left_m, right_m = _sides_of_polygon(centre_m, _outline_of(feature, shift_m))
+            # The sides of its polygon are as high as the lane on average, as polygons may have no heights.
+            outline_m = without_last_repeated(_points_of(feature, "polygon", shift_m))
+            if len(outline_m) >= _FEWEST_CORNERS and np.isfinite(outline_m).all():
+                height_m = centre_m[:, 2].mean()
+                sides_m = sides_of_lane(without_repeats(centre_m)[:, :2], outline_m[:, :2])
+                left_m, right_m = (
+                    None if side is None else np.column_stack([side, np.full(len(side), height_m)]) for side in sides_m
+                )
+                left_m, right_m = (side_m if is_line(side_m) else None for side_m in (left_m, right_m))
+        limit_mps = None  # that in km/h counts more, and 0 is none
+        for key, unit_mps in (("speed_limit_mph", MPS_OF_MPH), ("speed_limit_kmh", MPS_OF_KMH)):
+            limit = feature.number(key)
+            limit_mps = limit * unit_mps if limit is not None and limit > 0 else limit_mps
         made.append(
             SourceLane(
                 lane_id=lane_id,
@@ -186,22 +194,12 @@ def _lanes_of(
                 predecessors=feature.names("entry_lanes"),
                 left_neighbour=_neighbour_of(feature, "left_neighbor", lanes),
                 right_neighbour=_neighbour_of(feature, "right_neighbor", lanes),
-                speed_limit_mps=_limit_of(feature),
+                speed_limit_mps=limit_mps,
                 kind=_KINDS_OF_LANE.get(kind, "vehicle"),
                 is_in_junction=True if kind == _JUNCTION_LANE or feature.values.get("interpolating") is True else None,
             )
         )
     return tuple(made)
-
-
-def _sides_of_polygon(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Float64Array | None, ...]:
-    """Return the left and right side of the polygon of a lane, (k, 3); None and None where it is that of none."""
-    if len(outline_m) < _FEWEST_CORNERS or not np.isfinite(outline_m).all():
-        return None, None
-    height_m = centre_m[:, 2].mean()
-    sides_m = sides_of_lane(without_repeats(centre_m)[:, :2], outline_m[:, :2])
-    lines_m = [None if side is None else np.column_stack([side, np.full(len(side), height_m)]) for side in sides_m]
-    return tuple(line_m if is_line(line_m) else None for line_m in lines_m)
 
 
 def _stretches_of(
@@ -247,12 +245,3 @@ def _neighbour_of(feature: SourceFields, key: str, lanes: Mapping[str, object]) 
         beside.append((length, str(each.get("feature_id"))))
     _, lane = max((candidate for candidate in beside if candidate[1] in lanes), default=(0, None))
     return lane
-
-
-def _limit_of(feature: SourceFields) -> float | None:
-    """Return the speed limit of a lane in metres a second; None where none is told, or it is 0."""
-    for key, unit_mps in (("speed_limit_kmh", _MPS_OF_KMH), ("speed_limit_mph", MPS_OF_MPH)):
-        limit = feature.number(key)
-        if limit is not None and limit > 0:
-            return limit * unit_mps
-    return None

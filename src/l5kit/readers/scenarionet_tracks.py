@@ -8,7 +8,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.readers.motion import filled_poses, steps_seen, velocities_of
-from l5kit.readers.source_bounds import MOST_STATES
+from l5kit.readers.source_bounds import require_few_states
 from l5kit.readers.source_fields import SourceFields
 from l5kit.readers.source_scene import SourceEgo, SourceTracks
 
@@ -128,13 +128,12 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
     tracks = scenario.fields("tracks")
     items = list(tracks.items())
     ids = tuple(name for name, _ in items)
-    if len(ids) * num_steps > MOST_STATES:
-        raise ValueError(f"it has {len(ids)} tracks and {num_steps} steps, more than {MOST_STATES} states in all")
+    require_few_states(len(ids), num_steps)
     shape = len(ids), num_steps
     positions_m, yaws_rad, velocities_mps = np.zeros((*shape, 3)), np.zeros(shape), np.zeros((*shape, 2))
     sizes_m, is_valid = np.zeros((*shape, 3)), np.zeros(shape, np.bool_)
     has_velocities = np.ones(len(ids), np.bool_)
-    for row, (_, track) in enumerate(items):
+    for row, (_, track) in enumerate(items):  # positions may lack heights, and states velocities
         state = track.fields("state")
         is_valid[row] = state.floats("valid", num_steps) > 0
         track_m = state.floats("position", num_steps, None)
@@ -162,6 +161,7 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
     if _is_swapped(metadata, types, sizes_m, is_valid):
         remarks.append("Length and width of boxes are swapped in this set, and were put right.")
         sizes_m = sizes_m[..., [1, 0, 2]]
+    ego_row, is_target = _roles_of(metadata, ids)
     return ScenarioTracks(
         ids=ids,
         originals=tuple(originals),
@@ -171,17 +171,17 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
         yaws_rad=yaws_rad,
         velocities_mps=velocities_mps,
         sizes_m=sizes_m,
-        ego_row=_row_of_av(metadata, ids),
-        is_target=_targets(metadata, ids),
+        ego_row=ego_row,
+        is_target=is_target,
         remarks=tuple(remarks),
     )
 
 
-def _row_of_av(metadata: SourceFields, ids: tuple[str, ...]) -> int:
-    """Return the row of the AV.
+def _roles_of(metadata: SourceFields, ids: tuple[str, ...]) -> tuple[int, BoolArray | None]:
+    """Return the row of the AV, and which tracks are to be predicted, None where the set does not tell.
 
     Raises:
-        ValueError: None is named, several are, or the one that is has no track.
+        ValueError: No AV is named, several are, or the one that is has no track.
     """
     named = metadata.values.get("sdc_id")
     if isinstance(named, list | tuple | set | dict) and len(named) != 1:
@@ -191,26 +191,23 @@ def _row_of_av(metadata: SourceFields, ids: tuple[str, ...]) -> int:
         raise ValueError(
             f"{metadata.path}.sdc_id must be one of the tracks, the AV, got {'none' if named is None else repr(name)}"
         )
-    return ids.index(name)
 
-
-def _targets(metadata: SourceFields, ids: tuple[str, ...]) -> BoolArray | None:
-    """Return which tracks are to be predicted; None where the set does not tell."""
+    # Tracks to predict are a list of ids, or dictionaries that may tell the id of the track beside their own.
     listed = metadata.values.get("tracks_to_predict")
-    if not isinstance(listed, dict | list | tuple):
-        return None
-    wanted = (
-        {str(each.get("track_id", name)) for name, each in listed.items() if isinstance(each, dict)}
-        if isinstance(listed, dict)
-        else {str(each) for each in listed}
-    )
-    return np.array([name in wanted for name in ids], np.bool_)
+    if isinstance(listed, dict):
+        wanted = {str(each.get("track_id", key)) for key, each in listed.items() if isinstance(each, dict)}
+    elif isinstance(listed, list | tuple):
+        wanted = {str(each) for each in listed}
+    else:
+        return ids.index(name), None
+    return ids.index(name), np.array([track in wanted for track in ids], np.bool_)
 
 
 def _is_swapped(metadata: SourceFields, types: tuple[str, ...], sizes_m: Float64Array, is_valid: BoolArray) -> bool:
     """Return whether length and width are swapped: in sets of nuScenes whose vehicles are wider than long, mostly."""
     if not metadata.text("dataset", "").lower().startswith(_SWAPPED):
         return False
+    # by the steps in which a vehicle is seen
     vehicles = np.array([kind == "VEHICLE" for kind in types], np.bool_)[:, None] & is_valid
     wider = sizes_m[..., 1] > sizes_m[..., 0]
     return bool(np.count_nonzero(wider & vehicles) * 2 > np.count_nonzero(vehicles))

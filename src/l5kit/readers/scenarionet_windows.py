@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -43,15 +43,17 @@ def windows_of_logs(metadata: Mapping[str, SourceFields | None]) -> list[list[st
     logs: dict[tuple[str, ...], list[tuple[float, float, float, str]]] = defaultdict(list)
     alone = []
     for name, fields in metadata.items():
-        log, span_s = None if fields is None else _log_of(fields), None if fields is None else _span_of(fields)
-        if log is None or span_s is None:
+        span_s = None if fields is None else _span_of(fields)
+        if fields is None or span_s is None or not (keys := [key for key in _LOG_KEYS if fields.has(key)]):
             alone.append([name])
         else:
+            log = str(fields.values[keys[0]]), str(fields.values.get("dataset")), str(fields.values.get("map"))
             logs[log].append((*span_s, name))
     groups = alone
     for windows in logs.values():
         windows.sort()
         group: list[str] = []
+        # Where two windows begin at one time, times count from the start of each, and tell nothing of their order.
         end_s, has_own_times = -np.inf, len({start_s for start_s, *_ in windows}) == len(windows)
         for start_s, last_s, step_s, name in windows:
             if group and (not has_own_times or start_s > end_s + _LONGEST_GAP * step_s):
@@ -75,10 +77,21 @@ def join_windows(name: str, windows: Sequence[Window]) -> SourceScene:
     """
     scenes = [window.scene for window in windows]
     times_ns, firsts = np.unique(np.concatenate([scene.timestamps_ns for scene in scenes]), return_index=True)
-    _require_one_drive(scenes, times_ns)
     steps = [np.searchsorted(times_ns, scene.timestamps_ns) for scene in scenes]
+
+    # In steps that several windows have, the AV must be at one place.
+    av_m = np.full((len(times_ns), 2), np.nan)
+    for scene, at in zip(scenes, steps, strict=True):
+        apart_m = np.abs(av_m[at] - scene.ego.positions_m[:, :2]).max(axis=1)
+        if (apart_m > _SAME_PLACE_M).any():
+            step = int(np.nanargmax(apart_m))
+            raise CorruptedDataError(
+                f"windows of one log must have the AV at one place, but {scene.name} has it {apart_m[step]:.2f} m away "
+                f"from where another one has it at {scene.timestamps_ns[step]} ns; import them without --join"
+            )
+        av_m[at] = scene.ego.positions_m[:, :2]
     joined = JoinedMap(scenes[0].map.name)
-    renamed = [joined.add(replace_name(scene.map, joined.name), scene=scene.name) for scene in scenes]
+    renamed = [joined.add(replace(scene.map, name=joined.name), scene=scene.name) for scene in scenes]
     remarks = dict.fromkeys(remark for scene in scenes for remark in scene.remarks)
     return SourceScene(
         name=name,
@@ -97,19 +110,6 @@ def join_windows(name: str, windows: Sequence[Window]) -> SourceScene:
     )
 
 
-def replace_name(piece: SourceMap, name: str) -> SourceMap:
-    """Return a map under another name."""
-    return piece if piece.name == name else SourceMap(name, piece.lanes, piece.areas, piece.signs)
-
-
-def _log_of(metadata: SourceFields) -> tuple[str, ...] | None:
-    """Return by what windows of one log are known; None where nothing names it, or places were moved for good."""
-    log = next((str(metadata.values[key]) for key in _LOG_KEYS if metadata.has(key)), None)
-    if log is None:
-        return None
-    return log, str(metadata.values.get("dataset")), str(metadata.values.get("map"))
-
-
 def _span_of(metadata: SourceFields) -> tuple[float, float, float] | None:
     """Return first and last time and the time between two steps, seconds; None where they are not told."""
     times = metadata.values.get("ts")
@@ -122,21 +122,6 @@ def _span_of(metadata: SourceFields) -> tuple[float, float, float] | None:
     if not np.isfinite(times_s).all():
         return None
     return float(times_s[0]), float(times_s[-1]), float(np.median(np.diff(times_s)))
-
-
-def _require_one_drive(scenes: Sequence[SourceScene], times_ns: Int64Array) -> None:
-    """Refuse windows that put the AV at two places at once."""
-    av_m = np.full((len(times_ns), 2), np.nan)
-    for scene in scenes:
-        steps = np.searchsorted(times_ns, scene.timestamps_ns)
-        apart_m = np.abs(av_m[steps] - scene.ego.positions_m[:, :2]).max(axis=1)
-        if (apart_m > _SAME_PLACE_M).any():
-            step = int(np.nanargmax(apart_m))
-            raise CorruptedDataError(
-                f"windows of one log must have the AV at one place, but {scene.name} has it {apart_m[step]:.2f} m away "
-                f"from where another one has it at {scene.timestamps_ns[step]} ns; import them without --join"
-            )
-        av_m[steps] = scene.ego.positions_m[:, :2]
 
 
 def _tracks_of(windows: Sequence[Window], steps: Sequence[Int64Array], num_steps: int) -> SourceTracks:

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from l5kit._types import Float32Array, Int64Array, NumericArray
+from l5kit._types import Int64Array
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
-from l5kit.data.scene_arrays import AgentRows, FaceRows, SceneArrays
+from l5kit.data.scene_arrays import FaceRows, SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.tracks import Tracks, faces_of_frames, label_probabilities_of
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import yaws_as_rotations33
 from l5kit.readers.reader import SourceInfo
 from l5kit.readers.source_map import SourceMap
-from l5kit.readers.source_scene import LightState, SourceLights, SourceScene, SourceTracks
+from l5kit.readers.source_scene import LightState, SourceLights, SourceScene
 
 FACE_COLORS = {LightState.RED: "red", LightState.YELLOW: "yellow", LightState.GREEN: "green"}
 """The faces that each light of an imported log has."""
@@ -37,13 +37,36 @@ def to_records(scene: SourceScene, info: SourceInfo) -> SceneRecords:
     Raises:
         InvalidArgumentError: A class is not one of the source, or the time between two steps is not that of the source.
     """
-    _require_step_time(scene.timestamps_ns, info.step_time_s)
+    if len(scene.timestamps_ns) > 1:
+        median_s = float(np.median(np.diff(scene.timestamps_ns))) / 1e9
+        if abs(median_s - info.step_time_s) > _WIDEST_STEP_ERROR * info.step_time_s:
+            raise InvalidArgumentError(
+                f"steps are {median_s:g} s apart, those of the source are {info.step_time_s:g} s; a log has one step "
+                "time"
+            )
+    tracks, labels = scene.tracks, info.label_mapping
+    for track, name in zip(tracks.ids, tracks.classes, strict=True):
+        if name not in labels:
+            raise InvalidArgumentError(
+                f"track {track!r} has the class {name!r}, which is none of the source: {', '.join(labels)}"
+            )
+    agents = Tracks(
+        track_ids=track_ids_of(tracks.ids),
+        is_valid=tracks.is_valid,
+        positions_m=tracks.positions_m,
+        headings_rad=tracks.yaws_rad,
+        velocities_mps=tracks.velocities_mps,
+        sizes_m=tracks.sizes_m,
+        label_probabilities=label_probabilities_of(
+            [PERCEPTION_LABEL_TO_INDEX[labels[name]] for name in tracks.classes]
+        ),
+    )
     return SceneArrays(
         host=scene.map.name[:_LONGEST_HOST],
         timestamps_ns=scene.timestamps_ns,
         ego_positions_m=scene.ego.positions_m,
         ego_rotations=yaws_as_rotations33(scene.ego.yaws_rad) if scene.ego.rotations is None else scene.ego.rotations,
-        agents=_agents_of(scene.tracks, info.label_mapping),
+        agents=agents.to_agent_rows(),
         tl_faces=_faces_of(scene.lights, scene.map),
     ).to_records()
 
@@ -86,61 +109,28 @@ def with_lights_renamed(records: SceneRecords, map_name: str, renamed: Mapping[s
     return replace(records, tl_faces=faces)
 
 
-def _require_step_time(timestamps_ns: Int64Array, step_time_s: float) -> None:
-    if len(timestamps_ns) < 2:
-        return
-    median_s = float(np.median(np.diff(timestamps_ns))) / 1e9
-    if abs(median_s - step_time_s) > _WIDEST_STEP_ERROR * step_time_s:
-        raise InvalidArgumentError(
-            f"steps are {median_s:g} s apart, those of the source are {step_time_s:g} s; a log has one step time"
-        )
-
-
-def _agents_of(tracks: SourceTracks, label_mapping: Mapping[str, str]) -> AgentRows:
-    for track, name in zip(tracks.ids, tracks.classes, strict=True):
-        if name not in label_mapping:
-            raise InvalidArgumentError(
-                f"track {track!r} has the class {name!r}, which is none of the source: {', '.join(label_mapping)}"
-            )
-    return Tracks(
-        track_ids=track_ids_of(tracks.ids),
-        is_valid=tracks.is_valid,
-        positions_m=tracks.positions_m,
-        headings_rad=tracks.yaws_rad,
-        velocities_mps=tracks.velocities_mps,
-        sizes_m=tracks.sizes_m,
-        label_probabilities=label_probabilities_of(
-            [PERCEPTION_LABEL_TO_INDEX[label_mapping[name]] for name in tracks.classes]
-        ),
-    ).to_agent_rows()
-
-
 def _faces_of(lights: SourceLights, source_map: SourceMap) -> FaceRows:
     """Return three faces for each light of a lane of the map in each step in which something is told of it."""
+    # Rows are in the order of the steps, and in a step in that of the lanes.
     map_name, known = source_map.name, {lane.lane_id for lane in source_map.lanes}
     is_known = np.array([lane in known for lane in lights.lane_ids], np.bool_)
     steps, lanes = np.nonzero((lights.states != LightState.ABSENT).T & is_known)
-    states = lights.states[lanes, steps]
+
+    # Ids of the faces of each light, and what each face shows: it is on where the light has its colour, off where it
+    # has another one, and unknown where that is.
     colors = list(FACE_COLORS.items())
     names = np.array(
         [[face_id(map_name, lane, color) for _, color in colors] for lane in lights.lane_ids], np.str_
     ).reshape(-1, len(colors))
     holders = np.array([light_id(map_name, lane) for lane in lights.lane_ids], np.str_)
-    shown = np.array([state for state, _ in colors])
+    states = np.repeat(lights.states[lanes, steps], len(colors))
+    shown = np.tile(np.array([state for state, _ in colors]), len(steps))
+    is_on = np.where(states == shown, TL_FACE_LABEL_TO_INDEX["ACTIVE"], TL_FACE_LABEL_TO_INDEX["INACTIVE"])
+    columns = np.where(states == LightState.UNKNOWN, TL_FACE_LABEL_TO_INDEX["UNKNOWN"], is_on)
     return faces_of_frames(
         lights.states.shape[1],
         np.repeat(steps, len(colors)),
         face_ids=names[lanes].ravel(),
         light_ids=np.repeat(holders[lanes], len(colors)),
-        statuses=_statuses_of(np.repeat(states, len(colors)), np.tile(shown, len(states))),
+        statuses=np.eye(3, dtype=np.float32)[columns],
     )
-
-
-def _statuses_of(states: NumericArray, colors: NumericArray) -> Float32Array:
-    """Return the status of faces of these colours at lights in these states, (M, 3)."""
-    columns = np.where(
-        states == LightState.UNKNOWN,
-        TL_FACE_LABEL_TO_INDEX["UNKNOWN"],
-        np.where(states == colors, TL_FACE_LABEL_TO_INDEX["ACTIVE"], TL_FACE_LABEL_TO_INDEX["INACTIVE"]),
-    )
-    return np.eye(3, dtype=np.float32)[columns]

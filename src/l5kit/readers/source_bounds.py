@@ -127,3 +127,21 @@ def require_text(what: str, value: object) -> None:
             f"{what} must be text that is not empty, of {LONGEST_TEXT} characters at most, all of which can be written "
             f"as UTF-8, got {shown if len(shown) <= 80 else f'{shown[:80]} ...'}"
         )
+
+
+def require_few_states(num_tracks: int, num_steps: int, *, called: str = "steps", advice: str = "") -> None:
+    """Refuse a scene whose arrays would take all memory.
+
+    Args:
+        num_tracks: Its tracks.
+        num_steps: Its steps.
+        called: What the source calls steps.
+        advice: What is to be done, if something is.
+
+    Raises:
+        ValueError: It has more than :data:`MOST_STATES` of both.
+    """
+    if num_tracks * num_steps > MOST_STATES:
+        raise ValueError(
+            f"it has {num_tracks} tracks and {num_steps} {called}, more than {MOST_STATES} states in all{advice}"
+        )

@@ -18,6 +18,9 @@ AREA_KINDS = ("crosswalk", "drivable_area", "speed_bump", "driveway", "walkway",
 DRIVABLE_KINDS = ("drivable_area", "driveway", "carpark")
 """Kinds of areas that one may drive on: scores count them as part of the road."""
 
+MPS_OF_KMH, MPS_OF_MPH = 1.0 / 3.6, 0.44704
+"""Metres per second of a kilometre, and of a mile, per hour."""
+
 _FEWEST_CORNERS = 3
 
 
@@ -172,17 +175,8 @@ class SourceMap:
         Raises:
             InvalidArgumentError: There is one; the message names it and the point.
         """
-        lines = self._lines()
-        points_m = [line_m for _, _, line_m in lines]
-        if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=position_m).all():
-            return
-        for name, of_what, line_m in lines:
-            require_within(
-                name, f"{of_what} of map {self.name!r}", line_m, FURTHEST_FROM_AV_M, unit="m", around=position_m
-            )
-
-    def _lines(self) -> list[tuple[str, str, Float64Array]]:
-        """Return the name of each line, of what it is, and its points."""
+        # Name of each line, of what it is, and its points; all points at once before, as most maps have none too far
+        # away.
         of_lanes = [
             (name, f"lane {lane.lane_id!r}", getattr(lane, name))
             for lane in self.lanes
@@ -190,7 +184,14 @@ class SourceMap:
         ]
         of_areas = [("outline_m", f"{area.kind} {area.area_id!r}", area.outline_m) for area in self.areas]
         of_signs = [("position_m", f"sign {sign.sign_id!r}", sign.position_m[None]) for sign in self.signs]
-        return [line for line in (*of_lanes, *of_areas, *of_signs) if line[2] is not None]
+        lines = [line for line in (*of_lanes, *of_areas, *of_signs) if line[2] is not None]
+        points_m = [line_m for _, _, line_m in lines]
+        if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=position_m).all():
+            return
+        for name, of_what, line_m in lines:
+            require_within(
+                name, f"{of_what} of map {self.name!r}", line_m, FURTHEST_FROM_AV_M, unit="m", around=position_m
+            )
 
 
 def is_line(points_m: NumericArray | None) -> bool:
@@ -200,6 +201,22 @@ def is_line(points_m: NumericArray | None) -> bool:
         return False
     ends_m = math.dist(points[0].tolist(), points[-1].tolist())  # most lines do not come back, and there are many
     return ends_m > 0.01 or bool(np.linalg.norm(points - points[0], axis=1).max() > 0.01)
+
+
+def with_heights(points_m: Float64Array) -> Float64Array:
+    """Return points of two or three axes with a height, 0 where they have none, (n, 3)."""
+    return points_m if points_m.shape[1] == 3 else np.column_stack([points_m, np.zeros(len(points_m))])
+
+
+def without_last_repeated(corners_m: Float64Array, *, fewest: int = _FEWEST_CORNERS) -> Float64Array:
+    """Return the corners of a polygon without the first one at its end.
+
+    Args:
+        corners_m: x, y and z, (n, 3).
+        fewest: So many corners or fewer stay as they are.
+    """
+    is_closed = len(corners_m) > fewest and bool((corners_m[0] == corners_m[-1]).all())
+    return corners_m[:-1] if is_closed else corners_m
 
 
 def _require_unique(what: str, ids: list[str]) -> None:

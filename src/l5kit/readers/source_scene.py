@@ -14,6 +14,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
+from l5kit.readers.motion import velocities_of
 from l5kit.readers.source_bounds import (
     FIRST_TIME_NS,
     FURTHEST_FROM_AV_M,
@@ -136,16 +137,7 @@ class SourceTracks:
             raise InvalidArgumentError(f"there are {len(self.classes)} classes for {len(self.ids)} tracks")
         if self.is_target is not None:
             require_shapes(self, is_target=shape[:1])
-        self._require_ids()
-        self._require_values()
 
-    @classmethod
-    def none(cls, num_steps: int) -> "SourceTracks":
-        """Return the tracks of a scene in which nobody is seen."""
-        flat, pairs = np.zeros((0, num_steps)), np.zeros((0, num_steps, 2))
-        return cls((), (), flat.astype(bool), pairs, flat, pairs, np.zeros((0, 3)))
-
-    def _require_ids(self) -> None:
         seen: set[str] = set()
         for name in self.ids:
             require_text("the id of a track", name)
@@ -153,7 +145,7 @@ class SourceTracks:
                 raise InvalidArgumentError(f"track {name!r} is there twice")
             seen.add(name)
 
-    def _require_values(self) -> None:
+        # Values mean something where a track is seen; a size that all steps share, where it is seen at all.
         for name, (limit, unit) in _BOUNDS_OF_TRACKS.items():
             values = getattr(self, name)
             steps = self.is_valid if name != "sizes_m" or values.ndim == 3 else self.is_valid.any(axis=1)
@@ -167,6 +159,49 @@ class SourceTracks:
                 raise InvalidArgumentError(
                     f"{name} of {where} must be {wanted} {limit:g} {unit}, got {values[tuple(index)].tolist()}"
                 )
+
+    @classmethod
+    def none(cls, num_steps: int) -> "SourceTracks":
+        """Return the tracks of a scene in which nobody is seen."""
+        flat, pairs = np.zeros((0, num_steps)), np.zeros((0, num_steps, 2))
+        return cls((), (), flat.astype(bool), pairs, flat, pairs, np.zeros((0, 3)))
+
+
+def tracks_of_boxes(
+    ids: Sequence[str],
+    classes: Sequence[str],
+    cells: tuple[Int64Array, Int64Array],
+    timestamps_ns: Int64Array,
+    *,
+    positions_m: Float64Array,
+    yaws_rad: Float64Array,
+    sizes_m: Float64Array,
+    velocities_mps: Float64Array | None = None,
+) -> SourceTracks:
+    """Return the tracks of boxes that a source lists one by one, M of them, no two of a track in one step.
+
+    Args:
+        ids: What the source calls each track, of length N.
+        classes: Class of each.
+        cells: Track and step of each box, (M,) each.
+        timestamps_ns: Time of each step, (T,).
+        positions_m: x and y of the middle of each box, (M, 2).
+        yaws_rad: Its heading, (M,).
+        sizes_m: Its length, width and height, (M, 3).
+        velocities_mps: Its velocity, (M, 2); None where the source tells none, for differences of positions.
+    """
+    shape = len(ids), len(timestamps_ns)
+    is_valid = np.zeros(shape, np.bool_)
+    is_valid[cells] = True
+    # where a track is not seen, values mean nothing
+    grid_m, grid_rad, grid_mps = np.zeros((*shape, 2)), np.zeros(shape), np.zeros((*shape, 2))
+    grid_sizes_m = np.ones((*shape, 3))
+    grid_m[cells], grid_rad[cells], grid_sizes_m[cells] = positions_m, yaws_rad, sizes_m
+    if velocities_mps is None:
+        grid_mps = velocities_of(grid_m, is_valid, timestamps_ns)
+    else:
+        grid_mps[cells] = velocities_mps
+    return SourceTracks(tuple(ids), tuple(classes), is_valid, grid_m, grid_rad, grid_mps, grid_sizes_m)
 
 
 @dataclass(frozen=True)
@@ -266,10 +301,8 @@ class SourceScene:
             )
         object.__setattr__(self, "remarks", tuple(self.remarks))
         self._require_near()
-        self._require_drivable()
 
-    def _require_drivable(self) -> None:
-        """Refuse an AV that leaps from step to step."""
+        # An AV that leaps from step to step is damaged.
         steps_m = np.linalg.norm(np.diff(self.ego.positions_m, axis=0), axis=1)
         speeds_mps = steps_m / (np.diff(self.timestamps_ns) / 1e9)
         if (speeds_mps > GREATEST_AV_SPEED_MPS).any():

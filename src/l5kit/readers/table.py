@@ -13,7 +13,7 @@ from l5kit.readers.geojson_map import read_geojson
 from l5kit.readers.reader import SceneRef, SourceInfo, naming_source, require_source_folder
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
-from l5kit.readers.table_columns import NO_AV, TableColumns, read_columns
+from l5kit.readers.table_columns import NO_AV, read_columns
 from l5kit.readers.table_rows import MCAP_SUFFIXES, SUFFIXES, TableRows, read_rows
 from l5kit.readers.table_scene import scene_of_rows, usual_step_s
 
@@ -62,10 +62,27 @@ class TableReader:
     @cached_property
     def info(self) -> SourceInfo:
         """What holds for all scenes."""
-        columns = self._columns
+        columns, names = self._columns, self._columns.names
         missing = ["Traffic lights."]
         if columns.map_file is None:
             missing.append("A map: planners, vectors and scores that need lanes do not work.")
+        has_no_height = "length" in names and "height" not in names
+        made_up = (
+            (columns.av == NO_AV, "The AV: in each scene the vehicle that is seen the longest."),
+            (
+                "heading" not in names,
+                "Headings: the direction of motion, held while a track is slower than 0.5 m/s.",
+            ),
+            ("velocity_x" not in names, "Velocities: differences of places."),
+            ("length" not in names, "Sizes: usual ones of the class, or those of sizes: in the column map."),
+            (has_no_height, "Heights: usual ones of the class, or those of sizes: in the column map."),
+            ("class" not in names, "Classes: all are cars."),
+            (columns.step_s is not None, f"Rows every {columns.step_s or 0:g} s, between those of the tables."),
+            (
+                columns.map_file is not None,
+                "Boundaries of lanes: half of their width, or of a usual one, beside their centre line.",
+            ),
+        )
         return SourceInfo(
             dataset=columns.dataset,
             version="not told",
@@ -73,7 +90,7 @@ class TableReader:
             step_time_s=columns.step_s or self._step_time_s(),
             label_mapping=columns.label_mapping,
             missing=tuple(missing),
-            made_up=tuple(_made_up(columns)),
+            made_up=tuple(text for is_so, text in made_up if is_so),
         )
 
     def list_scenes(self) -> list[SceneRef]:
@@ -171,26 +188,3 @@ class TableReader:
             except (ValueError, TypeError):  # of which reading tells
                 continue
         return 0.1
-
-
-def _made_up(columns: TableColumns) -> list[str]:
-    """Return what tables with these columns do not tell."""
-    made_up = []
-    names = columns.names
-    if columns.av == NO_AV:
-        made_up.append("The AV: in each scene the vehicle that is seen the longest.")
-    if "heading" not in names:
-        made_up.append("Headings: the direction of motion, held while a track is slower than 0.5 m/s.")
-    if "velocity_x" not in names:
-        made_up.append("Velocities: differences of places.")
-    if "length" not in names:
-        made_up.append("Sizes: usual ones of the class, or those of sizes: in the column map.")
-    elif "height" not in names:
-        made_up.append("Heights: usual ones of the class, or those of sizes: in the column map.")
-    if "class" not in names:
-        made_up.append("Classes: all are cars.")
-    if columns.step_s is not None:
-        made_up.append(f"Rows every {columns.step_s:g} s, between those of the tables.")
-    if columns.map_file is not None:
-        made_up.append("Boundaries of lanes: half of their width, or of a usual one, beside their centre line.")
-    return made_up

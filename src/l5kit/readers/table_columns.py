@@ -126,7 +126,11 @@ def read_columns(file: Path) -> TableColumns:
     if not isinstance(content, dict):
         raise ConfigError(f"{called} must hold keys and values, such as columns: and av:, got {type(content).__name__}")
     _require_known(content, _KEYS, called)
-    classes, mcap = _classes_of(content.get("classes"), called), _mcap_of(content, called)
+    labels = {} if content.get("classes") is None else content["classes"]
+    if not isinstance(labels, dict):
+        raise ConfigError(f"{called}: classes must give a label for each class, got {labels!r:.80}")
+    classes = {str(name): _label_of(label, f"{called}: classes.{name}") for name, label in labels.items()}
+    mcap = _mcap_of(content, called)
     if mcap is None:
         names = _names_of(content.get("columns"), called)
     else:
@@ -134,10 +138,14 @@ def read_columns(file: Path) -> TableColumns:
         classes = classes or {label: label for label in PERCEPTION_LABEL_TO_INDEX if label.startswith(_PREFIX)}
     if "class" in names and not classes:
         raise ConfigError(f"{called} has columns.class, so classes: must give a label for each class, such as car: CAR")
-    map_file = _text_of(content, "map", called, None)
+    map_file, av = _text_of(content, "map", called, None), content.get("av")
+    if isinstance(av, bool) or not isinstance(av, str | int) or not is_text(str(av)):
+        raise ConfigError(
+            f"{called}: av must be the id of the track of the AV, or {NO_AV} where there is none, got {av!r:.80}"
+        )
     return TableColumns(
         names=names,
-        av=_av_of(content, called),
+        av=str(av),
         classes=classes,
         sizes_m=_sizes_of(content.get("sizes"), called),
         ns_per_time=1.0 if mcap else _NS_OF_UNIT[_choice_of(content, "time_unit", tuple(_NS_OF_UNIT), called)],
@@ -194,23 +202,6 @@ def _names_of(value: object, called: str) -> Mapping[str, str]:
         if (first in value) != (second in value):
             raise ConfigError(f"{called}: columns.{first} and columns.{second} must both be there, or none of them")
     return {str(key): str(name) for key, name in value.items()}
-
-
-def _av_of(content: Mapping[object, object], called: str) -> str:
-    value = content.get("av")
-    if isinstance(value, bool) or not isinstance(value, str | int) or not is_text(str(value)):
-        raise ConfigError(
-            f"{called}: av must be the id of the track of the AV, or {NO_AV} where there is none, got {value!r:.80}"
-        )
-    return str(value)
-
-
-def _classes_of(value: object, called: str) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ConfigError(f"{called}: classes must give a label for each class, got {value!r:.80}")
-    return {str(name): _label_of(label, f"{called}: classes.{name}") for name, label in value.items()}
 
 
 def _label_of(value: object, where: str) -> str:

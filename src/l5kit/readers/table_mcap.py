@@ -126,7 +126,26 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
             is_there = f"has {known[topic]}" if topic in known else f"is not there{did_you_mean(topic, known)}"
             listed = ", ".join(f"{name} ({schema})" for name, schema in sorted(known.items())[:30])
             raise ValueError(f"topic {topic!r} must have {' or '.join(allowed)}, but it {is_there}; topics: {listed}")
-    return _table_of(rows, frames)
+    # All in the frame that transforms lead to, which must be one.
+    times_ns = np.array(rows.times_ns, np.int64)
+    positions_m = np.array(rows.positions_m, np.float64).reshape(-1, 3)
+    rotations = rotations_of(np.array(rows.rotations, np.float64).reshape(-1, 4))
+    roots, of_frames = dict[str, str](), np.array(rows.frames, np.str_)
+    for frame in dict.fromkeys(rows.frames):
+        own = np.flatnonzero(of_frames == frame)
+        roots[frame], positions_m[own], rotations[own] = frames.to_root(
+            frame, times_ns[own], positions_m[own], rotations[own]
+        )
+    if len(set(roots.values())) > 1:
+        listed = ", ".join(f"{frame!r} in {root!r}" for frame, root in roots.items())
+        raise ValueError(f"boxes and poses are in frames that no transform joins: {listed}")
+    sizes_m = np.array(rows.sizes_m, np.float64).reshape(-1, 3)
+    columns = {"time": times_ns, "track": pa.array(rows.tracks, pa.string())}
+    columns |= {"class": pa.array(rows.classes, pa.string())}
+    columns |= dict(zip("xyz", positions_m.T, strict=True))
+    columns |= {"heading": np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0])}
+    columns |= dict(zip(("length", "width", "height"), sizes_m.T, strict=True))
+    return pa.table(columns)
 
 
 def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _Frames) -> None:
@@ -154,29 +173,6 @@ def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _
             size_m = [_number(_value(_value(cubes[0], "size"), axis), "size") for axis in "xyz"]
             time_ns, frame = _time_of(entity, message.time_ns), _text(entity, "frame_id")
             rows.add(time_ns, track, kind, frame, _value(cubes[0], "pose"), size_m)
-
-
-def _table_of(rows: _Rows, frames: _Frames) -> pa.Table:
-    """Return rows as a table, in one frame."""
-    times_ns = np.array(rows.times_ns, np.int64)
-    positions_m = np.array(rows.positions_m, np.float64).reshape(-1, 3)
-    rotations = rotations_of(np.array(rows.rotations, np.float64).reshape(-1, 4))
-    roots, of_frames = dict[str, str](), np.array(rows.frames, np.str_)
-    for frame in dict.fromkeys(rows.frames):
-        own = np.flatnonzero(of_frames == frame)
-        roots[frame], positions_m[own], rotations[own] = frames.to_root(
-            frame, times_ns[own], positions_m[own], rotations[own]
-        )
-    if len(set(roots.values())) > 1:
-        listed = ", ".join(f"{frame!r} in {root!r}" for frame, root in roots.items())
-        raise ValueError(f"boxes and poses are in frames that no transform joins: {listed}")
-    sizes_m = np.array(rows.sizes_m, np.float64).reshape(-1, 3)
-    columns = {"time": times_ns, "track": pa.array(rows.tracks, pa.string())}
-    columns |= {"class": pa.array(rows.classes, pa.string())}
-    columns |= dict(zip("xyz", positions_m.T, strict=True))
-    columns |= {"heading": np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0])}
-    columns |= dict(zip(("length", "width", "height"), sizes_m.T, strict=True))
-    return pa.table(columns)
 
 
 def _messages_of(path: Path) -> Iterator[_Message]:

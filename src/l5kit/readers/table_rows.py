@@ -95,7 +95,17 @@ def read_rows(path: Path, columns: TableColumns) -> TableRows:
         firsts = np.unique(tracks, return_index=True)[1]
         classes = tuple(names[number] for number in of_rows[firsts])
     scenes, scene_names = texts.get("scene", (np.zeros(len(tracks), np.int64), ("",)))
-    times_ns = _times_of(chosen["time"], columns)
+
+    # Times that count from the start of a recording begin one second after 1970, as logs know no time 0.
+    time, name = chosen["time"], columns.names["time"]
+    _require_whole(time, name)
+    if pa.types.is_timestamp(time.type):
+        times_ns = np.asarray(pc.cast(time.cast(pa.timestamp("ns")), pa.int64()).to_numpy(), np.int64)
+    else:
+        times = time.to_numpy().astype(np.int64) if pa.types.is_integer(time.type) else _values_of(time, name)
+        is_relative = float(times.min()) * columns.ns_per_time < _SINCE_1970_NS
+        start_ns = _START_NS if is_relative else 0
+        times_ns = as_times_ns(f"column {name!r}", times, ns_per_unit=columns.ns_per_time, start_ns=start_ns)
     return TableRows(times_ns, tracks, track_names, numeric, classes, scenes, scene_names)
 
 
@@ -176,32 +186,15 @@ def _values_of(column: pa.ChunkedArray, name: str) -> Float64Array:
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         shown = ""
         if pa.types.is_string(column.type):
-            row, value = _first_text(column)
-            shown = f", such as {value!r:.40} in row {row + 1}"
+            texts = column.to_pylist()
+            row = 0
+            for number, text in enumerate(texts):  # the first one that is no number
+                try:
+                    float(text)
+                except ValueError:
+                    row = number
+                    break
+            shown = f", such as {texts[row]!r:.40} in row {row + 1}"
         raise TypeError(f"column {name!r} must hold numbers, got {column.type}{shown}")
     values: Float64Array = column.to_numpy().astype(np.float64)
     return values
-
-
-def _first_text(column: pa.ChunkedArray) -> tuple[int, str]:
-    """Return row and value of the first text that is no number."""
-    for row, value in enumerate(column.to_pylist()):
-        try:
-            float(value)
-        except ValueError:
-            return row, value
-    return 0, str(column[0])
-
-
-def _times_of(column: pa.ChunkedArray, columns: TableColumns) -> Int64Array:
-    """Return times in nanoseconds; those that count from the start of a recording begin one second after 1970."""
-    name = columns.names["time"]
-    if pa.types.is_timestamp(column.type):
-        _require_whole(column, name)
-        return np.asarray(pc.cast(column.cast(pa.timestamp("ns")), pa.int64()).to_numpy(), np.int64)
-    _require_whole(column, name)
-    times = column.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _values_of(column, name)
-    is_relative = float(times.min()) * columns.ns_per_time < _SINCE_1970_NS
-    return as_times_ns(
-        f"column {name!r}", times, ns_per_unit=columns.ns_per_time, start_ns=_START_NS if is_relative else 0
-    )

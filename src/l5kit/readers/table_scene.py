@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.readers.motion import filled_poses, headings_of, steps_seen, velocities_of
-from l5kit.readers.source_bounds import MOST_STATES
+from l5kit.readers.source_bounds import require_few_states
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 from l5kit.readers.table_columns import NO_AV, OTHER_CLASS, TableColumns
@@ -17,6 +17,7 @@ _LONGEST_BRACKET = 1.9
 
 _VEHICLES = ("CAR", "VAN", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE", "TRAM")
 _MOST_NAMED = 10
+_ADVICE = "; cut it with scene_seconds: 20, for example"
 _LEAST_SEEN = 0.6
 """Part of the times of a scene at which the AV has a row at least; else tracks have times of their own."""
 
@@ -70,19 +71,15 @@ def scene_of_rows(
     steps = steps_seen(grid.is_valid[av], f"the AV, track {ids[av]!r},")
     if steps.stop - steps.start < len(grid.times_ns):
         remarks.append(f"Steps {steps.start} to {steps.stop - 1} of {len(grid.times_ns)} are kept, those with the AV.")
+
+    # A log has a pose of the AV in each frame: steps before its first row and behind its last one go.
     grid = _Grid(
         grid.times_ns[steps],
         grid.is_valid[:, steps],
         {meaning: column[:, steps] for meaning, column in grid.numeric.items()},
     )
-    positions_m = np.stack([grid.numeric["x"], grid.numeric["y"]], axis=-1)
-    velocities_mps = (
-        np.stack([grid.numeric["velocity_x"], grid.numeric["velocity_y"]], axis=-1)
-        if "velocity_x" in grid.numeric
-        else velocities_of(positions_m, grid.is_valid, grid.times_ns)
-    )
-    yaws_rad = grid.numeric["heading"] if "heading" in grid.numeric else headings_of(velocities_mps, grid.is_valid)
-    sizes_m = _sizes_of(grid, classes, columns)
+    usual_m = np.array([columns.size_of(columns.label_mapping[kind]) for kind in classes]).reshape(-1, 3)
+    positions_m, velocities_mps, yaws_rad, sizes_m = _boxes_of(grid, usual_m)
     seen = grid.is_valid[av]
     if np.mean(seen) < _LEAST_SEEN:
         raise ValueError(
@@ -144,7 +141,7 @@ def _shared_grid(
     """Return tracks in the steps at which rows are."""
     times_ns, steps = np.unique(row_times_ns, return_inverse=True)
     shape = len(ids), len(times_ns)
-    _require_few(shape)
+    require_few_states(*shape, advice=_ADVICE)
     cells, counts = np.unique(tracks * len(times_ns) + steps, return_counts=True)
     if (counts > 1).any():
         track, step = divmod(int(cells[counts > 1][0]), len(times_ns))
@@ -164,9 +161,9 @@ def _even_grid(
     """Return tracks in even steps, between whose rows is interpolated; gaps stay gaps."""
     times_ns = np.arange(row_times_ns.min(), row_times_ns.max() + step_ns // 100 + 1, step_ns, dtype=np.int64)
     shape = len(ids), len(times_ns)
-    _require_few(shape)
+    require_few_states(*shape, advice=_ADVICE)
     is_valid, numeric = np.zeros(shape, np.bool_), {meaning: np.zeros(shape) for meaning in values}
-    order = np.lexsort((row_times_ns, tracks))
+    order = np.lexsort((row_times_ns, tracks))  # rows of each track in the order of their times
     starts = np.searchsorted(tracks[order], np.arange(len(ids) + 1))
     start_ns, near_ns = times_ns[0], max(step_ns // 100, 1)
     for track in range(len(ids)):
@@ -175,12 +172,17 @@ def _even_grid(
         gaps_ns = np.diff(known_ns)
         if (gaps_ns == 0).any():
             raise ValueError(f"track {ids[track]!r} has two rows at {known_ns[int(np.argmin(gaps_ns))]} ns")
+
+        # A step is valid near a row, and between two rows that are not too far apart: as far as usual ones of the track
+        # are, or a step where these are closer.
         after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
         before = np.clip(np.searchsorted(known_ns, times_ns, side="right") - 1, 0, None)
         is_near = np.minimum(np.abs(known_ns[after] - times_ns), np.abs(known_ns[before] - times_ns)) <= near_ns
         longest_ns = _LONGEST_BRACKET * max(float(np.median(gaps_ns)), step_ns) if len(gaps_ns) else 0.0
         is_inside = (times_ns >= known_ns[0]) & (times_ns <= known_ns[-1])
         is_valid[track] = is_near | (is_inside & (known_ns[after] - known_ns[before] <= longest_ns))
+
+        # Headings are unwrapped, so that nothing turns the long way round between two rows.
         seconds, known_s = (times_ns - start_ns) / 1e9, (known_ns - start_ns) / 1e9
         for meaning, column in values.items():
             known = np.unwrap(column[rows]) if meaning == "heading" else column[rows]
@@ -188,19 +190,21 @@ def _even_grid(
     return _Grid(times_ns, is_valid, numeric)
 
 
-def _require_few(shape: tuple[int, int]) -> None:
-    if shape[0] * shape[1] > MOST_STATES:
-        raise ValueError(
-            f"it has {shape[0]} tracks and {shape[1]} steps, more than {MOST_STATES} states in all; cut it with "
-            "scene_seconds: 20, for example"
-        )
+def _boxes_of(grid: _Grid, usual_m: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:
+    """Return positions (N, T, 2), velocities (N, T, 2), headings (N, T) and sizes (N, T, 3) of tracks.
 
-
-def _sizes_of(grid: _Grid, classes: list[str], columns: TableColumns) -> Float64Array:
-    """Return length, width and height of each track in each step, usual ones where the table tells none, (N, T, 3)."""
-    usual_m = np.array([columns.size_of(columns.label_mapping[kind]) for kind in classes]).reshape(-1, 3)
+    What the table does not tell is made of what it does: velocities of positions, headings of velocities, and sizes are
+    the usual ones of each track, (N, 3).
+    """
+    numeric = grid.numeric
+    positions_m = np.stack([numeric["x"], numeric["y"]], axis=-1)
+    if "velocity_x" in numeric:
+        velocities_mps = np.stack([numeric["velocity_x"], numeric["velocity_y"]], axis=-1)
+    else:
+        velocities_mps = velocities_of(positions_m, grid.is_valid, grid.times_ns)
+    yaws_rad = numeric["heading"] if "heading" in numeric else headings_of(velocities_mps, grid.is_valid)
     sizes_m = np.repeat(usual_m[:, None], grid.is_valid.shape[1], axis=1)
     for axis, meaning in enumerate(("length", "width", "height")):
-        if meaning in grid.numeric:
-            sizes_m[..., axis] = grid.numeric[meaning]
-    return sizes_m
+        if meaning in numeric:
+            sizes_m[..., axis] = numeric[meaning]
+    return positions_m, velocities_mps, yaws_rad, sizes_m

@@ -164,7 +164,18 @@ class _Search:
         for block in range(start, size, _SEARCHED_AT_ONCE):
             file.seek(block)
             data = file.read(_SEARCHED_AT_ONCE + _HEAD_SIZE - 1)
-            for offset in _possible_heads(data):
+
+            # A length may start where its upper half is zero, as that of each record below 4 GB is; these are found at
+            # once, and few of them have a checksum that fits.
+            is_zero = np.frombuffer(data, np.uint8) == 0
+            num_offsets = max(len(data) - _HEAD_SIZE + 1, 0)
+            fits = np.ones(num_offsets, np.bool_)
+            for byte in range(_LENGTH_SIZE // 2, _LENGTH_SIZE):
+                fits &= is_zero[byte : byte + num_offsets]
+            for offset in np.flatnonzero(fits).tolist():
+                length, crc = data[offset : offset + _LENGTH_SIZE], data[offset + _LENGTH_SIZE : offset + _HEAD_SIZE]
+                if masked_crc32c(length) != int.from_bytes(crc, "little"):
+                    continue
                 record, _ = _record_at(file, 0, block + offset, size)
                 if record is None:
                     continue
@@ -174,24 +185,6 @@ class _Search:
                 if _content_fits(file, record):
                     return record.start
         return size
-
-
-def _possible_heads(data: bytes) -> list[int]:
-    """Return where a length may start: the upper half of each that is below 4 GB is zero, and its checksum fits."""
-    is_zero = np.frombuffer(data, np.uint8) == 0
-    num_offsets = len(data) - _HEAD_SIZE + 1
-    if num_offsets <= 0:
-        return []
-    fits = np.ones(num_offsets, np.bool_)
-    for byte in range(_LENGTH_SIZE // 2, _LENGTH_SIZE):
-        fits &= is_zero[byte : byte + num_offsets]
-    offsets = np.flatnonzero(fits).tolist()
-    heads = ((offset, data[offset : offset + _HEAD_SIZE]) for offset in offsets)
-    return [
-        offset
-        for offset, head in heads
-        if masked_crc32c(head[:_LENGTH_SIZE]) == int.from_bytes(head[_LENGTH_SIZE:], "little")
-    ]
 
 
 def _content_fits(file: BinaryIO, record: RecordSpan) -> bool:

@@ -85,7 +85,15 @@ class WomdReader:
         Raises:
             DatasetNotFoundError: The folder is not there, or there is no TFRecord file in it.
         """
-        return sorted(ref for file in self._list_files() for ref in _refs_of_file(self.source, file))
+        if not self.source.is_dir():
+            raise DatasetNotFoundError(f"there is no folder {self.source}; give the one with the TFRecord files")
+        paths = [path for path in self.source.rglob("*.tfrecord*") if path.is_file()]
+        if not paths:
+            raise DatasetNotFoundError(
+                f"there is no TFRecord file in {self.source}; the names of such files have .tfrecord in them"
+            )
+        files = sorted(path.relative_to(self.source).as_posix() for path in paths)
+        return sorted(ref for file in files for ref in _refs_of_file(self.source, file))
 
     def read(self, ref: SceneRef) -> SourceScene:
         """Return a scenario with its map.
@@ -98,16 +106,6 @@ class WomdReader:
         """
         with naming_source(ref.file, ref.record):
             return read_scenario(read_record(self.source / ref.file, RecordSpan(*ref.key)))
-
-    def _list_files(self) -> list[str]:
-        if not self.source.is_dir():
-            raise DatasetNotFoundError(f"there is no folder {self.source}; give the one with the TFRecord files")
-        paths = [path for path in self.source.rglob("*.tfrecord*") if path.is_file()]
-        if not paths:
-            raise DatasetNotFoundError(
-                f"there is no TFRecord file in {self.source}; the names of such files have .tfrecord in them"
-            )
-        return sorted(path.relative_to(self.source).as_posix() for path in paths)
 
 
 def read_scenario(content: bytes) -> SourceScene:
@@ -130,7 +128,11 @@ _WANTED = "of the two forms of the dataset, fetch the one with scenarios and not
 
 
 def _to_scene(scenario: Scenario) -> SourceScene:
-    name = _name_of(scenario)
+    """Return the scene of a scenario, which has an id and tracks; what has none is another kind of record."""
+    name = scenario.scenario_id.decode("utf-8", errors="replace")
+    if not name or not scenario.tracks:
+        what = "tracks" if name else "scenario_id"
+        raise CorruptedDataError(f"the record has no {what}, so it is no Scenario; {_WANTED}")
     tracks = read_tracks(scenario)
     steps = tracks.ego_steps()
     times_s = np.array(scenario.timestamps_seconds)
@@ -148,19 +150,6 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     )
 
 
-def _name_of(scenario: Scenario) -> str:
-    """Return the id of a scenario.
-
-    Raises:
-        CorruptedDataError: It has none, or no tracks, which every scenario has.
-    """
-    name = scenario.scenario_id.decode("utf-8", errors="replace")
-    if not name or not scenario.tracks:
-        what = "tracks" if name else "scenario_id"
-        raise CorruptedDataError(f"the record has no {what}, so it is no Scenario; {_WANTED}")
-    return name
-
-
 def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
     """Return a reference for each record and each damaged stretch of a file; one where it is empty or not readable.
 
@@ -174,7 +163,11 @@ def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
     for has_content, run in groupby(listed, key=lambda record: getattr(record, "length", 1) > 0):
         records = [each if isinstance(each, RecordSpan) else RecordSpan(each.number, each.start, 0) for each in run]
         stretches += [(each, each.number) for each in records] if has_content else [(records[0], records[-1].number)]
-    split = _split_of(file)
+
+    # The part of the dataset is told by the name of the file, or else by that of its folder.
+    path = PurePosixPath(file)
+    stems = path.name.partition(".tfrecord")[0], path.parent.name
+    split = next((known[1] for stem in stems if (known := _SPLIT.search(stem))), "sample")
     return [
         SceneRef(
             split=split,
@@ -185,12 +178,3 @@ def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
         )
         for record, last in stretches or [(RecordSpan(0, 0, 0), 0)]
     ]
-
-
-def _split_of(file: str) -> str:
-    """Return the part of the dataset that the name of a file, or else of its folder, tells."""
-    path = PurePosixPath(file)
-    for name in (path.name.partition(".tfrecord")[0], path.parent.name):
-        if known := _SPLIT.search(name):
-            return known[1]
-    return "sample"

@@ -78,6 +78,7 @@ def _find_directions(points_m: Float64Array, starts: Int64Array, directions: Flo
 @njit(nogil=True, cache=True, error_model="numpy")
 def _point_beside(points_m: Float64Array, start: int, x_m: float, y_m: float) -> tuple[float, float]:
     """Return the squared distance to the piece of a line that starts at a point, and where on the piece, 0 to 1."""
+    # The projection of the point on the piece, cut at its ends: (to . along) / |along|^2.
     along_x, along_y = points_m[start + 1, 0] - points_m[start, 0], points_m[start + 1, 1] - points_m[start, 1]
     to_x, to_y = x_m - points_m[start, 0], y_m - points_m[start, 1]
     length = along_x * along_x + along_y * along_y
@@ -95,6 +96,7 @@ def _nearest_piece(
     All pieces from the first to the last are looked at where ``near`` is -1, else those around that one, and further on
     as long as the best one lies at the rim of what was looked at.
     """
+    # Neighbouring points of a lane lie beside neighbouring pieces, so that few of them need to be measured.
     first, last = pieces
     low, high = (first, last) if near < 0 else (max(first, near - _LOOKED_AT), min(last, near + _LOOKED_AT))
     best, best_m2, best_part = first, np.inf, 0.0
@@ -132,11 +134,14 @@ def _find_nearest(
         pieces = (line_starts[line], line_starts[line + 1] - 2)
         if pieces[1] < pieces[0]:
             continue
-        piece = -1
+        piece = -1  # all are looked at for the first point, and around the last one then
         for point in range(first, last + 1):
             x_m, y_m = lanes_m[point, 0], lanes_m[point, 1]
             piece, distance_m2, part = _nearest_piece(lines_m, pieces, piece, (x_m, y_m))
             beside_m = lines_m[piece] + part * (lines_m[piece + 1] - lines_m[piece])
+
+            # How far to the left (cross product) and ahead (dot product) of the lane's direction it lies. It must be on
+            # the side of the boundary, and square to the lane where it is an end of the line.
             leftwards_m = directions[point, 0] * (beside_m[1] - y_m) - directions[point, 1] * (beside_m[0] - x_m)
             ahead_m = directions[point, 0] * (beside_m[0] - x_m) + directions[point, 1] * (beside_m[1] - y_m)
             is_end = (piece == pieces[0] and part <= 0) or (piece == pieces[1] and part >= 1)
@@ -173,6 +178,8 @@ def _fill_holes(
         towards = 1.0 if side == LEFT else -1.0
         for lane in range(len(lane_starts) - 1):
             first, end = lane_starts[lane], lane_starts[lane + 1]
+            # The nearest known points before and after each: before the first known one and behind the last one, the
+            # width of that one is carried on.
             before, after = first - 1, first - 1
             for point in range(first, end):
                 if not np.isnan(boundaries_m[side, point, 0]):
@@ -181,7 +188,7 @@ def _fill_holes(
                 while after < end and (after < point or np.isnan(boundaries_m[side, after, 0])):
                     after += 1
                 if before < first and after == end:
-                    break
+                    break  # nothing is known of the side
                 known = (before if before >= first else after, after if after < end else before)
                 width_m, rise_m = _width_between(lanes_m, boundaries_m[side], known, point)
                 boundaries_m[side, point, 0] = lanes_m[point, 0] - towards * width_m * directions[point, 1]

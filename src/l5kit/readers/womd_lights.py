@@ -1,6 +1,6 @@
 """Lights of a scenario of the Waymo Open Motion Dataset: what the signal of each lane shows in each step."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from l5kit._types import Float64Array
 from l5kit.errors import CorruptedDataError
 from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M
 from l5kit.readers.source_scene import LightState, SourceLights
-from l5kit.readers.womd_scenario_pb2 import Scenario, TrafficSignalLaneState
+from l5kit.readers.womd_scenario_pb2 import Scenario
 
 _STATES = (
     LightState.UNKNOWN,
@@ -47,20 +47,16 @@ def read_lights(scenario: Scenario, lane_starts_m: Mapping[str, Float64Array], a
     for step, signal in seen:
         if (row := rows.get(signal.lane)) is not None:
             states[row, step] = _STATES[signal.state] if 0 <= signal.state < len(_STATES) else LightState.UNKNOWN
-    positions_m = _positions(rows, (signal for _, signal in seen))
-    # signals hold who enters their lane, and in files that tell stop points these are where it begins
+
+    # A light stands at the last stop point that is told of its lane. Where that is not known, it stands where the lane
+    # begins: signals hold who enters their lane, and in files that tell stop points these are there.
+    positions_m = np.full((len(rows), 3), np.nan)
+    points = {signal.lane: signal.stop_point for _, signal in seen if signal.HasField("stop_point")}
+    for lane, point in points.items():
+        if lane in rows:
+            positions_m[rows[lane]] = point.x, point.y, point.z
     is_known = (np.abs(positions_m - around_m) <= FURTHEST_FROM_AV_M).all(axis=1)
     names = tuple(map(str, rows))
     for row in np.flatnonzero(~is_known).tolist():
         positions_m[row] = lane_starts_m[names[row]]
     return SourceLights(names, states, positions_m)
-
-
-def _positions(rows: dict[int, int], signals: Iterable[TrafficSignalLaneState]) -> Float64Array:
-    """Return where the last stop point of each lane lies, NaN where it has none."""
-    positions_m = np.full((len(rows), 3), np.nan)
-    points = {signal.lane: signal.stop_point for signal in signals if signal.HasField("stop_point")}
-    for lane, point in points.items():
-        if lane in rows:
-            positions_m[rows[lane]] = point.x, point.y, point.z
-    return positions_m

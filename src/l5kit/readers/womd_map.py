@@ -6,15 +6,20 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array
 from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import (
+    MPS_OF_MPH,
+    SourceArea,
+    SourceLane,
+    SourceMap,
+    SourceSign,
+    is_line,
+    without_last_repeated,
+)
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
 from l5kit.readers.womd_rows import DOUBLE, MessageRows, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
-
-MPS_OF_MPH: Final = 0.44704
-"""Metres per second of a mile per hour."""
 
 _BIKE_LANE: Final = 3
 _POINT_COLUMNS: Final = ((1, DOUBLE), (2, DOUBLE), (3, DOUBLE))
@@ -42,14 +47,6 @@ class _Lanes:
     lines: Polylines
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """Painted lines and edges of the road: the row of each by its id, and their points."""
-
-    rows: dict[int, int]
-    lines: Polylines
-
-
 def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRemarks:
     """Read the map of a scenario.
 
@@ -70,9 +67,30 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRe
     remarks: list[str] = []
     lanes = _read_lanes(features.get("lane", []), around_m, remarks)
     areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, around_m, remarks)]
-    signs = _read_signs(features.get("stop_sign", []), around_m, remarks)
-    lines = _read_lines([feature for kind in _LINE_KINDS for feature in features.get(kind, [])], around_m)
-    boundaries_m = find_boundaries(lanes.lines, lines.lines, _stretches(lanes.messages, lines.rows))
+    signs, without_position = [], []
+    for feature in features.get("stop_sign", []):
+        point = feature.stop_sign.position
+        position_m = np.array([point.x, point.y, point.z])
+        if feature.stop_sign.HasField("position") and (np.abs(position_m - around_m) <= FURTHEST_FROM_AV_M).all():
+            signs.append(SourceSign(str(feature.id), position_m, tuple(map(str, feature.stop_sign.lane))))
+        else:
+            without_position.append(feature.id)
+    _tell_left_out("stop signs without a position", without_position, remarks)
+
+    # Painted lines and edges of the road, and the stretches of lanes that name one of them as their boundary: lane,
+    # side, first and last point and line of each, (S, 5).
+    marks = [feature for kind in _LINE_KINDS for feature in features.get(kind, [])]
+    serialized = [feature.road_line or feature.road_edge for feature in marks]
+    points = _read_points(serialized, _POINTS_OF_LINE, around_m, what="road line or edge")
+    line_rows = {feature.id: row for row, feature in enumerate(marks)}
+    stretches = [
+        (row, side, boundary.lane_start_index, boundary.lane_end_index, line_rows.get(boundary.boundary_feature_id, -1))
+        for row, lane in enumerate(lanes.messages)
+        for side, boundaries in ((LEFT, lane.left_boundaries), (RIGHT, lane.right_boundaries))
+        for boundary in boundaries
+    ]
+    table = np.array(stretches, np.int64).reshape(-1, 5)
+    boundaries_m = find_boundaries(lanes.lines, Polylines(points.values, points.starts), table[table[:, 4] >= 0])
     return MapWithRemarks(SourceMap(name, _to_source(lanes, boundaries_m), tuple(areas), tuple(signs)), tuple(remarks))
 
 
@@ -106,6 +124,7 @@ def _are_lines(lines: Polylines) -> BoolArray:
     rows = np.flatnonzero(np.diff(lines.starts) > 1)
     if not len(rows):
         return are_lines
+    # Sums of wrong points up to the ends of a line differ where one of its own is wrong.
     first, end = lines.starts[rows], lines.starts[rows + 1]
     num_wrong = np.concatenate([[0], np.cumsum(~np.isfinite(lines.points_m).all(axis=1))])
     is_finite = num_wrong[end] == num_wrong[first]
@@ -114,24 +133,6 @@ def _are_lines(lines: Polylines) -> BoolArray:
     for row in rows[is_finite & (ends_m <= 0.1)].tolist():  # a ring, or all points in one place
         are_lines[row] = is_line(lines.line(row))
     return are_lines
-
-
-def _read_lines(features: Sequence[MapFeature], around_m: Float64Array) -> _Lines:
-    serialized = [feature.road_line or feature.road_edge for feature in features]
-    points = _read_points(serialized, _POINTS_OF_LINE, around_m, what="road line or edge")
-    return _Lines({feature.id: row for row, feature in enumerate(features)}, Polylines(points.values, points.starts))
-
-
-def _stretches(messages: Iterable[LaneCenter], line_rows: dict[int, int]) -> Int64Array:
-    """Return lane, side, first and last point and line of each stretch of which a boundary is told, (S, 5)."""
-    stretches = [
-        (row, side, boundary.lane_start_index, boundary.lane_end_index, line_rows.get(boundary.boundary_feature_id, -1))
-        for row, lane in enumerate(messages)
-        for side, boundaries in ((LEFT, lane.left_boundaries), (RIGHT, lane.right_boundaries))
-        for boundary in boundaries
-    ]
-    table = np.array(stretches, np.int64).reshape(-1, 5)
-    return table[table[:, 4] >= 0]
 
 
 def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, ...]:
@@ -172,34 +173,17 @@ def _neighbour(neighbours: Iterable[LaneNeighbor], known: set[str]) -> str | Non
 def _read_areas(
     features: Sequence[MapFeature], kind: str, around_m: Float64Array, remarks: list[str]
 ) -> list[SourceArea]:
+    """Return the areas of a kind that have three corners at least."""
     rows = _read_points([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, around_m, what=kind)
     areas, left_out = [], []
     for row, feature in enumerate(features):
-        outline_m = _without_closing_point(rows.of_parent(row))
+        outline_m = without_last_repeated(rows.of_parent(row))
         if is_line(outline_m) and len(outline_m) >= 3:
             areas.append(SourceArea(str(feature.id), kind, outline_m))
         else:
             left_out.append(feature.id)
     _tell_left_out(f"{kind} areas with less than three corners", left_out, remarks)
     return areas
-
-
-def _without_closing_point(outline_m: Float64Array) -> Float64Array:
-    is_closed = len(outline_m) > 3 and bool((outline_m[0] == outline_m[-1]).all())
-    return outline_m[:-1] if is_closed else outline_m
-
-
-def _read_signs(features: Sequence[MapFeature], around_m: Float64Array, remarks: list[str]) -> list[SourceSign]:
-    signs, left_out = [], []
-    for feature in features:
-        point, sign_id = feature.stop_sign.position, str(feature.id)
-        position_m = np.array([point.x, point.y, point.z])
-        if feature.stop_sign.HasField("position") and (np.abs(position_m - around_m) <= FURTHEST_FROM_AV_M).all():
-            signs.append(SourceSign(sign_id, position_m, tuple(map(str, feature.stop_sign.lane))))
-        else:
-            left_out.append(feature.id)
-    _tell_left_out("stop signs without a position", left_out, remarks)
-    return signs
 
 
 def _tell_left_out(what: str, ids: Sequence[int], remarks: list[str]) -> None:

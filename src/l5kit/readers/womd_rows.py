@@ -67,29 +67,22 @@ def read_rows(parents: Sequence[bytes], schema: RowSchema, *, what: str) -> Mess
     Raises:
         CorruptedDataError: The bytes of a parent are no message; it is named by its number.
     """
+    # All parents lie in one array of bytes. It is gone through twice: how many rows there are, and what is in them.
     ends = np.cumsum([0, *map(len, parents)], dtype=np.int64)
     data = np.frombuffer(b"".join(parents), np.uint8)
     counts = np.zeros(len(parents), np.int64)
     wrong = _count_messages(data, ends, schema.repeated_number, counts)
     starts = np.concatenate([[0], np.cumsum(counts)])
     bits = np.zeros((int(starts[-1]), len(schema.columns)), np.uint64)
-    if wrong < 0:
-        wrong = _fill_rows(data, ends, schema.repeated_number, _column_table(schema), bits)
-    if wrong >= 0:
-        raise CorruptedDataError(f"{what} {wrong} is no message as protobuf writes it: its bytes are damaged")
-    return MessageRows(_as_floats(bits, schema), starts)
-
-
-def _column_table(schema: RowSchema) -> Int64Array:
-    """Return column and wire type of each field number, column -1 where the number is none, (16, 2)."""
-    table = np.full((_LARGEST_FIELD, 2), -1, np.int64)
+    table = np.full((_LARGEST_FIELD, 2), -1, np.int64)  # column and wire type of each field number, -1 for none
     for column, (number, wire_type) in enumerate(schema.columns):
         table[number] = column, wire_type
-    return table
+    if wrong < 0:
+        wrong = _fill_rows(data, ends, schema.repeated_number, table, bits)
+    if wrong >= 0:
+        raise CorruptedDataError(f"{what} {wrong} is no message as protobuf writes it: its bytes are damaged")
 
-
-def _as_floats(bits: UInt64Array, schema: RowSchema) -> Float64Array:
-    """Return the numbers whose bits were read."""
+    # What was read are the bits of the numbers; those of a float are the lower half.
     values = np.empty(bits.shape)
     for column, (_, wire_type) in enumerate(schema.columns):
         read = bits[:, column]
@@ -98,12 +91,13 @@ def _as_floats(bits: UInt64Array, schema: RowSchema) -> Float64Array:
                 values[:, column] = read.astype(np.uint32).view(np.float32)
         else:
             values[:, column] = read != 0 if wire_type == BOOL else read.copy().view(np.float64)
-    return values
+    return MessageRows(values, starts)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, int]:
     """Return the number that starts at a byte and the position behind it; -1 if it does not end before the end."""
+    # Seven bits a byte, the lowest ones first; the highest bit of a byte tells that more follow, of at most ten.
     value = np.uint64(0)
     for index in range(10):
         if position + index >= end:
@@ -130,6 +124,7 @@ def _next_field(data: UInt8Array, position: int, end: int) -> tuple[int, int, in
 
     The content of a field of varying length starts behind its length. Groups, which no message here has, are wrong.
     """
+    # The lowest three bits of a tag are the wire type, and the others the number.
     tag, start = _read_varint(data, position, end)
     number, wire_type = int(tag >> np.uint64(3)), int(tag & np.uint64(7))
     if start < 0 or number <= 0:

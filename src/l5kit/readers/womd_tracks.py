@@ -100,7 +100,7 @@ class ScenarioTracks:
         states = self.states[others, steps]
         return SourceTracks(
             ids=tuple(map(str, self.ids[others].tolist())),
-            classes=tuple(_class_of(number) for number in self.types[others].tolist()),
+            classes=tuple(CLASSES[n] if 0 <= n < len(CLASSES) else CLASSES[0] for n in self.types[others].tolist()),
             is_valid=self.is_valid[others, steps],
             positions_m=states[..., :_Z],
             yaws_rad=states[..., _HEADING],
@@ -140,13 +140,21 @@ def read_tracks(scenario: Scenario) -> ScenarioTracks:
             f"sdc_track_index, the track of the AV, must be from 0 to {num_tracks - 1}, got "
             f"{scenario.sdc_track_index if scenario.HasField('sdc_track_index') else 'none'}"
         )
+    targets = np.array([wanted.track_index for wanted in scenario.tracks_to_predict], np.int64)
+    is_wrong = (targets < 0) | (targets >= num_tracks)
+    if is_wrong.any():
+        raise CorruptedDataError(
+            f"tracks_to_predict has track {targets[is_wrong][0]}; there are tracks 0 to {num_tracks - 1}"
+        )
+    is_target = np.zeros(num_tracks, np.bool_)
+    is_target[targets] = True
     heads = [Track.FromString(track) for track in serialized]
     tracks = ScenarioTracks(
         ids=np.array([head.id for head in heads], np.int64),
         types=np.array([head.object_type for head in heads], np.int64),
         states=rows.values.reshape(num_tracks, num_steps, _VALID + 1),
         ego_row=scenario.sdc_track_index,
-        is_target=_targets(scenario, num_tracks),
+        is_target=is_target,
     )
     _require_possible(tracks)
     return tracks
@@ -170,19 +178,3 @@ def _require_possible(tracks: ScenarioTracks) -> None:
             f"{_NAMES[column]} of track {tracks.ids[row]} must be within {_GREATEST[column]:g}{from_av}, got "
             f"{states[row, step, column]} in step {step}"
         )
-
-
-def _targets(scenario: Scenario, num_tracks: int) -> BoolArray:
-    indices = np.array([wanted.track_index for wanted in scenario.tracks_to_predict], np.int64)
-    is_wrong = (indices < 0) | (indices >= num_tracks)
-    if is_wrong.any():
-        raise CorruptedDataError(
-            f"tracks_to_predict has track {indices[is_wrong][0]}; there are tracks 0 to {num_tracks - 1}"
-        )
-    is_target = np.zeros(num_tracks, np.bool_)
-    is_target[indices] = True
-    return is_target
-
-
-def _class_of(number: int) -> str:
-    return CLASSES[number] if 0 <= number < len(CLASSES) else CLASSES[0]
