@@ -17,7 +17,8 @@ def card_of_tables(schemas: "Mapping[str, pa.Schema]") -> str:
     """
     lines = ["---", "configs:"]
     for key in schemas:
-        lines += [f"- config_name: {key}", f"  data_files: {_files_of(key)}"]
+        files = f"{key}.parquet" if key == SCENE_ARRAY_KEY else f"{key}/*.parquet"
+        lines += [f"- config_name: {key}", f"  data_files: {files}"]
     lines += [
         "---",
         "",
@@ -32,18 +33,12 @@ def card_of_tables(schemas: "Mapping[str, pa.Schema]") -> str:
     ]
     for key, schema in schemas.items():
         lines += ["", f"## {key}", "", "| column | type | unit | frame | meaning |", "| --- | --- | --- | --- | --- |"]
-        lines += [_row_of(field) for field in schema]
+        for field in schema:
+            # types as people say them: what a list holds, and that a column of names is text
+            kind = str(field.type).replace("fixed_size_list<item: ", "list<")
+            if kind.startswith("dictionary"):
+                kind = "string"
+            metadata = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
+            cells = [metadata.get(name, "") for name in ("units", "frame_of_reference", "long_name")]
+            lines.append(" | ".join(["| `" + field.name + "`", f"`{kind}`", *cells]) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _files_of(key: str) -> str:
-    return f"{key}.parquet" if key == SCENE_ARRAY_KEY else f"{key}/*.parquet"
-
-
-def _row_of(field: "pa.Field") -> str:
-    metadata = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
-    kind = str(field.type).replace("fixed_size_list<item: ", "list<")
-    if kind.startswith("dictionary"):
-        kind = "string"
-    cells = [metadata.get(name, "") for name in ("units", "frame_of_reference", "long_name")]
-    return " | ".join(["| `" + field.name + "`", f"`{kind}`", *cells]) + " |"

@@ -148,6 +148,8 @@ class _WriteScenes:
 
     def _write(self, scenes: Int64Array, without: frozenset[str]) -> tuple[list[TablePart], set[str]]:
         """Write files without statistics of some columns; return the scenes, and the columns that hold NaN."""
+        import pyarrow as pa
+
         with_nan: set[str] = set()
         number = int(np.flatnonzero(self.scenes == scenes[0])[0]) // self.scenes_per_file
         of_scenes = []
@@ -165,17 +167,12 @@ class _WriteScenes:
                 for key, writer in writers.items():
                     if len(parts[key].rows):
                         batch = self.tables[key].batch_of(parts[key].rows, parts[key].indices)
-                        with_nan.update(_columns_with_nan(batch))
+                        floating = [each.name for each in batch.schema if pa.types.is_floating(each.type)]
+                        for name in floating:
+                            if np.isnan(batch.column(name).to_numpy(zero_copy_only=False)).any():
+                                with_nan.add(name)
                         writer.write_batch(batch, row_group_size=len(parts[key].rows))
         return of_scenes, with_nan
-
-
-def _columns_with_nan(batch: "pa.RecordBatch") -> list[str]:
-    """Return the names of columns of single numbers of which one is NaN."""
-    import pyarrow as pa
-
-    floating = [field.name for field in batch.schema if pa.types.is_floating(field.type)]
-    return [name for name in floating if np.isnan(batch.column(name).to_numpy(zero_copy_only=False)).any()]
 
 
 def _write_scenes(columns: ArrowColumns, parts: list[TablePart], folder: Path) -> None:
@@ -194,15 +191,10 @@ def _open_writer(path: Path, schema: "pa.Schema", without: frozenset[str] = froz
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    repeating = [field.name for field in schema if not (_is_nested(field.type) or pa.types.is_floating(field.type))]
+    is_written_as_it_is = (pa.types.is_fixed_size_list, pa.types.is_floating)
+    repeating = [field.name for field in schema if not any(test(field.type) for test in is_written_as_it_is)]
     described: bool | list[str] = [field.name for field in schema if field.name not in without] if without else True
     return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeating, write_statistics=described)
-
-
-def _is_nested(arrow: "pa.DataType") -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_fixed_size_list(arrow))
 
 
 def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonObject:
