@@ -123,16 +123,9 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
     # what a reader makes of it, whose lines lie on the normals, against the boundaries as they are
     rebuilt_m = points_m + offsets_m[..., None] * normals
     error_m = max(_distance(line_m[:, :2], again_m) for line_m, again_m in zip(boundaries_m, rebuilt_m, strict=True))
-    return RoadCourse(
-        starts,
-        lengths_m,
-        coefficients,
-        arcs_m,
-        offsets_m,
-        heights_m[[0, -1]].mean(axis=0),
-        error_m,
-        float(np.abs(heights_m - heights_m[[0, -1]].mean(axis=0)).max()),
-    )
+    middle_height_m = heights_m[[0, -1]].mean(axis=0)
+    tilt_m = float(np.abs(heights_m - middle_height_m).max())
+    return RoadCourse(starts, lengths_m, coefficients, arcs_m, offsets_m, middle_height_m, error_m, tilt_m)
 
 
 def curve_points(
