@@ -279,6 +279,7 @@ class _RemoteTree:
 
     def _as_listed(self, name: str, facts: FileInfo) -> ListedFile:
         path = path_in_list(self.file_system, name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2])
+        # a file of a list without sizes is asked for by itself
         if facts.get("size") is None:  # lists of web servers tell names only
             return self.known_of(name, path)
         return ListedFile(path, int(facts["size"]), _version_in(facts))

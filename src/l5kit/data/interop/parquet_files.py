@@ -12,10 +12,9 @@ import numpy as np
 from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data import layout
+from l5kit.data.data_record import source_digest
 from l5kit.data.interop.arrow_columns import ArrowColumns, require_pyarrow
 from l5kit.data.interop.export_folder import placed_export, require_export_target
-from l5kit.data.interop.parquet_card import card_of_tables
-from l5kit.data.interop.source_digest import source_digest
 from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_scene, with_scenes_in_memory
 from l5kit.data.job_folder import require_shared
@@ -209,3 +208,38 @@ def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonO
         "traffic_light_face_labels": TL_FACE_LABELS,
         **dataset.facts.as_attributes(),
     }
+
+
+def card_of_tables(schemas: "Mapping[str, pa.Schema]") -> str:
+    """Return the README of a folder of tables, for people, by which Hugging Face datasets, too, know the tables.
+
+    Args:
+        schemas: Schema of each table, by its name.
+    """
+    lines = ["---", "configs:"]
+    for key in schemas:
+        files = f"{key}.parquet" if key == SCENE_ARRAY_KEY else f"{key}/*.parquet"
+        lines += [f"- config_name: {key}", f"  data_files: {files}"]
+    lines += [
+        "---",
+        "",
+        "# A driving log as tables",
+        "",
+        "Written by l5kit. Each scene is a row group. `scene_index` counts scenes from 0, `frame_index` the frames of "
+        "a scene; intervals count rows of the dataset that was exported. With DuckDB, for example:",
+        "",
+        "```sql",
+        "select frame_index, count(*) from 'agents/*.parquet' where scene_index = 0 group by frame_index;",
+        "```",
+    ]
+    for key, schema in schemas.items():
+        lines += ["", f"## {key}", "", "| column | type | unit | frame | meaning |", "| --- | --- | --- | --- | --- |"]
+        for field in schema:
+            # types as people say them: what a list holds, and that a column of names is text
+            kind = str(field.type).replace("fixed_size_list<item: ", "list<")
+            if kind.startswith("dictionary"):
+                kind = "string"
+            metadata = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
+            cells = [metadata.get(name, "") for name in ("units", "frame_of_reference", "long_name")]
+            lines.append(" | ".join(["| `" + field.name + "`", f"`{kind}`", *cells]) + " |")
+    return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.frame_rows import expand_ranges
 
 _MAX_CELLS = 255
 """Cells along an axis, about; a map of 15 km has cells as large as rasters usually are, larger maps have larger cells.
@@ -77,6 +78,7 @@ class BoundsGrid(ReadOnlyArrays):
         finite = bounds_m[is_finite]
         origin_m = finite[:, 0].min(axis=0, initial=np.inf) - radius_m if len(finite) else np.zeros(2)
         end_m = finite[:, 1].max(axis=0, initial=-np.inf) + radius_m if len(finite) else np.zeros(2)
+        # a cell is as large as the radius at least, so that bounds come near few cells
         cell_m = np.maximum((end_m - origin_m) / _MAX_CELLS, radius_m)
         # after as many doublings there is one cell
         for _ in range(_MAX_CELLS.bit_length()):
@@ -91,8 +93,8 @@ class BoundsGrid(ReadOnlyArrays):
 
         # each of the bounds once for each column of cells that it touches, then once for each cell of that column
         columns = np.repeat(np.arange(len(finite)), counts[:, 0])
-        first_cells = _count_up(low[:, 0], counts[:, 0]) * num_y + low[columns, 1]
-        cells = _count_up(first_cells, counts[columns, 1])
+        first_cells = expand_ranges(low[:, 0], counts[:, 0]) * num_y + low[columns, 1]
+        cells = expand_ranges(first_cells, counts[columns, 1])
         order = np.argsort(cells.astype(np.uint16), kind="stable")  # two bytes, for which NumPy's sort is a radix sort
         starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=num_x * num_y))])
         rows = np.flatnonzero(is_finite)[np.repeat(columns, counts[columns, 1])[order]]
@@ -116,13 +118,6 @@ class BoundsGrid(ReadOnlyArrays):
         rows, starts = np.empty(self.most_in_cell * len(points_m), np.int64), np.zeros(len(points_m) + 1, np.int64)
         num_rows = _find_near(points_m, *self.arrays, rows, starts)
         return rows[:num_rows], starts
-
-
-def _count_up(firsts: Int64Array, counts: Int64Array) -> Int64Array:
-    """Return the numbers from each of (N,) on, as many as counts (N,) say, one after the other."""
-    ends = np.cumsum(counts)
-    counted: Int64Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - ends + counts, counts)
-    return counted
 
 
 def _cells_of(positions_m: Float64Array, origin_m: Float64Array, cell_m: Float64Array) -> Int64Array:
