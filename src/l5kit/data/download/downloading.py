@@ -284,7 +284,7 @@ class _Download:
             target.parent.mkdir(parents=True, exist_ok=True)
             with scratch_beside(target) as scratch:
                 # behind a link the target may lie on another disk, to which nothing can be renamed: a copy can
-                if scratch.stat().st_dev != source.stat().st_dev:
+                if _device(scratch) != _device(source):
                     copy = scratch / "copied"
                     copy.mkdir()
                     copied = shutil.copytree if source.is_dir() else shutil.copyfile
@@ -339,6 +339,10 @@ def _require_known(file: Path, called: str) -> None:
         head = opened.read(512).lstrip().lower()
     kind = "a web page, on which one may have to log in" if head.startswith((b"<!doctype", b"<html")) else "neither"
     raise DownloadError(f"{called} must be an archive (tar, zip) or a file of a dataset, and is {kind}")
+
+
+def _device(path: Path) -> int:
+    return path.stat().st_dev
 
 
 def _are_same(first: Path, second: Path) -> bool:
