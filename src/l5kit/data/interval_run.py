@@ -383,7 +383,8 @@ class _Borders:
             rows: Where the first one has to start, and the end of the rows.
             is_break: Where an interval may well start or end; None if nothing tells.
             are_damage: Whether a gap at a border is damage, however many rows it has.
-            has_empty: Where empty intervals lie, see :func:`_have_empty`.
+            has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before
+                ends, and where the next one starts.
         """
         ends, starts = np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
         gaps = starts - ends
