@@ -88,7 +88,7 @@ def verify(
                     unreadable[file.path] = str(sha256)
                 else:
                     hashes[file.path] = sha256
-                    # a file that was written to just now may change again within the grain of its times
+                    # one that was written to just now is not noted: it may change again within the grain of its times
                     if file.is_settled(start_ns):
                         journal.note(file, sha256)
         journal.end()

@@ -157,8 +157,12 @@ class CheckBlocks:
                 continue
             # damaged values overflow and divide by zero, which the checks find by themselves
             with np.errstate(all="ignore"):
-                of = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, owners)
-            checked.append(CheckedBlock(without_rows, len(rows), of.faults, of.steps, of.ends, of.tracks, intervals))
+                result = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, owners)
+            checked.append(
+                CheckedBlock(
+                    without_rows, len(rows), result.faults, result.steps, result.ends, result.tracks, intervals
+                )
+            )
         return checked
 
 

@@ -126,7 +126,7 @@ class _FileFetch:
         most_bytes, num_failed = self.part.num_bytes, 0
         while True:
             try:
-                # an earlier call may have left all bytes, and only they can tell that nothing is to come
+                # an earlier call may have left all bytes, which are only compared with their digest then
                 if self.part.size is None or self.part.num_bytes != self.part.size or not self._may_go_on():
                     self._take_reply()
                 self.part.flush()

@@ -103,7 +103,7 @@ def tables_of(
         raise InvalidArgumentError(f"data is {data!r}, which is not open; call open() on it first")
     builders = {key: make_builder(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
     indices = selected_scenes(scenes, len(data)).tolist()
-    # for each scene all of them are checked, which is worth reading them once
+    # whoever reads a scene checks all of them, so that they are read once for several
     dataset = with_scenes_in_memory(data) if len(indices) > 1 else data
     for scene in indices:
         for key, part in parts_of_scene(dataset, scene).items():

@@ -173,7 +173,7 @@ def read_map(data: bytes, *, path: str, ecef_to_world: Float64Array) -> MapConte
 
 
 def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: Float64Array) -> MapContent:
-    # what the scan does not understand protobuf may, which then writes it in the usual order
+    # what stands in a form that the scan does not take, protobuf writes anew in its usual one
     scanned = np.frombuffer(data, dtype=np.uint8)
     scan = scan_fragment(scanned)
     if scan is None:
@@ -182,10 +182,10 @@ def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: 
     if scan is None:
         raise MapDecodeError(f"map file {path} names one field twice; write it again with protobuf")
 
-    # ids stand for the last element that has them, as dictionaries keep the last of equal keys
     element_ids = MapIds.gather(scanned, scan.id_runs)
     ids = _decode_ids(element_ids, path)
     control_ids = _decode_ids(MapIds.gather(scanned, scan.control_refs[:, 1:]), path)
+    # of several elements with one id the last counts, as of equal keys of a dictionary
     ids_to_el = dict(zip(ids, range(len(ids)), strict=True))
     lanes = np.flatnonzero(scan.kinds == KIND_LANE)
     crosswalks = np.flatnonzero((scan.kinds == KIND_TRAFFIC_CONTROL) & (scan.control_kinds == CROSSWALK_KIND))
