@@ -279,6 +279,19 @@ def _as_table(
 ) -> SceneTable:
     is_known = np.ones(len(intervals), np.bool_)
     is_known[list(errors)] = False
+
+    # the first faulty frame of each scene, which is found among all of them, ascending, by bisection
+    faulty_frames = np.flatnonzero(frames.faults)
+    first_faulty, end_faulty = (np.searchsorted(faulty_frames, bounds) for bounds in intervals.T)
+    doubts = {}
+    for scene_index in np.flatnonzero(is_known & (first_faulty < end_faulty)).tolist():
+        frame = faulty_frames[first_faulty[scene_index]]
+        field, fault = _FAULTS[frames.faults[frame]]
+        doubts[scene_index] = (
+            f"{field} of frame {frame - intervals[scene_index, 0]} {fault}; l5kit validate lists what is wrong in the "
+            "dataset"
+        )
+
     # lengths, rows and ways go from the first frame of a scene to its last
     first, last = intervals[is_known, 0], intervals[is_known, 1] - 1
     num_frames = intervals[:, 1] - intervals[:, 0]
@@ -291,23 +304,8 @@ def _as_table(
         distances_m=_spread(_sums(frames.steps_m, first, last), is_known),
         turns_deg=_spread(np.degrees(_sums(frames.turns_rad, first, last)), is_known),
         errors=errors,
-        doubts=_doubts(intervals, frames.faults, is_known),
+        doubts=doubts,
     )
-
-
-def _doubts(intervals: Int64Array, faults: UInt8Array, is_known: BoolArray) -> dict[int, str]:
-    """Return the first fault within each of the intervals (N, 2) that are known, by scene."""
-    faulty_frames = np.flatnonzero(faults)
-    first, end = (np.searchsorted(faulty_frames, bounds) for bounds in intervals.T)
-    doubts = {}
-    for scene_index in np.flatnonzero(is_known & (first < end)).tolist():
-        frame = faulty_frames[first[scene_index]]
-        field, fault = _FAULTS[faults[frame]]
-        doubts[scene_index] = (
-            f"{field} of frame {frame - intervals[scene_index, 0]} {fault}; l5kit validate lists what is wrong in the "
-            "dataset"
-        )
-    return doubts
 
 
 def _sums(steps: Float64Array, first: Int64Array, last: Int64Array) -> Float64Array:
