@@ -201,11 +201,15 @@ class DatasetArtifact:
             ArtifactStoreError: What the store has was not written by l5kit.
         """
         try:
+            # the digest also names a folder in the cache, so that it must be one
+            digest = str(metadata["digest"])
+            if not _DIGEST.fullmatch(digest):
+                raise ValueError(f"a digest: {digest[:80]!r} is none")
             return cls(
                 name=name,
                 version=version,
                 aliases=tuple(sorted(set(aliases) - {version})),
-                digest=_digest_in(metadata),
+                digest=digest,
                 num_files=int(metadata["num_files"]),
                 num_bytes=int(metadata["num_bytes"]),
                 num_scenes=int(metadata["scenes"]),
@@ -226,14 +230,6 @@ class DatasetArtifact:
     def __str__(self) -> str:
         """Return ``NAME:VERSION``; the digest takes the place of a version that is not known yet."""
         return f"{self.name}:{self.version or self.digest[:12]}"
-
-
-def _digest_in(metadata: Config) -> str:
-    """Return the digest in metadata, which also names a folder in the cache."""
-    digest = str(metadata["digest"])
-    if not _DIGEST.fullmatch(digest):
-        raise ValueError(f"a digest: {digest[:80]!r} is none")
-    return digest
 
 
 class ArtifactStore(Protocol):

@@ -70,6 +70,21 @@ class DataRecord:
         return asdict(self)
 
 
+def source_digest(dataset: ChunkedDataset, digest: str | None) -> str | None:
+    """Return the digest that files of an export tell of their dataset; None for none.
+
+    Args:
+        dataset: What is exported.
+        digest: The digest, where the caller knows it, or the empty text for none. None works out that of the files at
+            the path of the dataset, where it lies on this machine; the cache knows it if no file has changed since.
+    """
+    if digest is not None:
+        return digest or None
+    if not dataset.path or is_url(dataset.path) or not os.path.exists(dataset.path):
+        return None
+    return DataRecord.of(dataset.path, num_scenes=len(dataset.scenes)).digest
+
+
 def _digest_of(path: str, progress: Progress | None) -> str | None:
     try:
         return dataset_digest(path, cache=True, progress=progress)

@@ -131,6 +131,7 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
     else:
         face_indices, face_bounds = lights.number_faces(faces), np.concatenate([face_starts, face_stops], axis=1)
     columns = np.arange(windows.frames.shape[1])
+    # columns of the past, newest first, then those of the future: a window has the first few of each
     is_there = np.where(
         columns < windows.num_history,
         columns < windows.counts[0][:, None],
@@ -226,6 +227,7 @@ def _joined(rows: WindowRows) -> tuple[RecordArray, Int64Array, Int64Array]:
     starts, stops = rows.starts.copy(), rows.stops.copy()
     parts, end = [], 0
     for window, (window_starts, window_stops) in enumerate(zip(starts, stops, strict=True)):
+        # rows of a window are those from its first filled frame to its last; empty frames may lie anywhere
         is_filled = window_stops > window_starts
         low = int(window_starts[is_filled].min()) if is_filled.any() else 0
         high = int(window_stops[is_filled].max(initial=0))
@@ -279,6 +281,7 @@ def _cut(item: int, arguments: KernelArguments) -> None:
     num_history, num_columns = cut.num_history, cut.starts.shape[1]
     window, column = item // num_columns, item % num_columns
     current, first, end = frame_rows[0, window], frame_rows[1, window], frame_rows[2, window]
+    # columns of the past go back from the current frame, which is the first; those of the future begin a step ahead
     row = current - column * past_step if column < num_history else current + (column - num_history + 1) * future_step
     cut.is_there[window, column] = first <= row < end
     cut.starts[window, column] = cut.stops[window, column] = 0

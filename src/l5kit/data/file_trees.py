@@ -219,18 +219,6 @@ def _opened_zip(file: str | BinaryIO, location: str) -> zipfile.ZipFile:
         raise DatasetNotFoundError(f"no files at {location!r}: this is not a readable zip file ({error})") from error
 
 
-def _opened_remote_zip(file: BinaryIO, url: str) -> zipfile.ZipFile:
-    try:
-        return _opened_zip(file, url)
-    except DatasetNotFoundError as error:
-        if not isinstance(error.__cause__, ValueError):  # what fsspec raises where it would have to skip bytes
-            raise
-        raise InvalidArgumentError(
-            f"cannot read {url!r} piece by piece: the service answers no requests for ranges of bytes; "
-            "copy the zip file to this machine, or name a folder there"
-        ) from error
-
-
 def _open_url(url: str) -> FileTree:
     """Return the files at a URL, or in a zip file there."""
     file_system, root = open_file_system(url)
@@ -241,7 +229,15 @@ def _open_url(url: str) -> FileTree:
         opened = cast("BinaryIO", file_system.open(files.root, "rb"))
     except Exception as error:  # of the library behind fsspec
         raise unreachable(url, error, attempts=1, seconds=0.0) from error
-    archive = _opened_remote_zip(opened, url)
+    try:
+        archive = _opened_zip(opened, url)
+    except DatasetNotFoundError as error:
+        if not isinstance(error.__cause__, ValueError):  # what fsspec raises where it would have to skip bytes
+            raise
+        raise InvalidArgumentError(
+            f"cannot read {url!r} piece by piece: the service answers no requests for ranges of bytes; "
+            "copy the zip file to this machine, or name a folder there"
+        ) from error
     return _ZipTree(url, archive, lambda: files.known_of(files.root, "").version)
 
 
@@ -279,6 +275,7 @@ class _RemoteTree:
 
     def _as_listed(self, name: str, facts: FileInfo) -> ListedFile:
         path = path_in_list(self.file_system, name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2])
+        # a file of a list without sizes is asked for by itself
         if facts.get("size") is None:  # lists of web servers tell names only
             return self.known_of(name, path)
         return ListedFile(path, int(facts["size"]), _version_in(facts))

@@ -79,6 +79,7 @@ class FrameRows:
         source_rows = expand_ranges(starts, counts)
         of_row = np.searchsorted(changed, frames)
         is_kept = np.ones(len(source_rows), np.bool_)
+        # rows are counted in the array, kept flags in the rows of the changed frames, one frame after the other
         is_kept[(np.cumsum(counts) - counts - starts)[of_row] + rows] = False
         counts -= np.bincount(of_row, minlength=len(changed))
         content = as_bytes(self.array)
@@ -109,6 +110,7 @@ class FrameRows:
         is_short = counts > self._slot_ends[frames] - intervals[frames, 0]
         if not is_short.any():
             return
+        # half as many again: a frame that grows row by row moves only now and then
         frames, rooms = frames[is_short], counts[is_short] + (counts[is_short] >> 1)
         num_more = int(rooms.sum())
         if self._end + num_more > len(self.array):
@@ -146,6 +148,7 @@ def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, targe
     firsts = np.concatenate([[0], gaps]) if len(starts) else gaps
     totals = np.add.reduceat(counts, firsts) if len(firsts) else counts
     end = 0
+    # few long runs are copied one by one, faster than by an index for each row
     if len(firsts) * 64 < int(counts.sum()):
         for start, total in zip(starts[firsts].tolist(), totals.tolist(), strict=True):
             target[end : end + total].view(np.uint8)[:] = source[start : start + total].view(np.uint8)

@@ -123,12 +123,20 @@ class IntervalRun:
             origin: See the class.
             read_errors: See the class.
         """
-        is_plain = _is_plain_run(bounds, origin[1], length)
+        # nothing is wrong where the intervals follow each other from the first row to the last, as they mostly do
+        is_plain = origin[1] == length
+        if len(bounds):
+            starts, stops = bounds[:, 0], bounds[:, 1]
+            is_whole = starts[0] == origin[1] and stops[-1] == length
+            is_plain = bool(is_whole and (starts[1:] == stops[:-1]).all() and (starts <= stops).all())
         faults = np.zeros(len(bounds), np.uint8)
         if not is_plain:
-            used = slice(len(bounds) if num_used is None else num_used)
-            rows = origin[1], _end_of_used(bounds, used.stop, length)
-            faults[used] = _find_faults(bounds[used], rows, is_break, goes_on)
+            # rows of the records in use end where the first one that is not in use starts, if the last one ends there
+            num_records, end = len(bounds) if num_used is None else num_used, length
+            if 0 < num_records < len(bounds) and bounds[num_records, 0] == bounds[num_records - 1, 1]:
+                end = min(int(bounds[num_records, 0]), length)
+            used = bounds[:num_records]
+            faults[:num_records] = _find_faults(used, (origin[1], end), is_break, goes_on)
         return cls(titles, length, bounds, faults if faults.any() else None, is_plain, origin, read_errors or {})
 
     def __len__(self) -> int:
@@ -233,22 +241,6 @@ class IntervalRun:
         return end_before, int(starts[after[0] + record + 1]) if len(after) else self.length
 
 
-def _is_plain_run(bounds: Int64Array, first: int, end: int) -> bool:
-    """Return whether intervals (P, 2) follow each other from one row to another."""
-    if len(bounds) == 0:
-        return first == end
-    starts, stops = bounds[:, 0], bounds[:, 1]
-    is_whole = starts[0] == first and stops[-1] == end
-    return bool(is_whole and (starts[1:] == stops[:-1]).all() and (starts <= stops).all())
-
-
-def _end_of_used(bounds: Int64Array, num_used: int, length: int) -> int:
-    """Return the end of the rows for the first records: where the one behind them starts, if the last ends there."""
-    if 0 < num_used < len(bounds) and bounds[num_used, 0] == bounds[num_used - 1, 1]:
-        return min(int(bounds[num_used, 0]), length)
-    return length
-
-
 def _find_faults(
     bounds: Int64Array, rows: tuple[int, int], is_break: IsBreak | None, goes_on: GoesOn | None
 ) -> UInt8Array:
@@ -261,15 +253,25 @@ def _find_faults(
     filled = np.flatnonzero((faults == 0) & (stops > starts))
     misplaced = _mark_floating(faults, bounds, filled, rows)
     if len(filled):
-        are_damage = _are_damaged_gaps(bounds, filled, goes_on)
-        borders = _Borders.of(
-            bounds[filled],
-            _are_explained(faults, filled),
-            rows,
-            is_break,
-            are_damage,
-            has_empty=_have_empty(faults, bounds, filled, rows),
-        )
+        # a border at which an interval with a fault lies is explained: that one may be what is missing there
+        num_wrong = np.concatenate([[0], np.cumsum(faults > 0)])
+        is_explained = np.diff(num_wrong[np.append(filled, len(faults))], prepend=0) > 0
+
+        # gaps that cannot be of records left out; where others lie between two, these are what a gap may come of
+        are_damage = np.zeros(len(filled) + 1, np.bool_)
+        is_gap = (bounds[filled[1:], 0] > bounds[filled[:-1], 1]) & (np.diff(filled) == 1)
+        behind = np.flatnonzero(is_gap) + 1
+        if goes_on is not None and 0 < len(behind) <= min(_MOST_DAMAGED_GAPS, len(filled) // 2):
+            are_damage[behind] = goes_on(filled[behind - 1], filled[behind])
+
+        # borders with empty intervals: where the interval before ends, and where the next one starts
+        empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
+        border, empty_rows = np.searchsorted(filled, empty), bounds[empty, 0]
+        has_empty = np.zeros((2, len(filled) + 1), np.bool_)
+        has_empty[0, border[empty_rows == np.append(rows[0], bounds[filled, 1])[border]]] = True
+        has_empty[1, border[empty_rows == np.append(bounds[filled, 0], rows[1])[border]]] = True
+
+        borders = _Borders.of(bounds[filled], is_explained, rows, is_break, are_damage, has_empty=has_empty)
         filled_faults, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
         filled_faults[is_shifted] = IntervalFault.SHIFTED
         _mark_empty(faults, bounds, filled, borders, filled_faults)
@@ -344,40 +346,6 @@ def _blame_others(faults: UInt8Array, is_elsewhere: BoolArray) -> UInt8Array:
     return cleared
 
 
-def _are_explained(faults: UInt8Array, filled: Int64Array) -> BoolArray:
-    """Return, for each border of M filled intervals, whether there is one with a fault at it, (M + 1,)."""
-    num_wrong = np.concatenate([[0], np.cumsum(faults > 0)])
-    at_borders = num_wrong[np.append(filled, len(faults))]
-    explained: BoolArray = np.diff(at_borders, prepend=0) > 0
-    return explained
-
-
-def _are_damaged_gaps(bounds: Int64Array, filled: Int64Array, goes_on: GoesOn | None) -> BoolArray:
-    """Return, for each border of M filled intervals, whether a gap there cannot be of records left out, (M + 1,).
-
-    Where there are others between the two, these are what the gap may come of.
-    """
-    are_damaged = np.zeros(len(filled) + 1, np.bool_)
-    is_gap = (bounds[filled[1:], 0] > bounds[filled[:-1], 1]) & (np.diff(filled) == 1)
-    behind = np.flatnonzero(is_gap) + 1
-    if goes_on is not None and 0 < len(behind) <= min(_MOST_DAMAGED_GAPS, len(filled) // 2):
-        are_damaged[behind] = goes_on(filled[behind - 1], filled[behind])
-    return are_damaged
-
-
-def _have_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> BoolArray:
-    """Return at which borders of M filled intervals empty ones without a fault lie, (2, M + 1).
-
-    The first row has those where the interval before ends, the second those where the next one starts.
-    """
-    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-    border, empty_rows = np.searchsorted(filled, empty), bounds[empty, 0]
-    has_empty = np.zeros((2, len(filled) + 1), np.bool_)
-    has_empty[0, border[empty_rows == np.append(rows[0], bounds[filled, 1])[border]]] = True
-    has_empty[1, border[empty_rows == np.append(bounds[filled, 0], rows[1])[border]]] = True
-    return has_empty
-
-
 @dataclass(frozen=True)
 class _Borders:
     """The borders of M filled intervals, as the intervals on both sides of each have them.
@@ -415,7 +383,8 @@ class _Borders:
             rows: Where the first one has to start, and the end of the rows.
             is_break: Where an interval may well start or end; None if nothing tells.
             are_damage: Whether a gap at a border is damage, however many rows it has.
-            has_empty: Where empty intervals lie, see :func:`_have_empty`.
+            has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before
+                ends, and where the next one starts.
         """
         ends, starts = np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
         gaps = starts - ends

@@ -157,7 +157,7 @@ class Stage:
                     f"the job folder has the damaged part {part}, which would be made again, but {foreign!r} in it is "
                     "not of this job; move that away"
                 )
-            warnings.warn(f"{part} is damaged: {damage}; it is made again", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"{part} is damaged: {damage}; it is made again", RuntimeWarning, stacklevel=4)
             remove_whole(part)
         return damage is None
 
@@ -199,7 +199,13 @@ class Stage:
             )
         for file in sorted((part / _FILES).rglob("*")) if into is not None else ():
             if into is not None and file.is_file():
-                _link(file, into / file.relative_to(part / _FILES))
+                # a link where the file system can, as files may be large
+                target = into / file.relative_to(part / _FILES)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    os.link(file, target)
+                except OSError:
+                    shutil.copyfile(file, target)
         return pickle.loads((part / _RESULT).read_bytes())
 
     def _facts_of(self, block: Int64Array) -> JsonObject:
@@ -266,12 +272,3 @@ def _read(path: Path) -> JsonObject | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _link(source: Path, target: Path) -> None:
-    """Let a file appear at another place, without a copy where the file system can."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

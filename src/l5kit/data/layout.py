@@ -142,6 +142,7 @@ def check_size(array: ZarrArray, file: str) -> None:
     path = array.store_path.path
     if not array.read_only or num_chunks <= _MAX_LOST_CHUNKS or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
         return
+    # the last chunk has no file: maybe some were lost, or the length is wrong by much more than there are files
     last_ones = range(max(0, num_chunks - _MAX_LOST_CHUNKS - 1), num_chunks)
     present = [index for index in chunk_indices(array.store, path, last_ones) if index < num_chunks]
     num_behind = num_chunks - 1 - max(present, default=-1)
@@ -168,8 +169,10 @@ def _find_wrong_field(dtype: DType, key: str) -> str | None:
             if name == FACE_INTERVAL:
                 continue
             return _explain_missing_field(dtype, key, name)
+        # integers may be signed or not, and numbers narrower: values are the same in both
         stored, wanted = dtype[name], expected[name]
-        if stored.shape != wanted.shape or not _same_kind(stored.base, wanted.base):
+        is_same_kind = stored.base.kind == wanted.base.kind or {stored.base.kind, wanted.base.kind} == {"i", "u"}
+        if stored.shape != wanted.shape or not is_same_kind:
             return f"must have {wanted} as field {name!r}, got {stored}"
     return None
 
@@ -211,11 +214,6 @@ def standard_with_others(dtype: DType, key: str) -> DType:
     standard: DType = np.dtype(ARRAYS[key][1])
     names = [name for name in dtype.names or () if name not in (standard.names or ())]
     return np.dtype([*standard.descr, *((name, dtype[name].base, dtype[name].shape) for name in names)])
-
-
-def _same_kind(stored: DType, wanted: DType) -> bool:
-    """Return whether a stored type can stand for another: signed for unsigned and narrower ones can."""
-    return stored.kind == wanted.kind or {stored.kind, wanted.kind} == {"i", "u"}
 
 
 def presented_dtype(stored: DType, key: str) -> DType:

@@ -61,17 +61,19 @@ class LocalDataManager(DataManager):
             FileNotFoundError: It does not exist.
         """
         path = self.root_folder / key
-        if is_url(path_of(path)):
-            return self._require_remote(path_of(path))
-        if not path.exists():
+        url = path_of(path)
+        if not is_url(url):
+            if path.exists():
+                return str(path)
+            # what there is of the same kind tells a wrong key from a wrong folder
+            names = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
+            there_is = f", but there is {', '.join(names[:_NAMES_TOLD])}" if names else ""
             raise FileNotFoundError(
-                f"{key!r} is not in the data folder {self.root_folder}: {path} does not exist{_what_there_is(path)}; "
+                f"{key!r} is not in the data folder {self.root_folder}: {path} does not exist{there_is}; "
                 "check the key, and that the folder is the one that holds it"
             )
-        return str(path)
 
-    def _require_remote(self, url: str) -> str:
-        """Return the URL of a dataset, or the path of a copy of any other file."""
+        # datasets are read where they are, any other file from a copy
         if not url.endswith((".zarr", ".zip")):
             return url if is_remote_group(url) else str(local_file(url))
         if not exists_remotely(url):
@@ -90,9 +92,3 @@ def require_data_manager(data_manager: object) -> None:
             f"data_manager must have a method require(key), got {type(data_manager).__name__} {data_manager!r:.80}; "
             "pass LocalDataManager(folder) with the folder of the dataset"
         )
-
-
-def _what_there_is(path: Path) -> str:
-    """Return what lies where something of the same kind is missing, for the message; empty if nothing does."""
-    names = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
-    return f", but there is {', '.join(names[:_NAMES_TOLD])}" if names else ""

@@ -53,14 +53,41 @@ class LogFacts:
     sources: Sequence[Mapping[str, str]] = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ego_extent_m", _as_extent_m(self.ego_extent_m))
+        extent_m: Any = self.ego_extent_m
+        is_right = isinstance(extent_m, (list, tuple, np.ndarray)) and len(extent_m) == 3
+        if not is_right or not all(_is_number(size_m, above=0.0, up_to=_LONGEST_AV_M) for size_m in extent_m):
+            raise InvalidArgumentError(
+                f"ego_extent_m must be length, width and height of the AV, each above 0 and up to {_LONGEST_AV_M:g} "
+                f"metres, got {extent_m!r}"
+            )
+        object.__setattr__(self, "ego_extent_m", tuple(map(float, extent_m)))
         if not _is_number(self.step_time_s, above=0.0, up_to=_LONGEST_STEP_S):
             raise InvalidArgumentError(
                 f"step_time_s must be a number above 0, up to {_LONGEST_STEP_S:g} seconds, got {self.step_time_s!r}"
             )
         object.__setattr__(self, "step_time_s", float(self.step_time_s))
-        object.__setattr__(self, "label_mapping", _as_label_mapping(self.label_mapping))
-        object.__setattr__(self, "sources", _as_sources(self.sources))
+
+        # mappings are copied, so that whoever made them changes no facts
+        mapping: Any = self.label_mapping
+        if not isinstance(mapping, Mapping):
+            raise InvalidArgumentError(f"label_mapping must give a label for each class by name, got {mapping!r}")
+        for name, label in mapping.items():
+            if not isinstance(name, str) or not isinstance(label, str) or label not in PERCEPTION_LABEL_TO_INDEX:
+                raise InvalidArgumentError(
+                    f"label_mapping must give one of PERCEPTION_LABELS for each class by name, got {label!r} for "
+                    f"{name!r}"
+                )
+        object.__setattr__(self, "label_mapping", MappingProxyType(dict(mapping)))
+
+        sources: Any = self.sources
+        is_right = isinstance(sources, (list, tuple)) and all(isinstance(source, Mapping) for source in sources)
+        if not is_right or not all(
+            isinstance(text, str) for source in sources for pair in source.items() for text in pair
+        ):
+            raise InvalidArgumentError(
+                f"sources must be a list of texts by name, one for each dataset, got {sources!r}"
+            )
+        object.__setattr__(self, "sources", tuple(MappingProxyType(dict(source)) for source in sources))
 
     def __reduce__(self) -> tuple[type["LogFacts"], tuple[object, ...]]:
         """Return class and fields, as what cannot be changed cannot be pickled either."""
@@ -122,8 +149,16 @@ def agreed_facts(logs: Sequence[tuple[str, LogFacts | None]]) -> LogFacts | None
         InvalidArgumentError: Two of them have other facts.
     """
     for first_name, first in logs[:1]:
+        of_first = (first or LogFacts()).as_attributes()
         for name, facts in logs[1:]:
-            _require_same(first_name, first or LogFacts(), name, facts or LogFacts())
+            of_other = (facts or LogFacts()).as_attributes()
+            for known in (each.name for each in fields(LogFacts) if each.name != "sources"):
+                if of_first[known] != of_other[known]:
+                    raise InvalidArgumentError(
+                        f"the logs have other facts: {known} is {of_first[known]} in {first_name!r} and "
+                        f"{of_other[known]} in {name!r}; keep them apart, or pass the facts that the whole is to have "
+                        "(facts=)"
+                    )
     agreed = next((facts for _, facts in logs if facts is not None), None)
     if agreed is None:
         return None
@@ -131,52 +166,6 @@ def agreed_facts(logs: Sequence[tuple[str, LogFacts | None]]) -> LogFacts | None
     for source in (source for _, facts in logs if facts is not None for source in facts.sources):
         sources += [source] if source not in sources else []
     return replace(agreed, sources=sources)
-
-
-def _require_same(first_name: str, first: LogFacts, name: str, facts: LogFacts) -> None:
-    for known in fields(LogFacts):
-        if known.name == "sources":
-            continue
-        values = first.as_attributes()[known.name], facts.as_attributes()[known.name]
-        if values[0] != values[1]:
-            raise InvalidArgumentError(
-                f"the logs have other facts: {known.name} is {values[0]} in {first_name!r} and {values[1]} in "
-                f"{name!r}; keep them apart, or pass the facts that the whole is to have (facts=)"
-            )
-
-
-def _as_extent_m(extent_m: Any) -> tuple[float, float, float]:
-    is_right = isinstance(extent_m, (list, tuple, np.ndarray)) and len(extent_m) == 3
-    if not is_right or not all(_is_number(size_m, above=0.0, up_to=_LONGEST_AV_M) for size_m in extent_m):
-        raise InvalidArgumentError(
-            f"ego_extent_m must be length, width and height of the AV, each above 0 and up to {_LONGEST_AV_M:g} "
-            f"metres, got {extent_m!r}"
-        )
-    length_m, width_m, height_m = map(float, extent_m)
-    return length_m, width_m, height_m
-
-
-def _as_label_mapping(mapping: object) -> MappingProxyType[str, str]:
-    if not isinstance(mapping, Mapping):
-        raise InvalidArgumentError(f"label_mapping must give a label for each class by name, got {mapping!r}")
-    for name, label in mapping.items():
-        if not isinstance(name, str) or not isinstance(label, str) or label not in PERCEPTION_LABEL_TO_INDEX:
-            raise InvalidArgumentError(
-                f"label_mapping must give one of PERCEPTION_LABELS for each class by name, got {label!r} for {name!r}"
-            )
-    return MappingProxyType(dict(mapping))
-
-
-def _as_sources(sources: object) -> tuple[MappingProxyType[str, str], ...]:
-    is_right = isinstance(sources, (list, tuple)) and all(isinstance(source, Mapping) for source in sources)
-    if not is_right or not all(
-        isinstance(text, str)
-        for source in sources  # type: ignore[attr-defined]
-        for pair in source.items()
-        for text in pair
-    ):
-        raise InvalidArgumentError(f"sources must be a list of texts by name, one for each dataset, got {sources!r}")
-    return tuple(MappingProxyType(dict(source)) for source in sources)  # type: ignore[attr-defined]
 
 
 def _is_number(value: Any, *, above: float, up_to: float) -> bool:

@@ -70,6 +70,7 @@ class LogIndex:
                 where a frame cannot be read.
             read_errors: Why blocks of frames cannot be read, by their first frame.
         """
+        # frames behind the last scene mean nothing, as in a log that had been preallocated
         num_used = int(scenes.bounds[scenes.is_sound, 1].max(initial=0))
         runs = [
             IntervalRun.check(
@@ -187,19 +188,16 @@ class LogIndex:
         """Return in words how much of a log that is not plain can be read, and the first thing that is wrong."""
         wrong = np.flatnonzero(~self.is_scene_sound())
         if len(wrong) == 0:
+            # frames that belong to no scene, and what is wrong with the first one that cannot be trusted
             num_unowned = np.count_nonzero(self.scenes.owners(np.arange(self.scenes.length)) < 0)
-            return f"{num_unowned} frames belong to no scene{self._first_fault_of_frames()}"
+            fault, runs = "", self._runs_of_frames
+            if runs:
+                run = min(runs, key=lambda run: int(np.argmin(run.is_sound)))
+                fault = f" ({run.explain(int(np.argmin(run.is_sound)))})"
+            return f"{num_unowned} frames belong to no scene{fault}"
         shown = ", ".join(str(scene) for scene in wrong[:5].tolist()) + (", ..." if len(wrong) > 5 else "")
         text = self.explain_scene(int(wrong[0])).removesuffix(f"; {_ADVICE}")
         return f"{len(wrong)} of {len(self.scenes)} scenes are damaged ({shown}): {text}"
-
-    def _first_fault_of_frames(self) -> str:
-        """Return in brackets what is wrong with the first frame that cannot be trusted, an empty text for none."""
-        runs = self._runs_of_frames
-        if not runs:
-            return ""
-        run = min(runs, key=lambda run: int(np.argmin(run.is_sound)))
-        return f" ({run.explain(int(np.argmin(run.is_sound)))})"
 
     def _in_its_scene(self, frame: int) -> str:
         scene = int(self.scenes.owners(np.array([frame]))[0])
@@ -261,6 +259,7 @@ def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, sta
         behind = behind[:0]
     if not ((before >= 0) & (before <= length) & (before[:, :1] <= before[:, 1:])).all():
         before = before[:0]  # it is the one that is wrong
+    # the frames on both sides tell who is wrong about the outer borders
     bounds = np.concatenate([before, intervals.astype(np.int64), behind])
     end = length if stop == len(frames) else min(length, int(bounds[:, 1].max(initial=0)))
     first_row = int(np.clip(bounds[0, 0], 0, length)) if start > 0 else 0
@@ -402,6 +401,7 @@ def _goes_on_in_time(frames: Records, before: Int64Array, behind: Int64Array) ->
     for index, (first, last) in enumerate(zip(before.tolist(), behind.tolist(), strict=True)):
         around = slice(max(0, first - 1), min(len(frames), last + 2))
         with suppress(CorruptedDataError):
+            # times of both frames, all between them and one on each side: the steps at the sides tell what is usual
             steps_ns = np.diff(rows_of(frames, around, strict=True)["timestamp"])
             between = slice(first - around.start, last - around.start)
             inside_ns, beside_ns = steps_ns[between], np.delete(steps_ns, between)

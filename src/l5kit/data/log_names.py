@@ -24,7 +24,9 @@ def logs_in(folders: Sequence[Path]) -> list[Path]:
     Names tell what a log is; where none does, the files of groups, as of exports in columns with another name.
     """
     entries = sorted(entry for folder in folders if folder.is_dir() for entry in folder.iterdir())
-    named = [entry for entry in entries if entry.name.endswith(LOG_SUFFIXES) and _may_be_log(entry)]
+    named = [
+        entry for entry in entries if entry.name.endswith(LOG_SUFFIXES) and (entry.is_dir() or entry.suffix == ".zip")
+    ]
     return named or [
         entry for entry in entries if entry.name not in ARRAYS and is_group(entry) and not is_group(entry.parent)
     ]
@@ -34,7 +36,3 @@ def name_of_log(file_name: str) -> str:
     """Return the name of a log without what it ends with: ``sample`` of ``sample.zarr`` and of ``sample.zarr.zip``."""
     endings = [ending for ending in LOG_SUFFIXES if file_name.endswith(ending)]
     return file_name.removesuffix(endings[-1]) if endings else file_name
-
-
-def _may_be_log(entry: Path) -> bool:
-    return entry.is_dir() or entry.suffix == ".zip"

@@ -90,9 +90,12 @@ class LogWriter:
         self._require_writable()
         if not self._waiting:
             return
+        dataset = self._dataset
         try:
-            self._write()
-        except BaseException as error:
+            joined = join_scenes(self._waiting, (len(dataset.frames), len(dataset.agents), len(dataset.tl_faces)))
+            for name, records in vars(joined).items():
+                getattr(dataset, name).append(records)
+        except BaseException as error:  # of the four arrays some may have the scenes, and others not
             self._failure = error
             raise
         self._waiting.clear()
@@ -105,18 +108,6 @@ class LogWriter:
         if len(self._waiting) == _SCENES_AT_ONCE or num_agents >= _AGENTS_AT_ONCE:
             self.flush()
         return self.num_scenes - 1
-
-    def _write(self) -> None:
-        dataset = self._dataset
-        joined = join_scenes(self._waiting, (len(dataset.frames), len(dataset.agents), len(dataset.tl_faces)))
-        for name, records in vars(joined).items():
-            array = getattr(dataset, name)
-            array.append(records)
-
-    def _end(self) -> None:
-        """Refuse whatever comes later; what waits and was not written is given up."""
-        self._is_ended = True
-        self._waiting.clear()
 
     def _require_writable(self) -> None:
         if self._is_ended:
@@ -162,5 +153,7 @@ def write_log(
             yield writer
             writer.flush()
         finally:
-            writer._end()
+            # whatever comes later is refused, and what waits and was not written is given up
+            writer._is_ended = True
+            writer._waiting.clear()
         require_free(target, overwrite=overwrite)

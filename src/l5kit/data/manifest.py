@@ -63,7 +63,12 @@ class Manifest:
         """Check and sort the files."""
         seen: set[str] = set()
         for file in self.files:
-            problem = _problem_of(file) or ("it is there twice" if file.path in seen else None)
+            if file.size < 0:
+                problem: str | None = f"its size is {file.size}, and must be at least 0"
+            elif not _SHA256.fullmatch(file.sha256):
+                problem = f"its sha256 is {file.sha256!r}, and must be 64 lower-case hexadecimal digits"
+            else:
+                problem = name_problem(file.path) or ("it is there twice" if file.path in seen else None)
             if problem is not None:
                 raise InvalidArgumentError(f"files has {file.path!r}: {problem}")
             seen.add(file.path)
@@ -152,12 +157,29 @@ class Manifest:
         rows = content["files"]
         if not isinstance(rows, list):
             raise ConfigError(f"{called}: files must be a list, got {type(rows).__name__}")
-        files = [_read_file(row, number, called) for number, row in enumerate(rows)]
+        files = []
+        for number, row in enumerate(rows):
+            where = f"{called}: files[{number}]"
+            if not isinstance(row, dict):
+                raise ConfigError(f"{where} must be an object, got {row!r}")
+            _require_keys(row, _KEYS_OF_FILE, where)
+            path, size, sha256 = (row[key] for key in _KEYS_OF_FILE)
+            if not isinstance(path, str) or not isinstance(sha256, str) or type(size) is not int:
+                raise ConfigError(f"{where} must have text as path and sha256 and a whole number as size, got {row!r}")
+            files.append(FileDigest(path, size, sha256))
         try:
             manifest = cls(tuple(files))
         except InvalidArgumentError as error:
             raise ConfigError(f"{called}: {error}") from error
-        manifest._require_same_totals(content, called)
+
+        # what is said of the whole has to be true of the files
+        truth = {"num_files": len(files), "num_bytes": manifest.num_bytes, "digest": manifest.digest}
+        for name, value in truth.items():
+            if content[name] != value:
+                raise ConfigError(
+                    f"{called} was damaged or changed by hand: {name} is {content[name]!r}, and its files make "
+                    f"{value!r}; get it again from where it was written"
+                )
         return manifest
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -174,36 +196,6 @@ class Manifest:
             ConfigError: It is none, or was damaged or changed; see :meth:`from_json`.
         """
         return cls.from_json(read_text(path, called="manifest"), called=f"manifest {Path(path)}")
-
-    def _require_same_totals(self, content: dict[str, object], called: str) -> None:
-        """Refuse what is said of the whole where it is not true of the files."""
-        truth = {"num_files": len(self.files), "num_bytes": self.num_bytes, "digest": self.digest}
-        for name, value in truth.items():
-            if content[name] != value:
-                raise ConfigError(
-                    f"{called} was damaged or changed by hand: {name} is {content[name]!r}, and its files make "
-                    f"{value!r}; get it again from where it was written"
-                )
-
-
-def _problem_of(file: FileDigest) -> str | None:
-    if file.size < 0:
-        return f"its size is {file.size}, and must be at least 0"
-    if not _SHA256.fullmatch(file.sha256):
-        return f"its sha256 is {file.sha256!r}, and must be 64 lower-case hexadecimal digits"
-    return name_problem(file.path)
-
-
-def _read_file(row: object, number: int, called: str) -> FileDigest:
-    """Return a file of the list, by its number in it."""
-    where = f"{called}: files[{number}]"
-    if not isinstance(row, dict):
-        raise ConfigError(f"{where} must be an object, got {row!r}")
-    _require_keys(row, _KEYS_OF_FILE, where)
-    path, size, sha256 = (row[key] for key in _KEYS_OF_FILE)
-    if not isinstance(path, str) or not isinstance(sha256, str) or type(size) is not int:
-        raise ConfigError(f"{where} must have text as path and sha256 and a whole number as size, got {row!r}")
-    return FileDigest(path, size, sha256)
 
 
 def _require_keys(content: dict[str, object], keys: Sequence[str], where: str) -> None:

@@ -207,6 +207,8 @@ class RecordBuffer:
         tl_faces, face_counts = _as_counted("tl_faces", tl_faces, TL_FACE_DTYPE, face_counts, len(scenes))
         is_full = self.scene_stops[scenes] == self._slot_ends[scenes]
         if is_full.any():
+            # scenes that are full get room for half as many frames again, eight at least, so that they move only now
+            # and then
             rooms = self._slot_ends - self.scene_starts
             full = scenes[is_full]
             rooms[full] = self._num_frames[full] + np.maximum(self._num_frames[full] >> 1, 8)

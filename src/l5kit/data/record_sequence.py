@@ -115,6 +115,7 @@ class RecordSequence(ABC):
 
     def _slice(self, index: slice) -> NumericArray:
         start, stop, step = index.indices(len(self))
+        # a view of what is kept must not be handed out to be written to
         if step == 1:
             rows = self.rows(start, max(start, stop))
             if not rows.flags.owndata:

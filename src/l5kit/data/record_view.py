@@ -116,6 +116,7 @@ class RecordView(RecordSequence):
     def _part(self, segment: int, start: int, stop: int, strict: bool) -> NumericArray:
         """Return rows [start, stop) of the view, all in one range."""
         ranges = self._segments
+        # rows of the view and of its source differ by as much in all of a range
         offset = int(ranges.stop[segment]) - int(self._ends[segment])
         rows = rows_of(self._sources[ranges.source[segment]], slice(start + offset, stop + offset), strict=strict)
         if rows.dtype != self.dtype:

@@ -121,7 +121,9 @@ def local_file(path: str | Path) -> Path:
         raise FileNotFoundError(f"there is no file at {url!r}; check the URL for spelling")
     version = version_of(info)
     folder = cache_folder().absolute() / "remote" / _key_of(url)
-    copy = folder / _key_of(repr(version)) / _name_of(url)
+    # the last part of the path, without a signature behind it, in letters that any file system takes
+    name = re.sub(r"[^\w.=+@ -]", "_", urlsplit(url).path.rpartition("/")[2])[-100:].lstrip(". ") or "file"
+    copy = folder / _key_of(repr(version)) / name
     if not version or not copy.is_file():
         shutil.rmtree(folder, ignore_errors=True)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -160,12 +162,6 @@ def _parent_of(path: str) -> str:
     """Return the folder that a path lies in; the empty text above a bucket or a host."""
     parent = path.rpartition("/")[0]
     return "" if parent.endswith((":/", ":", "/")) else parent
-
-
-def _name_of(url: str) -> str:
-    """Return the last part of the path of a URL, without a signature behind it, as the name of a file."""
-    name = urlsplit(url).path.rpartition("/")[2]
-    return re.sub(r"[^\w.=+@ -]", "_", name)[-100:].lstrip(". ") or "file"
 
 
 def _key_of(text: str) -> str:

@@ -57,27 +57,21 @@ def save_arrays(
     with placed_when_complete(path, may_replace=overwrite) as complete:
         store: Store = ZipStore(complete, mode="w") if as_zip else LocalStore(complete)
         try:
-            _write(store, arrays, facts, progress, workers)
+            group = create_group(store, "w-", facts)
+            num_done, num_rows = 0, sum(len(records) for records in arrays.values())
+            for key, records in arrays.items():
+                # each chunk once and in order, as a zip file takes no file twice
+                array = create_array(group, key, len(records), dtype=np.dtype(records.dtype))
+                job = _ChunksOfRows(records, array.chunks[0], strict=key != TL_FACE_ARRAY_KEY)
+                with map_scenes(job, range(job.num_chunks), without_job(workers), block_size=1, unit="chunk") as parts:
+                    for start, rows in (chunk for part in parts for chunk in part):
+                        array[start : start + len(rows)] = rows
+                        num_done += len(rows)
+                        if progress is not None:
+                            progress(num_done, num_rows)
         finally:
             store.close()
         require_free(path, overwrite=overwrite, as_zip=as_zip)
-
-
-def _write(
-    store: Store, arrays: Mapping[str, Records], facts: LogFacts | None, progress: Progress | None, workers: Workers
-) -> None:
-    """Write every chunk of every array once, in order."""
-    group = create_group(store, "w-", facts)
-    num_done, num_rows = 0, sum(len(records) for records in arrays.values())
-    for key, records in arrays.items():
-        array = create_array(group, key, len(records), dtype=np.dtype(records.dtype))
-        job = _ChunksOfRows(records, array.chunks[0], strict=key != TL_FACE_ARRAY_KEY)
-        with map_scenes(job, range(job.num_chunks), without_job(workers), block_size=1, unit="chunk") as parts:
-            for start, rows in (chunk for part in parts for chunk in part):
-                array[start : start + len(rows)] = rows
-                num_done += len(rows)
-                if progress is not None:
-                    progress(num_done, num_rows)
 
 
 @dataclass(frozen=True)
@@ -93,11 +87,11 @@ class _ChunksOfRows:
         return -(-len(self.records) // self.chunk_length)
 
     def __call__(self, indices: Int64Array) -> list[tuple[int, RecordArray]]:
-        return [self._read(index * self.chunk_length) for index in indices.tolist()]
-
-    def _read(self, start: int) -> tuple[int, RecordArray]:
-        stop = min(start + self.chunk_length, len(self.records))
-        return start, rows_of(self.records, slice(start, stop), strict=self.strict)
+        chunks = []
+        for start in (indices * self.chunk_length).tolist():
+            stop = min(start + self.chunk_length, len(self.records))
+            chunks.append((start, rows_of(self.records, slice(start, stop), strict=self.strict)))
+        return chunks
 
 
 def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:

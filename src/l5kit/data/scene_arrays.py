@@ -209,7 +209,17 @@ class SceneArrays:
     @cached_property
     def ego_speeds_mps(self) -> Float64Array:
         """Ground speed of the AV from its positions (central differences), float64, (F,); 0 for a single frame."""
-        return _speeds_mps(self.ego_positions_m[:, :2], self.timestamps_ns)
+        # from the frame before to the frame after, one-sided at the ends
+        num_frames, positions_m = self.num_frames, self.ego_positions_m[:, :2]
+        if num_frames < 2:
+            return np.zeros(num_frames)
+        before = np.maximum(np.arange(num_frames) - 1, 0)
+        after = np.minimum(np.arange(num_frames) + 1, num_frames - 1)
+        seconds = (self.timestamps_ns[after] - self.timestamps_ns[before]) * 1e-9
+        with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
+            steps_m = np.linalg.norm(positions_m[after] - positions_m[before], axis=1)
+            speeds_mps: Float64Array = np.divide(steps_m, seconds, out=np.zeros_like(steps_m), where=seconds > 0)
+        return speeds_mps
 
 
 def read_scene_arrays(dataset: ChunkedDataset, scene_index: int) -> SceneArrays:
@@ -284,16 +294,3 @@ def _require_integers(name: str, array: NumericArray) -> None:
 def _starts(intervals: Int64Array) -> Int32Array:
     """Return the first rows of frames whose intervals (F, 2) follow each other, and the end of the last one."""
     return np.concatenate([[0], intervals[:, 1]]).astype(np.int32)
-
-
-def _speeds_mps(positions_m: Float64Array, timestamps_ns: Int64Array) -> Float64Array:
-    """Return the speeds along positions (F, 2): central differences, one-sided ones at the ends."""
-    if len(positions_m) < 2:
-        return np.zeros(len(positions_m))
-    before = np.maximum(np.arange(len(positions_m)) - 1, 0)
-    after = np.minimum(np.arange(len(positions_m)) + 1, len(positions_m) - 1)
-    seconds = (timestamps_ns[after] - timestamps_ns[before]) * 1e-9
-    with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
-        distances_m = np.linalg.norm(positions_m[after] - positions_m[before], axis=1)
-        speeds_mps: Float64Array = np.divide(distances_m, seconds, out=np.zeros_like(distances_m), where=seconds > 0)
-    return speeds_mps

@@ -112,10 +112,14 @@ def map_scenes(
         else _at_least_one("block_size", block_size)
     )
     ahead = _BLOCKS_AHEAD * num_workers if num_ahead is None else _at_least_one("num_ahead", num_ahead)
+
+    # a job that goes on has the blocks with which it began
     stage = None if job is None else job.next_stage(indices, unit=unit, block_size=size)
     size = size if stage is None else stage.block_size
     blocks = [indices[start : start + size] for start in range(0, len(indices), size)]
     call: Callable[..., Result] = _NamingCall(function, unit, stage)
+
+    # threads share the function, processes get it pickled, if that can be; a single block needs no thread
     runner, owned = None, None
     if isinstance(carriers, Executor):
         sent: Callable[..., Result] | None = call if isinstance(carriers, ThreadPoolExecutor) else _as_sent(call)
@@ -198,11 +202,24 @@ class SceneResults(Iterator[Result]):
             WorkerDiedError: A worker process has died.
         """
         try:
-            self._tell()
+            # whoever asks for the next result is done with the one before
+            if self._num_taken > self._num_reported:
+                self._num_reported = self._num_taken
+                self._hand_over_next()
+                if self._progress is not None:
+                    self._progress(self._num_reported, self._num_scenes)
             if not self._pending:
                 raise StopIteration
+
+            # a block without a future is carried out here
             block, future = self._pending[0]
-            result = self._call(*self._arguments(block)) if future is None else self._result_of(future)
+            if future is None:
+                result = self._call(*self._arguments(block))
+            else:
+                try:
+                    result = future.result()
+                except BrokenExecutor as error:
+                    raise WorkerDiedError(f"{self._who_was_hit(error)}; {_ADVICE}") from error
             if self._kept is not None:
                 result = self._kept.stage.read(block, self._kept.folder)
             self._pending.popleft()
@@ -233,17 +250,16 @@ class SceneResults(Iterator[Result]):
             if future is not None:
                 future.cancel()
 
-    def _tell(self) -> None:
-        if self._num_taken > self._num_reported:
-            self._num_reported = self._num_taken
-            self._hand_over_next()
-            if self._progress is not None:
-                self._progress(self._num_reported, self._num_scenes)
-
     def _hand_over_next(self) -> None:
+        """Hand the next block over: with a future that is done where its part is kept, with none to do it here."""
         for block in self._left:
+            future: Future[Any] | None = None
             try:
-                future = self._begin(block)
+                if self._kept is not None and self._kept.stage.is_done(block):
+                    future = Future()
+                    future.set_result(None)
+                elif self._executor is not None:
+                    future = self._executor.submit(self._call, *self._arguments(block))
             except BrokenExecutor:
                 if not self._pending:  # whose error tells more
                     raise
@@ -251,22 +267,8 @@ class SceneResults(Iterator[Result]):
                 self._pending.append((block, future))
             return
 
-    def _begin(self, block: Int64Array) -> "Future[Result] | None":
-        """Hand a block over, and return its future: one that is done where its part is kept; None to do it here."""
-        if self._kept is not None and self._kept.stage.is_done(block):
-            done: Future[Any] = Future()
-            done.set_result(None)
-            return done
-        return None if self._executor is None else self._executor.submit(self._call, *self._arguments(block))
-
     def _arguments(self, block: Int64Array) -> tuple[object, ...]:
         return (block,) if self._brief is None else (block, self._brief(block))
-
-    def _result_of(self, future: "Future[Result]") -> Result:
-        try:
-            return future.result()
-        except BrokenExecutor as error:
-            raise WorkerDiedError(f"{self._who_was_hit(error)}; {_ADVICE}") from error
 
     def _who_was_hit(self, error: BrokenExecutor) -> str:
         """Return which worker died and which blocks it may have had: its own, if the error is of one worker only."""
@@ -339,14 +341,17 @@ class _NamingCall(Generic[Result]):
     def __call__(self, block: Int64Array, *brief: object) -> Any:
         if self.stage is None:
             return self._carry_out(block, *brief)
-        self.stage.write(block, lambda files: self._writing_into(files)._carry_out(block, *brief))
-        return None  # it is read from its part
 
-    def _writing_into(self, folder: Path) -> "_NamingCall[Result]":
-        if not isinstance(self.function, WritesFiles):
-            return self
-        function: Any = self.function.in_folder(folder)
-        return _NamingCall(function, self.unit)
+        # files of a block are written to the folder of its part, from where they are moved when it is whole
+        def carry_out(folder: Path) -> Result:
+            if not isinstance(self.function, WritesFiles):
+                return self._carry_out(block, *brief)
+            function: Any = self.function.in_folder(folder)
+            there: _NamingCall[Result] = _NamingCall(function, self.unit)
+            return there._carry_out(block, *brief)
+
+        self.stage.write(block, carry_out)
+        return None  # it is read from its part
 
     def _carry_out(self, block: Int64Array, *brief: object) -> Result:
         try:
@@ -355,8 +360,13 @@ class _NamingCall(Generic[Result]):
             if is_termination(error):
                 raise
             hit, block_error = self._find_failing(block, *brief) or (block, error)
-            if isinstance(block_error, StopIteration):
-                block_error = _stop_as_error(self.function, block_error)
+            if isinstance(block_error, StopIteration):  # it would end the results as if there were no more scenes
+                stop = block_error
+                block_error = RuntimeError(
+                    f"{_title(self.function)} raised StopIteration; give next() a default, or catch it, as only "
+                    "iterators may raise it"
+                )
+                block_error.__cause__ = stop
             block_error.add_note(f"in {_named(self.unit, hit)}")
             if block_error is error:
                 raise
@@ -371,15 +381,6 @@ class _NamingCall(Generic[Result]):
                 except (Exception, SystemExit) as error:
                     return block[index : index + 1], error
         return None
-
-
-def _stop_as_error(function: object, stop: StopIteration) -> RuntimeError:
-    """Return what stands for a StopIteration of a job, which would end the results as if there were no more scenes."""
-    error = RuntimeError(
-        f"{_title(function)} raised StopIteration; give next() a default, or catch it, as only iterators may raise it"
-    )
-    error.__cause__ = stop
-    return error
 
 
 def _named(unit: str, indices: Int64Array) -> str:

@@ -149,6 +149,7 @@ def join_scenes(
         starts: Frames, agents and traffic light faces that the log has before.
         spare_agents: Rows behind the agents that belong to no frame.
     """
+    # rows before each scene, those of the log before all of them included
     sizes = [(len(scene.frames), len(scene.agents), len(scene.tl_faces)) for scene in scenes]
     ends = np.cumsum(np.array([starts, *sizes], np.int64), axis=0)
     frames = join_records([scene.frames for scene in scenes])

@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, Records, UInt8Array
 from l5kit.data.checks.record_checks import MAX_COORDINATE_M
-from l5kit.data.interval_run import IntervalFault, IntervalRun
+from l5kit.data.interval_run import IntervalFault
 from l5kit.data.log_index import check_scenes, readable_blocks
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, passing_rows, rows_of
@@ -93,20 +93,39 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     Raises:
         CorruptedDataError: No scene can be read.
     """
-    run, hosts = _read_scenes(dataset)
+    # intervals and hosts of the scenes that can be read
+    bounds, hosts = np.full((len(dataset.scenes), 2), -1, np.int64), [""] * len(dataset.scenes)
+    read_errors: dict[int, str] = {}
+    for start, scenes in readable_blocks(dataset.scenes, read_errors):
+        rows = slice(start, start + len(scenes))
+        bounds[rows], hosts[rows] = scenes[FRAME_INTERVAL], shown_texts(scenes["host"])
+    run = check_scenes(dataset, bounds, read_errors)
     intervals = run.bounds.copy()
-    errors = _interval_errors(run)
+
+    # whether scenes follow each other is not asked: a table tells of each what its record says
+    errors = {}
+    without_frames = np.isin(run.faults, _WITHOUT_FRAMES) if run.faults is not None else np.zeros(len(bounds), np.bool_)
+    for index in np.flatnonzero(without_frames).tolist():
+        is_unreadable = run.fault(index) == IntervalFault.UNREADABLE
+        advice = "" if is_unreadable else "; l5kit validate lists what is wrong in the dataset"
+        errors[index] = f"{run.explain(index)}{advice}"
     intervals[list(errors)] = 0
+
+    # a block that cannot be read may touch scenes whose own frames can be
     frames, unread = _read_blocks(dataset.frames, progress, workers)
-    for scene_index in _touched(intervals, unread):
+    meets = (intervals[:, None, 0] < unread[None, :, 1]) & (intervals[:, None, 1] > unread[None, :, 0])
+    for scene_index in np.flatnonzero(meets.any(axis=1)).tolist():
         start, end = intervals[scene_index].tolist()
         try:
             frames.take(start, _FrameValues.of(rows_of(dataset.frames, slice(start, end), strict=True)))
         except CorruptedDataError as error:
             errors[scene_index] = str(error)
-    empty = {index: f"scene {index} has no frame" for index in _empty(intervals).tolist()}
+
+    # of several errors of a scene the one that came first counts
+    without_rows = np.flatnonzero(intervals[:, 1] == intervals[:, 0]).tolist()
+    empty = {index: f"scene {index} has no frame" for index in without_rows}
     errors = empty | _frame_errors(intervals, frames.agent_intervals) | errors
-    return _as_table(hosts, intervals, frames, errors)
+    return _as_table(tuple(hosts), intervals, frames, errors)
 
 
 def driving_statistics(table: SceneTable) -> dict[str, float | int]:
@@ -128,37 +147,13 @@ def driving_statistics(table: SceneTable) -> dict[str, float | int]:
     }
 
 
-def _read_scenes(dataset: ChunkedDataset) -> tuple[IntervalRun, tuple[str, ...]]:
-    """Return the intervals of all scenes, and the host of each; an empty text where it cannot be read."""
-    bounds, hosts = np.full((len(dataset.scenes), 2), -1, np.int64), [""] * len(dataset.scenes)
-    errors: dict[int, str] = {}
-    for start, scenes in readable_blocks(dataset.scenes, errors):
-        rows = slice(start, start + len(scenes))
-        bounds[rows], hosts[rows] = scenes[FRAME_INTERVAL], shown_texts(scenes["host"])
-    return check_scenes(dataset, bounds, errors), tuple(hosts)
-
-
-def _interval_errors(run: IntervalRun) -> dict[int, str]:
-    """Return what is wrong with scenes that cannot be read or do not lie within the frames, by scene.
-
-    Whether scenes follow each other is not asked: a table tells of each what its record says.
-    """
-    if run.faults is None:
-        return {}
-    errors = {}
-    for index in np.flatnonzero(np.isin(run.faults, _WITHOUT_FRAMES)).tolist():
-        is_unreadable = run.fault(index) == IntervalFault.UNREADABLE
-        advice = "" if is_unreadable else "; l5kit validate lists what is wrong in the dataset"
-        errors[index] = f"{run.explain(index)}{advice}"
-    return errors
-
-
 def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[int, str]:
     """Return what is wrong with the agents (F, 2) of the frames of scenes (S, 2), by scene."""
     starts, stops = agent_intervals.T
     is_wrong = np.zeros(len(starts), np.bool_)
     is_wrong[1:] = starts[1:] != stops[:-1]
     is_wrong[intervals[intervals[:, 0] < intervals[:, 1], 0]] = False  # which may disagree with the scene before
+    # of the frames that are wrong, which are ascending, those of a scene are found by bisection; the first one is told
     wrong = np.flatnonzero(is_wrong | (stops < starts))
     first, end = np.searchsorted(wrong, intervals.T)
     return {
@@ -193,10 +188,12 @@ class _FrameColumns:
         self.times_ns[rows], self.agent_intervals[rows] = frames.times_ns, frames.agent_intervals
         poses = frames.poses
         self.faults[rows] = poses.faults
+        # blocks that follow each other are joined by the step between them
         if self._end == start:
             poses = self._last.followed_by(poses)
         steps = slice(rows.stop - len(poses.xs_m), rows.stop - 1)
         self.steps_m[steps] = np.hypot(np.diff(poses.xs_m), np.diff(poses.ys_m))
+        # the turn of a step is the shorter one, so that a heading may go over pi
         turns_rad = np.diff(poses.yaws_rad)
         self.turns_rad[steps] = turns_rad - 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
         self._end, self._last = rows.stop, poses.last()
@@ -267,27 +264,14 @@ class _FrameBlocks:
     length: int
 
     def __call__(self, indices: Int64Array) -> list[tuple[int, int, _FrameValues | None]]:
-        return [self._read(index * self.length) for index in indices.tolist()]
-
-    def _read(self, start: int) -> tuple[int, int, _FrameValues | None]:
-        stop = min(start + self.length, len(self.frames))
-        try:
-            return start, stop, _FrameValues.of(passing_rows(self.frames, start, stop))
-        except CorruptedDataError:
-            return start, stop, None
-
-
-def _touched(intervals: Int64Array, blocks: Int64Array) -> list[int]:
-    """Return the scenes of intervals (N, 2) that have rows in any of the blocks (B, 2)."""
-    if len(blocks) == 0:
-        return []
-    meets = (intervals[:, None, 0] < blocks[None, :, 1]) & (intervals[:, None, 1] > blocks[None, :, 0])
-    scene_indices: list[int] = np.flatnonzero(meets.any(axis=1)).tolist()
-    return scene_indices
-
-
-def _empty(intervals: Int64Array) -> Int64Array:
-    return np.flatnonzero(intervals[:, 1] == intervals[:, 0])
+        blocks: list[tuple[int, int, _FrameValues | None]] = []
+        for start in (indices * self.length).tolist():
+            stop = min(start + self.length, len(self.frames))
+            try:
+                blocks.append((start, stop, _FrameValues.of(passing_rows(self.frames, start, stop))))
+            except CorruptedDataError:
+                blocks.append((start, stop, None))
+        return blocks
 
 
 def _as_table(
@@ -295,6 +279,20 @@ def _as_table(
 ) -> SceneTable:
     is_known = np.ones(len(intervals), np.bool_)
     is_known[list(errors)] = False
+
+    # the first faulty frame of each scene, which is found among all of them, ascending, by bisection
+    faulty_frames = np.flatnonzero(frames.faults)
+    first_faulty, end_faulty = (np.searchsorted(faulty_frames, bounds) for bounds in intervals.T)
+    doubts = {}
+    for scene_index in np.flatnonzero(is_known & (first_faulty < end_faulty)).tolist():
+        frame = faulty_frames[first_faulty[scene_index]]
+        field, fault = _FAULTS[frames.faults[frame]]
+        doubts[scene_index] = (
+            f"{field} of frame {frame - intervals[scene_index, 0]} {fault}; l5kit validate lists what is wrong in the "
+            "dataset"
+        )
+
+    # lengths, rows and ways go from the first frame of a scene to its last
     first, last = intervals[is_known, 0], intervals[is_known, 1] - 1
     num_frames = intervals[:, 1] - intervals[:, 0]
     num_rows = frames.agent_intervals[last, 1] - frames.agent_intervals[first, 0]
@@ -306,23 +304,8 @@ def _as_table(
         distances_m=_spread(_sums(frames.steps_m, first, last), is_known),
         turns_deg=_spread(np.degrees(_sums(frames.turns_rad, first, last)), is_known),
         errors=errors,
-        doubts=_doubts(intervals, frames.faults, is_known),
+        doubts=doubts,
     )
-
-
-def _doubts(intervals: Int64Array, faults: UInt8Array, is_known: BoolArray) -> dict[int, str]:
-    """Return the first fault within each of the intervals (N, 2) that are known, by scene."""
-    faulty_frames = np.flatnonzero(faults)
-    first, end = (np.searchsorted(faulty_frames, bounds) for bounds in intervals.T)
-    doubts = {}
-    for scene_index in np.flatnonzero(is_known & (first < end)).tolist():
-        frame = faulty_frames[first[scene_index]]
-        field, fault = _FAULTS[faults[frame]]
-        doubts[scene_index] = (
-            f"{field} of frame {frame - intervals[scene_index, 0]} {fault}; l5kit validate lists what is wrong in the "
-            "dataset"
-        )
-    return doubts
 
 
 def _sums(steps: Float64Array, first: Int64Array, last: Int64Array) -> Float64Array:

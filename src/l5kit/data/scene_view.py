@@ -83,7 +83,11 @@ def _frame_views(dataset: "ChunkedDataset", frames: Int64Array) -> dict[str, Rec
         if field in (opening.dtype.names or ()):
             ranges[filled] = np.stack([opening[field][:, 0], closing[field][:, 1]], axis=1)
         array = getattr(dataset, attribute)
-        _require_all_within(array, ranges)
+        is_wrong = (ranges[:, 0] < 0) | (ranges[:, 1] < ranges[:, 0]) | (ranges[:, 1] > len(array))
+        if is_wrong.any():
+            require_within(array, slice(*ranges[int(np.argmax(is_wrong))].tolist()))
+
+        # intervals count from the start of the view: where a range is now, less where it had been
         shifts[field] = _new_starts(ranges) - ranges[:, 0]
         views[attribute] = view_of([array], _segments(ranges, {}), attribute)
     return {"frames": view_of([dataset.frames], _segments(frames, shifts), "frames"), **views}
@@ -96,13 +100,6 @@ def _records_at(frames: Records, rows: Int64Array) -> RecordArray:
         row = int(rows[position])
         records[position] = rows_of(frames, slice(row, row + 1), strict=True)[0]
     return records
-
-
-def _require_all_within(array: Records, ranges: Int64Array) -> None:
-    bad = (ranges[:, 0] < 0) | (ranges[:, 1] < ranges[:, 0]) | (ranges[:, 1] > len(array))
-    if bad.any():
-        start, stop = ranges[int(np.argmax(bad))].tolist()
-        require_within(array, slice(start, stop))
 
 
 def _new_starts(ranges: Int64Array) -> Int64Array:

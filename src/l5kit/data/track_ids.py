@@ -87,6 +87,7 @@ def number_tracks(track_ids: NumericArray) -> tuple[UInt64Array, Int64Array]:
     ids.setflags(write=False)
     indices = np.empty(len(ids), np.int64)
     num_slots, num_unique = _LEAST_SLOTS, -1
+    # a table of slots is tried for few tracks, and again eight times as large while there are more
     while num_unique < 0:
         unique, slots = np.empty(num_slots // 2, np.uint64), np.full(num_slots, -1, np.int64)
         num_unique = _number_rows(ids, unique, slots, indices)

@@ -60,6 +60,7 @@ class Observations:
             raise InvalidArgumentError(
                 f"frame_indices has {int(self.frame_indices[is_wrong][0])}, but the scene has {num_frames} frames"
             )
+        # by frame, then track: two rows of one track in a frame are neighbours then
         order = np.lexsort((self.track_ids, self.frame_indices))
         frames, tracks = self.frame_indices[order], self.track_ids[order]
         is_twice = (frames[1:] == frames[:-1]) & (tracks[1:] == tracks[:-1])

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +73,9 @@ def verify(
     tree, start_ns = open_tree(path), time.time_ns()
     listed = tree.list_files()
     present = {file.path: file for file in listed}
-    to_read = [present[file.path] for file in manifest.files if _may_be_equal(file.size, present.get(file.path))]
+    # what is missing or has another size need not be read to differ
+    pairs = ((file, present.get(file.path)) for file in manifest.files)
+    to_read = [there for file, there in pairs if there is not None and there.size == file.size]
     with _journal(tree, manifest, fresh=fresh) as journal:
         hashes = journal.known(to_read)
         if hashes and tell is not None:
@@ -86,9 +88,11 @@ def verify(
                     unreadable[file.path] = str(sha256)
                 else:
                     hashes[file.path] = sha256
+                    # one that was written to just now is not noted: it may change again within the grain of its times
                     if file.is_settled(start_ns):
                         journal.note(file, sha256)
         journal.end()
+    wanted = {file.path for file in manifest.files}
     differences = ManifestDifferences(
         missing=tuple(file.path for file in manifest.files if file.path not in present),
         changed=tuple(
@@ -96,18 +100,9 @@ def verify(
             for file in manifest.files
             if file.path in present and file.path not in unreadable and hashes.get(file.path) != file.sha256
         ),
-        extra=_extra(manifest, listed),
+        extra=tuple(file.path for file in without_masks(listed) if file.path not in wanted),
     )
     return Verification(differences, dict(sorted(unreadable.items())), num_known)
-
-
-def _may_be_equal(size: int, file: ListedFile | None) -> bool:
-    return file is not None and file.size == size
-
-
-def _extra(manifest: Manifest, listed: Sequence[ListedFile]) -> tuple[str, ...]:
-    wanted = {file.path for file in manifest.files}
-    return tuple(file.path for file in without_masks(listed) if file.path not in wanted)
 
 
 def _behind(progress: Progress | None, files: Iterable[ListedFile], left: Iterable[ListedFile]) -> Progress | None:
@@ -125,9 +120,17 @@ class _Journal:
     def __init__(self, path: Path | None, *, fresh: bool) -> None:
         self.has_ended = False
         self._path = path
-        self._lines = [] if path is None or fresh else _read_lines(path)
+        self._lines: list[dict[str, object]] = []
         self._file: TextIO | None = None
         if path is not None:
+            # the last line of a process that was killed may be half of one
+            if not fresh:
+                with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+                    for text in file:
+                        with suppress(ValueError, RecursionError):
+                            line = json.loads(text)
+                            if isinstance(line, dict):
+                                self._lines.append(line)
             with suppress(OSError):  # nothing can be kept then
                 self._file = path.open("w" if fresh else "a", encoding="utf-8", buffering=1)
                 self._file.write("\n")  # the line before may be half of one
@@ -175,18 +178,6 @@ def _journal(tree: FileTree, manifest: Manifest, *, fresh: bool) -> Iterator[_Jo
     if journal.has_ended:
         with suppress(OSError):
             path.with_suffix(".lock").unlink()
-
-
-def _read_lines(path: Path) -> list[dict[str, object]]:
-    """Return the lines of a journal that are whole."""
-    lines = []
-    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
-        for text in file:
-            with suppress(ValueError, RecursionError):
-                line = json.loads(text)
-                if isinstance(line, dict):
-                    lines.append(line)
-    return lines
 
 
 def _state_of(file: ListedFile) -> str:

@@ -65,10 +65,8 @@ class WindowRows:
             raise InvalidArgumentError(
                 f"WindowRows: starts and stops must be signed integers, got {self.starts.dtype} and {self.stops.dtype}"
             )
-        self._require_within()
 
-    def _require_within(self) -> None:
-        """Refuse rows outside of the arrays; where there are none, the place does not matter."""
+        # rows outside of the arrays; where there are none, the place does not matter
         lengths = np.array([len(array) for array in self.arrays], np.int64)[:, None]
         starts, stops = self.starts, self.stops
         is_wrong = (starts < 0) | (stops < starts) | ((stops > lengths) & (stops > starts))
@@ -417,8 +415,16 @@ class WindowSteps:
     future_step_size: int = 1
 
     def __post_init__(self) -> None:
+        # Python integers, to which 1 may be added whatever type they had
         for name in ("history_num_frames", "future_num_frames"):
-            object.__setattr__(self, name, _as_num_frames(name, getattr(self, name)))
+            given = getattr(self, name)
+            try:
+                num_frames = operator.index(given)
+            except TypeError:
+                num_frames = -1
+            if not 0 <= num_frames <= MAX_NUM_FRAMES:
+                raise InvalidArgumentError(f"{name} must be a whole number from 0 to {MAX_NUM_FRAMES}, got {given!r}")
+            object.__setattr__(self, name, num_frames)
         for name in ("history_step_size", "future_step_size"):
             step_size = as_step_size(name, getattr(self, name))
             if step_size > MAX_NUM_FRAMES:
@@ -461,14 +467,12 @@ class CurrentFrames:
         shape = self.rows.shape
         if self.scene_starts.shape != shape or self.scene_stops.shape != shape:
             refuse_shapes(self, scene_starts=shape, scene_stops=shape)
+        # as a rule all three are signed, which one comparison tells
         if self.rows.dtype.kind + self.scene_starts.dtype.kind + self.scene_stops.dtype.kind != "iii":
-            self._require_integers()
-
-    def _require_integers(self) -> None:
-        for name in ("rows", "scene_starts", "scene_stops"):
-            numbers: NumericArray = getattr(self, name)
-            if numbers.dtype.kind not in "iu":
-                raise InvalidArgumentError(f"{name} of CurrentFrames must be integers, got {numbers.dtype}")
+            for name in ("rows", "scene_starts", "scene_stops"):
+                numbers: NumericArray = getattr(self, name)
+                if numbers.dtype.kind not in "iu":
+                    raise InvalidArgumentError(f"{name} of CurrentFrames must be integers, got {numbers.dtype}")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -537,6 +541,7 @@ def cut_windows(
             f"does not lie within the {lengths[which]} rows of its array; run l5kit validate on the dataset and "
             "restore it from its source"
         )
+    # rows between frames that are skipped are not read, else a window is one range
     needed = intervals if steps.skips_frames else ranges
     read_ahead([RowRanges(agents, *needed[0]), RowRanges(tl_faces, *needed[1])])
     agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=steps.skips_frames, strict=True)
@@ -552,17 +557,6 @@ def as_step_size(argument: str, step_size: int) -> int:
         raise StepSizeError(f"{argument} must be a whole number, 1 or more, got {step_size!r}") from error
     if number <= 0:
         raise StepSizeError(f"{argument} must be 1 or more, got {number}")
-    return number
-
-
-def _as_num_frames(argument: str, num_frames: int) -> int:
-    """Return a number of steps as a Python int, to which 1 may be added whatever type it had."""
-    try:
-        number = operator.index(num_frames)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= MAX_NUM_FRAMES:
-        raise InvalidArgumentError(f"{argument} must be a whole number from 0 to {MAX_NUM_FRAMES}, got {num_frames!r}")
     return number
 
 
@@ -615,27 +609,28 @@ def _place_rows(
     (starts, stops), (lows, highs) = intervals, ranges
     if len(array) == 0:
         return WindowRows([_read_only(np.asarray(array)[:0])], starts, stops, is_known_to_fit=True)
+    # without a copy where one array holds all rows, as of a log in memory or in a cache that has room for it
     whole = whole_array(array) if is_apart else whole_array_with(array, lows, highs, strict=strict)
     if whole is not None:
         return WindowRows([_read_only(whole)], starts, stops, is_known_to_fit=True)
     if is_apart:
-        arrays = [_gather(array, *window, strict=strict) for window in zip(starts, stops, strict=True)]
+        # rows of each window are copied together in the order of time, and its intervals count in these
+        arrays = []
+        for starts_of_window, stops_of_window in zip(starts, stops, strict=True):
+            order = np.argsort(starts_of_window, kind="stable").tolist()
+            bounds_of_frames = zip(starts_of_window.tolist(), stops_of_window.tolist(), strict=True)
+            slices = [slice(start, stop) for start, stop in bounds_of_frames]
+            parts = [rows_of(array, slices[i], strict=strict) for i in order]
+            end = 0
+            for i, part in zip(order, parts, strict=True):
+                starts_of_window[i], stops_of_window[i] = end, end + len(part)
+                end += len(part)
+            arrays.append(join_records(parts))
     else:
         bounds = zip(lows.tolist(), highs.tolist(), strict=True)
         arrays = [rows_of(array, slice(low, high), strict=strict) for low, high in bounds]
         _count_from(lows, highs, starts, stops)
     return WindowRows([_read_only(rows) for rows in arrays], starts, stops, is_known_to_fit=True)
-
-
-def _gather(array: Records, starts: Int64Array, stops: Int64Array, *, strict: bool) -> RecordArray:
-    """Return copies of the rows of frames (F,) that may lie apart, in the order of time, and count in these."""
-    order = np.argsort(starts, kind="stable").tolist()
-    parts = [rows_of(array, slice(int(starts[i]), int(stops[i])), strict=strict) for i in order]
-    end = 0
-    for i, part in zip(order, parts, strict=True):
-        starts[i], stops[i] = end, end + len(part)
-        end += len(part)
-    return join_records(parts)
 
 
 class _Current(NamedTuple):
@@ -687,6 +682,7 @@ def _cut_windows(
         if not 0 <= scene_start <= current_row < scene_stop <= len(frames):
             return _CURRENT_FRAMES, window, 0
         for part in range(2):
+            # steps to the edge of the scene; of the past the current frame is one more, which is always there
             to_edge = current_row - scene_start if part == 0 else scene_stop - current_row - 1
             num_there = min(int(to_edge // step_sizes[part]) + 1 - part, capacities[part])
             for place in range(num_there):
@@ -700,6 +696,8 @@ def _cut_windows(
                         continue  # all intervals are 0 to 0
                     start, stop = intervals_of_frames[which][row, 0], intervals_of_frames[which][row, 1]
                     intervals[which, 0, window, column], intervals[which, 1, window, column] = start, stop
+                    # the range of a window is that of its filled intervals; an empty one may lie anywhere but before
+                    # the array
                     if stop > start and start >= 0 and stop <= lengths[which]:
                         if ranges[which, 1, window] == 0 or start < ranges[which, 0, window]:
                             ranges[which, 0, window] = start

@@ -88,27 +88,23 @@ class WorkerProcesses(KillableExecutor):
         self._threads.shutdown(wait=True)
 
     def _carry_out(self, task: bytes) -> Any:
-        worker = self._take_worker()
+        # an idle worker that still lives, or a new one
+        while True:
+            with self._lock:
+                worker = self._idle.pop() if self._idle else None
+            if worker is None or worker.is_alive:
+                break
+            self._give_back(worker)  # it was killed while it had nothing to do
+        if worker is None:
+            worker = _Worker(threading.current_thread().name.replace("_", " "))
+            with self._lock:
+                self._all.append(worker)
+                if self._is_killed:  # while this one was started
+                    worker.kill()
         try:
             return worker.carry_out(task)
         finally:
             self._give_back(worker)
-
-    def _take_worker(self) -> "_Worker":
-        while (idle := self._pop_idle()) is not None:
-            if idle.is_alive:
-                return idle
-            self._give_back(idle)  # it was killed while it had nothing to do
-        worker = _Worker(threading.current_thread().name.replace("_", " "))
-        with self._lock:
-            self._all.append(worker)
-            if self._is_killed:  # while this one was started
-                worker.kill()
-        return worker
-
-    def _pop_idle(self) -> "_Worker | None":
-        with self._lock:
-            return self._idle.pop() if self._idle else None
 
     def _give_back(self, worker: "_Worker") -> None:
         with self._lock:
@@ -149,9 +145,18 @@ class _Worker:
             answered = self._next_message() if self._has_begun else b""
         except (EOFError, OSError):
             answered = b""
-        if not answered:
-            raise WorkerDiedError(self._cause_of_death())
-        return result_of(answered)
+        if answered:
+            return result_of(answered)
+
+        # nothing came back: how it ended says what to do about it
+        self._process.join()
+        code = self._process.exitcode or 0
+        how = f"ended with exit code {code}"
+        if code < 0:
+            how = f"was killed by signal {-code}"
+            how += "".join(f" ({member.name})" for member in signal.Signals if member == -code)
+        early = "" if self._has_begun or code < 0 else f" ({_MAIN_GUARD})"
+        raise WorkerDiedError(f"worker process {self._process.name!r} (pid {self._process.pid}) {how}{early}")
 
     def _next_message(self) -> bytes:
         """Return what the process sends next; nothing if it has ended."""
@@ -165,18 +170,6 @@ class _Worker:
 
     def kill(self) -> None:
         self._process.kill()
-
-    def _cause_of_death(self) -> str:
-        self._process.join()
-        code = self._process.exitcode or 0
-        how = f"was killed by signal {-code}{_name_of(-code)}" if code < 0 else f"ended with exit code {code}"
-        early = "" if self._has_begun or code < 0 else f" ({_MAIN_GUARD})"
-        return f"worker process {self._process.name!r} (pid {self._process.pid}) {how}{early}"
-
-
-def _name_of(number: int) -> str:
-    names = [f" ({member.name})" for member in signal.Signals if member == number]
-    return names[0] if names else ""
 
 
 def _serve(connection: "Connection[bytes, bytes]") -> None:

@@ -151,7 +151,10 @@ class ChunkedDataset:
         self._facts: LogFacts | None = None
         self._location: stores.StoreLocation = path if isinstance(path, Store) else self.path
         if self.path and not isinstance(path, Store):
-            self._warn_about_path()
+            if ".zarr" not in self.path:
+                warnings.warn(f"dataset path {self.path!r} does not contain '.zarr'", RuntimeWarning, stacklevel=2)
+            if not stores.location_exists(self.path):
+                warnings.warn(f"dataset path {self.path!r} does not exist", RuntimeWarning, stacklevel=2)
 
     @classmethod
     def in_memory(
@@ -180,12 +183,6 @@ class ChunkedDataset:
             if array is not None:
                 setattr(dataset, name, array)
         return dataset
-
-    def _warn_about_path(self) -> None:
-        if ".zarr" not in self.path:
-            warnings.warn(f"dataset path {self.path!r} does not contain '.zarr'", RuntimeWarning, stacklevel=3)
-        if not stores.location_exists(self.path):
-            warnings.warn(f"dataset path {self.path!r} does not exist", RuntimeWarning, stacklevel=3)
 
     def initialize(
         self,
@@ -272,10 +269,28 @@ class ChunkedDataset:
             DatasetFormatError: An array is not one of records with the right fields, or a fact of the log is none.
         """
         _require_one_of("mode", mode, _OPEN_MODES)
-        _check_caching(mode, cached, cache_folder)
+        if isinstance(cached, str) and cached != "mmap":
+            raise InvalidArgumentError(f"cached must be True, False or 'mmap', got {cached!r}")
+        if cached == "mmap" and mode != "r":
+            raise InvalidArgumentError(
+                f"cached is 'mmap' and mode is {mode!r}, but decoded files are never changed; pass mode='r' to read, "
+                "or cached=True to write"
+            )
+        if cache_folder is not None and cached != "mmap":
+            raise InvalidArgumentError(
+                f"cache_folder is {cache_folder!r}, but cached is {cached!r}; pass cached='mmap'"
+            )
         log_compilation()
         self.root = self._open_group(mode)
-        self._check_attributes()
+
+        # attributes of another version say so and no more: the arrays may well be readable
+        version, labels = self.root.attrs.get("format_version"), self.root.attrs.get("labels")
+        if version not in (None, FORMAT_VERSION):
+            message = f"dataset {self.path!r} has format_version {version}; this l5kit knows version {FORMAT_VERSION}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        if labels is not None and labels != PERCEPTION_LABELS:
+            message = f"dataset {self.path!r} lists other perception labels than l5kit: {labels}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         self._facts = self._read_facts()
         cache = ChunkCache(cache_size_bytes if cached else 0)
         opened = {key: self._open_array(key, cache) for key in layout.ARRAYS}
@@ -410,13 +425,6 @@ class ChunkedDataset:
                 "restore it from the source of the dataset"
             ) from error
 
-    def _check_attributes(self) -> None:
-        version, labels = self.root.attrs.get("format_version"), self.root.attrs.get("labels")
-        if version not in (None, FORMAT_VERSION):
-            _warn(f"dataset {self.path!r} has format_version {version}; this l5kit knows version {FORMAT_VERSION}")
-        if labels is not None and labels != PERCEPTION_LABELS:
-            _warn(f"dataset {self.path!r} lists other perception labels than l5kit: {labels}")
-
     def _read_facts(self) -> LogFacts | None:
         name = "zarr.json" if self.root.metadata.zarr_format == 3 else ".zattrs"
         file = stores.describe_file(self.root.store, name)
@@ -514,15 +522,12 @@ class ChunkedDataset:
         workers: Workers = 1,
     ) -> list[Finding]:
         """Check all of it and return what is wrong, as :func:`l5kit.data.checks.validation.validate_dataset`."""
-        return validate_dataset(self._on_its_files(), checksums=checksums, progress=progress, workers=workers)
-
-    def _on_its_files(self) -> "ChunkedDataset":
-        """Return the dataset with arrays that read its own files where they are mapped ones."""
+        # arrays that are mapped hold copies of the files: what is checked are the files themselves
         dataset = copy.copy(self)
         for key, (attribute, _, _) in layout.ARRAYS.items():
             if isinstance(getattr(self, attribute), MappedArray):
                 setattr(dataset, attribute, self._open_array(key, ChunkCache(0)))
-        return dataset
+        return validate_dataset(dataset, checksums=checksums, progress=progress, workers=workers)
 
     def fingerprint(self) -> str | None:
         """Return a digest of path, names, sizes and modification times of the dataset's files; None if in memory."""
@@ -570,6 +575,7 @@ class ChunkedDataset:
         scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
         if len(frames) == 0:
             return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
+        # rows of a scene lie together, from the first row of its first frame to the last one of its last
         agents = as_read_only(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
         faces = as_read_only(rows_of(self.tl_faces, _faces_slice(frames)))
         if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
@@ -614,7 +620,18 @@ class ChunkedDataset:
         Raises:
             InvalidArgumentError: There are none, something else than datasets, or those with other facts.
         """
-        datasets = _as_datasets(datasets)
+        if not isinstance(datasets, Iterable) or isinstance(datasets, (str, bytes, ChunkedDataset)):
+            raise InvalidArgumentError(f"datasets must be a list of opened datasets, got the single {datasets!r}")
+        datasets = list(datasets)
+        if not datasets:
+            raise InvalidArgumentError("datasets must hold at least one opened dataset, got none")
+        for dataset in datasets:
+            if not isinstance(dataset, ChunkedDataset):
+                raise InvalidArgumentError(
+                    f"datasets must hold opened datasets, got {dataset!r}; pass ChunkedDataset(path).open() for a path"
+                )
+
+        # rows of a dataset come behind those of all before it, so that its intervals shift by as many
         lengths = {
             name: np.array([len(getattr(dataset, name)) for dataset in datasets], dtype=np.int64)
             for name in ("scenes", "frames", "agents", "tl_faces")
@@ -683,20 +700,6 @@ def _faces_slice(frames: RecordArray) -> slice:
     return get_tl_faces_slice_from_frames(frames[0], frames[-1])
 
 
-def _as_datasets(datasets: Iterable[ChunkedDataset]) -> list[ChunkedDataset]:
-    if not isinstance(datasets, Iterable) or isinstance(datasets, (str, bytes, ChunkedDataset)):
-        raise InvalidArgumentError(f"datasets must be a list of opened datasets, got the single {datasets!r}")
-    listed = list(datasets)
-    if not listed:
-        raise InvalidArgumentError("datasets must hold at least one opened dataset, got none")
-    for dataset in listed:
-        if not isinstance(dataset, ChunkedDataset):
-            raise InvalidArgumentError(
-                f"datasets must hold opened datasets, got {dataset!r}; pass ChunkedDataset(path).open() for a path"
-            )
-    return listed
-
-
 def _as_length(argument: str, value: int) -> int:
     try:
         length = operator.index(value)
@@ -705,18 +708,6 @@ def _as_length(argument: str, value: int) -> int:
     if length < 0:
         raise InvalidArgumentError(f"{argument} must be a whole number of at least 0, got {value!r}")
     return length
-
-
-def _check_caching(mode: str, cached: object, cache_folder: object) -> None:
-    if isinstance(cached, str) and cached != "mmap":
-        raise InvalidArgumentError(f"cached must be True, False or 'mmap', got {cached!r}")
-    if cached == "mmap" and mode != "r":
-        raise InvalidArgumentError(
-            f"cached is 'mmap' and mode is {mode!r}, but decoded files are never changed; pass mode='r' to read, "
-            "or cached=True to write"
-        )
-    if cache_folder is not None and cached != "mmap":
-        raise InvalidArgumentError(f"cache_folder is {cache_folder!r}, but cached is {cached!r}; pass cached='mmap'")
 
 
 def _require_one_of(argument: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -58,12 +58,32 @@ def zarr_concat(
         _require_apart(path, output_zarr, argument="output_zarr")
     if os.path.exists(output_zarr):
         raise InvalidArgumentError(f"output_zarr {output_zarr!r} exists; choose another path or remove it")
-    opened = (_open_or_skip(path) for path in input_zarrs)
-    inputs = [dataset for dataset in opened if dataset is not None]
+    inputs: list[ChunkedDataset] = []
+    for path in input_zarrs:
+        try:
+            inputs.append(ChunkedDataset(path).open(cached=False))
+        except (ValueError, KeyError) as error:
+            warnings.warn(f"input {path!r} is left out: {error}", RuntimeWarning, stacklevel=2)
     if facts is None:
         facts = agreed_facts([(dataset.path, dataset.own_facts) for dataset in inputs])
-    _require_same_fields(inputs)
-    views = [_view_of_all(dataset) for dataset in inputs]
+
+    # a field that is not of the format and that some have and others have not would be lost
+    for key, (attribute, _, _) in ARRAYS.items():
+        types = {dataset.path: standard_with_others(getattr(dataset, attribute).dtype, key) for dataset in inputs}
+        everywhere = dict.fromkeys(name for dtype in types.values() for name in dtype.names or ())
+        for path, dtype in types.items():
+            lost = [name for name in everywhere if name not in (dtype.names or ())]
+            if lost:
+                raise InvalidArgumentError(
+                    f"input_zarrs must have the same fields, but {attribute} of {path!r} lack {lost[0]!r}, whose "
+                    "values would be lost; add it there, or leave it out everywhere"
+                )
+
+    # views of all scenes leave out the rows that belong to none
+    views = []
+    for dataset in inputs:
+        require_readable_log(dataset)
+        views.append(view_of_scenes(dataset, np.arange(len(dataset.scenes), dtype=np.int64)))
     joined = ChunkedDataset.concatenate(views, facts=facts) if views else ChunkedDataset.in_memory(facts=facts)
     _save(joined, output_zarr, title="Concatenating", verbose=verbose)
 
@@ -98,8 +118,25 @@ def zarr_split(
         raise InvalidArgumentError(f"split_infos must have names that differ and are not nested, got {targets}")
     dataset = ChunkedDataset(input_zarr).open(cached=False)
     require_readable_log(dataset)
-    sizes_gb = [info["split_size_GB"] for info in split_infos[:-1]]
-    cuts = _cut_by_size(sizes_gb, num_scenes=len(dataset.scenes), total_gb=_num_bytes(dataset) / GIGABYTE)
+
+    # scenes are taken to have the same share of the files each: a part gets as many as its size is of the whole
+    path, num_scenes = Path(dataset.path), len(dataset.scenes)
+    if path.is_dir():
+        num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    elif path.is_file():
+        num_bytes = path.stat().st_size
+    else:
+        num_bytes = int(sync(dataset.root.store.getsize_prefix("")))
+    sizes_gb, total_gb = [info["split_size_GB"] for info in split_infos[:-1]], num_bytes / GIGABYTE
+    counts = [math.floor(num_scenes * size_gb / total_gb) for size_gb in sizes_gb]
+    counts.append(num_scenes - sum(counts))
+    if min(counts) < 1:
+        raise InvalidArgumentError(
+            f"sizes {sizes_gb} GB (and the rest) of a dataset of {total_gb:.6g} GB and {num_scenes} scenes give "
+            f"{counts} scenes; each part needs at least one: change split_size_GB"
+        )
+    ends = np.cumsum(counts).tolist()
+    cuts = list(zip([0, *ends[:-1]], ends, strict=True))
     for target, (start, end) in zip(targets, cuts, strict=True):
         part = view_of_scenes(dataset, np.arange(start, end))
         _save(part, target, title=f"Writing {os.path.basename(target)}", verbose=verbose)
@@ -156,68 +193,16 @@ def _is_around(outer: str, inner: str) -> bool:
     return Path(os.path.realpath(inner)).is_relative_to(os.path.realpath(outer))
 
 
-def _open_or_skip(path: str) -> ChunkedDataset | None:
-    try:
-        return ChunkedDataset(path).open(cached=False)
-    except (ValueError, KeyError) as error:
-        warnings.warn(f"input {path!r} is left out: {error}", RuntimeWarning, stacklevel=4)
-        return None
-
-
-def _require_same_fields(datasets: Sequence[ChunkedDataset]) -> None:
-    """Refuse datasets of which some have a field that is not of the format and others have not: it would be lost."""
-    for key, (attribute, _, _) in ARRAYS.items():
-        types = {dataset.path: standard_with_others(getattr(dataset, attribute).dtype, key) for dataset in datasets}
-        everywhere = dict.fromkeys(name for dtype in types.values() for name in dtype.names or ())
-        for path, dtype in types.items():
-            lost = [name for name in everywhere if name not in (dtype.names or ())]
-            if lost:
-                raise InvalidArgumentError(
-                    f"input_zarrs must have the same fields, but {attribute} of {path!r} lack {lost[0]!r}, whose "
-                    "values would be lost; add it there, or leave it out everywhere"
-                )
-
-
-def _view_of_all(dataset: ChunkedDataset) -> ChunkedDataset:
-    """Return a view of all scenes, without the rows that belong to none."""
-    require_readable_log(dataset)
-    return view_of_scenes(dataset, np.arange(len(dataset.scenes), dtype=np.int64))
-
-
-def _cut_by_size(sizes_gb: Sequence[float], *, num_scenes: int, total_gb: float) -> list[tuple[int, int]]:
-    """Return first and end scene of parts of the given sizes, and of the rest."""
-    counts = [math.floor(num_scenes * size_gb / total_gb) for size_gb in sizes_gb]
-    counts.append(num_scenes - sum(counts))
-    if min(counts) < 1:
-        raise InvalidArgumentError(
-            f"sizes {list(sizes_gb)} GB (and the rest) of a dataset of {total_gb:.6g} GB and {num_scenes} scenes give "
-            f"{counts} scenes; each part needs at least one: change split_size_GB"
-        )
-    ends = np.cumsum(counts).tolist()
-    return list(zip([0, *ends[:-1]], ends, strict=True))
-
-
-def _num_bytes(dataset: ChunkedDataset) -> int:
-    """Return the size of all files of an opened dataset."""
-    path = Path(dataset.path)
-    if path.is_dir():
-        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    if path.is_file():
-        return path.stat().st_size
-    return int(sync(dataset.root.store.getsize_prefix("")))
-
-
 def _save(dataset: ChunkedDataset, path: str, *, title: str, verbose: bool, workers: Workers = 1) -> None:
     """Write a dataset in the record types of the format, with what other fields it has, replacing one that is there."""
     require_local("the output", path)
-    arrays = {key: _as_standard(getattr(dataset, name), key) for key, (name, _, _) in ARRAYS.items()}
+    arrays: dict[str, Records] = {}
+    for key, (name, _, _) in ARRAYS.items():
+        array = getattr(dataset, name)
+        wanted = standard_with_others(array.dtype, key)
+        if array.dtype != wanted:  # a view of all rows that converts them as they are read
+            zero = np.zeros(1, dtype=np.int64)
+            array = RecordView([array], Segments(zero, zero, zero + len(array)), dtype=wanted)
+        arrays[key] = array
     with show_progress(title, visible=verbose) as progress:
         save_arrays(arrays, Path(path), overwrite=True, facts=dataset.own_facts, progress=progress, workers=workers)
-
-
-def _as_standard(array: Records, key: str) -> Records:
-    wanted = standard_with_others(array.dtype, key)
-    if array.dtype == wanted:
-        return array
-    zero = np.zeros(1, dtype=np.int64)
-    return RecordView([array], Segments(zero, zero, zero + len(array)), dtype=wanted)

@@ -145,17 +145,25 @@ class CheckBlocks:
 
     def __call__(self, indices: Int64Array, owners: IntervalIndex) -> list[CheckedBlock]:
         """Return what was found in the blocks of these numbers, whose rows ``owners`` own."""
-        return [self._check(self.source.read(index), owners) for index in indices.tolist()]
-
-    def _check(self, block: ReadBlock, owners: IntervalIndex) -> CheckedBlock:
-        rows, without_rows = block.rows, ReadBlock(block.start, block.rows[:0], block.problem)
-        present = [field for field in self.interval_fields if field in (rows.dtype.names or ())]
-        intervals = tuple(rows[field].astype(np.int64) for field in present)
-        if len(rows) == 0:
-            return CheckedBlock(without_rows, 0, intervals=intervals)
-        with np.errstate(all="ignore"):
-            result = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, owners)
-        return CheckedBlock(without_rows, len(rows), result.faults, result.steps, result.ends, result.tracks, intervals)
+        checked = []
+        for index in indices.tolist():
+            block = self.source.read(index)
+            # rows stay with the worker: what goes back is small, also from another process
+            rows, without_rows = block.rows, ReadBlock(block.start, block.rows[:0], block.problem)
+            present = [field for field in self.interval_fields if field in (rows.dtype.names or ())]
+            intervals = tuple(rows[field].astype(np.int64) for field in present)
+            if len(rows) == 0:
+                checked.append(CheckedBlock(without_rows, 0, intervals=intervals))
+                continue
+            # damaged values overflow and divide by zero, which the checks find by themselves
+            with np.errstate(all="ignore"):
+                result = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, owners)
+            checked.append(
+                CheckedBlock(
+                    without_rows, len(rows), result.faults, result.steps, result.ends, result.tracks, intervals
+                )
+            )
+        return checked
 
 
 def check_scenes(rows: Int64Array, scenes: RecordArray, owners: IntervalIndex) -> Found:  # noqa: ARG001 - none own them
@@ -184,6 +192,7 @@ def check_faces(rows: Int64Array, faces: RecordArray, owners: IntervalIndex) -> 
 def find_step_faults(rows: Int64Array, frames: RecordArray, owners: IntervalIndex) -> tuple[RowFaults, ...]:
     """Return the second frames of steps that are wrong, of those that stay in a scene, for each check of steps."""
     scenes = owners.owners(rows)
+    # a pair is a step where nothing is missing between its frames and one scene has both; -1 owns what no scene has
     follows = (rows[1:] == rows[:-1] + 1) & (scenes[1:] == scenes[:-1]) & (scenes[1:] >= 0)
     steps = (
         (severity, check, message, bad & follows)

@@ -93,8 +93,5 @@ class _DigestsOfFiles:
     keys: tuple[str, ...]
 
     def __call__(self, indices: Int64Array) -> list[str]:
-        return [self._digest(self.keys[index]) for index in indices.tolist()]
-
-    def _digest(self, key: str) -> str:
-        content = sync(self.store.get(key, default_buffer_prototype()))
-        return hashlib.sha256(content.to_bytes() if content is not None else b"").hexdigest()
+        contents = (sync(self.store.get(self.keys[index], default_buffer_prototype())) for index in indices.tolist())
+        return [hashlib.sha256(content.to_bytes() if content is not None else b"").hexdigest() for content in contents]

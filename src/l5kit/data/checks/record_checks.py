@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import BoolArray, NumericArray, RecordArray
+from l5kit._types import BoolArray, RecordArray
 from l5kit.data.checks.finding import Severity
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.texts import code_points, is_text
@@ -43,8 +43,14 @@ def check_frame_records(frames: RecordArray) -> Iterator[RowCheck]:
     yield "error", "timestamp", "timestamp is not positive", frames["timestamp"] <= 0
     yield from _check_finite(frames, ("ego_translation", "ego_rotation"))
     yield "error", "position", "ego_translation is not on Earth", _is_far(frames["ego_translation"])
-    is_rotation = _is_rotation(frames["ego_rotation"])
+    # a rotation has orthonormal rows, R R^T = I, and is right-handed: its third row is the cross product of the others
+    rotations = frames["ego_rotation"].astype(np.float64)
+    error = np.abs(rotations @ rotations.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
+    handedness = np.einsum("ni,ni->n", np.cross(rotations[:, 0], rotations[:, 1]), rotations[:, 2])
+    is_rotation = (error <= _ROTATION_TOLERANCE) & (handedness > 0)
     yield "error", "rotation", "ego_rotation is no rotation matrix", ~is_rotation
+
+    # its last entry is the cosine of the angle between the vehicle's upward axis and the world's
     is_tilted = is_rotation & (frames["ego_rotation"][:, 2, 2] < np.cos(np.radians(_MAX_TILT_DEG)))
     yield "error", "rotation", f"ego_rotation tilts the AV by more than {_MAX_TILT_DEG:g} degrees", is_tilted
 
@@ -56,6 +62,7 @@ def check_frame_steps(before: RecordArray, after: RecordArray) -> Iterator[RowCh
     is_short = (steps_ns > 0) & (steps_ns < _MIN_STEP_NS)
     yield "error", "timestamp", "less than a millisecond has passed since the frame before", is_short
     yield "warning", "timestamp", "more than a second has passed since the frame before", steps_ns > _MAX_STEP_NS
+    # a step whose times are wrong is a finding already, so that its speed is that of a usual step
     steps_s = np.where(steps_ns < _MIN_STEP_NS, _NOMINAL_STEP_NS, steps_ns) * 1e-9
     steps_m = np.linalg.norm(after["ego_translation"].astype(np.float64) - before["ego_translation"], axis=1)
     message = f"the AV has moved by more than {_MAX_SPEED_MPS:g} m/s since the frame before"
@@ -71,7 +78,15 @@ def check_agent_records(agents: RecordArray) -> Iterator[RowCheck]:
     yield "warning", "yaw", "yaw is not between -2 pi and 2 pi", np.abs(agents["yaw"]) > 2 * np.pi
     speeding = (np.abs(agents["velocity"]) > _MAX_SPEED_MPS).any(axis=1)
     yield "warning", "velocity", f"velocity is above {_MAX_SPEED_MPS:g} m/s", speeding
-    yield from _check_track_ids(agents["track_id"])
+    # negative ids are told of by themselves, and must not count as huge ones when they become unsigned
+    track_ids = agents["track_id"]
+    if track_ids.dtype.kind == "i":
+        yield "error", "track id", "track_id is negative", track_ids < 0
+        track_ids = np.maximum(track_ids, 0)
+    track_ids = track_ids.astype(np.uint64)
+    yield "error", "track id", "track_id is 2**63 or more, which samples cannot hold", track_ids >= NUM_TRACK_IDS
+    is_inexact = (track_ids > _NUM_EXACT_TRACK_IDS) & (track_ids < NUM_TRACK_IDS)
+    yield "warning", "track id", "track_id is above 2**53, which vector samples round", is_inexact
     probabilities = agents["label_probabilities"]
     yield "error", "labels", "a label probability is not between 0 and 1", _is_outside_unit(probabilities)
     off = np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1) > _SUM_TOLERANCE
@@ -89,17 +104,6 @@ def check_face_records(faces: RecordArray) -> Iterator[RowCheck]:
         yield "warning", "text", f"{field} is empty", code_points(faces[field])[:, 0] == 0
 
 
-def _check_track_ids(track_ids: NumericArray) -> Iterator[RowCheck]:
-    """Yield the checks of track ids (N,) of an integer type."""
-    if track_ids.dtype.kind == "i":
-        yield "error", "track id", "track_id is negative", track_ids < 0
-        track_ids = np.maximum(track_ids, 0)
-    track_ids = track_ids.astype(np.uint64)
-    yield "error", "track id", "track_id is 2**63 or more, which samples cannot hold", track_ids >= NUM_TRACK_IDS
-    is_inexact = (track_ids > _NUM_EXACT_TRACK_IDS) & (track_ids < NUM_TRACK_IDS)
-    yield "warning", "track id", "track_id is above 2**53, which vector samples round", is_inexact
-
-
 def _check_finite(records: RecordArray, fields: tuple[str, ...]) -> Iterator[RowCheck]:
     for field in fields:
         values = records[field].reshape(len(records), -1)
@@ -109,15 +113,6 @@ def _check_finite(records: RecordArray, fields: tuple[str, ...]) -> Iterator[Row
 def _is_far(positions_m: Any) -> BoolArray:
     far: BoolArray = (np.abs(positions_m) > MAX_COORDINATE_M).any(axis=1)
     return far
-
-
-def _is_rotation(matrices: NumericArray) -> BoolArray:
-    """Return which matrices (N, 3, 3) have orthonormal rows and determinant +1."""
-    rotations = matrices.astype(np.float64)
-    error = np.abs(rotations @ rotations.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
-    handedness = np.einsum("ni,ni->n", np.cross(rotations[:, 0], rotations[:, 1]), rotations[:, 2])
-    right_handed: BoolArray = (error <= _ROTATION_TOLERANCE) & (handedness > 0)
-    return right_handed
 
 
 def _is_outside_unit(values: Any) -> BoolArray:

@@ -1,6 +1,6 @@
 """Validation of a dataset: what would make samples wrong or impossible."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -82,7 +82,12 @@ def validate_dataset(
     _check_attributes(dataset, findings)
     _Validation(dataset, findings, frozenset(unreadable), progress, workers).run()
     if checksums is not None:
-        _check_digests(dataset, checksums, findings, workers)
+        # files that are no files, or cannot be read, are findings like all else
+        try:
+            compare_checksums(dataset, checksums, findings, workers=workers)
+        except (OSError, InvalidArgumentError) as error:
+            message = f"the files cannot be compared: {error}"
+            findings.add(Finding(severity="error", check="checksum", message=message))
     return findings.as_list()
 
 
@@ -151,13 +156,23 @@ class _Validation:
         intervals: list[list[tuple[int, Int64Array]]] = [[] for _ in interval_fields]
         source = self._sources.get(key)
         if source is not None:
+            # a chunk that is missing matters only where somebody's interval names its rows
             used_end = source.length if owners is None else owners.used_end(source.length)
             source.report_missing(used_end, self._findings)
+
+            # workers get the owners of their own blocks alone, which are far fewer than those of the whole log
             job, progress = CheckBlocks(source, interval_fields, check), partial(self._tell, self._num_done)
             brief = partial(_owners_of, source, self._scene_index if owners is None else owners)
             for checked in map_scenes(job, source.present, self._workers, unit="chunk", progress=progress, brief=brief):
                 for block in checked:
-                    self._take(key, source, block)
+                    if block.block.problem:
+                        source.report_unread(block.block, self._findings)
+                    self._report_rows(key, block.faults)
+                    # blocks come in their order, so that each can be joined to the one before
+                    if block.ends is not None:
+                        self._take_steps(block, block.ends)
+                    if block.tracks is not None:
+                        self._take_tracks(block.block.start, block.tracks)
                     for blocks, values in zip(intervals, block.intervals, strict=False):
                         blocks.append((block.block.start, values))
             self._num_done += len(source.present)
@@ -167,19 +182,10 @@ class _Validation:
         if self._progress is not None:
             self._progress(num_before + num_done, self._total)
 
-    def _take(self, key: str, source: BlockSource, block: CheckedBlock) -> None:
-        """Add what was found in a block, and between it and the one before."""
-        if block.block.problem:
-            source.report_unread(block.block, self._findings)
-        self._report_rows(key, block.faults)
-        if block.ends is not None:
-            self._take_steps(block, block.ends)
-        if block.tracks is not None:
-            self._take_tracks(block.block.start, block.tracks)
-
     def _take_steps(self, block: CheckedBlock, ends: RecordArray) -> None:
         """Add what is wrong with the steps within a block of frames, and with the one to its first frame."""
         steps, first = block.steps, block.block.start
+        # the step from the last frame of the block before, checked here as neither block has both of its frames
         if self._previous_frame is not None:
             row, record = self._previous_frame
             with np.errstate(all="ignore"):
@@ -194,6 +200,8 @@ class _Validation:
             return
         repeated, last = tracks.repeated, tracks.last
         frame, before = tracks.first[0, 0], self._previous_tracks
+        # a frame may lie in two blocks or more: the tracks of its earlier blocks count, too, and are told of in this
+        # block only where the later of two equal tracks lies here
         if len(before) and before[0, 0] == frame:
             joint = find_repeated(np.concatenate([before, tracks.first]))
             repeated = in_order(np.concatenate([repeated[repeated[:, 0] != frame], joint[joint[:, 2] >= start]]))
@@ -207,18 +215,31 @@ class _Validation:
         """Check intervals of scenes or frames against the array whose rows they name."""
         target = self._sources.get(target_key)
         title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
-        checks = list(_interval_checks(index, title, None if target is None else target.length))
-        self._report(key, index.parents, checks, values=index.bounds)
+        starts, stops = index.bounds[:, 0], index.bounds[:, 1]
+        message = f"the interval of {title} ends before it starts"
+        checks: list[RowCheck] = [("error", "interval", message, stops < starts)]
+        if target is not None:
+            outside = (starts < 0) | (stops > target.length)
+            message = f"the interval of {title} is not within the {target.length} rows"
+            checks.append(("error", "interval", message, outside))
+
+        # gaps show only between neighbours: behind a block of parents that was not read, an interval starts anywhere
+        at_first = (starts != 0) & (index.parents == 0)
+        checks.append(("error", "interval", f"the interval of {title} does not start at row 0", at_first))
+        gap = np.zeros(len(starts), np.bool_)
+        gap[1:] = (index.parents[1:] == index.parents[:-1] + 1) & (starts[1:] != stops[:-1])
+        checks.append(("error", "interval", f"the interval of {title} does not start where the one before ends", gap))
+
+        # what is said here need not be said again when runs are checked
         reported = np.zeros(len(getattr(self._dataset, ARRAYS[key][0])), np.bool_)
-        for _, _, _, bad in checks:
+        for severity, check, message, bad in checks:
+            make = partial(self._finding_with_value, key, (severity, check, message), index.parents, index.bounds)
+            self._findings.add_where(bad, make)
             reported[index.parents[bad]] = True
         self._reported[target_key] = reported
-        if target is not None:
-            self._check_unused_rows(key, index, target)
 
-    def _check_unused_rows(self, key: str, index: IntervalIndex, target: BlockSource) -> None:
-        used_end = index.used_end(target.length)
-        if used_end < target.length:
+        # rows behind all intervals belong to nobody: no harm, but most likely scenes that were lost
+        if target is not None and (used_end := index.used_end(target.length)) < target.length:
             message = f"{target.length:,} rows, but the intervals of {key} end at {used_end:,}"
             self._add("warning", target.key, "unused rows", message, row=used_end)
 
@@ -244,13 +265,6 @@ class _Validation:
 
     def _fault(self, key: str, run: IntervalRun, row: int) -> Finding:
         return self._finding(key, ("error", "interval", run.explain(row)), row)
-
-    def _report(self, key: str, rows: Int64Array, checks: Iterable[RowCheck], *, values: Int64Array) -> None:
-        """Add a finding for each of some rows of an array that fails a check, with its value."""
-        for severity, check, message, bad in checks:
-            self._findings.add_where(
-                bad, partial(self._finding_with_value, key, (severity, check, message), rows, values)
-            )
 
     def _report_rows(self, key: str, faults: Iterable[RowFaults]) -> None:
         """Add a finding for each row of an array that fails a check."""
@@ -285,20 +299,6 @@ class _Validation:
 
     def _add(self, severity: Severity, key: str, check: str, message: str, *, row: int | None = None) -> None:
         self._findings.add(Finding(severity=severity, check=f"{key}: {check}", message=message, row=row))
-
-
-def _interval_checks(index: IntervalIndex, title: str, length: int | None) -> Iterator[RowCheck]:
-    """Yield the checks of intervals that name rows of an array of ``length`` rows (None: it is not known)."""
-    starts, stops = index.bounds[:, 0], index.bounds[:, 1]
-    yield "error", "interval", f"the interval of {title} ends before it starts", stops < starts
-    if length is not None:
-        outside = (starts < 0) | (stops > length)
-        yield "error", "interval", f"the interval of {title} is not within the {length} rows", outside
-    gap = starts != 0
-    yield "error", "interval", f"the interval of {title} does not start at row 0", gap & (index.parents == 0)
-    gap[:1] = False
-    gap[1:] = (index.parents[1:] == index.parents[:-1] + 1) & (starts[1:] != stops[:-1])
-    yield "error", "interval", f"the interval of {title} does not start where the one before ends", gap
 
 
 def _owners_of(source: BlockSource, owners: IntervalIndex, indices: Int64Array) -> IntervalIndex:
@@ -343,10 +343,3 @@ def _check_attributes(dataset: Log, findings: FindingList) -> None:
         LogFacts.from_attributes(root.attrs.asdict(), file=describe_file(root.store, metadata_file))
     except DatasetFormatError as error:
         findings.add(Finding(severity="error", check="format", message=str(error)))
-
-
-def _check_digests(dataset: Log, checksums: Mapping[str, str], findings: FindingList, workers: Workers) -> None:
-    try:
-        compare_checksums(dataset, checksums, findings, workers=workers)
-    except (OSError, InvalidArgumentError) as error:
-        findings.add(Finding(severity="error", check="checksum", message=f"the files cannot be compared: {error}"))

@@ -87,7 +87,10 @@ def parse_address(text: str) -> Address:
             raise InvalidArgumentError(
                 f"{name!r} is a folder of a web server, which does not list its files; give the address of each file"
             )
-    return Address(address, name, _digest(f"{name}?{_lasting_query(parts.query)}"), _expected(facts, name))
+    # signatures in a query change with each address that one gets; the rest of it says which file is asked for
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    lasting = urlencode([(key, value) for key, value in pairs if not _SIGNATURES.fullmatch(key)])
+    return Address(address, name, _digest(f"{name}?{lasting}"), _expected(facts, name))
 
 
 def parse_addresses(text: str) -> list[Address]:
@@ -98,12 +101,6 @@ def parse_addresses(text: str) -> list[Address]:
     """
     lines = (line.strip() for line in text.splitlines())
     return [parse_address(line) for line in lines if line and not line.startswith("#")]
-
-
-def _lasting_query(query: str) -> str:
-    """Return the part of a query that says which file is asked for."""
-    pairs = parse_qsl(query, keep_blank_values=True)
-    return urlencode([(name, value) for name, value in pairs if not _SIGNATURES.fullmatch(name)])
 
 
 def _expected(facts: str, name: str) -> Expected:

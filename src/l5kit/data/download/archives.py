@@ -58,6 +58,7 @@ def archive_kind(path: Path, *, called: str) -> str | None:
     """
     with path.open("rb") as file:
         head = file.read(tarfile.BLOCKSIZE)
+    # a zip, also an empty one; a tar has no magic number at its start, but a header with a checksum
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
     if any(head.startswith(magic) for magic in _COMPRESSED):
@@ -99,12 +100,11 @@ def unpack(
     """
     kind = archive_kind(archive, called=called)
     unpacking = _Unpacking(folder, called, limits.most_bytes(archive), limits.max_entries, EntryNames(called))
-    report = progress or _tell_nobody
     try:
         if kind == "zip":
-            _unpack_zip(archive, unpacking, report)
+            _unpack_zip(archive, unpacking, progress)
         elif kind is not None:
-            _unpack_tar(archive, unpacking, report, is_packed=kind != "tar")
+            _unpack_tar(archive, unpacking, progress, is_packed=kind != "tar")
         else:
             raise DownloadError(f"{called} is no archive")
     except _BROKEN as error:
@@ -124,10 +124,6 @@ def _damaged(called: str, error: Exception) -> CorruptedDataError:
         f"{called} is damaged, was cut off, or is packed in an unknown way ({type(error).__name__}: {error}); "
         "download it again"
     )
-
-
-def _tell_nobody(done: int, total: int) -> None:
-    """Take progress and show nothing."""
 
 
 @dataclass
@@ -170,6 +166,7 @@ class _Unpacking:
 
 def _write(target: Path, content: "_Bytes", size: int) -> None:
     """Write a file of which the archive tells the size."""
+    # a file that is longer or shorter than the archive tells is damage, or a bomb whose size was told as small
     left = size
     with target.open("xb") as file:
         while left and (block := content.read(min(_BLOCK_BYTES, left))):
@@ -179,7 +176,7 @@ def _write(target: Path, content: "_Bytes", size: int) -> None:
             raise EOFError(f"{target.name} does not have the {size} bytes that the archive tells")
 
 
-def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress) -> None:
+def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress | None) -> None:
     done, total = 0, archive.stat().st_size
     with zipfile.ZipFile(archive) as opened:
         infos = opened.infolist()
@@ -195,42 +192,39 @@ def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress) -> Non
                 with opened.open(info) as content:
                     _write(target, content, info.file_size)
             done += info.compress_size
-            progress(min(done, total), total)
+            if progress is not None:
+                progress(min(done, total), total)
 
 
-def _unpack_tar(archive: Path, unpacking: _Unpacking, progress: Progress, *, is_packed: bool) -> None:
+def _unpack_tar(archive: Path, unpacking: _Unpacking, progress: Progress | None, *, is_packed: bool) -> None:
     total = archive.stat().st_size
     with archive.open("rb") as file:
-        stream = _ForwardStream(_unpacked(file) if is_packed else file, unpacking)
+        # what a file is packed with stands in its first bytes, whatever its name says
+        content_of_file: _Bytes = file
+        if is_packed:
+            head = file.read(8)
+            file.seek(0)
+            (unpack_file,) = (opener for magic, opener in _COMPRESSED.items() if head.startswith(magic))
+            content_of_file = unpack_file(file)
+        stream = _ForwardStream(content_of_file, unpacking)
         with tarfile.open(fileobj=stream, mode="r:") as opened:
             while (member := opened.next()) is not None:
                 vars(opened)["members"] = []  # it would keep all of them
-                target = _target_of_member(member, unpacking)
+
+                # only plain files and folders: links lead out of the folder, and holes hide a size
+                if member.issym() or member.islnk():
+                    raise unpacking.refused(member.name, "a link")
+                if not (member.isreg() or member.isdir()) or member.issparse():
+                    raise unpacking.refused(member.name, "a device, or a file with holes")
+                target = unpacking.target_of(member.name, is_folder=member.isdir(), size=member.size)
+                if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later: a second opinion
+                    tarfile.data_filter(member, str(unpacking.folder))
                 content = opened.extractfile(member)
                 if target is not None and content is not None:
                     _write(target, content, member.size)
-                progress(min(file.tell(), total), total)
+                if progress is not None:
+                    progress(min(file.tell(), total), total)
         stream.require_end()
-
-
-def _unpacked(file: IO[bytes]) -> "_Bytes":
-    """Return the content of a packed file."""
-    head = file.read(8)
-    file.seek(0)
-    (unpack_file,) = (opener for magic, opener in _COMPRESSED.items() if head.startswith(magic))
-    return unpack_file(file)
-
-
-def _target_of_member(member: tarfile.TarInfo, unpacking: _Unpacking) -> Path | None:
-    """Return where a member of a tar file goes; what is no plain file or folder is refused."""
-    if member.issym() or member.islnk():
-        raise unpacking.refused(member.name, "a link")
-    if not (member.isreg() or member.isdir()) or member.issparse():
-        raise unpacking.refused(member.name, "a device, or a file with holes")
-    target = unpacking.target_of(member.name, is_folder=member.isdir(), size=member.size)
-    if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later: a second opinion
-        tarfile.data_filter(member, str(unpacking.folder))
-    return target
 
 
 class _ForwardStream(io.RawIOBase):

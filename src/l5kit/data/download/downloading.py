@@ -94,7 +94,21 @@ def download_dataset(
     """
     parsed = [parse_address(address) if isinstance(address, str) else address for address in addresses]
     out = Path(folder)
-    _require_sensible(parsed, out)
+    if not parsed:
+        raise InvalidArgumentError("there is no address; `l5kit download` without one tells where the data is had")
+    if out.exists() and not out.is_dir():
+        raise InvalidArgumentError(f"{str(out)!r} is a file; give the folder that the dataset goes to")
+
+    # a folder that is copied into itself would never end, and its files would be moved away from under it
+    for address in parsed:
+        path = address.local_path
+        if path is None:
+            continue
+        if not path.exists():
+            raise DownloadError(f"there is nothing at {address.name!r}; check it for spelling")
+        inner, outer = os.path.realpath(path), os.path.realpath(out)
+        if path.is_dir() and os.path.commonpath([inner, outer]) in (inner, outer):
+            raise InvalidArgumentError(f"{address.name!r} and {str(out)!r} lie in each other; choose another folder")
     check = None if manifest is None else ManifestCheck(manifest, out)
     out.mkdir(parents=True, exist_ok=True)
     with _work_folder(out) as work:
@@ -120,22 +134,6 @@ def download_dataset(
 
 def _no_bar(title: str) -> AbstractContextManager[Progress]:
     return show_progress(title, visible=False)
-
-
-def _require_sensible(addresses: Sequence[Address], out: Path) -> None:
-    if not addresses:
-        raise InvalidArgumentError("there is no address; `l5kit download` without one tells where the data is had")
-    if out.exists() and not out.is_dir():
-        raise InvalidArgumentError(f"{str(out)!r} is a file; give the folder that the dataset goes to")
-    for address in addresses:
-        path = address.local_path
-        if path is None:
-            continue
-        if not path.exists():
-            raise DownloadError(f"there is nothing at {address.name!r}; check it for spelling")
-        inner, outer = os.path.realpath(path), os.path.realpath(out)
-        if path.is_dir() and os.path.commonpath([inner, outer]) in (inner, outer):
-            raise InvalidArgumentError(f"{address.name!r} and {str(out)!r} lie in each other; choose another folder")
 
 
 @contextmanager
@@ -180,6 +178,7 @@ class _Download:
 
     def take(self, address: Address) -> None:
         """Download what is at an address, and give it its place."""
+        # what an earlier call has finished is not asked for again, unless something else is there now
         tree = None if address.is_web else list_patiently(address, self.retries)
         version = (address.expected.sha256 or "") if tree is None else tree.identity
         known = None if self.overwrite else recall_paths(address, self.out, version)
@@ -187,7 +186,13 @@ class _Download:
             self._check([PlacedPart(self.out / path, path) for path in known])
             self.present += known
             return
-        own = self._own_folder(address, tree)
+
+        # each address has a folder for what is on its way; what has changed there starts anew
+        own = self.work / f"{address.identity[:12]}-{'file' if tree is None else tree.identity[:12]}"
+        for older in self.work.glob(f"{address.identity[:12]}-*"):
+            if older != own:
+                shutil.rmtree(older)
+        own.mkdir(exist_ok=True)
         if tree is None or tree.is_file:
             folders = [self._take_file(address, tree, own)]
         else:
@@ -197,22 +202,23 @@ class _Download:
         remember_paths(address, self.out, version, parts)
         shutil.rmtree(own)
 
-    def _own_folder(self, address: Address, tree: ListedTree | None) -> Path:
-        """Return the folder for what is on its way from an address; what has changed there starts anew."""
-        own = self.work / f"{address.identity[:12]}-{'file' if tree is None else tree.identity[:12]}"
-        for older in self.work.glob(f"{address.identity[:12]}-*"):
-            if older != own:
-                shutil.rmtree(older)
-        own.mkdir(exist_ok=True)
-        return own
-
     def _take_file(self, address: Address, tree: ListedTree | None, own: Path) -> FoundParts:
         """Fetch one file; return the folder with what it holds."""
         file = address.local_path
         if file is None:
             file = own / address.file_name
             with self.stage(f"Downloading {file.name}") as progress:
-                self._fetch(address, tree, file, progress)
+                # a whole file is left by a call that was stopped while it unpacked
+                if not (file.exists() and has_digest(file, address.expected)):
+                    file.unlink(missing_ok=True)
+                    fetch_file(
+                        HttpSource(address.text, address.name, self.timeout_s) if tree is None else tree.files[0],
+                        file,
+                        identity=address.identity if tree is None else tree.identity,
+                        expected=address.expected,
+                        retries=self.retries,
+                        advance=lambda done, total: progress(done, total or done),
+                    )
         else:
             require_digest(file, address.expected, called=address.name)
         with _gone_if_refused(file if own in file.parents else None):
@@ -223,18 +229,6 @@ class _Download:
         folder.mkdir(exist_ok=True)
         shutil.copyfile(file, folder / file.name)
         return FoundParts(folder, _title_of(file))
-
-    def _fetch(self, address: Address, tree: ListedTree | None, file: Path, progress: Progress) -> None:
-        if file.exists() and has_digest(file, address.expected):
-            return
-        file.unlink(missing_ok=True)
-        source = HttpSource(address.text, address.name, self.timeout_s) if tree is None else tree.files[0]
-
-        def advance(done: int, total: int | None) -> None:
-            progress(done, total or done)
-
-        identity = address.identity if tree is None else tree.identity
-        fetch_file(source, file, identity=identity, expected=address.expected, retries=self.retries, advance=advance)
 
     def _unpack(self, archive: Path, folder: Path, called: str) -> FoundParts:
         shutil.rmtree(folder, ignore_errors=True)  # of a call that was stopped
@@ -249,7 +243,13 @@ class _Download:
         files.mkdir(exist_ok=True)
         with self.stage(f"Copying {address.file_name}") as progress:
             copy_tree(tree, files, address=address, retries=self.retries, workers=self.workers, progress=progress)
-        archives = [file for file in sorted(files.iterdir()) if _is_named_archive(file)]
+
+        # archives are told by their names here, and zipped zarrs stay as they are: l5kit reads them so
+        archives = [
+            file
+            for file in sorted(files.iterdir())
+            if file.is_file() and file.suffix in _ARCHIVE_SUFFIXES and not file.name.endswith(_ZIPPED)
+        ]
         unpacked = []
         for number, archive in enumerate(archives):
             with _gone_if_refused(archive):
@@ -260,14 +260,35 @@ class _Download:
         """Check parts, and move them to their places; none of them if one is not right or may not go there."""
         for part in parts:
             clear_leftovers(self.out / part.path)
-        same = [part for part in parts if os.path.lexists(self.out / part.path) and self._is_there(part)]
+
+        # all that may stop the move is looked at before the first part moves
+        same = []
+        for part in parts:
+            target = self.out / part.path
+            if not os.path.lexists(target):
+                continue
+            if _are_same(part.source, target):
+                same.append(part)
+            elif self.overwrite:
+                self._require_no_others(part)
+            else:
+                raise FileExistsError(
+                    f"{target} is there and differs from what came; --overwrite replaces it, and another folder takes "
+                    "both; what came is kept for that"
+                )
         self._check(parts)
+
         others = [part for part in parts if part not in same]
         for part in others:
-            target = self.out / part.path
+            target, source = self.out / part.path, part.source
             target.parent.mkdir(parents=True, exist_ok=True)
             with scratch_beside(target) as scratch:
-                source = _on_disk_of(scratch, part.source)
+                # behind a link the target may lie on another disk, to which nothing can be renamed: a copy can
+                if _device(scratch) != _device(source):
+                    copy = scratch / "copied"
+                    copy.mkdir()
+                    copied = shutil.copytree if source.is_dir() else shutil.copyfile
+                    source = Path(copied(source, copy / source.name))
                 publish(source, target, scratch=scratch, may_replace=self.overwrite)
         self.placed += [part.path for part in others]
         self.present += [part.path for part in same]
@@ -276,18 +297,6 @@ class _Download:
         if self.check is not None:
             for part in parts:
                 self.check.check(part)
-
-    def _is_there(self, part: PlacedPart) -> bool:
-        """Return whether a part is in its place already; something else there is an error, if it may not go."""
-        if _are_same(part.source, self.out / part.path):
-            return True
-        if not self.overwrite:
-            raise FileExistsError(
-                f"{self.out / part.path} is there and differs from what came; --overwrite replaces it, and another "
-                "folder takes both; what came is kept for that"
-            )
-        self._require_no_others(part)
-        return False
 
     def _require_no_others(self, part: PlacedPart) -> None:
         """Refuse to replace a folder that has files which did not come, but for stored masks."""
@@ -314,10 +323,6 @@ def _gone_if_refused(file: Path | None) -> Iterator[None]:
         raise
 
 
-def _is_named_archive(file: Path) -> bool:
-    return file.is_file() and file.suffix in _ARCHIVE_SUFFIXES and not file.name.endswith(_ZIPPED)
-
-
 def _title_of(file: Path) -> str:
     """Return the name of a file without the endings of archives."""
     name = file.name
@@ -336,16 +341,6 @@ def _require_known(file: Path, called: str) -> None:
     raise DownloadError(f"{called} must be an archive (tar, zip) or a file of a dataset, and is {kind}")
 
 
-def _on_disk_of(scratch: Path, source: Path) -> Path:
-    """Return a file or folder, or a copy of it where its place lies on another disk, as behind a link."""
-    if _device(scratch) == _device(source):
-        return source
-    copy = scratch / "copied"
-    copy.mkdir()
-    copied = shutil.copytree if source.is_dir() else shutil.copyfile
-    return Path(copied(source, copy / source.name))
-
-
 def _device(path: Path) -> int:
     return path.stat().st_dev
 
@@ -356,6 +351,7 @@ def _are_same(first: Path, second: Path) -> bool:
         return filecmp.cmp(first, second, shallow=False)
     if not (first.is_dir() and second.is_dir()):
         return False
+    # folders are the same where they have the same names, and the same bytes under each
     names = {path.relative_to(first) for path in first.rglob("*")}
     if names != {path.relative_to(second) for path in second.rglob("*")}:
         return False

@@ -41,18 +41,8 @@ class EntryNames:
         if _BESIDE_THE_POINT.fullmatch(name.rstrip("/")):
             return None
         parts = [part for part in name.split("/") if part not in ("", ".")]
-        self._check(name, parts)
-        if not parts:
-            return None
-        for end in range(1, len(parts)):
-            self._enter("/".join(parts[:end]), name, is_folder=True)
-        is_new = self._enter("/".join(parts), name, is_folder=is_folder)
-        if not (is_new or is_folder):
-            raise self._refused(name, "is there twice")
-        return PurePosixPath(*parts)
 
-    def _check(self, name: str, parts: list[str]) -> None:
-        """Refuse a name that is none inside the folder, on any system."""
+        # names have to lie inside the folder, and to be names, on any system
         if name.startswith("/") or ".." in parts:
             raise self._refused(name, "leaves the folder")
         if _FORBIDDEN.search(name) or any(_DEVICES.fullmatch(part) or part[-1] in " ." for part in parts):
@@ -63,6 +53,16 @@ class EntryNames:
             raise self._refused(name, "is no text") from None
         if is_long or len(parts) > _MAX_PARTS:
             raise self._refused(name, "is too long")
+        if not parts:
+            return None
+
+        # folders around it count as entries, too, so that none of them is a file elsewhere
+        for end in range(1, len(parts)):
+            self._enter("/".join(parts[:end]), name, is_folder=True)
+        is_new = self._enter("/".join(parts), name, is_folder=is_folder)
+        if not (is_new or is_folder):
+            raise self._refused(name, "is there twice")
+        return PurePosixPath(*parts)
 
     def _enter(self, path: str, name: str, *, is_folder: bool) -> bool:
         """Keep a path; return whether it is new."""

@@ -105,14 +105,10 @@ def fetch_file(
     """
     part = PartFile(target, identity)
     try:
-        _FileFetch(source, part, expected, advance or _tell_nobody, target.parent).run(retries)
+        _FileFetch(source, part, expected, advance, target.parent).run(retries)
         part.finish()
     finally:
         part.close()
-
-
-def _tell_nobody(done: int, total: int | None) -> None:
-    """Take progress and show nothing."""
 
 
 @dataclass
@@ -122,7 +118,7 @@ class _FileFetch:
     source: FileSource
     part: PartFile
     expected: Expected
-    advance: Callable[[int, int | None], None]
+    advance: Callable[[int, int | None], None] | None
     folder: Path
 
     def run(self, retries: Retries) -> None:
@@ -130,19 +126,27 @@ class _FileFetch:
         most_bytes, num_failed = self.part.num_bytes, 0
         while True:
             try:
-                if not self._is_whole():
+                # an earlier call may have left all bytes, which are only compared with their digest then
+                if self.part.size is None or self.part.num_bytes != self.part.size or not self._may_go_on():
                     self._take_reply()
-                self._check_digest()
+                self.part.flush()
+                try:
+                    require_digest(self.part.path, self.expected, called=self.source.name)
+                except DownloadError as error:
+                    # what was put together from several replies gets another chance
+                    was_put_together = self.part.num_replies > 1
+                    self.part.start(None, None)
+                    if was_put_together:
+                        raise WrongReplyError(str(error)) from error
+                    raise
                 return
             except (InterruptedReplyError, WrongReplyError) as error:
+                # a try that brought something new is the first of a new row of tries
                 num_failed = 1 if self.part.num_bytes > most_bytes else num_failed + 1
                 most_bytes = max(most_bytes, self.part.num_bytes)
                 if isinstance(error, WrongReplyError):
                     self.part.start(None, None)
                 retries.wait(num_failed, error)
-
-    def _is_whole(self) -> bool:
-        return self.part.size is not None and self.part.num_bytes == self.part.size and self._may_go_on()
 
     def _may_go_on(self) -> bool:
         """Return whether bytes of another reply may follow those that are here."""
@@ -157,7 +161,10 @@ class _FileFetch:
             seen = self.part.tail(overlap) if reply.start else b""  # from 0 on, everything was thrown away
             for block in reply.blocks:
                 seen = self._append(block, seen)
-        self._require_whole()
+        if self.part.size is not None and self.part.num_bytes < self.part.size:
+            raise InterruptedReplyError(
+                f"{self.source.name}: {self.part.num_bytes} of {self.part.size} bytes came, then no more"
+            )
 
     def _begin(self, reply: Reply, wanted: int) -> None:
         """Compare what a reply says of the file with what is known, and make room for it."""
@@ -167,6 +174,8 @@ class _FileFetch:
                 f"{self.source.name} has {reply.size:,} bytes, and must have {size:,}: it is another file, or the size "
                 "that was given is wrong"
             )
+
+        # from its first byte on a reply starts the file anew; behind it, all that it says must be as before
         if reply.start not in (0, wanted):
             raise WrongReplyError(f"{self.source.name}: asked for bytes from {wanted}, got those from {reply.start}")
         if reply.start == 0:
@@ -185,6 +194,7 @@ class _FileFetch:
 
     def _append(self, block: bytes, seen: bytes) -> bytes:
         """Add bytes; return those that are still to come a second time."""
+        # the overlap comes first, maybe over several blocks, and is compared and left out
         again, block = block[: len(seen)], block[len(seen) :]
         if not seen.startswith(again):
             raise WrongReplyError(f"{self.source.name}: the bytes of a part are not those that came before")
@@ -196,28 +206,9 @@ class _FileFetch:
             self.part.append(block)
         except OSError as error:
             raise DownloadError(f"{self.source.name} cannot be written to {self.folder}: {error}") from error
-        self.advance(self.part.num_bytes, self.part.size)
+        if self.advance is not None:
+            self.advance(self.part.num_bytes, self.part.size)
         return seen[len(again) :]
-
-    def _require_whole(self) -> None:
-        if self.part.size is None:
-            return
-        if self.part.num_bytes < self.part.size:
-            raise InterruptedReplyError(
-                f"{self.source.name}: {self.part.num_bytes} of {self.part.size} bytes came, then no more"
-            )
-
-    def _check_digest(self) -> None:
-        """Compare the whole with its digest; one that was put together from several replies gets another chance."""
-        self.part.flush()
-        try:
-            require_digest(self.part.path, self.expected, called=self.source.name)
-        except DownloadError as error:
-            was_put_together = self.part.num_replies > 1
-            self.part.start(None, None)
-            if was_put_together:
-                raise WrongReplyError(str(error)) from error
-            raise
 
 
 def require_digest(file: Path, expected: Expected, *, called: str) -> None:

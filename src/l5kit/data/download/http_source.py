@@ -62,11 +62,19 @@ class HttpSource:
         except (http.client.InvalidURL, ValueError) as error:
             raise DownloadError(f"{self.name} is no address of a web server: {error}") from error
         except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from error
+            # urllib wraps what happened, also the errors of our own redirects; only a wrong certificate stays wrong
+            reason = getattr(error, "reason", None) or error
+            if isinstance(reason, DownloadError):
+                raise reason from error
+            problem = f"{self.name}: no connection ({_text_of(reason)})"
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                raise DownloadError(f"{problem}; the server cannot prove who it is") from error
+            raise InterruptedReplyError(problem) from error
         with response:
             yield self._reply(response, start)
 
     def _request(self, start: int, validator: str | None) -> urllib.request.Request:
+        # a user and password go into a header that redirects do not carry on, and never into the address
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
         path, query = quote(parts.path, safe=_SENT_AS_IT_IS), quote(parts.query, safe=_SENT_AS_IT_IS)
@@ -76,6 +84,8 @@ class HttpSource:
         if parts.username is not None:
             secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(secret.encode()).decode()}")
+
+        # If-Range: whoever has another file by now sends all of it
         if start:
             request.add_header("Range", f"bytes={start}-")
             if validator is not None:
@@ -91,16 +101,12 @@ class HttpSource:
         # servers may leave the length out, or send what is no number
         text = headers.get("Content-Length")
         length = int(text) if text is not None and text.strip().isdecimal() else None
-        if response.status == http.client.PARTIAL_CONTENT and start:
-            first, size, length = self._part(headers, start, length)
-        elif response.status == http.client.OK:
-            first, size = 0, length
-        else:
+        if response.status == http.client.OK:  # the whole file, also where a part was asked for
+            return Reply(0, length, _validator(headers), self._blocks(response, length))
+        if response.status != http.client.PARTIAL_CONTENT or not start:
             raise WrongReplyError(f"{self.name}: the server answers with status {response.status}")
-        return Reply(first, size, _validator(headers), self._blocks(response, length))
 
-    def _part(self, headers: Message, start: int, length: int | None) -> tuple[int, int | None, int]:
-        """Return the first byte of a part, the size of the file, and the length of the part."""
+        # a part says which it is ("bytes 5-9/20"), and all that it says has to fit the question and itself
         content_range = headers.get("Content-Range") or ""
         match = _CONTENT_RANGE.fullmatch(content_range.strip())
         if match is None:
@@ -111,7 +117,7 @@ class HttpSource:
             raise WrongReplyError(f"{self.name}: asked for bytes from {start} on, the server sends {content_range!r}")
         if length is not None and length != last - first + 1:
             raise WrongReplyError(f"{self.name}: the server says that {content_range!r} are {length} bytes")
-        return first, size, last - first + 1
+        return Reply(first, size, _validator(headers), self._blocks(response, last - first + 1))
 
     def _blocks(self, response: http.client.HTTPResponse, length: int | None) -> Iterator[bytes]:
         """Give the bytes of a reply; what is not as long as the server said is an error."""
@@ -120,7 +126,10 @@ class HttpSource:
         num_bytes = 0
         while length is None or num_bytes < length:
             wanted = _BLOCK_BYTES if length is None else min(_BLOCK_BYTES, length - num_bytes)
-            block = self._read(body, wanted)
+            try:
+                block = body.read1(wanted)
+            except (OSError, http.client.HTTPException) as error:
+                raise InterruptedReplyError(f"{self.name}: the connection broke ({_text_of(error)})") from error
             num_bytes += len(block)
             if block:
                 yield block
@@ -128,17 +137,13 @@ class HttpSource:
                 raise InterruptedReplyError(f"{self.name}: the connection ended after {num_bytes} of {length} bytes")
             else:
                 return
+
+        # one more byte would show that the length was wrong
         behind = b""
         with suppress(OSError, http.client.HTTPException):  # all bytes are here: how the connection ends is no matter
             behind = body.read1(1)
         if behind:
             raise WrongReplyError(f"{self.name}: the server sends more than the {length} bytes that it told")
-
-    def _read(self, body: _Body, wanted: int) -> bytes:
-        try:
-            return body.read1(wanted)
-        except (OSError, http.client.HTTPException) as error:
-            raise InterruptedReplyError(f"{self.name}: the connection broke ({_text_of(error)})") from error
 
     def _refused(self, error: urllib.error.HTTPError) -> DownloadError:
         """Return what becomes of a status that is no success."""
@@ -150,16 +155,6 @@ class HttpSource:
         if error.code in _CHANGED:
             return WrongReplyError(f"{problem}, as if the file had become shorter")
         return DownloadError(f"{problem}; {_ADVICE.get(error.code, 'check the address')}")
-
-    def _unreachable(self, error: OSError | http.client.HTTPException) -> DownloadError:
-        """Return what becomes of a connection that did not come about."""
-        reason = getattr(error, "reason", None) or error
-        if isinstance(reason, DownloadError):
-            return reason
-        problem = f"{self.name}: no connection ({_text_of(reason)})"
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            return DownloadError(f"{problem}; the server cannot prove who it is")
-        return InterruptedReplyError(problem)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -46,7 +46,14 @@ class ManifestCheck:
                 "give a manifest of the whole data folder"
             )
         self._base = base
-        digests = _digests_of(part, base)
+        # the files of the part by their paths in the manifest, which begin below a zarr where it is of that alone
+        is_base = base == part.path
+        if part.source.is_file() and not (part.is_dataset and is_base):
+            digests = {part.path: _digest_at(part.source, part.path)}
+        else:
+            start, digests = PurePosixPath() if is_base else part.path, {}
+            for each in Manifest.of(part.source).files:
+                digests[start / each.path] = FileDigest(str(start / each.path), each.size, each.sha256)
         different = sorted(str(path) for path, file in digests.items() if self._is_other(path, file))
         if different:
             raise DownloadError(f"{part.path} is not what the manifest says: {_named(different)} differ")
@@ -73,16 +80,6 @@ class ManifestCheck:
         different = sorted(str(path) for path, file in left.items() if self._is_other(path, _digest_at(file, path)))
         if different:
             raise DownloadError(f"{self._folder} is not what the manifest says: {_named(different)} differ")
-
-
-def _digests_of(part: PlacedPart, base: PurePosixPath) -> dict[PurePosixPath, FileDigest]:
-    """Return the files of a part by their paths in the manifest."""
-    start = PurePosixPath() if base == part.path else part.path
-    if part.source.is_file() and not (part.is_dataset and base == part.path):
-        return {part.path: _digest_at(part.source, part.path)}
-    files = Manifest.of(part.source).files
-    paths = [start / file.path for file in files]
-    return {path: FileDigest(str(path), file.size, file.sha256) for path, file in zip(paths, files, strict=True)}
 
 
 def _digest_at(file: Path, path: PurePosixPath) -> FileDigest:

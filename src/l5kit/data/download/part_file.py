@@ -32,24 +32,24 @@ class PartFile:
         self._target, self._identity = target, identity
         self._path = target.with_name(f"{target.name}.part")
         self._journal = target.with_name(f"{target.name}.part.json")
-        self.num_bytes, self.size, self.validator = self._read_journal()
-        self.num_replies = 2 * int(self.num_bytes > 0)
-        self._file: BinaryIO = open(self._path, "r+b" if self.num_bytes else "w+b")  # noqa: SIM115 - closed by close()
-        self._file.truncate(self.num_bytes)
-        self._file.seek(self.num_bytes)
-        self._num_safe = self.num_bytes
+        self.num_bytes = 0
+        self.size: int | None = None
+        self.validator: str | None = None
 
-    def _read_journal(self) -> tuple[int, int | None, str | None]:
-        """Return bytes, size and validator of what an earlier call has left; none where that cannot be relied on."""
+        # what an earlier call has left, unless the journal is damaged or of something else, or bytes have gone
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             journal = json.loads(self._journal.read_text("utf-8"))
             num_bytes, size, validator = journal["num_bytes"], journal["size"], journal["validator"]
             is_sound = (
                 type(num_bytes) is int and type(size) in (int, type(None)) and type(validator) in (str, type(None))
             )
-            if is_sound and journal["identity"] == self._identity and 0 < num_bytes <= self._path.stat().st_size:
-                return num_bytes, size, validator
-        return 0, None, None
+            if is_sound and journal["identity"] == identity and 0 < num_bytes <= self._path.stat().st_size:
+                self.num_bytes, self.size, self.validator = num_bytes, size, validator
+        self.num_replies = 2 * int(self.num_bytes > 0)
+        self._file: BinaryIO = open(self._path, "r+b" if self.num_bytes else "w+b")  # noqa: SIM115 - closed by close()
+        self._file.truncate(self.num_bytes)
+        self._file.seek(self.num_bytes)
+        self._num_safe = self.num_bytes
 
     def start(self, size: int | None, validator: str | None) -> None:
         """Throw away what is there, and begin a file of which this is known."""

@@ -89,8 +89,10 @@ def plan_layout(folders: Sequence[FoundParts], *, called: str) -> list[PlacedPar
             if source in parts.without:
                 continue
             part = PlacedPart(source, _path_in_layout(source, parts.folder, parts.title))
+            # a file that came twice, such as one beside its archive and in it, is taken once
             same = planned.setdefault(part.path, part)
-            if same is not part and not _are_equal_files(same.source, source):
+            are_files = same.source.is_file() and source.is_file()
+            if same is not part and not (are_files and filecmp.cmp(same.source, source, shallow=False)):
                 raise DownloadError(
                     f"{called} has two of {part.path}, under {same.source.parent.name!r} and "
                     f"{source.parent.name!r}; unpack it yourself, and give the folder with the one that you want"
@@ -98,10 +100,6 @@ def plan_layout(folders: Sequence[FoundParts], *, called: str) -> list[PlacedPar
     if not any(part.is_known for part in planned.values()):
         raise DownloadError(f"{called} has no part of a dataset: no zarr, {', '.join(_FIXED)}")
     return list(planned.values())
-
-
-def _are_equal_files(first: Path, second: Path) -> bool:
-    return first.is_file() and second.is_file() and filecmp.cmp(first, second, shallow=False)
 
 
 def _parts_of(folder: Path) -> Iterator[Path]:

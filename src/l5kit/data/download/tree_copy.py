@@ -58,7 +58,24 @@ def copy_tree(
     num_bytes = sum(file.size for file in targets.values())
     count = _ByteCount(num_bytes - sum(file.size for file in left.values()), num_bytes, progress)
     expected = address.expected if tree.is_file else Expected()
-    _copy_by_threads(left, expected, retries, workers, count)
+
+    # the first error stops all threads, and so does a Ctrl-C, also while they wait for another try
+    if retries.sleep is time.sleep:
+        retries = replace(retries, sleep=count.stop.wait)
+
+    def copy(target: Path, file: TreeFile) -> None:
+        identity = f"{file.relative}\0{file.version}"
+        fetch_file(file, target, identity=identity, expected=expected, retries=retries, advance=count.of_one_file())
+
+    pool = ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1, thread_name_prefix="l5kit-download")
+    try:
+        for copied in as_completed([pool.submit(copy, target, file) for target, file in left.items()]):
+            copied.result()
+    except OSError as error:
+        raise error if isinstance(error, DownloadError) else DownloadError(str(error)) from error
+    finally:
+        count.stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _ByteCount:
@@ -84,25 +101,3 @@ class _ByteCount:
                 self._progress(self._done, self._total)
 
         return advance
-
-
-def _copy_by_threads(
-    left: dict[Path, TreeFile], expected: Expected, retries: Retries, workers: int, count: _ByteCount
-) -> None:
-    """Copy files; the first error stops all threads, and so does a Ctrl-C."""
-    if retries.sleep is time.sleep:
-        retries = replace(retries, sleep=count.stop.wait)
-
-    def copy(target: Path, file: TreeFile) -> None:
-        identity = f"{file.relative}\0{file.version}"
-        fetch_file(file, target, identity=identity, expected=expected, retries=retries, advance=count.of_one_file())
-
-    pool = ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1, thread_name_prefix="l5kit-download")
-    try:
-        for copied in as_completed([pool.submit(copy, target, file) for target, file in left.items()]):
-            copied.result()
-    except OSError as error:
-        raise error if isinstance(error, DownloadError) else DownloadError(str(error)) from error
-    finally:
-        count.stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)

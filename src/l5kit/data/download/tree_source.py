@@ -88,9 +88,19 @@ def list_tree(address: Address) -> ListedTree:
         DownloadError: There is nothing, or it cannot be listed.
         MissingDependencyError: fsspec needs a library for this kind of address.
     """
-    file_system, root = _file_system_of(address)
+    if address.local_path is not None:
+        file_system, root = fsspec.filesystem("file"), str(address.local_path)
+    else:
+        try:
+            file_system, root = fsspec.core.url_to_fs(address.text)
+        except ImportError as error:
+            raise MissingDependencyError(f"{address.name}: {error}; {install_command('remote')}") from error
+        except (ValueError, OSError) as error:
+            raise DownloadError(f"{address.name} cannot be reached: {error}") from error
+        root = str(root)
     file_system.invalidate_cache()
     infos: dict[str, JsonObject] = _request(partial(find_files, file_system), root, called=address.name)
+    # the address itself may name one file, with or without a slash behind it
     is_file = list(infos) == [root] or list(infos) == [root.rstrip("/")]
     files = []
     for path, info in sorted(infos.items()):
@@ -104,19 +114,6 @@ def list_tree(address: Address) -> ListedTree:
         raise DownloadError(f"there is nothing at {address.name}; check it for spelling")
     rows = "".join(f"{file.relative}\0{file.size}\0{file.version}\n" for file in files)
     return ListedTree(tuple(files), is_file, hashlib.sha256(rows.encode("utf-8", "surrogatepass")).hexdigest())
-
-
-def _file_system_of(address: Address) -> tuple[FileSystem, str]:
-    """Return the file system of an address, and the path in it."""
-    if address.local_path is not None:
-        return fsspec.filesystem("file"), str(address.local_path)
-    try:
-        file_system, root = fsspec.core.url_to_fs(address.text)
-    except ImportError as error:
-        raise MissingDependencyError(f"{address.name}: {error}; {install_command('remote')}") from error
-    except (ValueError, OSError) as error:
-        raise DownloadError(f"{address.name} cannot be reached: {error}") from error
-    return file_system, str(root)
 
 
 def _request(ask: Any, path: str, *, called: str, **options: object) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from l5kit._types import DType, Int64Array, JsonObject, NumericArray, RecordArray
 from l5kit.data.interop.fields import AXES, FIELDS, axis_names
-from l5kit.data.interop.table_columns import AnyColumn, FieldColumn, NameColumn, choose_columns
+from l5kit.data.interop.table_columns import AnyColumn, NameColumn, choose_columns
 from l5kit.data.texts import shown_texts
 from l5kit.errors import MissingDependencyError, install_command
 
@@ -69,7 +69,23 @@ class ArrowColumns:
 
         self._columns = list(columns)
         fields = [pa.field(name, pa.int64(), metadata={"long_name": _NUMBER_MEANINGS[name]}) for name in index_names]
-        fields += [pa.field(column.name, _type_of(dtype, column), metadata=_metadata_of(column)) for column in columns]
+        for column in columns:
+            # meaning, unit, frame of reference and names along axes, as far as they are known
+            meaning: dict[str, str] | None = None
+            if isinstance(column, NameColumn):
+                kind = pa.dictionary(pa.int8(), pa.string())
+                meaning = {"long_name": f"name of the highest of {column.field}"}
+            else:
+                base = dtype[column.field].base.newbyteorder("=")
+                kind = pa.string() if base.kind == "U" else pa.from_numpy_dtype(base)
+                for size in reversed(column.shape):
+                    kind = pa.list_(kind, size)
+                if column.field in FIELDS:
+                    meaning = FIELDS[column.field].as_attributes()
+                    axes = axis_names(column.field, column.shape)
+                    if column.shape and set(axes) <= set(AXES):
+                        meaning["axes"] = json.dumps({axis: AXES[axis] for axis in axes})
+            fields.append(pa.field(column.name, kind, metadata=meaning))
         self._index_names = tuple(index_names)
         self.schema = pa.schema(fields, metadata={"l5kit": json.dumps(metadata)} if metadata else None)
 
@@ -78,49 +94,17 @@ class ArrowColumns:
         import pyarrow as pa
 
         before = [pa.array((indices or {})[name]) for name in self._index_names]
-        values = [_array_of(column, rows) for column in self._columns]
+        values = []
+        for column in self._columns:
+            if isinstance(column, NameColumn):
+                codes = column.codes(rows)
+                names = pa.array(column.names, pa.string())
+                values.append(pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), names))
+                continue
+            # all values in one run, which lists of each axis, the last one first, then divide up without a copy
+            flat = column.values(rows).reshape(-1)
+            array = pa.array(shown_texts(flat), pa.string()) if flat.dtype.kind == "U" else pa.array(flat)
+            for size in reversed(column.shape):
+                array = pa.FixedSizeListArray.from_arrays(array, size)
+            values.append(array)
         return pa.RecordBatch.from_arrays([*before, *values], schema=self.schema)
-
-
-def _type_of(dtype: DType, column: AnyColumn) -> "pa.DataType":
-    import pyarrow as pa
-
-    if isinstance(column, NameColumn):
-        return pa.dictionary(pa.int8(), pa.string())
-    base = dtype[column.field].base.newbyteorder("=")
-    arrow = pa.string() if base.kind == "U" else pa.from_numpy_dtype(base)
-    for size in reversed(column.shape):
-        arrow = pa.list_(arrow, size)
-    return arrow
-
-
-def _metadata_of(column: AnyColumn) -> dict[str, str] | None:
-    """Return meaning, unit, frame of reference and names of the places of a column."""
-    if isinstance(column, NameColumn):
-        return {"long_name": f"name of the highest of {column.field}"}
-    if column.field not in FIELDS:
-        return None
-    axes = axis_names(column.field, column.shape)
-    names = {"axes": json.dumps({axis: AXES[axis] for axis in axes})} if column.shape and set(axes) <= set(AXES) else {}
-    return FIELDS[column.field].as_attributes() | names
-
-
-def _array_of(column: AnyColumn, rows: NumericArray) -> "pa.Array":
-    import pyarrow as pa
-
-    if isinstance(column, NameColumn):
-        codes = column.codes(rows)
-        names = pa.array(column.names, pa.string())
-        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), names)
-    return _array_of_values(column, rows)
-
-
-def _array_of_values(column: FieldColumn, rows: NumericArray) -> "pa.Array":
-    import pyarrow as pa
-
-    values = column.values(rows)
-    flat = values.reshape(-1)
-    array = pa.array(shown_texts(flat), pa.string()) if flat.dtype.kind == "U" else pa.array(flat)
-    for size in reversed(column.shape):
-        array = pa.FixedSizeListArray.from_arrays(array, size)
-    return array

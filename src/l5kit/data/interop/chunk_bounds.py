@@ -74,30 +74,26 @@ class PartsOfRecords:
 
 
 def _lengths_of_parts(records: Records, chunks_at_once: int) -> tuple[int, ...]:
-    if isinstance(records, RecordView):
-        lengths = _lengths_of_view(records, chunks_at_once)
-    else:
-        lengths = np.diff(_cuts(0, len(records), _chunk_length(records) * chunks_at_once))
-    return tuple(lengths.tolist()) or (0,)
+    if not isinstance(records, RecordView):
+        lengths: list[int] = np.diff(_cuts(0, len(records), _chunk_length(records) * chunks_at_once)).tolist()
+        return tuple(lengths) or (0,)
 
-
-def _lengths_of_view(view: RecordView, chunks_at_once: int) -> Int64Array:
-    """Cut each range of a view where the chunks of its source end, and join neighbours that are short together."""
-    segments = view.segments
-    lengths: list[int] = []
-    longest = max((_chunk_length(source) * chunks_at_once for source in view.sources), default=1)
+    # each range of a view is cut where the chunks of its source end, and neighbours that are short together are joined
+    segments, lengths = records.segments, []
+    longest = max((_chunk_length(source) * chunks_at_once for source in records.sources), default=1)
     for source, start, stop in zip(segments.source, segments.start, segments.stop, strict=True):
-        chunk_length = _chunk_length(view.sources[source]) * chunks_at_once
+        chunk_length = _chunk_length(records.sources[source]) * chunks_at_once
         for low, high in pairwise(_cuts(int(start), int(stop), chunk_length).tolist()):
             if lengths and lengths[-1] + high - low <= longest:
                 lengths[-1] += high - low
             else:
                 lengths.append(high - low)
-    return np.array(lengths, dtype=np.int64)
+    return tuple(lengths) or (0,)
 
 
 def _cuts(start: int, stop: int, chunk_length: int) -> Int64Array:
     """Return start, the multiples of a length within, and stop; only stop where there are no rows."""
+    # the first multiple behind the start, by rounding start + 1 up
     inside = np.arange(-(-(start + 1) // chunk_length) * chunk_length, stop, chunk_length, dtype=np.int64)
     return np.unique(np.concatenate(([start], inside, [stop])))
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
-from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec
 from zarr.storage import LocalStore, MemoryStore
 
 from l5kit import __version__
 from l5kit._types import DType, Int64Array, JsonObject, Records
+from l5kit.data.data_record import source_digest
 from l5kit.data.interop.export_folder import placed_export
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
-from l5kit.data.interop.source_digest import source_digest
 from l5kit.data.job_folder import require_shared
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.layout import ARRAYS
@@ -95,20 +94,21 @@ def export_columns(
         if isinstance(workers, KeptWorkers):
             rows = {key: len(_records_of(dataset, key)) for key in ARRAYS}
             workers.job.require_same("export", {"sharded": sharded, "digest": digest_of_source, "rows": rows})
-        attributes = _attributes_of(dataset, digest_of_source)
+
+        # what every dataset has, then what this one has, then the marks of the layout, which nothing may hide
+        attributes: JsonObject = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
+        attributes |= {} if dataset.own_facts is None else dataset.own_facts.as_attributes()
+        source_root = getattr(dataset, "root", None)
+        attributes |= {} if source_root is None else source_root.attrs.asdict()
+        attributes[SOURCE_KEY] = {
+            "digest": digest_of_source,
+            "num_scenes": len(dataset.scenes),
+            "l5kit_version": __version__,
+        }
+        attributes |= {"traffic_light_labels": TL_FACE_LABELS, LAYOUT_KEY: layout_attribute()}
         root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=attributes)
-        _copy_others(getattr(dataset, "root", None), root, complete)
+        _copy_others(source_root, root, complete)
         _write_arrays(root, complete, dataset, sharded, progress, workers)
-
-
-def _attributes_of(dataset: ChunkedDataset, digest: str | None) -> JsonObject:
-    """Return the attributes of a dataset, with what every dataset has, and the mark of the layout."""
-    attributes: JsonObject = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
-    attributes |= {} if dataset.own_facts is None else dataset.own_facts.as_attributes()
-    root = getattr(dataset, "root", None)
-    attributes |= {} if root is None else root.attrs.asdict()
-    attributes |= {SOURCE_KEY: {"digest": digest, "num_scenes": len(dataset.scenes), "l5kit_version": __version__}}
-    return attributes | {"traffic_light_labels": TL_FACE_LABELS, LAYOUT_KEY: layout_attribute()}
 
 
 def _write_arrays(
@@ -163,31 +163,30 @@ class _WriteShards:
 
     def __call__(self, indices: Int64Array) -> int:
         require_shared(self.folder)
-        return sum(self._write(*self.shards[index]) for index in indices.tolist())
-
-    def _write(self, key: str, start: int) -> int:
-        records = _records_of(self.dataset, key)
-        source = records.uncached() if isinstance(records, ChunkedArray) else records
-        end = min(start + _rows_in(key), len(source))
-        rows = rows_of(source, slice(start, end), strict=key != TL_FACE_ARRAY_KEY)
-        for name in rows.dtype.names or ():
-            files: dict[str, Buffer] = {}
-            group = zarr.create_group(MemoryStore(files), path=key, zarr_format=3)
-            _create_field(group, name, records, self.sharded)[start:end] = as_plain(rows, name)
-            for path, content in files.items():
-                if not path.endswith(_METADATA):
+        num_values = 0
+        for key, start in (self.shards[index] for index in indices.tolist()):
+            records = _records_of(self.dataset, key)
+            source = records.uncached() if isinstance(records, ChunkedArray) else records
+            end = min(start + _rows_in(key), len(source))
+            rows = rows_of(source, slice(start, end), strict=key != TL_FACE_ARRAY_KEY)
+            num_values += len(rows) * len(rows.dtype.names or ())
+            for name in rows.dtype.names or ():
+                # zarr writes to memory, so that what gzip says of the time can go before a file is written
+                files: dict[str, Buffer] = {}
+                group = zarr.create_group(MemoryStore(files), path=key, zarr_format=3)
+                _create_field(group, name, records, self.sharded)[start:end] = as_plain(rows, name)
+                for relative, content in files.items():
+                    if relative.endswith(_METADATA):
+                        continue
+                    # folders are made below the one that is there: once given up, it must not come again
+                    path = self.folder
+                    *folders, file_name = relative.split("/")
+                    for each in folders:
+                        path = path / each
+                        path.mkdir(exist_ok=True)
                     written = content.to_bytes()
-                    self._write_file(path, written if self.sharded else _without_time(written))
-        return len(rows) * len(rows.dtype.names or ())
-
-    def _write_file(self, relative: str, content: bytes) -> None:
-        """Write a file, whose folders are made below the one that is there: once given up, it must not come again."""
-        path = self.folder
-        *folders, name = relative.split("/")
-        for each in folders:
-            path = path / each
-            path.mkdir(exist_ok=True)
-        (path / name).write_bytes(content)
+                    (path / file_name).write_bytes(written if self.sharded else _without_time(written))
+        return num_values
 
 
 def _without_time(compressed: bytes) -> bytes:
@@ -201,6 +200,8 @@ def _create_field(group: zarr.Group, name: str, records: Records, sharded: bool)
     field: DType = records.dtype[name]
     stored, shape = plain_type(field)
     axes = axis_names(name, field.shape)
+
+    # what readers are told: unit, frame and meaning, names along axes, and how texts are stored, on one more axis
     attributes: JsonObject = FIELDS[name].as_attributes() if name in FIELDS else {}
     named = {axis: list(AXES[axis]) for axis in axes if axis in AXES}
     attributes |= {"axes": named} if named else {}
@@ -210,24 +211,21 @@ def _create_field(group: zarr.Group, name: str, records: Records, sharded: bool)
         )
         axes = (*axes, "character")
     chunk_length = ARRAYS[key][2][0]
-    num_chunks = min(max(-(-len(records) // chunk_length), 1), CHUNKS_PER_SHARD)
+    num_chunks = min(max(-(-len(records) // chunk_length), 1), CHUNKS_PER_SHARD)  # a shard is no longer than the array
+    in_shards = [BloscCodec(typesize=stored.itemsize, cname="zstd", clevel=3, shuffle="bitshuffle"), Crc32cCodec()]
     array: ZarrArray = group.create_array(
         name,
         shape=(len(records), *shape),
         dtype=stored,
         chunks=(chunk_length, *shape),
         shards=(chunk_length * num_chunks, *shape) if sharded else None,
-        compressors=_compressors(stored) if sharded else [GzipCodec(level=5)],
+        compressors=in_shards if sharded else [GzipCodec(level=5)],
         fill_value=0,
         attributes=attributes,
         dimension_names=(ROW_AXES[key], *axes),
         config={"write_empty_chunks": True},  # so that a missing file means a lost one
     )
     return array
-
-
-def _compressors(stored: DType) -> list[BytesBytesCodec]:
-    return [BloscCodec(typesize=stored.itemsize, cname="zstd", clevel=3, shuffle="bitshuffle"), Crc32cCodec()]
 
 
 def _copy_others(source: Any, target: zarr.Group, folder: Path) -> None:
@@ -237,31 +235,29 @@ def _copy_others(source: Any, target: zarr.Group, folder: Path) -> None:
             continue
         if isinstance(member, zarr.Group):
             _copy_others(member, target.create_group(name, attributes=member.attrs.asdict()), folder / name)
-        else:
-            _copy_array(member, target, name)
-            for path in sorted((folder / name).rglob("*")):
-                if path.is_file() and path.name != _METADATA:
-                    path.write_bytes(_without_time(path.read_bytes()))
-
-
-def _copy_array(source: ZarrArray, target: zarr.Group, name: str) -> None:
-    if source.dtype.kind not in "biuf":
-        raise InvalidArgumentError(
-            f"the dataset also holds the array {source.path!r} of {source.dtype}, which no plain array of zarr 3 can "
-            "be; move it elsewhere before the export"
+            continue
+        if member.dtype.kind not in "biuf":
+            raise InvalidArgumentError(
+                f"the dataset also holds the array {member.path!r} of {member.dtype}, which no plain array of zarr 3 "
+                "can be; move it elsewhere before the export"
+            )
+        checked = with_checked_lengths(member)
+        copied = target.create_array(
+            name,
+            shape=member.shape,
+            dtype=member.dtype.newbyteorder("<"),
+            chunks=member.chunks,
+            compressors=[GzipCodec(level=5)],
+            fill_value=member.fill_value,
+            attributes=member.attrs.asdict(),
+            config={"write_empty_chunks": True},
         )
-    checked = with_checked_lengths(source)
-    copied = target.create_array(
-        name,
-        shape=source.shape,
-        dtype=source.dtype.newbyteorder("<"),
-        chunks=source.chunks,
-        compressors=[GzipCodec(level=5)],
-        fill_value=source.fill_value,
-        attributes=source.attrs.asdict(),
-        config={"write_empty_chunks": True},
-    )
-    for start in range(0, source.shape[0] if source.ndim else 0, max(source.chunks[0] if source.ndim else 1, 1)):
-        copied[start : start + source.chunks[0]] = np.asarray(checked[start : start + source.chunks[0]])
-    if source.ndim == 0:
-        copied[...] = np.asarray(checked[...])
+        # chunks of the first axis one after the other, so that no more than one row of chunks is in memory
+        if member.ndim == 0:
+            copied[...] = np.asarray(checked[...])
+        else:
+            for start in range(0, member.shape[0], max(member.chunks[0], 1)):
+                copied[start : start + member.chunks[0]] = np.asarray(checked[start : start + member.chunks[0]])
+        for path in sorted((folder / name).rglob("*")):
+            if path.is_file() and path.name != _METADATA:
+                path.write_bytes(_without_time(path.read_bytes()))

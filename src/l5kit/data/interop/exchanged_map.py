@@ -1,6 +1,7 @@
 """A semantic map as records that all writers and readers of map formats share."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.data.map.api import MapAPI
-from l5kit.data.proto.road_network_pb2 import AccessRestriction, Lane, MapElement, TrafficControlElement
+from l5kit.data.proto.road_network_pb2 import AccessRestriction, GlobalId, Lane, MapElement, TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 
 CROSSWALK, LIGHT = "pedestrian_crosswalk", "traffic_light"
@@ -54,6 +55,7 @@ class ExchangedLane:
     def centre_m(self) -> Float64Array:
         """The middle between both boundaries at equal parts of their lengths, at all of their vertices, (k, 3)."""
         left_parts, right_parts = _parts_of(self.left_m), _parts_of(self.right_m)
+        # at the vertices of either side, so that neither loses a corner
         parts = np.unique(np.concatenate([left_parts, right_parts]))
         left_m, right_m = _at_parts(self.left_m, left_parts, parts), _at_parts(self.right_m, right_parts, parts)
         centre_m: Float64Array = 0.5 * (left_m + right_m)
@@ -111,11 +113,25 @@ class ExchangedMap:
         """
         elements = {semantic_map.id_as_str(element.id): element for element in semantic_map}  # the last of each id
         lanes = _lanes_of(semantic_map, elements)
-        controls = {
-            element_id: _control_of(semantic_map, element_id, element.element.traffic_control_element)
-            for element_id, element in elements.items()
-            if element.element.HasField("traffic_control_element")
-        }
+        controls = {}
+        for element_id, element in elements.items():
+            if not element.element.HasField("traffic_control_element"):
+                continue
+            control = element.element.traffic_control_element
+            points_m = semantic_map.unpack_deltas_cm(
+                control.points_x_deltas_cm, control.points_y_deltas_cm, control.points_z_deltas_cm, control.geo_frame
+            )
+
+            # lights know their faces, and crosswalks their lights; other controls have no parts
+            kind = control.WhichOneof("Type") or ""
+            parts: Iterable[GlobalId] = ()
+            if kind == LIGHT:
+                parts = control.traffic_light.face_states
+            elif kind == CROSSWALK:
+                parts = control.pedestrian_crosswalk.traffic_lights
+            part_ids = tuple(map(semantic_map.id_as_str, parts))
+            is_closed = control.geometry_type == TrafficControlElement.POLYGON or kind == CROSSWALK
+            controls[element_id] = ExchangedControl(element_id, kind, points_m, part_ids, is_closed)
         return cls(
             name="l5kit",
             lanes=lanes,
@@ -219,22 +235,6 @@ def _lanes_of(semantic_map: MapAPI, elements: dict[str, MapElement]) -> dict[str
             yields_to=tuple(map(semantic_map.id_as_str, lane.yield_to_lanes)),
         )
     return lanes
-
-
-def _control_of(semantic_map: MapAPI, control_id: str, control: TrafficControlElement) -> ExchangedControl:
-    points_m = semantic_map.unpack_deltas_cm(
-        control.points_x_deltas_cm, control.points_y_deltas_cm, control.points_z_deltas_cm, control.geo_frame
-    )
-    kind = control.WhichOneof("Type") or ""
-    parts = (
-        control.traffic_light.face_states
-        if kind == LIGHT
-        else control.pedestrian_crosswalk.traffic_lights
-        if kind == CROSSWALK
-        else ()
-    )
-    is_closed = control.geometry_type == TrafficControlElement.POLYGON or kind == CROSSWALK
-    return ExchangedControl(control_id, kind, points_m, tuple(map(semantic_map.id_as_str, parts)), is_closed)
 
 
 def _not_carried(semantic_map: MapAPI, elements: dict[str, MapElement], num_lanes: int) -> list[str]:

@@ -123,7 +123,23 @@ class _Writer:
             members = [("way", self.shared.line_of[name, side][0], role) for side, role in enumerate(("left", "right"))]
             if centre_lines:
                 members.append(("way", self._add_way(self._add_nodes(lane.centre_m), _VIRTUAL), "centerline"))
-            self.lanelets[name] = self._add_relation(members, _lanelet_tags(lane))
+
+            subtype, participant = _PARTICIPANTS.get(lane.access, _USUAL)
+            tags: dict[str, str | int] = {"type": "lanelet", "subtype": subtype, "location": "urban", "one_way": "yes"}
+            tags |= {participant: "yes", ID_TAG: lane.lane_id}
+            if lane.access not in ("UNKNOWN", *_PARTICIPANTS):
+                tags[ACCESS_TAG] = lane.access
+            if lane.speed_limit_mps is not None:
+                tags["speed_limit"] = _kmh(lane.speed_limit_mps)
+
+            # Lanelet2 knows three directions, in junctions only; a tag of our own keeps the turn of the semantic map
+            if lane.is_in_junction:
+                side = lane.turn.rpartition("_")[2].lower()
+                turn = "left" if lane.turn == "U_TURN" else "straight"
+                tags["turn_direction"] = side if side in ("left", "right") else turn
+            if lane.is_in_junction or lane.turn not in ("", "THROUGH"):
+                tags[TURN_TAG] = lane.turn
+            self.lanelets[name] = self._add_relation(members, tags)
 
     def add_controls(self) -> None:
         """Add crosswalks, lights with their bulbs, signs and all other controls, and the rules that name them."""
@@ -154,7 +170,17 @@ class _Writer:
                     faces = tuple(face for face in controls[name].parts if face in known)
                     lanelets_of[name, faces].append(lanelet)
         for (name, faces), lanelets in lanelets_of.items():
-            self._add_rule_of(controls[name], faces, way_of.get(name), lanelets)
+            control, way = controls[name], way_of.get(name)
+            if control.is_face:
+                members = [("way", self._add_bulbs([name], None), "refers")]
+            elif way is not None:
+                members = [("way", way, "refers")]
+            else:  # without points there is nothing that a rule could refer to
+                continue
+            if faces:
+                members.append(("way", self._add_bulbs(list(faces), way), "light_bulbs"))
+            kind = "traffic_light" if control.kind == LIGHT or control.is_face else "traffic_sign"
+            self._use_rule(lanelets, self._add_relation(members, _rule(kind)))
         named = {name for name, _ in lanelets_of} | {face for _, faces in lanelets_of for face in faces}
         for name, control in controls.items():
             if control.is_face and name not in named:
@@ -258,7 +284,12 @@ class _Writer:
         """Add the line of a light, a sign, a stop line or another control, and return its number."""
         is_point = len(points_m) == 1
         ends_m = points_m[0] + np.stack([-_HALF_WIDTH_M, _HALF_WIDTH_M]) if is_point else points_m
-        tags: dict[str, str | int] = _type_tags(control) | {ID_TAG: control.control_id, KIND_TAG: control.kind}
+        tags: dict[str, str | int] = {"type": control.kind}
+        if control.kind == LIGHT:
+            tags = {"type": "traffic_light", "subtype": "red_yellow_green"}
+        elif control.kind.endswith("_sign"):
+            tags = {"type": "traffic_sign", "subtype": SIGN_SUBTYPES.get(control.kind, control.kind)}
+        tags |= {ID_TAG: control.control_id, KIND_TAG: control.kind}
         if is_point:
             tags[POINT_TAG] = "yes"
         if control.is_closed:
@@ -269,11 +300,13 @@ class _Writer:
         """Add a lanelet of pedestrians, whose boundaries are the longer sides of the crosswalk."""
         corners_m = control.points_m
         sides_m = np.linalg.norm(np.roll(corners_m, -1, axis=0) - corners_m, axis=1)
+        # turned by a corner, so that the first and third side, which become the boundaries, are the longer ones
         if len(corners_m) == 4 and sides_m[0] + sides_m[2] < sides_m[1] + sides_m[3]:
             corners_m = np.roll(corners_m, -1, axis=0)
         nodes = self._add_nodes(corners_m)
         half = (len(nodes) + 1) // 2
         first, second = nodes[:half], (nodes[half:][::-1] if len(nodes) > 3 else [nodes[0], nodes[2]])
+        # twice the signed area: corners that go round clockwise have the area to the right of the first side
         x, y = corners_m[:, 0], corners_m[:, 1]
         is_clockwise = float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) < 0
         sides = (first, second) if is_clockwise else (second, first)
@@ -284,31 +317,30 @@ class _Writer:
         tags = {"type": "lanelet", "subtype": "crosswalk", "location": "urban", "participant:pedestrian": "yes"}
         return self._add_relation(members, tags | {"one_way": "no", ID_TAG: control.control_id})
 
-    def _add_rule_of(
-        self, control: ExchangedControl, faces: Iterable[str], way: int | None, lanelets: list[int]
-    ) -> None:
-        """Add the rule of a light with some of its faces, of a face alone, or of a sign or line, for some lanelets."""
-        if control.is_face:
-            members = [("way", self._add_bulbs([control.control_id], None), "refers")]
-        elif way is None:
-            return
-        else:
-            members = [("way", way, "refers")]
-        if faces:
-            members.append(("way", self._add_bulbs(list(faces), way), "light_bulbs"))
-        is_light = control.kind == LIGHT or control.is_face
-        self._use_rule(lanelets, self._add_relation(members, _rule("traffic_light" if is_light else "traffic_sign")))
-
     def _add_bulbs(self, faces: list[str], light: int | None) -> int:
         """Add the bulbs of a light, where they are or where the light is, and return the number of their line."""
         controls = self.exchanged.controls
         points_m = [self._points_of(face)[:1] for face in faces]
+        # a bulb without a point is where another one is, or in the middle of the line of the light, or at the origin
         known_m = next((point_m for point_m in points_m if len(point_m)), None)
         if known_m is None:
             ends_m = np.zeros((1, 3)) if light is None else np.concatenate(self.nodes_m)[list(self.ways[light][0])]
             known_m = ends_m.mean(axis=0, keepdims=True)
         points_m = [point_m if len(point_m) else known_m for point_m in points_m]
-        nodes = self._add_nodes(np.concatenate(points_m), [_bulb_tags(controls[face]) for face in faces])
+
+        # colour and arrow of a bulb stand in its kind; an arrow whose name holds that of another is looked for first
+        bulb_tags = []
+        for face in faces:
+            kind = controls[face].kind
+            of_bulb: dict[str, str | int] = {ID_TAG: controls[face].control_id, KIND_TAG: kind}
+            color = next((color for color in FACE_COLORS if color in kind.split("_")), None)
+            arrow = next((arrow for arrow in _ARROWS if arrow in kind), None)
+            if color:
+                of_bulb["color"] = color
+            if arrow:
+                of_bulb["arrow"] = arrow.removesuffix("_arrow")
+            bulb_tags.append(of_bulb)
+        nodes = self._add_nodes(np.concatenate(points_m), bulb_tags)
         tags: dict[str, str | int] = {"type": "light_bulbs"}
         return self._add_way(nodes, tags if light is None else tags | {"traffic_light_id": light})
 
@@ -343,6 +375,8 @@ def _line_tags(lanes: Mapping[str, ExchangedLane], shared: SharedLines) -> list[
         for side in (LEFT, RIGHT)
         if not lane.is_in_junction
     }
+    # a line that runs against its lane swaps the sides: what is a change to the left for the lane is one to the right
+    # for it
     to_left: set[int] = set()
     to_right: set[int] = set()
     for name, lane in lanes.items():
@@ -361,37 +395,6 @@ def _line_tags(lanes: Mapping[str, ExchangedLane], shared: SharedLines) -> list[
         else:
             tags.append({"type": "line_thin", "subtype": "solid"})
     return tags
-
-
-def _lanelet_tags(lane: ExchangedLane) -> dict[str, str | int]:
-    subtype, participant = _PARTICIPANTS.get(lane.access, _USUAL)
-    tags: dict[str, str | int] = {"type": "lanelet", "subtype": subtype, "location": "urban", "one_way": "yes"}
-    tags |= {participant: "yes", ID_TAG: lane.lane_id}
-    if lane.access not in ("UNKNOWN", *_PARTICIPANTS):
-        tags[ACCESS_TAG] = lane.access
-    if lane.speed_limit_mps is not None:
-        tags["speed_limit"] = _kmh(lane.speed_limit_mps)
-    if lane.is_in_junction:
-        side = lane.turn.rpartition("_")[2].lower()
-        tags["turn_direction"] = side if side in ("left", "right") else "left" if lane.turn == "U_TURN" else "straight"
-    if lane.is_in_junction or lane.turn not in ("", "THROUGH"):
-        tags[TURN_TAG] = lane.turn
-    return tags
-
-
-def _type_tags(control: ExchangedControl) -> dict[str, str | int]:
-    if control.kind == LIGHT:
-        return {"type": "traffic_light", "subtype": "red_yellow_green"}
-    if control.kind.endswith("_sign"):
-        return {"type": "traffic_sign", "subtype": SIGN_SUBTYPES.get(control.kind, control.kind)}
-    return {"type": control.kind}
-
-
-def _bulb_tags(face: ExchangedControl) -> dict[str, str | int]:
-    tags: dict[str, str | int] = {ID_TAG: face.control_id, KIND_TAG: face.kind}
-    color = next((color for color in FACE_COLORS if color in face.kind.split("_")), None)
-    arrow = next((arrow for arrow in _ARROWS if arrow in face.kind), None)
-    return tags | ({"color": color} if color else {}) | ({"arrow": arrow.removesuffix("_arrow")} if arrow else {})
 
 
 def _rule(subtype: str) -> dict[str, str | int]:

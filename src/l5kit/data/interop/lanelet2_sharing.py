@@ -1,6 +1,6 @@
 """Boundaries and corners that lanes share, as Lanelet2 says by them which lanes follow and lie beside each other."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,15 +39,30 @@ class SharedLines:
     @classmethod
     def of_lanes(cls, lanes: Mapping[str, ExchangedLane]) -> "SharedLines":
         """Return the boundaries of lanes; what lies at one place within 3 cm, and belongs together, becomes one."""
-        lines_m = {(name, side): line for name, lane in lanes.items() for side, line in _sides(lane)}
+        lines_m = {}
+        for name, lane in lanes.items():
+            lines_m[name, LEFT], lines_m[name, RIGHT] = lane.left_m, lane.right_m
         line_of, written, furthest_m = _line_of_sides(lanes, lines_m)
-
-        # Corners of lanes that follow each other become one node, in the middle of all of them.
         starts = np.cumsum([0, *(len(lines_m[key]) for key in written)], dtype=np.int64)
         points_m = np.concatenate([lines_m[key] for key in written])
-        pairs = np.array(list(_corner_pairs(lanes, line_of, starts.tolist())), np.int64).reshape(-1, 2)
+
+        # Corners of lanes that follow each other become one node, in the middle of all of them: those at the end of a
+        # lane and at the start of the lanes ahead.
+        def corner(name: str, side: int, *, is_end: bool) -> int:
+            line, is_reversed = line_of[name, side]
+            return int(starts[line + 1] - 1 if is_end != is_reversed else starts[line])
+
+        together = [
+            (corner(name, side, is_end=True), corner(ahead, side, is_end=False))
+            for name, lane in lanes.items()
+            for ahead in lane.ahead
+            if ahead in lanes
+            for side in (LEFT, RIGHT)
+        ]
+        pairs = np.array(together, np.int64).reshape(-1, 2)
         pairs = pairs[np.linalg.norm(points_m[pairs[:, 0]] - points_m[pairs[:, 1]], axis=1) <= SHARED_M]
         graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(points_m), len(points_m)))
+        # corners that are to be one, directly or by way of others, are a component of the graph of pairs
         num_nodes, labels = connected_components(graph, directed=False)
         node_of_point = labels.astype(np.int64)
         counts = np.bincount(node_of_point, minlength=num_nodes)
@@ -77,18 +92,21 @@ class SharedLines:
         return tuple(int(self.nodes_of(lane_id, side)[end]) for side in (LEFT, RIGHT))
 
 
-def _sides(lane: ExchangedLane) -> tuple[tuple[int, Float64Array], tuple[int, Float64Array]]:
-    return (LEFT, lane.left_m), (RIGHT, lane.right_m)
-
-
 def _line_of_sides(
     lanes: Mapping[str, ExchangedLane], lines_m: Mapping[tuple[str, int], Float64Array]
 ) -> tuple[dict[tuple[str, int], tuple[int, bool]], list[tuple[str, int]], float]:
     """Return the line of each side and whether it is reversed, the sides that have lines, and the longest move."""
-    # Lanes between which one may change have one line between them, that of the lane on the left.
+    # Lanes between which one may change, in one direction at least, have one line between them, that of the lane on
+    # the left.
+    neighbours: dict[tuple[str, str], None] = {}
+    for name, lane in lanes.items():
+        if lane.change_left in lanes and lane.change_left is not None:
+            neighbours[lane.change_left, name] = None
+        if lane.change_right in lanes and lane.change_right is not None:
+            neighbours[name, lane.change_right] = None
     line_on: dict[tuple[str, int], tuple[str, int]] = {}
     furthest_m = 0.0
-    for left, right in _neighbours(lanes):
+    for left, right in neighbours:
         distance_m = distance_between(lines_m[right, LEFT], lines_m[left, RIGHT])
         if distance_m <= SHARED_M:
             line_on[right, LEFT] = (left, RIGHT)
@@ -112,33 +130,6 @@ def _line_of_sides(
         root = line_on.get(key, key)
         line_of[key] = (opposite_of[root], True) if root in opposite_of else (number_of[root], False)
     return line_of, list(number_of), furthest_m
-
-
-def _neighbours(lanes: Mapping[str, ExchangedLane]) -> dict[tuple[str, str], None]:
-    """Return the pairs of lanes between which one may change, in one direction at least: on the left, on the right."""
-    pairs: dict[tuple[str, str], None] = {}
-    for name, lane in lanes.items():
-        if lane.change_left in lanes and lane.change_left is not None:
-            pairs[lane.change_left, name] = None
-        if lane.change_right in lanes and lane.change_right is not None:
-            pairs[name, lane.change_right] = None
-    return pairs
-
-
-def _corner_pairs(
-    lanes: Mapping[str, ExchangedLane], line_of: Mapping[tuple[str, int], tuple[int, bool]], starts: list[int]
-) -> Iterator[tuple[int, int]]:
-    """Yield the points that should be one: those at the end of a lane and at the start of lanes that follow."""
-
-    def point(name: str, side: int, *, is_end: bool) -> int:
-        line, is_reversed = line_of[name, side]
-        return starts[line + 1] - 1 if is_end != is_reversed else starts[line]
-
-    for name, lane in lanes.items():
-        for ahead in lane.ahead:
-            if ahead in lanes:
-                for side in (LEFT, RIGHT):
-                    yield point(name, side, is_end=True), point(ahead, side, is_end=False)
 
 
 def distance_between(first_m: Float64Array, second_m: Float64Array) -> float:

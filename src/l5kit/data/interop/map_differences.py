@@ -58,6 +58,7 @@ def compare_maps(first: MapAPI, second: MapAPI) -> MapDifferences:
     """
     lanes, rows = _common_rows(first.arrays.lane_ids.to_list(), second.arrays.lane_ids.to_list())
     walks, walk_rows = _common_rows(first.arrays.crosswalk_ids.to_list(), second.arrays.crosswalk_ids.to_list())
+    # both sides of a lane lie one behind the other: rows 2 i and 2 i + 1 of the lines of lanes
     sides = [(2 * each[:, None] + np.arange(2)).reshape(-1) for each in rows]
     boundaries = [
         arrays.lane_lines.taken(side) for arrays, side in zip((first.arrays, second.arrays), sides, strict=True)
@@ -66,6 +67,7 @@ def compare_maps(first: MapAPI, second: MapAPI) -> MapDifferences:
         arrays.crosswalk_lines.taken(row) for arrays, row in zip((first.arrays, second.arrays), walk_rows, strict=True)
     ]
     lines = [each.arrays.resampled(_NUM_POINTS) for each in (first, second)]
+    # centre lines and heights are compared at equal parts of the lengths, as boundaries may have other vertices
     centres = [of_map.xyz_midlane[row] for of_map, row in zip(lines, rows, strict=True)]
     heights = [
         np.stack([of_map.xyz_left[row], of_map.xyz_right[row]])[..., 2] for of_map, row in zip(lines, rows, strict=True)
@@ -141,6 +143,7 @@ def _furthest(points: Float64Array, starts: Int64Array, others: Float64Array, ot
         other = others[other_starts[line] : other_starts[line + 1]]
         for row in range(starts[line], starts[line + 1]):
             furthest = max(furthest, distance_to_line(other, points[row]))
+            # the middle of an edge, too: where the other line has a corner beside it, both ends may be near
             if row > starts[line]:
                 furthest = max(furthest, distance_to_line(other, 0.5 * (points[row - 1] + points[row])))
     return furthest

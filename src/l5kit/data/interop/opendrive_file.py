@@ -3,7 +3,7 @@
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,6 @@ from l5kit.data.interop.exchanged_map import (
     CROSSWALK,
     LIGHT,
     ExchangedControl,
-    ExchangedLane,
     ExchangedMap,
     MapExport,
     counted,
@@ -94,11 +93,26 @@ class _Writer:
         """Return the file."""
         points_m = np.concatenate([lane.left_m[:, :2] for lane in self.exchanged.lanes.values()])
         (west, south), (east, north) = points_m.min(axis=0), points_m.max(axis=0)
+
+        # where the world lies, as PROJ tells it: a transverse Mercator map about the origin, and how the world is
+        # turned from it. World axes are those of the earth's tangent plane at the origin, up to that turn.
+        georeference, world_to_ecef = "", self.exchanged.world_to_ecef
+        if world_to_ecef is not None:
+            with np.errstate(all="ignore"):  # the centre of the earth, where worlds without a place lie
+                latitude_deg, longitude_deg, _ = (float(value) for value in ecef2geodetic(*world_to_ecef[:3, 3]))
+            if np.isfinite([latitude_deg, longitude_deg]).all():
+                turned = world_at(latitude_deg, longitude_deg)[:3, :3].T @ world_to_ecef[:3, :3]
+                heading_rad = float(np.arctan2(turned[1, 0], turned[0, 0]))
+                proj = f"+proj=tmerc +lat_0={latitude_deg:.9f} +lon_0={longitude_deg:.9f} +k=1 +x_0=0 +y_0=0"
+                georeference = (
+                    f"<geoReference><![CDATA[{proj} +datum=WGS84 +units=m +no_defs]]></geoReference>"
+                    f"<offset x='0' y='0' z='0' hdg='{heading_rad:.12g}'/>"
+                )
         parts = [
             "<?xml version='1.0' encoding='UTF-8'?>",
             "<OpenDRIVE>",
             f"<header revMajor='1' revMinor='7' name='l5kit' version='1' vendor='l5kit' north='{north:.3f}' "
-            f"south='{south:.3f}' east='{east:.3f}' west='{west:.3f}'>{self._georeference()}</header>",
+            f"south='{south:.3f}' east='{east:.3f}' west='{west:.3f}'>{georeference}</header>",
         ]
         parts += [self._road(number, road) for number, road in enumerate(self.net.roads)]
         parts += [self._junction(name) for name in self._junction_id]
@@ -124,28 +138,36 @@ class _Writer:
         num_lights = self.exchanged.num_lights
         return MapExport(len(self.exchanged.lanes), num_lights, crosswalks, max(errors_m), tuple(left_out))
 
-    def _georeference(self) -> str:
-        """Return where the world lies, as PROJ tells it, and how it is turned about its origin."""
-        world_to_ecef = self.exchanged.world_to_ecef
-        if world_to_ecef is None:
-            return ""
-        with np.errstate(all="ignore"):
-            latitude_deg, longitude_deg, _ = (float(value) for value in ecef2geodetic(*world_to_ecef[:3, 3]))
-        if not np.isfinite([latitude_deg, longitude_deg]).all():
-            return ""
-        turned = world_at(latitude_deg, longitude_deg)[:3, :3].T @ world_to_ecef[:3, :3]
-        heading_rad = float(np.arctan2(turned[1, 0], turned[0, 0]))
-        proj = f"+proj=tmerc +lat_0={latitude_deg:.9f} +lon_0={longitude_deg:.9f} +k=1 +x_0=0 +y_0=0 +datum=WGS84"
-        offset = f"<offset x='0' y='0' z='0' hdg='{heading_rad:.12g}'/>"
-        return f"<geoReference><![CDATA[{proj} +units=m +no_defs]]></geoReference>{offset}"
-
     def _road(self, number: int, road: Road) -> str:
         course, junction = road.course, self.net.junction_of.get(number)
-        links = [
-            _link(tag, target)
-            for tag, links in (("predecessor", self.net.predecessor), ("successor", self.net.successor))
-            if (target := self._target_of(links.get(number), tag)) is not None
-        ]
+
+        # a road is met where it starts or ends; a junction has no such point
+        links = []
+        for tag, target, contact in (
+            ("predecessor", self.net.predecessor.get(number), "end"),
+            ("successor", self.net.successor.get(number), "start"),
+        ):
+            if isinstance(target, str):
+                links.append(f"<{tag} elementType='junction' elementId='{self._junction_id[target]}'/>")
+            elif target is not None:
+                links.append(f"<{tag} elementType='road' elementId='{target}' contactPoint='{contact}'/>")
+
+        # the reference line, piece by piece: each is u and v by powers of p from 0 to 1, ahead and left of its start
+        pieces, arc_m = [], 0.0
+        for (x, y, heading_rad), length_m, curve in zip(
+            course.starts.tolist(), course.lengths_m.tolist(), course.coefficients.tolist(), strict=True
+        ):
+            values = " ".join(
+                f"{name}{axis}='{value:.9g}'"
+                for axis, row in zip("UV", curve, strict=True)
+                for name, value in zip("abcd", row, strict=True)
+            )
+            pieces.append(
+                f"<geometry s='{arc_m:.9f}' x='{x:.6f}' y='{y:.6f}' hdg='{heading_rad:.12f}' length='{length_m:.9f}'>"
+                f"<paramPoly3 {values} pRange='normalized'/></geometry>"
+            )
+            arc_m += length_m
+
         signals = [self._signal(number, signal) for signal in self._signals_of.get(number, ())]
         rows = simplified_rows(course.arcs_m, course.heights_m)
         return "".join(
@@ -153,7 +175,7 @@ class _Writer:
                 f"<road name={quoted(road.lanes[0])} length='{_length(course):.9f}' id='{number}' ",
                 f"junction='{-1 if junction is None else self._junction_id[junction]}' rule='RHT'>",
                 f"<link>{''.join(links)}</link>",
-                f"<planView>{''.join(_geometries(course))}</planView>",
+                f"<planView>{''.join(pieces)}</planView>",
                 f"<elevationProfile>{''.join(_records('elevation', 's', course.arcs_m[rows], course.heights_m[rows]))}",
                 f"</elevationProfile><lateralProfile/><lanes>{self._lanes(number, road)}</lanes>",
                 f"<objects>{''.join(self._crosswalks_of.get(number, ()))}</objects>",
@@ -162,11 +184,6 @@ class _Writer:
                 "</road>",
             ]
         )
-
-    def _target_of(self, target: int | str | None, side: str) -> tuple[str, int, str] | None:
-        if isinstance(target, str):
-            return "junction", self._junction_id[target], ""
-        return None if target is None else ("road", target, "start" if side == "successor" else "end")
 
     @cached_property
     def _junction_id(self) -> dict[str, int]:
@@ -182,42 +199,50 @@ class _Writer:
         parts.append("<laneSection s='0'><center><lane id='0' type='none' level='false'>")
         parts.append("<roadMark sOffset='0' type='solid' weight='standard' color='standard' laneChange='none'/></lane>")
         parts.append("</center><right>")
+        before, after = self.net.predecessor.get(number), self.net.successor.get(number)
         for index, lane in enumerate(lanes):
-            widths_m = np.maximum(course.offsets_m[index] - course.offsets_m[index + 1], 0.0)
-            rows = simplified_rows(course.arcs_m, widths_m)
-            right = lanes[index + 1] if index + 1 < len(lanes) else None
             parts.append(
                 f"<lane id='{-1 - index}' type='{_LANE_TYPES.get(lane.access, 'driving')}' level='false'><link>"
             )
-            parts += self._lane_links(number, index)
+
+            # links of lanes are between two roads; those through a junction stand in the junction
+            if isinstance(before, int):
+                pairs = self.net.ahead[before, number]
+                parts += [f"<predecessor id='{-1 - ours}'/>" for ours, own in pairs if own == index]
+            if isinstance(after, int):
+                pairs = self.net.ahead[number, after]
+                parts += [f"<successor id='{-1 - other}'/>" for own, other in pairs if own == index]
+            widths_m = np.maximum(course.offsets_m[index] - course.offsets_m[index + 1], 0.0)
+            rows = simplified_rows(course.arcs_m, widths_m)
             parts += ["</link>", *_records("width", "sOffset", course.arcs_m[rows], widths_m[rows])]
-            parts.append(_road_mark(lane, right))
+
+            # the line to its right, by where one may change across it; lane ids increase to the left
+            right = lanes[index + 1] if index + 1 < len(lanes) else None
+            may_right = right is not None and lane.change_right == right.lane_id
+            may_left = right is not None and right.change_left == lane.lane_id
+            change, line = {
+                (True, True): ("both", "broken"),
+                (True, False): ("decrease", "broken solid"),
+                (False, True): ("increase", "solid broken"),
+            }.get((may_right, may_left), ("none", "solid"))
+            parts.append(
+                f"<roadMark sOffset='0' type='{line}' weight='standard' color='standard' laneChange='{change}'/>"
+            )
             if lane.speed_limit_mps is not None and not lane.is_in_junction:
                 parts.append(f"<speed sOffset='0' max='{lane.speed_limit_mps:.9g}' unit='m/s'/>")
             parts.append(_user_data(ID_CODE, lane.lane_id))
-            known = [name for name in lane.controls if name in self.exchanged.controls]
-            if set(known) != self._signalled(known):
+
+            # signals of a lane stand for its controls and all faces of its lights; what is otherwise has to be told
+            controls = self.exchanged.controls
+            known = [name for name in lane.controls if name in controls]
+            signalled = {name for name in known if controls[name].kind != CROSSWALK}
+            for name in known:
+                if controls[name].kind == LIGHT:
+                    signalled |= {face for face in controls[name].parts if face in controls}
+            if set(known) != signalled:
                 parts.append(_user_data(CONTROLS_CODE, json.dumps(known)))
             parts.append("</lane>")
         return "".join([*parts, "</right></laneSection>"])
-
-    def _lane_links(self, number: int, index: int) -> list[str]:
-        links = []
-        before, after = self.net.predecessor.get(number), self.net.successor.get(number)
-        if isinstance(before, int):
-            links += [
-                f"<predecessor id='{-1 - ours}'/>" for ours, own in self.net.ahead[before, number] if own == index
-            ]
-        if isinstance(after, int):
-            links += [f"<successor id='{-1 - other}'/>" for own, other in self.net.ahead[number, after] if own == index]
-        return links
-
-    def _signalled(self, names: Iterable[str]) -> set[str]:
-        """Return what signals of a lane stand for: its controls, and all faces of its lights."""
-        controls = self.exchanged.controls
-        lights = [name for name in names if controls[name].kind == LIGHT]
-        faces = {face for light in lights for face in controls[light].parts if face in controls}
-        return {name for name in names if controls[name].kind != CROSSWALK} | faces
 
     @cached_property
     def _signals_of(self) -> dict[int, list[_Signal]]:
@@ -239,6 +264,7 @@ class _Writer:
             if not roads:  # at the nearest road, but for none of its lanes
                 points_m = controls[name].points_m
                 roads[self._nearest_road(points_m[0, :2]) if len(points_m) else 0] = []
+            # the road that is named first has the whole signal, the others refer to it
             for order, (number, indices) in enumerate(roads.items()):
                 signals[number].append(_Signal(controls[name], tuple(indices), order == 0))
         return signals
@@ -252,11 +278,15 @@ class _Writer:
         arc_m = _length(course)
         if not signal.is_first:
             return f"<signalReference s='{arc_m:.6f}' t='0' id='{signal_id}' orientation='+'>{valid}</signalReference>"
-        end_m, left = _end_of(course)
-        points_m = control.points_m if len(control.points_m) else np.array([[*end_m, course.heights_m[-1]]])
-        offset_m = float((points_m[0, :2] - end_m) @ left)
+
+        # its offset is to the left of the end of the reference line; one without points stands at that end
+        ends_m, lefts = curve_points(course.starts[-1:], course.coefficients[-1:], np.ones(1))
+        points_m = control.points_m if len(control.points_m) else np.array([[*ends_m[0], course.heights_m[-1]]])
+        offset_m = float((points_m[0, :2] - ends_m[0]) @ lefts[0])
         is_light = control.kind == LIGHT or control.is_face
         kind = SIGNAL_TYPES.get(LIGHT if is_light else control.kind, "-1")
+
+        # what no attribute of a signal can hold: ids, faces, and lines of more than a point
         data = _user_data(ID_CODE, control.control_id) + _user_data(KIND_CODE, control.kind)
         for face in control.parts:
             if face in self.exchanged.controls:
@@ -285,13 +315,21 @@ class _Writer:
                 continue
             middle_m = control.points_m.mean(axis=0)
             number = self._nearest_road(middle_m[:2])
+
+            # the reference line at four points of each piece: near enough, as corners are told from the origin
             course = self.net.roads[number].course
-            points_m, left, headings_rad, arcs_m = self._samples_of(number)
+            pieces = np.repeat(np.arange(len(course.lengths_m)), 4)
+            parts = np.tile([0.0, 0.25, 0.5, 0.75], len(course.lengths_m))
+            points_m, left = curve_points(course.starts[pieces], course.coefficients[pieces], parts)
+            starts_m = np.concatenate([[0.0], np.cumsum(course.lengths_m)])
+            headings_rad = np.arctan2(-left[:, 0], left[:, 1])
+            arcs_m = starts_m[pieces] + parts * course.lengths_m[pieces]
             row = int(np.argmin(np.linalg.norm(points_m - middle_m[:2], axis=1)))
             offset_m = (middle_m[:2] - points_m[row]) @ left[row]
             origin_m = np.array(
                 [*(points_m[row] + offset_m * left[row]), np.interp(arcs_m[row], course.arcs_m, course.heights_m)]
             )
+            # the object is turned back by the heading of the road, so that its axes are those of the world
             corners = "".join(
                 f"<cornerLocal u='{u:.4f}' v='{v:.4f}' z='{z:.4f}' height='0' id='{corner}'/>"
                 for corner, (u, v, z) in enumerate((control.points_m - origin_m).tolist())
@@ -307,24 +345,13 @@ class _Writer:
             )
         return objects
 
-    def _samples_of(self, number: int) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:
-        """Return points of a reference line, the directions to their left, headings, and lengths up to them."""
-        course = self.net.roads[number].course
-        pieces = np.repeat(np.arange(len(course.lengths_m)), 4)
-        parts = np.tile([0.0, 0.25, 0.5, 0.75], len(course.lengths_m))
-        points_m, left = curve_points(course.starts[pieces], course.coefficients[pieces], parts)
-        starts_m = np.concatenate([[0.0], np.cumsum(course.lengths_m)])
-        headings_rad = np.arctan2(-left[:, 0], left[:, 1])
-        return points_m, left, headings_rad, starts_m[pieces] + parts * course.lengths_m[pieces]
-
     @cached_property
-    def _tree(self) -> tuple[KDTree, list[int]]:
+    def _nearest_road(self) -> Callable[[Float64Array], int]:
+        """Finds the road one of whose pieces starts nearest to a point (2,)."""
         starts = [road.course.starts[:, :2] for road in self.net.roads]
-        return KDTree(np.concatenate(starts)), [row for row, points in enumerate(starts) for _ in points]
-
-    def _nearest_road(self, point_m: Float64Array) -> int:
-        tree, roads = self._tree
-        return roads[int(tree.query(point_m)[1])]
+        tree = KDTree(np.concatenate(starts))
+        roads = [row for row, points in enumerate(starts) for _ in points]
+        return lambda point_m: roads[int(tree.query(point_m)[1])]
 
     def _junction(self, name: str) -> str:
         """Return a junction: from which road one gets to which of its roads, and which of them go first."""
@@ -339,12 +366,13 @@ class _Writer:
                 f"<connection id='{number}' incomingRoad='{incoming}' connectingRoad='{connecting}' "
                 f"contactPoint='start'>{lanes}</connection>"
             )
+
         parts += [f"<priority high='{high}' low='{low}'/>" for high, low in self._priorities.get(name, ())]
         return "".join([*parts, "</junction>"])
 
     @cached_property
     def _priorities(self) -> dict[str, dict[tuple[int, int], None]]:
-        """Roads that go before others, by junction."""
+        """Roads that go before others, by junction, as lanes of the others yield to theirs."""
         road_of = {lane: number for number, road in enumerate(self.net.roads) for lane in road.lanes}
         pairs: dict[str, dict[tuple[int, int], None]] = defaultdict(dict)
         for name, lane in self.exchanged.lanes.items():
@@ -359,29 +387,6 @@ def _length(course: RoadCourse) -> float:
     return float(course.lengths_m.sum())
 
 
-def _end_of(course: RoadCourse) -> tuple[Float64Array, Float64Array]:
-    """Return the end of a reference line, and the direction to its left."""
-    points_m, left = curve_points(course.starts[-1:], course.coefficients[-1:], np.ones(1))
-    return points_m[0], left[0]
-
-
-def _geometries(course: RoadCourse) -> Iterable[str]:
-    arc_m = 0.0
-    for (x, y, heading_rad), length_m, curve in zip(
-        course.starts.tolist(), course.lengths_m.tolist(), course.coefficients.tolist(), strict=True
-    ):
-        values = " ".join(
-            f"{name}{axis}='{value:.9g}'"
-            for axis, row in zip("UV", curve, strict=True)
-            for name, value in zip("abcd", row, strict=True)
-        )
-        yield (
-            f"<geometry s='{arc_m:.9f}' x='{x:.6f}' y='{y:.6f}' hdg='{heading_rad:.12f}' length='{length_m:.9f}'>"
-            f"<paramPoly3 {values} pRange='normalized'/></geometry>"
-        )
-        arc_m += length_m
-
-
 def _records(tag: str, start: str, arcs_m: Float64Array, values: Float64Array) -> list[str]:
     """Return a function that is linear between points as records of cubic polynomials."""
     steps = np.maximum(np.diff(arcs_m), 1e-9)
@@ -390,23 +395,6 @@ def _records(tag: str, start: str, arcs_m: Float64Array, values: Float64Array) -
         f"<{tag} {start}='{arc_m:.6f}' a='{value:.6f}' b='{slope:.9g}' c='0' d='0'/>"
         for arc_m, value, slope in zip(arcs_m[:-1].tolist(), values[:-1].tolist(), slopes.tolist(), strict=True)
     ]
-
-
-def _road_mark(lane: ExchangedLane, right: ExchangedLane | None) -> str:
-    """Return the line to the right of a lane; lane ids increase to the left."""
-    may_right = right is not None and lane.change_right == right.lane_id
-    may_left = right is not None and right.change_left == lane.lane_id
-    change = {(True, True): "both", (True, False): "decrease", (False, True): "increase"}.get(
-        (may_right, may_left), "none"
-    )
-    kind = {"both": "broken", "decrease": "broken solid", "increase": "solid broken"}.get(change, "solid")
-    return f"<roadMark sOffset='0' type='{kind}' weight='standard' color='standard' laneChange='{change}'/>"
-
-
-def _link(tag: str, target: tuple[str, int, str]) -> str:
-    kind, number, contact = target
-    point = f" contactPoint='{contact}'" if contact else ""
-    return f"<{tag} elementType='{kind}' elementId='{number}'{point}/>"
 
 
 def _user_data(code: str, value: str) -> str:

@@ -75,6 +75,7 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
     length_m = 0.5 * sum(
         float(np.linalg.norm(np.diff(line[:, :2], axis=0), axis=1).sum()) for line in (left_m, right_m)
     )
+    # the middle at half metres, and from how far it turns as a whole, how far apart the ends of curves may be
     fine = max(3, int(length_m / 0.5) + 2)
     middle_m = 0.5 * (resample_line(left_m, fine) + resample_line(right_m, fine))[:, :2]
     steps_m = np.diff(middle_m, axis=0)
@@ -94,12 +95,15 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
             if tangent @ along[end] > _MOST_SKEW:
                 along[end] = tangent
 
-    # Cubic curves in the frame of their starts. Their speed is about the length of an arc with the same tangents.
+    # Cubic curves in the frame of their starts. Their speed is about the length of an arc with the same tangents: a
+    # chord c of an arc that turns by a is 2 r sin(a / 2) long, the arc r a, so that it is c (a / 2) / sin(a / 2) long.
     headings_rad = np.arctan2(along[:, 1], along[:, 0])
     turns_rad = np.abs((np.diff(headings_rad) + np.pi) % (2 * np.pi) - np.pi)
     spans_m = np.linalg.norm(chords_m, axis=1) * np.where(
         turns_rad > 1e-6, 0.5 * turns_rad / np.sin(np.maximum(0.5 * turns_rad, 1e-9)), 1.0
     )
+
+    # Hermite: from 0 with the tangent t to e with the tangent s is t p + (3 e - 2 t - s) p^2 + (t + s - 2 e) p^3.
     axes = np.stack([along[:-1], np.stack([-along[:-1, 1], along[:-1, 0]], axis=1)], axis=1)
     ends = np.einsum("pij,pj->pi", axes, chords_m)
     first = np.stack([spans_m, np.zeros_like(spans_m)], axis=1)
@@ -116,18 +120,12 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
     offsets_m, heights_m = np.empty((len(boundaries_m), len(arcs_m))), np.empty((len(boundaries_m), len(arcs_m)))
     for row, line_m in enumerate(boundaries_m):
         _meet_normals(points_m, normals, np.ascontiguousarray(line_m), offsets_m[row], heights_m[row])
+    # what a reader makes of it, whose lines lie on the normals, against the boundaries as they are
     rebuilt_m = points_m + offsets_m[..., None] * normals
     error_m = max(_distance(line_m[:, :2], again_m) for line_m, again_m in zip(boundaries_m, rebuilt_m, strict=True))
-    return RoadCourse(
-        starts,
-        lengths_m,
-        coefficients,
-        arcs_m,
-        offsets_m,
-        heights_m[[0, -1]].mean(axis=0),
-        error_m,
-        float(np.abs(heights_m - heights_m[[0, -1]].mean(axis=0)).max()),
-    )
+    middle_height_m = heights_m[[0, -1]].mean(axis=0)
+    tilt_m = float(np.abs(heights_m - middle_height_m).max())
+    return RoadCourse(starts, lengths_m, coefficients, arcs_m, offsets_m, middle_height_m, error_m, tilt_m)
 
 
 def curve_points(
@@ -140,6 +138,7 @@ def curve_points(
         coefficients: Of each curve, as those of :class:`RoadCourse`, (S, 2, 4).
         parts: p of each point, (S,).
     """
+    # values and slopes of the polynomials, turned by the heading of their start; left is a quarter turn from the slope
     powers = np.stack([np.ones_like(parts), parts, parts**2, parts**3], axis=1)
     slopes = np.stack([np.zeros_like(parts), np.ones_like(parts), 2 * parts, 3 * parts**2], axis=1)
     local, along = np.einsum("sij,sj->si", coefficients, powers), np.einsum("sij,sj->si", coefficients, slopes)
@@ -165,6 +164,7 @@ def simplified_rows(arcs_m: Float64Array, values: Float64Array, tolerance: float
 
 def _curve_lengths(coefficients: Float64Array) -> Float64Array:
     """Return the lengths of cubic curves, by quadrature of Gauss and Legendre, (P,)."""
+    # the speed of a cubic is the root of a polynomial of degree 4, which eight nodes integrate far below a millimetre
     nodes, weights = np.polynomial.legendre.leggauss(8)
     parts = 0.5 * (nodes + 1.0)
     slopes = np.stack([np.zeros_like(parts), np.ones_like(parts), 2 * parts, 3 * parts**2])
@@ -206,12 +206,15 @@ def _meet_normals(
         for edge in range(len(line) - 1):
             edge_x, edge_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
             x, y = line[edge, 0] - points[row, 0], line[edge, 1] - points[row, 1]
+            # line and edge meet where both crossings of directions agree (Cramer's rule); 0: they are parallel
             turn = normals[row, 0] * edge_y - normals[row, 1] * edge_x
             if turn == 0.0:
                 continue
             along = (x * normals[row, 1] - y * normals[row, 0]) / turn
             if -1e-9 <= along <= 1.0 + 1e-9:
                 offset = (x * edge_y - y * edge_x) / turn
+                # of several meetings the one that goes on from the offset before: a boundary that turns back is met
+                # more than once
                 if abs(offset - offsets[row - 1]) < abs(best - offsets[row - 1]):
                     best, height = offset, line[edge, 2] + along * (line[edge + 1, 2] - line[edge, 2])
         if best == np.inf:

@@ -1,7 +1,7 @@
 """Which lanes make up a road of OpenDRIVE, and how roads and junctions lead to each other."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -85,6 +85,7 @@ class RoadNet:
 
 def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
     """Return the roads of lanes: those between which one may change and that share boundaries lie in one road."""
+    # lanes between which one may change, in either direction; the first that says so counts
     right_of: dict[str, str] = {}
     for name, lane in lanes.items():
         for left, right in ((lane.change_left, name), (name, lane.change_right)):
@@ -93,6 +94,7 @@ def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
     left_ones = {right: left for left, right in right_of.items()}
     roads, seen = [], set()
     for name in lanes:
+        # to the leftmost lane beside it, and from there all lanes to the right; lanes in a ring end where they began
         first = name
         while left_ones.get(first) is not None and left_ones[first] != name:
             first = left_ones[first]
@@ -103,30 +105,28 @@ def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
             if first not in lanes or left_ones.get(first) != chain[-1]:
                 break
         seen.update(chain)
-        roads += list(_roads_of([lanes[each] for each in chain]))
+
+        # a road has one junction at most, and boundaries that two of its lanes share
+        groups: list[list[ExchangedLane]] = []
+        for lane in (lanes[each] for each in chain):
+            last = groups[-1][-1] if groups else None
+            if (
+                last is not None
+                and (last.is_in_junction, last.parent) == (lane.is_in_junction, lane.parent)
+                and distance_between(lane.left_m, last.right_m) <= SHARED_M
+            ):
+                groups[-1].append(lane)
+            else:
+                groups.append([lane])
+
+        # lanes that fit no one reference line are roads by themselves
+        for group in groups:
+            course = fit_course(_boundaries(group))
+            if len(group) > 1 and course.error_m > LARGEST_ERROR_M:
+                roads += [_road([lane], fit_course(_boundaries([lane]))) for lane in group]
+            else:
+                roads.append(_road(group, course))
     return roads
-
-
-def _roads_of(chain: Sequence[ExchangedLane]) -> Iterable[Road]:
-    """Yield the roads of lanes beside each other: one, or several where boundaries are apart or fit no one course."""
-    groups: list[list[ExchangedLane]] = []
-    for lane in chain:
-        last = groups[-1][-1] if groups else None
-        is_near = (
-            last is not None
-            and (last.is_in_junction, last.parent) == (lane.is_in_junction, lane.parent)
-            and distance_between(lane.left_m, last.right_m) <= SHARED_M
-        )
-        if is_near:
-            groups[-1].append(lane)
-        else:
-            groups.append([lane])
-    for group in groups:
-        course = fit_course(_boundaries(group))
-        if len(group) > 1 and course.error_m > LARGEST_ERROR_M:
-            yield from (_road([lane], fit_course(_boundaries([lane]))) for lane in group)
-        else:
-            yield _road(group, course)
 
 
 def _road(lanes: Sequence[ExchangedLane], course: RoadCourse) -> Road:

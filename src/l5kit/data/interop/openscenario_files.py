@@ -87,47 +87,43 @@ def export_openscenario(
         folder.mkdir()
         if semantic_map is not None:
             export_opendrive(semantic_map, folder / _MAP_FILE)
+        road = f"<LogicFile filepath='{_MAP_FILE}'/>" if semantic_map is not None else ""
         for number, (index, name) in enumerate(zip(indices, names, strict=True)):
             scene = read_scene_arrays(dataset, index)
-            text = _text_of(scene, dataset.facts.ego_extent_m, has_map=semantic_map is not None)
-            (folder / name).write_text(text, "utf-8", newline="\n")
+            entities = _entities_of(scene, dataset.facts.ego_extent_m)
+            end_s = (int(scene.timestamps_ns[-1]) - int(scene.timestamps_ns[0])) / 1e9
+            started = datetime.fromtimestamp(int(scene.timestamps_ns[0]) / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            lines = [
+                "<?xml version='1.0' encoding='UTF-8'?>",
+                "<OpenSCENARIO>",
+                f"<FileHeader revMajor='1' revMinor='2' date='{started}' author='l5kit' "
+                f"description={quoted(f'A scene recorded by {scene.host}')}/>",
+                "<CatalogLocations/>",
+                f"<RoadNetwork>{road}</RoadNetwork>",
+                "<Entities>",
+                *(f"<ScenarioObject name='{entity.name}'>{_object_of(entity)}</ScenarioObject>" for entity in entities),
+                "</Entities>",
+                "<Storyboard><Init><Actions>",
+            ]
+            # only who is there at the start is put to a pose; others come with an event of their own
+            lines += [
+                f"<Private entityRef='{entity.name}'><PrivateAction><TeleportAction>{_position(entity, 0)}"
+                "</TeleportAction></PrivateAction></Private>"
+                for entity in entities
+                if entity.times_s[0] <= 0.0
+            ]
+            lines += ["</Actions></Init>", "<Story name='recorded'><Act name='recorded'>"]
+            lines += [_group_of(entity, end_s) for entity in entities]
+            lines += [
+                f"<StartTrigger>{_at_time('start', 0.0)}</StartTrigger></Act></Story>",
+                f"<StopTrigger>{_at_time('end', end_s)}</StopTrigger></Storyboard>",
+                "</OpenSCENARIO>",
+                "",
+            ]
+            (folder / name).write_text("\n".join(lines), "utf-8", newline="\n")
             if progress is not None:
                 progress(number + 1, len(indices))
     return [Path(out) / name for name in names]
-
-
-def _text_of(scene: SceneArrays, ego_size_m: Sequence[float], *, has_map: bool) -> str:
-    """Return the file of a scene."""
-    entities = _entities_of(scene, ego_size_m)
-    end_s = (int(scene.timestamps_ns[-1]) - int(scene.timestamps_ns[0])) / 1e9
-    started = datetime.fromtimestamp(int(scene.timestamps_ns[0]) / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    first = [entity for entity in entities if entity.times_s[0] <= 0.0]
-    return "\n".join(
-        [
-            "<?xml version='1.0' encoding='UTF-8'?>",
-            "<OpenSCENARIO>",
-            f"<FileHeader revMajor='1' revMinor='2' date='{started}' author='l5kit' "
-            f"description={quoted(f'A scene recorded by {scene.host}')}/>",
-            "<CatalogLocations/>",
-            f"<RoadNetwork>{f'<LogicFile filepath={chr(39)}{_MAP_FILE}{chr(39)}/>' if has_map else ''}</RoadNetwork>",
-            "<Entities>",
-            *(f"<ScenarioObject name='{entity.name}'>{_object_of(entity)}</ScenarioObject>" for entity in entities),
-            "</Entities>",
-            "<Storyboard><Init><Actions>",
-            *(
-                f"<Private entityRef='{entity.name}'><PrivateAction><TeleportAction>{_position(entity, 0)}"
-                "</TeleportAction></PrivateAction></Private>"
-                for entity in first
-            ),
-            "</Actions></Init>",
-            "<Story name='recorded'><Act name='recorded'>",
-            *(_group_of(entity, end_s) for entity in entities),
-            f"<StartTrigger>{_at_time('start', 0.0)}</StartTrigger></Act></Story>",
-            f"<StopTrigger>{_at_time('end', end_s)}</StopTrigger></Storyboard>",
-            "</OpenSCENARIO>",
-            "",
-        ]
-    )
 
 
 def _entities_of(scene: SceneArrays, ego_size_m: Sequence[float]) -> list[_Entity]:
@@ -145,6 +141,7 @@ def _entities_of(scene: SceneArrays, ego_size_m: Sequence[float]) -> list[_Entit
         ego_headings_rad,
     )
     agents = scene.agents
+    # rows of each track together, in the order of time, which a stable sort keeps
     frames = np.repeat(np.arange(len(times_s)), np.diff(agents.starts))
     order = np.argsort(agents.track_ids, kind="stable")
     cuts = np.flatnonzero(np.diff(agents.track_ids[order])) + 1
@@ -178,6 +175,7 @@ def _object_of(entity: _Entity) -> str:
     if entity.label not in _VEHICLES:
         kind = f"<MiscObject name='{entity.name}' mass='0' miscObjectCategory='obstacle'>"
         return f"{kind}{box}<Properties/></MiscObject>"
+    # no log tells axles: they lie evenly about the middle, as far apart for the size as those of the AV
     axle_m = 0.5 * EGO_WHEELBASE_PART * length_m
     wheels = f"positionZ='0.3' trackWidth='{0.85 * width_m:.3f}' wheelDiameter='0.6'"
     return (
@@ -213,6 +211,7 @@ def _group_of(entity: _Entity, end_s: float) -> str:
             "</Trajectory></TrajectoryRef></FollowTrajectoryAction></RoutingAction></PrivateAction>"
         )
         events.append(_event("drives", action, first_s))
+    # whoever is there in the last frame stays, so that the scene ends with everybody in it
     if last_s < end_s:
         events.append(_event("leaves", _entity_action(name, "<DeleteEntityAction/>"), last_s))
     if not events:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from l5kit._types import NumericArray, Records
+from l5kit._types import Records
 from l5kit.data.interop.numpy_columns import Coded, NumpyColumns, make_numpy_columns
 from l5kit.data.interop.table_parts import tables_of
 from l5kit.data.scene_selection import SceneSelection
@@ -66,15 +66,13 @@ def to_pandas(
 def _frame_of(columns: NumpyColumns) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.DataFrame({name: _values_of(values) for name, values in columns.items()}, copy=False)
-
-
-def _values_of(values: NumericArray | Coded) -> Any:
-    """Return the values of a column as pandas takes them without a copy."""
-    import pandas as pd
-
-    if isinstance(values, Coded):
-        return pd.Categorical.from_codes(values.codes, categories=list(values.names))
-    if values.dtype.kind == "U":
-        return pd.Series(shown_texts(values), dtype="str")
-    return values
+    # each column as pandas takes it without a copy
+    taken: dict[str, Any] = {}
+    for name, values in columns.items():
+        if isinstance(values, Coded):
+            taken[name] = pd.Categorical.from_codes(values.codes, categories=list(values.names))
+        elif values.dtype.kind == "U":
+            taken[name] = pd.Series(shown_texts(values), dtype="str")
+        else:
+            taken[name] = values
+    return pd.DataFrame(taken, copy=False)

@@ -12,10 +12,9 @@ import numpy as np
 from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data import layout
+from l5kit.data.data_record import source_digest
 from l5kit.data.interop.arrow_columns import ArrowColumns, require_pyarrow
 from l5kit.data.interop.export_folder import placed_export, require_export_target
-from l5kit.data.interop.parquet_card import card_of_tables
-from l5kit.data.interop.source_digest import source_digest
 from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_scene, with_scenes_in_memory
 from l5kit.data.job_folder import require_shared
@@ -148,6 +147,8 @@ class _WriteScenes:
 
     def _write(self, scenes: Int64Array, without: frozenset[str]) -> tuple[list[TablePart], set[str]]:
         """Write files without statistics of some columns; return the scenes, and the columns that hold NaN."""
+        import pyarrow as pa
+
         with_nan: set[str] = set()
         number = int(np.flatnonzero(self.scenes == scenes[0])[0]) // self.scenes_per_file
         of_scenes = []
@@ -165,17 +166,12 @@ class _WriteScenes:
                 for key, writer in writers.items():
                     if len(parts[key].rows):
                         batch = self.tables[key].batch_of(parts[key].rows, parts[key].indices)
-                        with_nan.update(_columns_with_nan(batch))
+                        floating = [each.name for each in batch.schema if pa.types.is_floating(each.type)]
+                        for name in floating:
+                            if np.isnan(batch.column(name).to_numpy(zero_copy_only=False)).any():
+                                with_nan.add(name)
                         writer.write_batch(batch, row_group_size=len(parts[key].rows))
         return of_scenes, with_nan
-
-
-def _columns_with_nan(batch: "pa.RecordBatch") -> list[str]:
-    """Return the names of columns of single numbers of which one is NaN."""
-    import pyarrow as pa
-
-    floating = [field.name for field in batch.schema if pa.types.is_floating(field.type)]
-    return [name for name in floating if np.isnan(batch.column(name).to_numpy(zero_copy_only=False)).any()]
 
 
 def _write_scenes(columns: ArrowColumns, parts: list[TablePart], folder: Path) -> None:
@@ -194,15 +190,10 @@ def _open_writer(path: Path, schema: "pa.Schema", without: frozenset[str] = froz
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    repeating = [field.name for field in schema if not (_is_nested(field.type) or pa.types.is_floating(field.type))]
+    is_written_as_it_is = (pa.types.is_fixed_size_list, pa.types.is_floating)
+    repeating = [field.name for field in schema if not any(test(field.type) for test in is_written_as_it_is)]
     described: bool | list[str] = [field.name for field in schema if field.name not in without] if without else True
     return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeating, write_statistics=described)
-
-
-def _is_nested(arrow: "pa.DataType") -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_fixed_size_list(arrow))
 
 
 def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonObject:
@@ -217,3 +208,38 @@ def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonO
         "traffic_light_face_labels": TL_FACE_LABELS,
         **dataset.facts.as_attributes(),
     }
+
+
+def card_of_tables(schemas: "Mapping[str, pa.Schema]") -> str:
+    """Return the README of a folder of tables, for people, by which Hugging Face datasets, too, know the tables.
+
+    Args:
+        schemas: Schema of each table, by its name.
+    """
+    lines = ["---", "configs:"]
+    for key in schemas:
+        files = f"{key}.parquet" if key == SCENE_ARRAY_KEY else f"{key}/*.parquet"
+        lines += [f"- config_name: {key}", f"  data_files: {files}"]
+    lines += [
+        "---",
+        "",
+        "# A driving log as tables",
+        "",
+        "Written by l5kit. Each scene is a row group. `scene_index` counts scenes from 0, `frame_index` the frames of "
+        "a scene; intervals count rows of the dataset that was exported. With DuckDB, for example:",
+        "",
+        "```sql",
+        "select frame_index, count(*) from 'agents/*.parquet' where scene_index = 0 group by frame_index;",
+        "```",
+    ]
+    for key, schema in schemas.items():
+        lines += ["", f"## {key}", "", "| column | type | unit | frame | meaning |", "| --- | --- | --- | --- | --- |"]
+        for field in schema:
+            # types as people say them: what a list holds, and that a column of names is text
+            kind = str(field.type).replace("fixed_size_list<item: ", "list<")
+            if kind.startswith("dictionary"):
+                kind = "string"
+            metadata = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
+            cells = [metadata.get(name, "") for name in ("units", "frame_of_reference", "long_name")]
+            lines.append(" | ".join(["| `" + field.name + "`", f"`{kind}`", *cells]) + " |")
+    return "\n".join(lines) + "\n"

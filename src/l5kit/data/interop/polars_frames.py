@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from l5kit._types import NumericArray, Records
+from l5kit._types import Records
 from l5kit.data.interop.numpy_columns import Coded, NumpyColumns, make_numpy_columns
 from l5kit.data.interop.table_parts import tables_of
 from l5kit.data.scene_selection import SceneSelection
@@ -70,15 +70,13 @@ def to_polars(
 def _frame_of(columns: NumpyColumns) -> "pl.DataFrame":
     import polars as pl
 
-    return pl.DataFrame([_series_of(name, values) for name, values in columns.items()])
-
-
-def _series_of(name: str, values: NumericArray | Coded) -> "pl.Series":
-    import polars as pl
-
-    if isinstance(values, Coded):
-        names = np.array([*values.names, None], dtype=object)
-        return pl.Series(name, names[values.codes].tolist(), dtype=pl.Enum(values.names))
-    flat = values.reshape(-1)
-    series = pl.Series(name, shown_texts(flat) if flat.dtype.kind == "U" else flat)
-    return series.reshape(values.shape) if values.ndim > 1 else series
+    series = []
+    for name, values in columns.items():
+        if isinstance(values, Coded):
+            names = np.array([*values.names, None], dtype=object)  # the code -1 takes the last one, which is null
+            series.append(pl.Series(name, names[values.codes].tolist(), dtype=pl.Enum(values.names)))
+            continue
+        flat = values.reshape(-1)
+        column = pl.Series(name, shown_texts(flat) if flat.dtype.kind == "U" else flat)
+        series.append(column.reshape(values.shape) if values.ndim > 1 else column)
+    return pl.DataFrame(series)

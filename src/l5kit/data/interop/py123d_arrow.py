@@ -1,13 +1,13 @@
 """What files of py123d have in common: Arrow IPC files with a dictionary in msgpack in their schema."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
+from l5kit._types import Int64Array, JsonObject, NumericArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,13 @@ VERSION: Final = "0.7.0"
 
 def pack(content: Mapping[str, object]) -> bytes:
     """Return a dictionary in msgpack; arrays are dictionaries with the keys that py123d knows them by."""
-    return msgspec.msgpack.encode({key: _packable(value) for key, value in content.items()})
+    packed: dict[str, object] = {}
+    for key, value in content.items():
+        packed[key] = value
+        if isinstance(value, np.ndarray):
+            data, shape = np.ascontiguousarray(value).tobytes(), list(value.shape)
+            packed[key] = {b"__ndarray__": True, b"dtype": value.dtype.str, b"shape": shape, b"data": data}
+    return msgspec.msgpack.encode(packed)
 
 
 def write_arrow(
@@ -61,14 +67,3 @@ def lists_of(starts: Int64Array, values: "pa.Array") -> "pa.Array":
     import pyarrow as pa
 
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values)
-
-
-def _packable(value: object) -> object:
-    if isinstance(value, np.ndarray):
-        shape: Sequence[int] = value.shape
-        return {b"__ndarray__": True, b"dtype": value.dtype.str, b"shape": list(shape), b"data": _bytes_of(value)}
-    return value
-
-
-def _bytes_of(value: Float64Array) -> bytes:
-    return np.ascontiguousarray(value).tobytes()

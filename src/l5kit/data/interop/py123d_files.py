@@ -82,7 +82,12 @@ def export_py123d(
         logs = folder / "logs" / f"{DATASET}_{split}"
         logs.mkdir(parents=True)
         if isinstance(workers, KeptWorkers):
-            workers.job.require_same("export", {"split": split, "map": _digest_of_map(files)})
+            # lights of logs depend on the map, so that parts of another one are of no use
+            digest_of_map = None
+            if files is not None and files.semantic_map is not None:
+                with files.semantic_map.open("rb") as file:
+                    digest_of_map = hashlib.file_digest(file, "sha256").hexdigest()
+            workers.job.require_same("export", {"split": split, "map": digest_of_map})
         job = _WriteScenes(with_scenes_in_memory(dataset), logs, logs.name, lights)
         with map_scenes(job, scene_indices, workers, progress=progress) as written:
             for _ in written:
@@ -110,14 +115,6 @@ class _WriteScenes:
             if len(log.frames):
                 write_scene(self.folder / name, log, split=self.split, name=name, lights=self.lights)
         return len(scenes)
-
-
-def _digest_of_map(files: DatasetFiles | None) -> str | None:
-    """Return the SHA-256 of the semantic map, on which the lights of logs depend; None where there is none."""
-    if files is None or files.semantic_map is None:
-        return None
-    with files.semantic_map.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def split_of_log(path: str | os.PathLike[str]) -> str:

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray, RecordArray
+from l5kit._types import Float64Array, Int64Array, JsonObject, RecordArray
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.interop.py123d_arrow import DATASET, VERSION, fixed_lists, lists_of, write_arrow
 from l5kit.data.interop.py123d_map import LOCATION, map_metadata
-from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
+from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
@@ -68,6 +68,7 @@ class LightsOfLanes:
         for name, is_active in zip(faces["face_id"].tolist(), active.tolist(), strict=True):
             rank, lanes = self.faces.get(name, (0, []))
             for lane in lanes:
+                # of several faces that are lit the one of the highest rank counts, and one that is dark for nothing
                 ranks[lane] = max(ranks.get(lane, 0), rank if is_active else 0)
         colors = {rank + 1: _STATUS_OF_COLOR[color] for rank, color in enumerate(LIGHT_COLORS)}
         return {lane: colors.get(ranks[lane], _STATUS_UNKNOWN) for lane in sorted(ranks)}
@@ -112,20 +113,7 @@ def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lig
     ids = [uuid.uuid5(_UUID_NAMESPACE, f"{split}:{name}:{time_us}").bytes for time_us in times_us.tolist()]
     rows = pa.array(np.arange(len(frames), dtype=np.int64))
     sync = {"sync.uuid": pa.array(ids, pa.binary(16)), "sync.timestamp_us": pa.array(times_us)}
-    sources = {
-        "sources": [dict(source) for source in log.facts.sources]
-    }  # whose licence holds for what is made of them
-    write_arrow(
-        folder / "sync.arrow", sync | dict.fromkeys(modalities, rows), _log_metadata(split, name, lights), sources
-    )
-
-
-def _named(modality: str, columns: JsonObject) -> JsonObject:
-    return {f"{modality}.{name}": column for name, column in columns.items()}
-
-
-def _log_metadata(split: str, name: str, lights: LightsOfLanes | None) -> JsonObject:
-    return {
+    metadata = {
         "dataset": DATASET,
         "split": split,
         "log_name": name,
@@ -133,6 +121,13 @@ def _log_metadata(split: str, name: str, lights: LightsOfLanes | None) -> JsonOb
         "version": VERSION,
         "map_metadata": map_metadata() if lights is not None else None,
     }
+    # the licence of the sources holds for what is made of them
+    sources = {"sources": [dict(source) for source in log.facts.sources]}
+    write_arrow(folder / "sync.arrow", sync | dict.fromkeys(modalities, rows), metadata, sources)
+
+
+def _named(modality: str, columns: JsonObject) -> JsonObject:
+    return {f"{modality}.{name}": column for name, column in columns.items()}
 
 
 def _ego_metadata(facts: LogFacts) -> JsonObject:
@@ -154,25 +149,18 @@ def _ego_columns(frames: RecordArray, times_us: Int64Array, name: str) -> JsonOb
     import pyarrow as pa
 
     positions_m = frames["ego_translation"].astype(np.float64)
-    rotations = _rotations(frames["ego_rotation"].astype(np.float64).reshape(-1, 3, 3), name)
-    poses = np.concatenate([positions_m, _wxyz(rotations)], axis=1)
+    matrices = frames["ego_rotation"].astype(np.float64).reshape(-1, 3, 3)
+    if not (np.linalg.det(matrices) > 0).all():  # NaN too; SciPy below 1.15 makes something of such matrices
+        raise CorruptedDataError(f"{name}: a rotation of the AV is none, as its determinant is not above 0")
+    rotations = Rotation.from_matrix(matrices)
+
+    # quaternions of SciPy are x, y, z, w, those of py123d w, x, y, z
+    poses = np.concatenate([positions_m, rotations.as_quat(canonical=True)[:, [3, 0, 1, 2]]], axis=1)
     return {
         "timestamp_us": pa.array(times_us),
         "imu_se3": fixed_lists(poses),
         "dynamic_state_se3": fixed_lists(_dynamics(positions_m, rotations, times_us / 1e6)),
     }
-
-
-def _rotations(matrices: Float64Array, name: str) -> Rotation:
-    if not (np.linalg.det(matrices) > 0).all():  # NaN too; SciPy below 1.15 makes something of such matrices
-        raise CorruptedDataError(f"{name}: a rotation of the AV is none, as its determinant is not above 0")
-    return Rotation.from_matrix(matrices)
-
-
-def _wxyz(rotations: Rotation) -> Float64Array:
-    """Return quaternions w, x, y, z, (N, 4)."""
-    quaternions: Float64Array = rotations.as_quat(canonical=True)[:, [3, 0, 1, 2]]
-    return quaternions
 
 
 def _dynamics(positions_m: Float64Array, rotations: Rotation, times_s: Float64Array) -> Float64Array:
@@ -181,12 +169,14 @@ def _dynamics(positions_m: Float64Array, rotations: Rotation, times_s: Float64Ar
     dynamics = np.zeros((size, 9))
     if size < 2:
         return dynamics
+    # central differences, one-sided in the first and the last frame
     before, after = np.maximum(np.arange(size) - 1, 0), np.minimum(np.arange(size) + 1, size - 1)
     passed_s = (times_s[after] - times_s[before])[:, None]
     velocities_mps = (positions_m[after] - positions_m[before]) / passed_s
     dynamics[:, :3] = rotations.inv().apply(velocities_mps)
     dynamics[:, 6:] = (rotations[before].inv() * rotations[after]).as_rotvec() / passed_s
     if size > 2:
+        # second differences of steps of any length: the change of speed over the time between the middles of both steps
         steps_s = np.diff(times_s)[:, None]
         speeds_mps = np.diff(positions_m, axis=0) / steps_s
         changes = 2.0 * np.diff(speeds_mps, axis=0) / (steps_s[1:] + steps_s[:-1])
@@ -201,6 +191,7 @@ def _box_columns(frames: RecordArray, agents: RecordArray, times_us: Int64Array)
     agents = agents[rows]
     heights_m = agents["extent"][:, 2].astype(np.float64)
     ground_m = np.repeat(frames["ego_translation"][:, 2].astype(np.float64), np.diff(starts))
+    # a turn by yaw about z is the quaternion (cos yaw / 2, 0, 0, sin yaw / 2); boxes stand on the ground of the AV
     halves_rad = 0.5 * agents["yaw"].astype(np.float64)
     zeros = np.zeros(len(agents))
     positions_m = (agents["centroid"].astype(np.float64), (ground_m + 0.5 * heights_m)[:, None])
@@ -222,6 +213,7 @@ def _box_columns(frames: RecordArray, agents: RecordArray, times_us: Int64Array)
 def _light_columns(frames: RecordArray, faces: RecordArray, times_us: Int64Array, lights: LightsOfLanes) -> JsonObject:
     import pyarrow as pa
 
+    # older datasets have no faces, and no field for their intervals
     bounds = frames[FACE_INTERVAL] if FACE_INTERVAL in (frames.dtype.names or ()) else np.zeros((len(frames), 2), int)
     statuses = [lights.statuses(faces[start:stop]) for start, stop in bounds.tolist()]
     starts = np.cumsum([0, *map(len, statuses)], dtype=np.int64)
@@ -241,11 +233,4 @@ def _rows_of_frames(bounds: Int64Array) -> tuple[Int64Array, Int64Array]:
     return starts, expand_ranges(bounds[:, 0], counts)
 
 
-def _label_of_columns() -> NumericArray:
-    columns = np.full(len(PERCEPTION_LABELS), _OTHER, np.uint16)
-    for label, value in _LABELS.items():
-        columns[PERCEPTION_LABEL_TO_INDEX[label]] = value
-    return columns
-
-
-_LABEL_OF_COLUMN: Final = _label_of_columns()
+_LABEL_OF_COLUMN: Final = np.array([_LABELS.get(label, _OTHER) for label in PERCEPTION_LABELS], np.uint16)

@@ -2,10 +2,10 @@
 
 import json
 import struct
-from collections.abc import Sequence
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -67,23 +67,18 @@ def read_areas(file: Path) -> list[Area]:
     if not file.is_file():
         return []
     try:
-        areas = [
-            Area(str(area["kind"]), outline_m)
-            for area in json.loads(file.read_text("utf-8"))["areas"]
-            for outline_m in _without_holes([area["outline_m"], *area.get("holes_m", [])])
-        ]
+        areas = []
+        for area in json.loads(file.read_text("utf-8"))["areas"]:
+            rings = [area["outline_m"], *area.get("holes_m", [])]
+            outline_m, *holes_m = [np.array(ring, np.float64).reshape(-1, 3) for ring in rings]
+            outlines_m = [outline_m]
+            if holes_m:  # what is left without them, in the plane
+                cut = cut_into_trapezoids([outline_m[:, :2], *(hole[:, :2] for hole in holes_m)])
+                outlines_m = [np.column_stack([corners, np.zeros(len(corners))]) for corners in cut]
+            areas += [Area(str(area["kind"]), outline) for outline in outlines_m]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptedDataError(f"{file} is damaged ({error!r}); import the dataset again") from error
     return [area for area in areas if len(area.outline_m) > 2]
-
-
-def _without_holes(rings: Sequence[Any]) -> list[Float64Array]:
-    """Return an outline, or what is left of it without its holes, as polygons (n, 3)."""
-    outline_m, *holes_m = [np.array(ring, np.float64).reshape(-1, 3) for ring in rings]
-    if not holes_m:
-        return [outline_m]
-    cut = cut_into_trapezoids([outline_m[:, :2], *(hole[:, :2] for hole in holes_m)])
-    return [np.column_stack([corners, np.zeros(len(corners))]) for corners in cut]
 
 
 def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:
@@ -109,7 +104,17 @@ def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:
         outline_m = _closed(_flat(polygon_m))
         if len(outline_m) > 3:
             rows.add(row, _CROSSWALK, {"outline": outline_m}, outline_m)
-    _add_areas(rows, areas)
+
+    # areas are counted from 0 in each layer; crosswalks among them are those of the map itself, and written already
+    counts: dict[int, int] = defaultdict(int)
+    for area in areas:
+        layer = _LAYER_OF_AREA.get(area.kind)
+        if layer is None:
+            continue
+        outline_m = _closed(_flat(area.outline_m))
+        bump = {"speed_bump_type": _UNKNOWN_BUMP} if area.kind == "speed_bump" else {}
+        rows.add(counts[layer], layer, {"outline": outline_m, **bump}, outline_m)
+        counts[layer] += 1
     columns = {
         "object_id": pa.array(rows.ids, pa.int64()),
         "map_layer": pa.array(rows.layers, pa.int8()),
@@ -133,20 +138,9 @@ class _Rows:
         self.ids.append(object_id)
         self.layers.append(layer)
         self.features.append(pack(features))
-        self.polygons.append(_wkb_of(outline_m))
-
-
-def _add_areas(rows: _Rows, areas: list[Area]) -> None:
-    counts: dict[int, int] = {}
-    for area in areas:
-        layer = _LAYER_OF_AREA.get(area.kind)
-        if layer is None:  # crosswalks are those of the map itself
-            continue
-        outline_m = _closed(_flat(area.outline_m))
-        number = counts.get(layer, 0)
-        counts[layer] = number + 1
-        bump = {"speed_bump_type": _UNKNOWN_BUMP} if area.kind == "speed_bump" else {}
-        rows.add(number, layer, {"outline": outline_m, **bump}, outline_m)
+        # well-known binary: little endian, a polygon with heights, of one ring, and the corners of that
+        head = struct.pack("<BIII", 1, _WKB_POLYGON_Z, 1, len(outline_m))
+        self.polygons.append(head + outline_m.astype("<f8").tobytes())
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,23 +169,20 @@ class _Lane:
             "successor_ids": ahead,
             "outline": outline_m,
         }
+
+        # the middle between both sides at equal parts of their lengths, as fine as the finer of them
+        longest_m = max(float(np.linalg.norm(np.diff(side_m, axis=0), axis=1).sum()) for side_m in (left_m, right_m))
+        num_points = max(2, len(left_m), len(right_m), int(np.ceil(longest_m / _LONGEST_STEP_M)) + 1)
+        centre_m = 0.5 * (resample_line(left_m, num_points) + resample_line(right_m, num_points))
         features = shared | {
             "lane_type": _UNDEFINED_LANE,
             "lane_group_id": row,
-            "centerline": _centre_line(left_m, right_m),
+            "centerline": centre_m,
             "left_lane_id": next(iter(known([int(network.left_rows[row])])), None),
             "right_lane_id": next(iter(known([int(network.right_rows[row])])), None),
             "speed_limit_mps": limit_mps if limit_mps > 0 else None,
         }
         return cls(features, shared | {"lane_ids": [row], "intersection_id": None}, outline_m)
-
-
-def _centre_line(left_m: Float64Array, right_m: Float64Array) -> Float64Array:
-    """Return the middle between boundaries at equal parts of their lengths, (n, 3)."""
-    longest_m = max(float(np.linalg.norm(np.diff(side_m, axis=0), axis=1).sum()) for side_m in (left_m, right_m))
-    num_points = max(2, len(left_m), len(right_m), int(np.ceil(longest_m / _LONGEST_STEP_M)) + 1)
-    centre_m: Float64Array = 0.5 * (resample_line(left_m, num_points) + resample_line(right_m, num_points))
-    return centre_m
 
 
 def _flat(line_m: Float64Array) -> Float64Array:
@@ -203,8 +194,3 @@ def _closed(outline_m: Float64Array) -> Float64Array:
     """Return a polygon whose last corner is its first."""
     is_closed = bool((outline_m[0] == outline_m[-1]).all())
     return outline_m if is_closed else np.concatenate([outline_m, outline_m[:1]])
-
-
-def _wkb_of(outline_m: Float64Array) -> bytes:
-    """Return a polygon of one ring as well-known binary, little endian, with heights."""
-    return struct.pack("<BIII", 1, _WKB_POLYGON_Z, 1, len(outline_m)) + outline_m.astype("<f8").tobytes()

@@ -58,6 +58,7 @@ class NameColumn:
         """Return numbers of names, int8 (N,); -1 where all values are 0, or one is not a number."""
         values: NumericArray = rows[self.field]
         codes: NumericArray = values.argmax(axis=1).astype(np.int8)
+        # NaN is not above 0 either
         codes[~(values.max(axis=1, initial=0) > 0)] = -1
         return codes
 
@@ -86,7 +87,13 @@ def choose_columns(
         InvalidArgumentError: There is no such column.
     """
     fields = dtype.names or ()
-    of_fields: dict[str, list[AnyColumn]] = {name: _columns_of_field(dtype, name, nested) for name in fields}
+    of_fields: dict[str, list[AnyColumn]] = {}
+    for name in fields:
+        if nested or not dtype[name].shape:
+            of_fields[name] = [FieldColumn(name, name, dtype[name].shape)]
+        else:
+            columns = column_names(dtype, name)
+            of_fields[name] = [FieldColumn(column, name, (), number) for number, column in enumerate(columns)]
     for field, (name, names) in _NAMED.items():
         if field in of_fields and dtype[field].shape == (len(names),) and name not in fields and label_names:
             of_fields[name] = [NameColumn(name, field, tuple(names))]
@@ -94,6 +101,7 @@ def choose_columns(
         return [column for columns in of_fields.values() for column in columns]
     if isinstance(wanted, str):
         raise InvalidArgumentError(f"columns must be a list of names, got the single {wanted!r}; put it into a list")
+    # a name may be that of a field, which stands for all of its columns, or of a single column
     single = {column.name: [column] for columns in of_fields.values() for column in columns}
     unknown = [name for name in wanted if name not in of_fields and name not in single]
     if unknown:
@@ -103,10 +111,3 @@ def choose_columns(
     added = [name for name, columns in of_fields.items() if any(isinstance(c, NameColumn) for c in columns)]
     chosen = [column for name in (*wanted, *added) for column in of_fields.get(name) or single[name]]
     return list(dict.fromkeys(chosen))
-
-
-def _columns_of_field(dtype: DType, field: str, nested: bool) -> list[AnyColumn]:
-    shape = dtype[field].shape
-    if nested or not shape:
-        return [FieldColumn(field, field, shape)]
-    return [FieldColumn(name, field, (), number) for number, name in enumerate(column_names(dtype, field))]

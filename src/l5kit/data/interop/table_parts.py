@@ -83,63 +83,32 @@ def tables_of(
         IndexOutOfRangeError: There is no such scene.
         InvalidArgumentError: ``data`` is neither or not open, or arguments do not go together.
     """
-    _require_agreement(data, scenes, columns)
-    if isinstance(data, ChunkedDataset):
-        return _tables_of_scenes(data, scenes, make_builder)
-    return _table_of_array(data, make_builder)
+    if not isinstance(data, ChunkedDataset):
+        if scenes is not None:
+            raise InvalidArgumentError(
+                f"scenes is {scenes!r}, but data is an array, whose rows know of no scenes; pass the dataset"
+            )
+        require_records(data)
+        builder = make_builder(data.dtype, ())
+        for block in parts_of_array(data):
+            builder.append(block)
+        return builder.end()
 
-
-def _tables_of_scenes(
-    dataset: ChunkedDataset, scenes: SceneSelection, make_builder: BuilderMaker[Table]
-) -> dict[str, Table]:
-    """Return the tables of the four arrays of some scenes of a dataset, by their names on disk.
-
-    Raises:
-        CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
-        IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``scenes`` names none, or the dataset was not opened.
-    """
-    if dataset.path and len(dataset) == 0 and not hasattr(dataset, "root"):
-        raise InvalidArgumentError(f"data is {dataset!r}, which is not open; call open() on it first")
-    builders = {key: make_builder(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
-    indices = selected_scenes(scenes, len(dataset)).tolist()
-    dataset = with_scenes_in_memory(dataset) if len(indices) > 1 else dataset
-    for scene in indices:
-        for key, part in parts_of_scene(dataset, scene).items():
-            builders[key].append(part)
-    return {key: builder.end() for key, builder in builders.items()}
-
-
-def _table_of_array(records: Records, make_builder: BuilderMaker[Table]) -> Table:
-    """Return the table of an array.
-
-    Raises:
-        CorruptedDataError: Rows cannot be read.
-        InvalidArgumentError: These are no records.
-    """
-    require_records(records)
-    builder = make_builder(records.dtype, ())
-    for part in parts_of_array(records):
-        builder.append(part)
-    return builder.end()
-
-
-def _require_agreement(data: Records | ChunkedDataset, scenes: SceneSelection, columns: Sequence[str] | None) -> None:
-    """Refuse scenes of an array, which knows of none, and columns of a dataset, whose arrays have other ones each.
-
-    Raises:
-        InvalidArgumentError: They are named.
-    """
-    is_dataset = isinstance(data, ChunkedDataset)
-    if columns is not None and is_dataset:
+    if columns is not None:
         raise InvalidArgumentError(
             f"columns is {columns!r}, but data is a dataset, whose arrays have other columns each; pass one array, or "
             "select from the tables"
         )
-    if scenes is not None and not is_dataset:
-        raise InvalidArgumentError(
-            f"scenes is {scenes!r}, but data is an array, whose rows know of no scenes; pass the dataset"
-        )
+    if data.path and len(data) == 0 and not hasattr(data, "root"):
+        raise InvalidArgumentError(f"data is {data!r}, which is not open; call open() on it first")
+    builders = {key: make_builder(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
+    indices = selected_scenes(scenes, len(data)).tolist()
+    # whoever reads a scene checks all of them, so that they are read once for several
+    dataset = with_scenes_in_memory(data) if len(indices) > 1 else data
+    for scene in indices:
+        for key, part in parts_of_scene(dataset, scene).items():
+            builders[key].append(part)
+    return {key: builder.end() for key, builder in builders.items()}
 
 
 def parts_of_array(records: Records, rows_per_part: int = ROWS_PER_BLOCK) -> Iterator[TablePart]:
@@ -188,11 +157,28 @@ def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, Table
         key: as_standard(np.asarray(getattr(view, attribute)), dtype)
         for key, (attribute, dtype, _) in layout.ARRAYS.items()
     }
-    frames = records[FRAME_ARRAY_KEY]
-    parts = {key: _children(records[key], frames[interval], scene_index) for key, interval in _CHILDREN.items()}
-    _restore_intervals(dataset, scene_index, records)
+    scene, frames = records[SCENE_ARRAY_KEY], records[FRAME_ARRAY_KEY]
+
+    # agents and faces that frames name, with their frames; rows are copied only where some belong to none
+    parts = {}
+    for key, interval in _CHILDREN.items():
+        rows, frame_indices = records[key], np.empty(0, dtype=np.int64)
+        if len(rows):
+            starts, counts = frames[interval][:, 0], frames[interval][:, 1] - frames[interval][:, 0]
+            frame_indices, kept_rows = np.repeat(np.arange(len(frames)), counts), expand_ranges(starts, counts)
+            is_all = len(kept_rows) == len(rows) and bool((kept_rows == np.arange(len(rows))).all())
+            rows = rows if is_all else rows[kept_rows]
+        parts[key] = _numbered(rows, scene_index, frame_indices)
+
+    # the view counts rows of the scene: scene and frames, which are copies, get back those of the dataset
+    stored = rows_of(dataset.scenes, slice(scene_index, scene_index + 1), strict=True)
+    scene[FRAME_INTERVAL] = stored[FRAME_INTERVAL]
+    start, stop = stored[FRAME_INTERVAL][0].tolist()
+    if start != stop:
+        first = rows_of(dataset.frames, slice(start, start + 1), strict=True)
+        for interval in set(_CHILDREN.values()) & set(first.dtype.names or ()):
+            frames[interval] += first[interval][0, 0]
     parts[FRAME_ARRAY_KEY] = _numbered(frames, scene_index, np.arange(len(frames)))
-    scene = records[SCENE_ARRAY_KEY]
     return {SCENE_ARRAY_KEY: TablePart(scene, {"scene_index": np.full(1, scene_index)}), **parts}
 
 
@@ -206,28 +192,5 @@ def with_scenes_in_memory(dataset: ChunkedDataset) -> ChunkedDataset:
 _CHILDREN = {AGENT_ARRAY_KEY: AGENT_INTERVAL, TL_FACE_ARRAY_KEY: FACE_INTERVAL}
 
 
-def _children(rows: RecordArray, intervals: Int64Array, scene_index: int) -> TablePart:
-    """Return the rows that the frames of a scene name, intervals (F, 2), with their frames."""
-    if len(rows) == 0:
-        return _numbered(rows, scene_index, np.empty(0, dtype=np.int64))
-    counts = intervals[:, 1] - intervals[:, 0]
-    frame_indices = np.repeat(np.arange(len(intervals)), counts)
-    kept_rows = expand_ranges(intervals[:, 0], counts)
-    is_all = len(kept_rows) == len(rows) and bool((kept_rows == np.arange(len(rows))).all())
-    return _numbered(rows if is_all else rows[kept_rows], scene_index, frame_indices)
-
-
 def _numbered(rows: RecordArray, scene_index: int, frame_indices: Int64Array) -> TablePart:
     return TablePart(rows, {"scene_index": np.full(len(rows), scene_index), "frame_index": frame_indices})
-
-
-def _restore_intervals(dataset: ChunkedDataset, scene_index: int, records: dict[str, RecordArray]) -> None:
-    """Give copied scene and frames the intervals that they have in the dataset."""
-    stored = rows_of(dataset.scenes, slice(scene_index, scene_index + 1), strict=True)
-    records[SCENE_ARRAY_KEY][FRAME_INTERVAL] = stored[FRAME_INTERVAL]
-    start, stop = stored[FRAME_INTERVAL][0].tolist()
-    if start == stop:
-        return
-    first = rows_of(dataset.frames, slice(start, start + 1), strict=True)
-    for interval in set(_CHILDREN.values()) & set(first.dtype.names or ()):
-        records[FRAME_ARRAY_KEY][interval] += first[interval][0, 0]

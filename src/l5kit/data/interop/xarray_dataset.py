@@ -57,17 +57,16 @@ def to_xarray(dataset: ChunkedDataset, scenes: SceneSelection = None, *, chunks_
             variables[f"{key}_{field}"] = (axes, records[field], attributes)
     used = {axis for axes, _, _ in variables.values() for axis in axes}
     coordinates = {axis: list(names) for axis, names in AXES.items() if axis in used}
-    return xr.Dataset(variables, coordinates, attrs=_attributes_of(dataset))
 
-
-def _attributes_of(dataset: ChunkedDataset) -> JsonObject:
-    """Return where a dataset comes from, and its facts, as files of arrays can hold them."""
+    # attributes of netCDF are numbers, texts and lists of these, so that dictionaries are JSON
     facts = dataset.facts
-    return {
+    attributes_of_all: JsonObject = {
         "title": "log of scenes, frames, agents and traffic light faces",
         "source": dataset.path or "memory",
         "ego_extent_m": list(facts.ego_extent_m),
         "step_time_s": facts.step_time_s,
         "label_mapping": json.dumps(dict(facts.label_mapping)),
-        **({"sources": json.dumps([dict(source) for source in facts.sources])} if facts.sources else {}),
     }
+    if facts.sources:
+        attributes_of_all["sources"] = json.dumps([dict(source) for source in facts.sources])
+    return xr.Dataset(variables, coordinates, attrs=attributes_of_all)

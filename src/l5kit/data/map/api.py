@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, SupportsIndex, TypedDict
+from typing import Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -100,8 +101,15 @@ class MapAPI:
     """
 
     def __init__(self, protobuf_map_path: str, world_to_ecef: NumericArray, *, more_paths: Sequence[str] = ()):
+        matrix = np.asarray(world_to_ecef, dtype=np.float64)
+        if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+            raise InvalidArgumentError(f"world_to_ecef must be a finite 4x4 matrix, got shape {matrix.shape}: {matrix}")
+        try:
+            self.ecef_to_world: Float64Array = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        except np.linalg.LinAlgError as error:
+            raise InvalidArgumentError(f"world_to_ecef must be invertible, got {matrix}") from error
+        self.ecef_to_world.setflags(write=False)
         self.protobuf_map_path = protobuf_map_path
-        self.ecef_to_world = _inverse_matrix(world_to_ecef)
         self._absolute_paths = tuple(os.path.abspath(path) for path in (protobuf_map_path, *more_paths))
         self._checksum: int | None = None
         self._interpolations: dict[tuple[str, float, int], tuple[NumericArray, NumericArray, NumericArray]] = {}
@@ -115,7 +123,8 @@ class MapAPI:
             )
         for path in self._absolute_paths:
             require_regular_file(path, called="map file")
-        data = b"".join(map(_read_bytes, self._absolute_paths))  # of messages one after the other lists are joined
+        # of messages one after the other lists are joined, so that several files are one map
+        data = b"".join([Path(path).read_bytes() for path in self._absolute_paths])
         checksum = zlib.crc32(data)
         if self._checksum not in (None, checksum):
             raise CorruptedDataError(
@@ -230,9 +239,6 @@ class MapAPI:
             item = item.decode(ENCODING)
         if isinstance(item, str):
             return self.elements[self._position(item)]
-        return self._element_at(item)
-
-    def _element_at(self, item: SupportsIndex) -> MapElement:
         try:
             position = operator.index(item)
         except TypeError as error:
@@ -397,35 +403,31 @@ class MapAPI:
         key = (element_id, step, method)
         lines = self._interpolations.get(key)
         if lines is None:
-            lines = self._interpolate_lane(element_id, step, method)
+            coords = self.get_lane_coords(element_id)
+            sides = left, right = coords["xyz_left"], coords["xyz_right"]
+            if min(len(left), len(right)) == 0:
+                message = f"lane {element_id!r} has a boundary without points and cannot be interpolated"
+                raise InvalidArgumentError(message)
+            try:
+                new_left, new_right = self.interpolate(left, step, method), self.interpolate(right, step, method)
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"lane {element_id!r} of {self.protobuf_map_path}: {error}") from error
+
+            # the midline is between points of both sides at equal parts of their lengths, as many on each
+            paired: Sequence[NumericArray] = new_left, new_right
+            if method != InterpolationMethod.INTER_ENSURE_LEN:
+                num_points = max(len(left), len(right))
+                paired = [self.interpolate(side, num_points, InterpolationMethod.INTER_ENSURE_LEN) for side in sides]
+            midline = (paired[0] + paired[1]) / 2
+            lines = (new_left, new_right, self.interpolate(midline, step, method))
+            for line in lines:
+                line.setflags(write=False)
+
+            # the oldest goes where there is no room; another thread may have taken it already
             if len(self._interpolations) >= CACHE_SIZE:
                 self._interpolations.pop(next(iter(self._interpolations)), None)
             self._interpolations[key] = lines
         return dict(zip(("xyz_left", "xyz_right", "xyz_midlane"), lines, strict=True))
-
-    def _interpolate_lane(
-        self, element_id: str, step: float, method: InterpolationMethod | int
-    ) -> tuple[NumericArray, NumericArray, NumericArray]:
-        coords = self.get_lane_coords(element_id)
-        left, right = coords["xyz_left"], coords["xyz_right"]
-        if min(len(left), len(right)) == 0:
-            raise InvalidArgumentError(f"lane {element_id!r} has a boundary without points and cannot be interpolated")
-        try:
-            new_left, new_right = self.interpolate(left, step, method), self.interpolate(right, step, method)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"lane {element_id!r} of {self.protobuf_map_path}: {error}") from error
-        if method == InterpolationMethod.INTER_ENSURE_LEN:
-            midline = (new_left + new_right) / 2
-        else:
-            paired = [
-                self.interpolate(line, max(len(left), len(right)), InterpolationMethod.INTER_ENSURE_LEN)
-                for line in (left, right)
-            ]
-            midline = (paired[0] + paired[1]) / 2
-        lines = (new_left, new_right, self.interpolate(midline, step, method))
-        for line in lines:
-            line.setflags(write=False)
-        return lines
 
     def lane_lines(self, num_points: int) -> LaneLines:
         """Return boundaries and midlines of all lanes of ``bounds_info`` with the same number of points each.
@@ -465,18 +467,13 @@ class MapAPI:
             KeyError: There is no element with this id.
             InvalidArgumentError: It is not a crosswalk, or has no points.
         """
-        crosswalk = self._content.crosswalk_lines.line(self._crosswalk_index(element_id))
-        return {"xyz": crosswalk}
-
-    def _crosswalk_index(self, element_id: str) -> int:
-        """Return the position of a crosswalk with points among the crosswalks of the map."""
         crosswalk = self._content.crosswalk_of_id.get(element_id)
         if crosswalk is None:
             self._position(element_id)
             raise InvalidArgumentError(
                 f"element {element_id!r} is not a crosswalk with points; bounds_info['crosswalks']['ids'] lists them"
             )
-        return crosswalk
+        return {"xyz": self._content.crosswalk_lines.line(crosswalk)}
 
     @cached_property
     def crosswalk_polygons(self) -> tuple[Float64Array, ...]:
@@ -616,10 +613,6 @@ class MapAPI:
     def _router(self) -> LaneRouter:
         return LaneRouter(self.arrays, self.network, self._locator)
 
-    def _named_by(self, lane_id: str, reference: GlobalId) -> str:
-        """Return an id that a lane names."""
-        return decode_reference(reference.id, f"map file {self.protobuf_map_path}: lane {lane_id!r}")
-
     def _network_row(self, lane_id: str) -> int:
         """Return the row of a lane in the network."""
         self._lane_index(lane_id)
@@ -632,7 +625,8 @@ class MapAPI:
             KeyError: There is no element with this id.
             InvalidArgumentError: It is not a lane.
         """
-        return [self._named_by(lane_id, ahead) for ahead in self._lane(lane_id).lanes_ahead]
+        holder = f"map file {self.protobuf_map_path}: lane {lane_id!r}"
+        return [decode_reference(ahead.id, holder) for ahead in self._lane(lane_id).lanes_ahead]
 
     def get_lanes_behind(self, lane_id: str) -> list[str]:
         """Return the ids of the lanes that a lane follows without a lane change, in file order.
@@ -750,19 +744,6 @@ class MapAPI:
         return self._router.find(*points_m, heading_rad=heading_rad, reach_m=reach_m)
 
 
-def _inverse_matrix(world_to_ecef: NumericArray) -> Float64Array:
-    """Return the read-only inverse of a 4x4 transform."""
-    matrix = np.asarray(world_to_ecef, dtype=np.float64)
-    if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
-        raise InvalidArgumentError(f"world_to_ecef must be a finite 4x4 matrix, got shape {matrix.shape}: {matrix}")
-    try:
-        inverse: Float64Array = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-    except np.linalg.LinAlgError as error:
-        raise InvalidArgumentError(f"world_to_ecef must be invertible, got {matrix}") from error
-    inverse.setflags(write=False)
-    return inverse
-
-
 def find_map(data_manager: _RequiresFiles, keys: MapKeys) -> tuple[str, Float64Array]:
     """Return the path of the semantic map, or of the index of many, and the matrix ``world_to_ecef``, (4, 4).
 
@@ -777,11 +758,6 @@ def find_map(data_manager: _RequiresFiles, keys: MapKeys) -> tuple[str, Float64A
     map_path = data_manager.require(keys.semantic_map_key)
     meta_path = data_manager.require(keys.dataset_meta_key)
     return map_path, load_matrix(load_metadata(meta_path), "world_to_ecef", path=meta_path)
-
-
-def _read_bytes(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _as_num_points(step: float) -> int:

@@ -9,6 +9,7 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.frame_rows import expand_ranges
 
 _MAX_CELLS = 255
 """Cells along an axis, about; a map of 15 km has cells as large as rasters usually are, larger maps have larger cells.
@@ -77,15 +78,26 @@ class BoundsGrid(ReadOnlyArrays):
         finite = bounds_m[is_finite]
         origin_m = finite[:, 0].min(axis=0, initial=np.inf) - radius_m if len(finite) else np.zeros(2)
         end_m = finite[:, 1].max(axis=0, initial=-np.inf) + radius_m if len(finite) else np.zeros(2)
+        # a cell is as large as the radius at least, so that bounds come near few cells
         cell_m = np.maximum((end_m - origin_m) / _MAX_CELLS, radius_m)
         # after as many doublings there is one cell
         for _ in range(_MAX_CELLS.bit_length()):
             num_x, num_y = (np.floor((end_m - origin_m) / cell_m).astype(np.int64) + 1).tolist()
-            low, counts = _find_touched_cells(finite, radius_m, origin_m, cell_m, (num_x, num_y))
+            # the lowest cells that the bounds come near, and how many along both axes
+            low = np.maximum(_cells_of(finite[:, 0] - radius_m, origin_m, cell_m), 0)
+            high = np.minimum(_cells_of(finite[:, 1] + radius_m, origin_m, cell_m) + 1, (num_x, num_y))
+            counts = np.maximum(high - low, 0)
             if counts.prod(axis=1).sum() <= max(_MOST_ENTRIES, _MOST_CELLS_OF_BOUNDS * len(finite)):
                 break
             cell_m = 2 * cell_m
-        starts, rows = _sort_into_cells(np.flatnonzero(is_finite), low, counts, (num_x, num_y))
+
+        # each of the bounds once for each column of cells that it touches, then once for each cell of that column
+        columns = np.repeat(np.arange(len(finite)), counts[:, 0])
+        first_cells = expand_ranges(low[:, 0], counts[:, 0]) * num_y + low[columns, 1]
+        cells = expand_ranges(first_cells, counts[columns, 1])
+        order = np.argsort(cells.astype(np.uint16), kind="stable")  # two bytes, for which NumPy's sort is a radix sort
+        starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=num_x * num_y))])
+        rows = np.flatnonzero(is_finite)[np.repeat(columns, counts[columns, 1])[order]]
         most_in_cell = int(np.diff(starts).max())
         return cls(bounds_m, float(radius_m), origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
 
@@ -106,42 +118,6 @@ class BoundsGrid(ReadOnlyArrays):
         rows, starts = np.empty(self.most_in_cell * len(points_m), np.int64), np.zeros(len(points_m) + 1, np.int64)
         num_rows = _find_near(points_m, *self.arrays, rows, starts)
         return rows[:num_rows], starts
-
-
-def _find_touched_cells(
-    bounds_m: Float64Array, radius_m: float, origin_m: Float64Array, cell_m: Float64Array, num_cells: tuple[int, int]
-) -> tuple[Int64Array, Int64Array]:
-    """Return the lowest cells that finite bounds (N, 2, 2) come near, and how many along both axes, (N, 2) each."""
-    low = np.maximum(_cells_of(bounds_m[:, 0] - radius_m, origin_m, cell_m), 0)
-    high = np.minimum(_cells_of(bounds_m[:, 1] + radius_m, origin_m, cell_m) + 1, num_cells)
-    return low, np.maximum(high - low, 0)
-
-
-def _sort_into_cells(
-    indices: Int64Array, low: Int64Array, counts: Int64Array, num_cells: tuple[int, int]
-) -> tuple[Int64Array, Int64Array]:
-    """Return where the bounds of each cell start, and the bounds of all cells.
-
-    Args:
-        indices: Those of the bounds, (N,).
-        low: The lowest cells that they come near, (N, 2).
-        counts: How many cells they come near along both axes, (N, 2).
-        num_cells: Of the grid.
-    """
-    num_x, num_y = counts.T
-    columns = np.repeat(np.arange(len(indices)), num_x)  # the bounds, once for each column of cells that they touch
-    first_cells = _count_up(low[:, 0], num_x) * num_cells[1] + low[columns, 1]
-    cells = _count_up(first_cells, num_y[columns])
-    order = np.argsort(cells.astype(np.uint16), kind="stable")  # two bytes, for which NumPy's sort is a radix sort
-    starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=num_cells[0] * num_cells[1]))])
-    return starts, indices[np.repeat(columns, num_y[columns])[order]]
-
-
-def _count_up(firsts: Int64Array, counts: Int64Array) -> Int64Array:
-    """Return the numbers from each of (N,) on, as many as counts (N,) say, one after the other."""
-    ends = np.cumsum(counts)
-    counted: Int64Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - ends + counts, counts)
-    return counted
 
 
 def _cells_of(positions_m: Float64Array, origin_m: Float64Array, cell_m: Float64Array) -> Int64Array:

@@ -71,11 +71,25 @@ class MapBuilder:
     """
 
     def __init__(self, world_to_ecef: NumericArray, *, name: str = ""):
-        self._world_to_ecef = _rigid_transform(world_to_ecef)
+        # a rotation keeps lengths: R R^T = I; else centimetres of the world would be none of the frame
+        matrix = np.array(world_to_ecef, dtype=np.float64)
+        if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+            raise InvalidArgumentError(f"world_to_ecef must be a finite 4x4 matrix, got shape {matrix.shape}: {matrix}")
+        rotation = matrix[:3, :3]
+        if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-6:
+            raise InvalidArgumentError(
+                f"world_to_ecef must rotate and shift only, got the 3x3 part {rotation.tolist()}"
+            )
+        self._world_to_ecef = matrix
         self._fragment = MapFragment(name=name)
         self._ids: set[str] = set()
         self._num_bytes = self._fragment.ByteSize()
-        self._origin_e7 = _origin_below(self._world_to_ecef[:3, 3])
+
+        # below the origin of the world; the centre of the earth, where worlds without a place lie, has no latitude
+        with np.errstate(all="ignore"):
+            latitude_deg, longitude_deg, _ = ecef2geodetic(*matrix[:3, 3])
+        degrees = np.nan_to_num(np.array([latitude_deg, longitude_deg], dtype=np.float64).reshape(2))
+        self._origin_e7: Int64Array = np.rint(degrees * 1e7).astype(np.int64)
         self._origin_m, self._ecef_from_local = _frame_at(self._origin_e7)
 
     def __len__(self) -> int:
@@ -405,6 +419,7 @@ class MapBuilder:
     ) -> dict[str, list[int]]:
         """Return the fields with the deltas of a line in centimetres; ``field_name`` has a place for the axis."""
         ecef_m = self._ecef_m(argument, xyz, minimum=minimum, maximum=maximum)
+        # positions are rounded, and their differences stored, so that roundings do not add up along a line
         positions_cm = np.rint((ecef_m - self._origin_m) @ self._ecef_from_local * 100.0)
         deltas_cm = positions_cm.copy()
         deltas_cm[1:] -= positions_cm[:-1]
@@ -440,29 +455,11 @@ def world_at(latitude_deg: float, longitude_deg: float) -> Float64Array:
     return world_to_ecef
 
 
-def _rigid_transform(world_to_ecef: NumericArray) -> Float64Array:
-    """Return a checked copy of a rotation and shift."""
-    matrix = np.array(world_to_ecef, dtype=np.float64)
-    if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
-        raise InvalidArgumentError(f"world_to_ecef must be a finite 4x4 matrix, got shape {matrix.shape}: {matrix}")
-    rotation = matrix[:3, :3]
-    if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-6:
-        raise InvalidArgumentError(f"world_to_ecef must rotate and shift only, got the 3x3 part {rotation.tolist()}")
-    return matrix
-
-
-def _origin_below(point_ecef_m: Float64Array) -> Int64Array:
-    """Return latitude and longitude of a point, 1e-7 degrees; 0, 0 where it has none (the centre of the earth)."""
-    with np.errstate(all="ignore"):
-        latitude_deg, longitude_deg, _ = ecef2geodetic(*point_ecef_m)
-    degrees = np.nan_to_num(np.array([latitude_deg, longitude_deg], dtype=np.float64).reshape(2))
-    return np.rint(degrees * 1e7).astype(np.int64)
-
-
 def _frame_at(origin_e7: NumericArray) -> tuple[Float64Array, Float64Array]:
     """Return the origin (3,) and the axes, in columns (3, 3), of the east-north-up frame at height 0, in ECEF."""
     latitude_deg, longitude_deg = origin_e7 / 1e7
     origin_m = np.array(geodetic2ecef(latitude_deg, longitude_deg, 0.0), dtype=np.float64)
+    # east, north and up at a place are the columns of this rotation
     cos_lat, sin_lat = np.cos(np.radians(latitude_deg)), np.sin(np.radians(latitude_deg))
     cos_lng, sin_lng = np.cos(np.radians(longitude_deg)), np.sin(np.radians(longitude_deg))
     ecef_from_local = np.array(

@@ -1,7 +1,6 @@
 """The content of a semantic map file, read once for all who hold it: ids, kinds, and arrays of world coordinates."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -174,6 +173,7 @@ def read_map(data: bytes, *, path: str, ecef_to_world: Float64Array) -> MapConte
 
 
 def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: Float64Array) -> MapContent:
+    # what stands in a form that the scan does not take, protobuf writes anew in its usual one
     scanned = np.frombuffer(data, dtype=np.uint8)
     scan = scan_fragment(scanned)
     if scan is None:
@@ -181,15 +181,33 @@ def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: 
         scan = scan_fragment(scanned)
     if scan is None:
         raise MapDecodeError(f"map file {path} names one field twice; write it again with protobuf")
+
     element_ids = MapIds.gather(scanned, scan.id_runs)
     ids = _decode_ids(element_ids, path)
     control_ids = _decode_ids(MapIds.gather(scanned, scan.control_refs[:, 1:]), path)
+    # of several elements with one id the last counts, as of equal keys of a dictionary
     ids_to_el = dict(zip(ids, range(len(ids)), strict=True))
     lanes = np.flatnonzero(scan.kinds == KIND_LANE)
     crosswalks = np.flatnonzero((scan.kinds == KIND_TRAFFIC_CONTROL) & (scan.control_kinds == CROSSWALK_KIND))
     decoder = _LineDecoder(scanned, scan, ecef_to_world, ids, path)
     lane_lines = decoder.decode(lanes, lines_per_element=2)
     crosswalk_lines = decoder.decode(crosswalks, lines_per_element=1)
+
+    # what one should know: ids that stand for several elements, and turned frames
+    oddities = []
+    if len(ids_to_el) < len(ids):
+        repeated = [element_id for element_id, count in Counter(ids).items() if count > 1 and element_id]
+        if repeated:
+            oddities.append(
+                f"map file {path}: {len(repeated)} ids are used more than once, {repeated[0]!r} for one; looking one "
+                "up gives the last element, or the last lane or crosswalk where one is asked for"
+            )
+    turned = np.flatnonzero(scan.has_bearing)
+    if turned.size > 0:
+        oddities.append(
+            f"map file {path}: the frames of {turned.size} elements are turned, of {ids[turned[0]]!r} for one; "
+            "bearings are ignored, as in L5Kit 1.x"
+        )
     return MapContent(
         path=path,
         data=data,
@@ -204,7 +222,7 @@ def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: 
         arrays=_to_arrays(
             scan, element_ids, ids_to_el, control_ids, (lanes, lane_lines), (crosswalks, crosswalk_lines)
         ),
-        oddities=tuple(_list_oddities(ids, ids_to_el, scan.has_bearing, path)),
+        oddities=tuple(oddities),
     )
 
 
@@ -248,6 +266,7 @@ def _to_arrays(
     lane_lines = lanes[1].taken((2 * drawn_lanes[:, None] + np.arange(2)).reshape(-1))
     crosswalk_lines = crosswalks[1].taken(drawn_crosswalks)
     bounds_m = np.empty((len(lane_elements) + len(crosswalk_elements), 2, 2))
+    # the bounds of a lane are those of both sides together
     left_m, right_m = lane_lines.bounds_m[0::2], lane_lines.bounds_m[1::2]
     np.minimum(left_m[:, 0], right_m[:, 0], out=bounds_m[: len(lane_elements), 0])
     np.maximum(left_m[:, 1], right_m[:, 1], out=bounds_m[: len(lane_elements), 1])
@@ -255,6 +274,14 @@ def _to_arrays(
     row_of_element = np.full(len(ids), -1, dtype=np.int64)
     row_of_element[lane_elements] = np.arange(len(lane_elements))
     controls = _controls(control_ids, row_of_element[scan.control_refs[:, 0]], ids_to_el, scan.control_kinds)
+
+    # lanes of the faces that have a colour; which lanes have a light says the light, also one without faces
+    colors, kinds = face_colors(), controls.kinds.tolist()
+    lanes_of_faces = {
+        controls.ids[control]: (colors[kind].name, controls.lanes_of(control))
+        for control, kind in enumerate(kinds)
+        if kind in colors
+    }
     is_lit = np.zeros(len(lane_elements), np.bool_)
     for control in np.flatnonzero(controls.kinds == _TRAFFIC_LIGHT).tolist():
         is_lit[controls.lanes_of(control)] = True
@@ -265,7 +292,7 @@ def _to_arrays(
         crosswalk_lines=crosswalk_lines,
         bounds_m=bounds_m,
         controls=controls,
-        lights=_lights(controls),
+        lights=LaneLights.of_faces(lanes_of_faces),
         has_light=is_lit,
     )
 
@@ -278,6 +305,7 @@ def _controls(
     pairs = zip(control_ids, rows.tolist(), strict=True)
     controls = [index_of.setdefault(control, len(index_of)) for control, row in pairs if row >= 0]
     num_rows = int(rows.max(initial=0)) + 1
+    # a pair of control and lane as one number, so that one sort orders by control, then lane, and drops repeats
     keys = np.unique(np.array(controls, dtype=np.int64) * num_rows + rows[rows >= 0])
     elements = [ids_to_el.get(control, -1) for control in index_of]
     return LaneControls(
@@ -286,26 +314,6 @@ def _controls(
         lane_starts=np.searchsorted(keys // num_rows, np.arange(len(index_of) + 1)),
         lane_rows=keys % num_rows,
     )
-
-
-def _lights(controls: LaneControls) -> LaneLights:
-    colors, kinds = face_colors(), controls.kinds.tolist()
-    faces = [control for control, kind in enumerate(kinds) if kind in colors]
-    ids = {control: controls.ids[control] for control in faces}
-    return LaneLights.of_faces({ids[face]: (colors[kinds[face]].name, controls.lanes_of(face)) for face in faces})
-
-
-def _list_oddities(ids: list[str], ids_to_el: dict[str, int], has_bearing: BoolArray, path: str) -> Iterator[str]:
-    """Yield a text about ids that stand for several elements, and one about turned frames."""
-    if len(ids_to_el) < len(ids):
-        repeated = [element_id for element_id, count in Counter(ids).items() if count > 1 and element_id]
-        if repeated:
-            text = f"map file {path}: {len(repeated)} ids are used more than once, {repeated[0]!r} for one"
-            yield f"{text}; looking one up gives the last element, or the last lane or crosswalk where one is asked for"
-    turned = np.flatnonzero(has_bearing)
-    if turned.size > 0:
-        text = f"map file {path}: the frames of {turned.size} elements are turned, of {ids[turned[0]]!r} for one"
-        yield f"{text}; bearings are ignored, as in L5Kit 1.x"
 
 
 @dataclass(frozen=True)

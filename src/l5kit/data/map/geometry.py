@@ -166,6 +166,7 @@ def _decode_deltas(data: UInt8Array, line_runs: Int64Array, local_m: Float64Arra
     for line in range(len(line_runs)):
         end = offsets[line]
         for axis in range(3):
+            # the x axis tells how many points the line has; y and z must have as many
             position, point, total = line_runs[line, axis, 0], offsets[line], 0.0
             while position < line_runs[line, axis, 1] and (axis == 0 or point < end):
                 encoded, position = read_varint(data, position)
@@ -202,6 +203,7 @@ def _apply_frames(
             bounds_m[line, 0, axis], bounds_m[line, 1, axis] = np.inf, -np.inf
         for i in range(offsets[line], offsets[line + 1]):
             east, north, up = local_m[i, 0], local_m[i, 1], local_m[i, 2]
+            # east, north and up to ECEF: t points away from the axis of the earth, in the plane of the meridian
             t = cos_lat * up - sin_lat * north
             x = origins_ecef_m[frame, 0] + (cos_lng * t - sin_lng * east)
             y = origins_ecef_m[frame, 1] + (sin_lng * t + cos_lng * east)
@@ -241,6 +243,7 @@ def _resample(
         j = 0
         for i in range(resampled.shape[1]):
             position = i * step
+            # lengths and positions both ascend, so that one walk along the line finds the edges of all points
             while j < last and lengths_m[j + 1] <= position:
                 j += 1
             for axis in range(points.shape[1]):
@@ -249,6 +252,7 @@ def _resample(
                     slope = (points[start + j + 1, axis] - value) / (lengths_m[j + 1] - lengths_m[j])
                     value = slope * (position - lengths_m[j]) + value
                 resampled[line, i, axis] = value
+        # the last point is the end of the line to the bit, where steps add up to a little more or less
         if step_m == _EQUALLY and resampled.shape[1] > 0:
             for axis in range(points.shape[1]):
                 resampled[line, -1, axis] = points[start + last, axis]

@@ -91,8 +91,24 @@ def read_network(
         limits.append(parents.limit_of(lane, names.text_of(row, lane.parent_segment_or_junction)))
     is_in_junction = [is_inside for is_inside, _ in limits]
     is_known = set(names.row_of_id.values())
-    behind = _turned_round(ahead, [row for row in order if row in is_known])
-    limits_mps = _with_junctions([limit_mps for _, limit_mps in limits], is_in_junction, ahead, behind)
+
+    # the lanes that each lane follows, in file order and each once
+    behind_sets: list[dict[int, None]] = [{} for _ in ahead]
+    for row in order:
+        if row in is_known:
+            for following in ahead[row]:
+                if following < len(ahead):
+                    behind_sets[following][row] = None
+    behind = [list(rows) for rows in behind_sets]
+
+    # a lane of a junction has the lowest limit of the lanes outside that it connects, as no segment tells one
+    limits_mps = [limit_mps for _, limit_mps in limits]
+    limits_of_segments_mps = list(limits_mps)
+    for row in range(len(ahead)):
+        if is_in_junction[row]:
+            before, after = (first_lanes_outside(row, rows, is_in_junction) for rows in (behind, ahead))
+            known_mps = [limits_of_segments_mps[other] for other in before | after if limits_of_segments_mps[other] > 0]
+            limits_mps[row] = min(known_mps, default=np.nan)
     left_right = np.array(sides, dtype=np.int64).reshape(-1, 2)
     return LaneNetwork(
         MapIds.of_texts(names.texts),
@@ -155,44 +171,19 @@ class _Parents:
     def limit_of(self, lane: Lane, parent_id: str) -> tuple[bool, float]:
         """Return whether a lane is part of a junction, and the limit of its segment in its direction, NaN for none."""
         if parent_id not in self._known:
-            self._known[parent_id] = self._look_up(parent_id)
+            position = self._ids_to_el.get(parent_id) if parent_id else None
+            self._known[parent_id] = False, 0.0, 0.0
+            if position is not None:
+                # of what is no segment, both limits are 0, as for one without limits
+                parent = self._elements[position].element
+                forward_mps = parent.segment.speed_limit_meters_per_second
+                backward_mps = parent.segment.backward_direction_speed_limit_meters_per_second
+                self._known[parent_id] = parent.HasField("junction"), forward_mps, backward_mps
         is_junction, forward_mps, backward_mps = self._known[parent_id]
+        # one limit holds for both directions where none is told for the backward one
         is_backward = lane.orientation_in_parent_segment == RoadNetworkSegment.ONE_WAY_BACKWARD
         limit_mps = (backward_mps or forward_mps) if is_backward else forward_mps
         return is_junction, limit_mps if limit_mps > 0 else np.nan
-
-    def _look_up(self, parent_id: str) -> tuple[bool, float, float]:
-        position = self._ids_to_el.get(parent_id) if parent_id else None
-        if position is None:
-            return False, 0.0, 0.0
-        parent = self._elements[position].element
-        if not parent.HasField("segment"):
-            return parent.HasField("junction"), 0.0, 0.0
-        segment = parent.segment
-        return False, segment.speed_limit_meters_per_second, segment.backward_direction_speed_limit_meters_per_second
-
-
-def _turned_round(ahead: list[list[int]], lanes: list[int]) -> list[list[int]]:
-    """Return from where one comes to each lane, in the order of some of the lanes."""
-    behind: list[dict[int, None]] = [{} for _ in ahead]
-    for lane in lanes:
-        for row in ahead[lane]:
-            if row < len(ahead):
-                behind[row][lane] = None
-    return [list(rows) for rows in behind]
-
-
-def _with_junctions(
-    limits_mps: list[float], is_in_junction: list[bool], ahead: list[list[int]], behind: list[list[int]]
-) -> list[float]:
-    """Return the limits of segments with those of lanes of junctions, the lowest of the lanes that they connect."""
-    completed = list(limits_mps)
-    for lane in range(len(ahead)):
-        if is_in_junction[lane]:
-            before, after = (first_lanes_outside(lane, rows, is_in_junction) for rows in (behind, ahead))
-            known_mps = [limits_mps[row] for row in before | after if limits_mps[row] > 0]
-            completed[lane] = min(known_mps, default=np.nan)
-    return completed
 
 
 def first_lanes_outside(lane: int, neighbours: list[list[int]], is_in_junction: list[bool]) -> set[int]:

@@ -155,6 +155,7 @@ class LaneRouter:
             for lane, entry in entries.items()
             if goals.get(lane, -1.0) >= entry.arc_m
         ]
+        # the way to the start of each lane that follows one of those at the start; the cheapest counts
         first_edges: dict[int, tuple[float, list[int]]] = {}
         for lane, entry in entries.items():
             cost_m = entry.cost_m + self._lines.lengths_m[lane] - entry.arc_m
@@ -248,22 +249,20 @@ class LaneRouter:
         parts = []
         for lane, is_after_change, (begin_m, stop_m) in zip(lanes.tolist(), is_change, spans_m.tolist(), strict=True):
             arcs_m, points_m = self._lines.arc_lengths_m[lane], self._lines.points_m[lane]
+            # a change takes some way, so that the line goes slantwise from lane to lane
             first_m = min(begin_m + CHANGE_M, stop_m) if is_after_change else begin_m
             inside_m = arcs_m[(arcs_m > first_m) & (arcs_m < stop_m)]
             knots_m = np.concatenate([[first_m], inside_m, [stop_m]])
             parts.append(np.stack([np.interp(knots_m, arcs_m, points_m[:, axis]) for axis in range(2)], axis=1))
+
+        # without the second of two points that nearly coincide, lest the line turns around between them
+        line_m = np.concatenate(parts)
+        is_kept = np.append(True, np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _JOINT_M)
+        if not is_kept[-1]:  # the end stays, and the points around it go
+            is_kept &= np.linalg.norm(line_m - line_m[-1], axis=1) > _JOINT_M
+            is_kept[0], is_kept[-1] = True, float(np.linalg.norm(line_m[-1] - line_m[0])) > _SAME_PLACE_M
         ids = tuple(self.arrays.lane_ids[lane] for lane in lanes.tolist())
-        return LaneRoute(ids, lanes, is_change, start_m, end_m, _without_joints(np.concatenate(parts)))
-
-
-def _without_joints(line_m: Float64Array) -> Float64Array:
-    """Return a line (P, 2) without the second of two points that nearly coincide, lest it turns around between them."""
-    is_kept = np.append(True, np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _JOINT_M)
-    if not is_kept[-1]:  # the end stays, and the points around it go
-        is_kept &= np.linalg.norm(line_m - line_m[-1], axis=1) > _JOINT_M
-        is_kept[0], is_kept[-1] = True, float(np.linalg.norm(line_m[-1] - line_m[0])) > _SAME_PLACE_M
-    kept_m: Float64Array = line_m[is_kept]
-    return kept_m
+        return LaneRoute(ids, lanes, is_change, start_m, end_m, line_m[is_kept])
 
 
 def _text(point_m: Float64Array) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, UInt8Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.data.map.geometry import resample_lanes
 from l5kit.data.map.lane_lights import LaneLights
@@ -72,10 +73,7 @@ class MapIds(ReadOnlyArrays):
         """Return ids given by the byte positions [start, end) of each in some data, (N, 2), which is copied."""
         lengths = runs[:, 1] - runs[:, 0]
         ends = np.cumsum(lengths)
-        starts = ends - lengths
-        num_bytes = int(ends[-1]) if len(ends) else 0
-        text = data[np.repeat(runs[:, 0] - starts, lengths) + np.arange(num_bytes)]
-        return cls(text, np.stack([starts, ends], axis=1))
+        return cls(data[expand_ranges(runs[:, 0], lengths)], np.stack([ends - lengths, ends], axis=1))
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> "MapIds":
@@ -124,8 +122,7 @@ class MapLines(ReadOnlyArrays):
             return self
         lengths = self.lengths[lines]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        points = np.repeat(self.offsets[lines] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return MapLines(self.points[points], offsets, self.bounds_m[lines])
+        return MapLines(self.points[expand_ranges(self.offsets[lines], lengths)], offsets, self.bounds_m[lines])
 
 
 @dataclass(frozen=True, eq=False)

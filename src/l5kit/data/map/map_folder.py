@@ -135,6 +135,7 @@ class MapIndex(ReadOnlyArrays):
         rows = np.zeros(len(points_m), np.int64)
         near, starts = self._grid.find_near(np.ascontiguousarray(points_m, np.float64))
         counts = np.diff(starts)
+        # of maps that lie around a point the first; bounds of maps do not meet, so that there is one at most
         rows[counts > 0] = near[starts[:-1][counts > 0]]
         for lost in np.flatnonzero((counts == 0) & np.isfinite(points_m).all(axis=1)).tolist():
             low_m, high_m = self.bounds_m[:, 0] - points_m[lost], points_m[lost] - self.bounds_m[:, 1]
@@ -220,6 +221,7 @@ def _require_apart(index: MapIndex, path: str) -> None:
     stops = np.searchsorted(ordered[:, 0, 0], ordered[:, 1, 0], side="right")
     for first, stop in enumerate(stops.tolist()):
         beside = ordered[first + 1 : stop]
+        # those beside it overlap in x by their order, and meet where they overlap in y, too
         meets = (beside[:, 0, 1] <= ordered[first, 1, 1]) & (beside[:, 1, 1] >= ordered[first, 0, 1])
         if meets.any():
             other = order[first + 1 + int(np.argmax(meets))]

@@ -59,6 +59,7 @@ class LaneLocator:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _distance_to_area(left: Float64Array, right: Float64Array, point: Float64Array) -> float:
     """Return the distance to the polygon of the left boundary and the reversed right one, 0 inside."""
+    # even-odd rule: inside where a ray from the point crosses the outline an odd number of times
     is_inside = crosses_edge(left[0], right[0], point) != crosses_edge(left[-1], right[-1], point)
     for line in (left, right):
         for i in range(1, len(line)):
@@ -100,6 +101,7 @@ def _nearest_lane(
     """Return row and area distance of the nearest lane; ``order`` has the rows by ascending ``box_distances``."""
     best_row, best_area, best_midline = -1, np.inf, np.inf
     for i in range(len(order)):
+        # bounds are never further than the lane in them: all that come now are behind the best
         if box_distances[i] > best_area:
             break
         area, midline = _lane_distances(points, offsets, midlines, order[i : i + 1], point)

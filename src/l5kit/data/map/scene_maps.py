@@ -131,8 +131,14 @@ class SceneMaps:
         if self._index is None:
             assert self._single is not None
             return self._single
+        index = self._index
+
+        def read() -> MapAPI:
+            first, *more = [index.path_of(row) for row in wanted]
+            return MapAPI(first, self._world_to_ecef, more_paths=more)
+
         kept = self._kept if len(wanted) == 1 else self._unions
-        return kept.get(wanted, lambda: self._read(wanted))
+        return kept.get(wanted, read)
 
     def at(self, points_m: Float64Array) -> MapAPI:
         """Return one map with all that points (B, 2) in the world are on; see :meth:`map_of`."""
@@ -141,8 +147,3 @@ class SceneMaps:
     def of_scenes(self, log: Log, scenes: Sequence[int] | Int64Array) -> MapAPI:
         """Return one map with all that scenes of a log are on; see :meth:`map_of`."""
         return self.map_of(self.rows_of_scenes(log, scenes))
-
-    def _read(self, rows: tuple[int, ...]) -> MapAPI:
-        assert self._index is not None
-        first, *more = [self._index.path_of(row) for row in rows]
-        return MapAPI(first, self._world_to_ecef, more_paths=more)

@@ -106,6 +106,7 @@ class _Fields:
         """Return the fields of some numbers of messages at bytes (M,) to bytes (M,), whose owners (M,) ascend."""
         is_wanted = np.zeros(max(field_ids) + 1, np.bool_)
         is_wanted[list(field_ids)] = True
+        # once with memory for what is usual, and again where there are more fields, which the first pass has counted
         table = np.empty((5, _USUAL_FIELDS * len(starts)), np.int64)
         num_fields = _split_messages(data, starts, ends, is_wanted, table)
         if num_fields > table.shape[1]:
@@ -138,6 +139,7 @@ class _Fields:
         """
         is_list = (self.field_ids >= first_number) & (self.field_ids < first_number + 3)
         packed = self._where(is_list & ((self.wire_types == _BYTES) | (self.wire_types == _VARINT)))
+        # of each owner each list once and in the order of their numbers: then these keys ascend
         keys = packed.owners * 3 + packed.field_ids
         if (packed.wire_types != _BYTES).any() or (keys[1:] <= keys[:-1]).any():
             raise _UnusualFormError
@@ -177,8 +179,19 @@ def scan_fragment(data: UInt8Array) -> MapScan | None:
         scan.kinds[content.owners] = content.field_ids
         lanes = content.of_type(_BYTES, KIND_LANE).split(data, 2, 3, 4, 8)
         controls = content.of_type(_BYTES, KIND_TRAFFIC_CONTROL).split(data, 2, 3, 4, 5, *_CONTROL_KINDS)
-        _scan_lanes(data, lanes, scan)
-        _scan_controls(data, controls, scan)
+
+        # frames and both boundaries of lanes, whose fields 3 and 4 hold messages with a list for each axis
+        _scan_frames(data, lanes.of_type(_BYTES, 2).only(), scan)
+        for side, number in enumerate((3, 4)):
+            axes = lanes.of_type(_BYTES, number).only().split(data, 1, 2, 3).lists(1)
+            scan.line_runs[axes.owners, side, axes.field_ids - 1] = axes.runs
+
+        # frames, points and kinds of traffic controls, which have the lists of the axes themselves, as fields 3 to 5
+        _scan_frames(data, controls.of_type(_BYTES, 2).only(), scan)
+        axes = controls.lists(3)
+        scan.line_runs[axes.owners, 0, axes.field_ids - 3] = axes.runs
+        kinds = controls.of_type(_BYTES, _CONTROL_KINDS[0], _CONTROL_KINDS[-1])
+        scan.control_kinds[kinds.owners] = kinds.field_ids
     except _UnusualFormError:
         return None
     refs = lanes.of_type(_BYTES, 8)
@@ -191,23 +204,6 @@ def _text_runs(data: UInt8Array, ids: _Fields) -> Int64Array:
     runs = np.zeros((len(ids.owners), 2), np.int64)
     runs[texts.owners] = texts.runs
     return runs
-
-
-def _scan_lanes(data: UInt8Array, lanes: _Fields, scan: MapScan) -> None:
-    """Write frames and boundaries of lanes, given by the fields of their messages ``Lane``."""
-    _scan_frames(data, lanes.of_type(_BYTES, 2).only(), scan)
-    for side, number in enumerate((3, 4)):
-        axes = lanes.of_type(_BYTES, number).only().split(data, 1, 2, 3).lists(1)
-        scan.line_runs[axes.owners, side, axes.field_ids - 1] = axes.runs
-
-
-def _scan_controls(data: UInt8Array, controls: _Fields, scan: MapScan) -> None:
-    """Write frames, points and kinds of traffic controls, given by the fields of ``TrafficControlElement``."""
-    _scan_frames(data, controls.of_type(_BYTES, 2).only(), scan)
-    axes = controls.lists(3)
-    scan.line_runs[axes.owners, 0, axes.field_ids - 3] = axes.runs
-    kinds = controls.of_type(_BYTES, _CONTROL_KINDS[0], _CONTROL_KINDS[-1])
-    scan.control_kinds[kinds.owners] = kinds.field_ids
 
 
 def _scan_frames(data: UInt8Array, frames: _Fields, scan: MapScan) -> None:
@@ -235,6 +231,7 @@ def read_varint(data: UInt8Array, position: int) -> tuple[np.uint64, int]:
     while True:
         byte = data[position]
         position += 1
+        # seven bits a byte, the lowest first; the highest bit tells that more follow
         value |= np.uint64(byte & 0x7F) << shift
         if byte < 0x80:
             return value, position

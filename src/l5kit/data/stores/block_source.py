@@ -45,7 +45,14 @@ class BlockSource:
         if isinstance(array, ChunkedArray):
             self._chunked = array.uncached()
             self._step = self._chunked.chunks[0]
-            self._present = self._list_chunks(self._chunked, findings)
+            # chunks without a file read as zeros, so that nothing is to be checked in them
+            try:
+                self._present = self._chunked.present_chunks()
+            except UnreachableDataError:
+                raise
+            except Exception as error:  # as in read
+                self._present = []
+                self._add(findings, "error", "decode", f"the files of array {key!r} cannot be listed: {error}")
         else:
             self._step = ROWS_PER_BLOCK
             self._present = list(range(-(-self.length // ROWS_PER_BLOCK)))
@@ -84,16 +91,6 @@ class BlockSource:
     def report_unread(self, block: ReadBlock, findings: FindingList) -> None:
         """Add the finding that a block cannot be read."""
         self._add(findings, "error", "decode", block.problem, row=block.start)
-
-    def _list_chunks(self, array: ChunkedArray, findings: FindingList) -> list[int]:
-        """Return the chunks of which there are files, sorted."""
-        try:
-            return array.present_chunks()
-        except UnreachableDataError:
-            raise
-        except Exception as error:  # as in read
-            self._add(findings, "error", "decode", f"the files of array {self.key!r} cannot be listed: {error}")
-            return []
 
     def report_missing(self, used_end: int, findings: FindingList) -> None:
         """Report missing chunk files without walking through all chunks, as a damaged length may be huge.

@@ -114,9 +114,10 @@ class ChunkedArray(RecordSequence):
         self._process = os.getpid()
         # remote chunks are fetched by l5kit, several at once; zarr-python reads the others
         self.is_decoded_here = is_decoded_here(self._array)
-        self._joined = (
-            JoinedChunks(self._length, self.dtype, self._chunk_length) if _fits(array, self.dtype, cache) else None
-        )
+
+        # rows of an array that nobody changes lie side by side if all have room in the cache, which is set apart then
+        fits = bool(array.read_only) and cache.reserve(self._length * self.dtype.itemsize)
+        self._joined = JoinedChunks(self._length, self.dtype, self._chunk_length) if fits else None
 
     def __len__(self) -> int:
         return self._length
@@ -134,7 +135,11 @@ class ChunkedArray(RecordSequence):
     def zarr_array(self) -> ZarrArray:
         """The underlying zarr array."""
         if os.getpid() != self._process:
-            self._reopen()
+            # a process that was forked needs file handles and connections of its own
+            store = self._array.store
+            if not isinstance(store, LocalStore) and not is_remote(store) and not is_process_memory(store):
+                self._array = pickle.loads(pickle.dumps(self._array))
+            self._process = os.getpid()
         return self._array
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
@@ -146,6 +151,7 @@ class ChunkedArray(RecordSequence):
             return joined.rows[start : max(start, stop)]
         if stop <= start:
             return np.empty(0, dtype=self.dtype)
+        # chunks that lie side by side need no copy, nor do rows of a single one; other rows are put together
         first, last = start // self._chunk_length, (stop - 1) // self._chunk_length
         read = self._reader_of(range(first, last + 1))
         if joined is not None:
@@ -183,6 +189,8 @@ class ChunkedArray(RecordSequence):
         except Exception:  # whatever zarr and the store raise; read one by one, the chunk at fault is named
             return self.rows(start, stop, strict=True)
         for offset in range(start - start % self._chunk_length, stop, self._chunk_length):
+            # zarr fills a chunk without a file with zeros, and l5kit stores zeros as files: only the file tells which
+            # it is
             chunk = rows[max(offset - start, 0) : offset + self._chunk_length - start]
             if not chunk.view(np.uint8).any():
                 self.rows(max(offset, start), max(offset, start) + 1, strict=True)  # refuses what is not stored
@@ -268,23 +276,23 @@ class ChunkedArray(RecordSequence):
 
     def _chunk(self, index: int, strict: bool, read: Callable[[int], NumericArray]) -> NumericArray:
         """Return the decoded rows of a chunk, read-only."""
-        joined = self._joined
-        chunk = self._cached_chunk(index, read) if joined is None else joined.chunk(index, read)
+        if self._joined is not None:
+            chunk = self._joined.chunk(index, read)
+        else:
+            # the last chunk needs no look into the cache, which has a lock; most rows are near the ones before
+            last_index, last_chunk = self._last
+            if last_chunk is None or index != last_index:
+                last_chunk = self._cache.get((self.name, index))
+                if last_chunk is None:
+                    last_chunk = read(index)
+                    self._cache.put((self.name, index), last_chunk)
+                self._last = (index, last_chunk)
+            chunk = last_chunk
         if strict and index in self._missing:
             raise CorruptedDataError(
                 f"chunk file {self.chunk_file(index)} is missing, but rows of it are used; "
                 "restore it from the source of the dataset (l5kit validate lists all such files)"
             )
-        return chunk
-
-    def _cached_chunk(self, index: int, read: Callable[[int], NumericArray]) -> NumericArray:
-        last_index, chunk = self._last
-        if chunk is None or index != last_index:
-            chunk = self._cache.get((self.name, index))
-            if chunk is None:
-                chunk = read(index)
-                self._cache.put((self.name, index), chunk)
-            self._last = (index, chunk)
         return chunk
 
     def _read_chunk(self, index: int) -> NumericArray:
@@ -426,8 +434,12 @@ class ChunkedArray(RecordSequence):
     def _as_records(self, values: ArrayLike) -> NumericArray:
         """Return records that have all stored fields, made of tuples where need be."""
         fields = list(self._array.dtype.names or ())
+        # one record as a tuple, or a list of such (also an empty one); all else has a type of its own
+        are_tuples = isinstance(values, tuple) or (
+            isinstance(values, list) and all(isinstance(row, tuple) for row in values)
+        )
         try:
-            records = np.asarray(values, dtype=self.dtype if _are_tuples(values) else None)
+            records = np.asarray(values, dtype=self.dtype if are_tuples else None)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"rows of {self.name!r} must be records with the fields {list(self.dtype.names or ())}, or tuples "
@@ -471,13 +483,6 @@ class ChunkedArray(RecordSequence):
                 self._cache.discard((self.name, index))
                 self._missing.discard(index)
 
-    def _reopen(self) -> None:
-        """Give this forked process file handles and connections of its own."""
-        store = self._array.store
-        if not isinstance(store, LocalStore) and not is_remote(store) and not is_process_memory(store):
-            self._array = pickle.loads(pickle.dumps(self._array))
-        self._process = os.getpid()
-
     def __getstate__(self) -> dict[str, object]:
         if is_process_memory(self._array.store):
             raise UnpicklableStoreError(
@@ -495,16 +500,6 @@ class ChunkedArray(RecordSequence):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes>"
-
-
-def _are_tuples(values: object) -> bool:
-    """Return whether values are a record as a tuple, or a list of such (also an empty one)."""
-    return isinstance(values, tuple) or (isinstance(values, list) and all(isinstance(row, tuple) for row in values))
-
-
-def _fits(array: ZarrArray, dtype: DType, cache: ChunkCache) -> bool:
-    """Return whether all rows of an array that nobody changes have room in the cache, which is then set apart."""
-    return bool(array.read_only) and cache.reserve(int(array.shape[0]) * dtype.itemsize)
 
 
 class RowRanges(NamedTuple):

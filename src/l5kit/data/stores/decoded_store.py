@@ -235,20 +235,16 @@ def clear(root: Path, *, keep: Container[str] = ()) -> int:
             continue
         store = read_store(folder)
         try:
-            _remove(folder)
+            if folder.name.startswith("."):  # what a killed builder left
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                remove_whole(folder)
         except OSError:  # in use, on Windows
             continue
         num_bytes += 0 if store is None else store.num_bytes
     with suppress(OSError):
         root.rmdir()
     return num_bytes
-
-
-def _remove(folder: Path) -> None:
-    if folder.name.startswith("."):  # what a killed builder left
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
-        remove_whole(folder)
 
 
 def _folder_of(source: DecodedSource, folder: str | os.PathLike[str] | None) -> Path:
@@ -282,7 +278,21 @@ def _build(source: DecodedSource, target: Path, progress: Progress | None) -> De
         _write_arrays(source, unfinished, progress)
         if source.has_changed():
             raise CorruptedDataError(f"the dataset {source.location!r} changed while it was decoded; open it again")
-        _write_manifest(source, unfinished, build_seconds=time.perf_counter() - started)
+
+        # the manifest comes last, and all is on the disk before the folder gets its name
+        manifest = {
+            "version": _FORMAT_VERSION,
+            "source": source.location,
+            "digest": source.digest,
+            "num_bytes": source.num_bytes,
+            "build_seconds": time.perf_counter() - started,
+            "rows": {key: len(array) for key, array in source.arrays.items()},
+        }
+        with (unfinished / MANIFEST_NAME).open("w", encoding="utf-8") as file:
+            json.dump(manifest, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(unfinished)
     store = read_store(target)
     if store is None:
         raise OSError(f"the manifest in {target} cannot be read back")
@@ -306,30 +316,12 @@ def _write_arrays(source: DecodedSource, folder: Path, progress: Progress | None
             os.fsync(file.fileno())
 
 
-def _write_manifest(source: DecodedSource, folder: Path, *, build_seconds: float) -> None:
-    manifest = {
-        "version": _FORMAT_VERSION,
-        "source": source.location,
-        "digest": source.digest,
-        "num_bytes": source.num_bytes,
-        "build_seconds": build_seconds,
-        "rows": {key: len(array) for key, array in source.arrays.items()},
-    }
-    with (folder / MANIFEST_NAME).open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(folder)
-
-
 def _digest_of(root: zarr.Group, arrays: Mapping[str, ChunkedArray], signatures: Mapping[str, object]) -> str:
     """Return a digest of the state of a dataset on disk, and of the form in which it is kept."""
     files = _COLUMNS_METADATA_FILES if root.metadata.zarr_format == 3 else _METADATA_FILES
-    metadata = [(key, _content_of(root, key)) for key in files]
+    metadata = []
+    for key in files:
+        content = sync(root.store.get(key, default_buffer_prototype()))
+        metadata.append((key, None if content is None else content.to_bytes()))
     headers = [npy_header(array.dtype, array.shape) for array in arrays.values()]
     return hashlib.sha256(repr((_FORMAT_VERSION, metadata, headers, sorted(signatures.items()))).encode()).hexdigest()
-
-
-def _content_of(root: zarr.Group, key: str) -> bytes | None:
-    content = sync(root.store.get(key, default_buffer_prototype()))
-    return None if content is None else content.to_bytes()

@@ -36,7 +36,22 @@ class MappedArray(RecordSequence):
         self.name = name
         self._length = length
         self._signature = signature
-        self._rows = _map_rows(self.file, self.dtype, length)
+
+        # a dataset that has changed has its files in another folder, so that one that does not fit is damaged
+        advice = "open the dataset with cached='mmap' again, which makes the file anew"
+        try:
+            rows = map_npy(self.file, dtype=self.dtype, shape=(length,))
+        except OSError as error:
+            raise CorruptedDataError(
+                f"the decoded file {file} cannot be read ({error}); it may have been removed because its source "
+                f"changed, or by l5kit cache: {advice}"
+            ) from error
+        if rows is None:
+            raise CorruptedDataError(
+                f"the decoded file {file} is not the one it was: it must hold {length} rows of {dtype.itemsize} bytes "
+                f"and nothing else; remove it and {advice}"
+            )
+        self._rows = rows
 
     def __len__(self) -> int:
         return self._length
@@ -118,20 +133,3 @@ class MappedArray(RecordSequence):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes, {self.file}>"
-
-
-def _map_rows(file: Path, dtype: np.dtype[np.void], length: int) -> NumericArray:
-    advice = "open the dataset with cached='mmap' again, which makes the file anew"
-    try:
-        rows = map_npy(file, dtype=dtype, shape=(length,))
-    except OSError as error:
-        raise CorruptedDataError(
-            f"the decoded file {file} cannot be read ({error}); it may have been removed because its source changed, "
-            f"or by l5kit cache: {advice}"
-        ) from error
-    if rows is None:
-        raise CorruptedDataError(
-            f"the decoded file {file} is not the one it was: it must hold {length} rows of {dtype.itemsize} bytes and "
-            f"nothing else; remove it and {advice}"
-        )
-    return rows

@@ -88,7 +88,10 @@ def unreachable(url: str, error: BaseException, *, attempts: int, seconds: float
         attempts: How many there were.
         seconds: How long they took together.
     """
-    what = f"{url}{_described(url)} cannot be read"
+    # a file with a number as its name is a chunk of the array that its folder is
+    *_, array, name = url.rsplit("/", 2) if url.count("/") > 1 else ("", url)
+    chunk = f" (chunk {name} of array {array!r})" if name.isdigit() and array else ""
+    what = f"{url}{chunk} cannot be read"
     if is_refusal(error):
         return UnreachableDataError(
             f"{what}: the service refuses it ({_line_of(error, url)}); check the rights, or pass storage_options, such "
@@ -101,12 +104,6 @@ def unreachable(url: str, error: BaseException, *, attempts: int, seconds: float
             "What was read once needs no network with open(cached='mmap') or in a copy (l5kit chop, save())"
         )
     return UnreachableDataError(f"{what}: {_line_of(error, url)}; check the URL, and storage_options")
-
-
-def _described(url: str) -> str:
-    """Return which chunk of which array a file is, if it is one."""
-    *_, array, name = url.rsplit("/", 2) if url.count("/") > 1 else ("", url)
-    return f" (chunk {name} of array {array!r})" if name.isdigit() and array else ""
 
 
 def _line_of(error: BaseException, url: str) -> str:

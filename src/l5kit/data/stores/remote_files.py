@@ -52,7 +52,14 @@ class RemoteFiles:
         options: dict[str, Any] = {"asynchronous": True, **(storage_options or {})}
         if url.startswith(_S3):
             options.setdefault("max_concurrency", 1)  # with more, s3fs asks for the size of a file before it reads it
-            options["config_kwargs"] = _s3_config(reading) | dict(options.get("config_kwargs", {}))
+            # botocore is to leave the repetitions to us
+            config = {
+                "retries": {"total_max_attempts": 1},
+                "connect_timeout": reading.timeout_s,
+                "read_timeout": reading.timeout_s,
+                "max_pool_connections": max(10, reading.concurrency),
+            }
+            options["config_kwargs"] = config | dict(options.get("config_kwargs", {}))
         fs, path = open_file_system(url, **options)
         return cls(fs if fs.async_impl else AsyncFileSystemWrapper(fs, asynchronous=True), reading), path
 
@@ -216,13 +223,3 @@ def version_of(info: Mapping[str, object]) -> tuple[str, ...]:
     """
     fields = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
     return (str(info.get("size")), *fields) if fields else ()
-
-
-def _s3_config(reading: RemoteReading) -> dict[str, object]:
-    """Return the configuration of botocore that leaves the repetitions to us."""
-    return {
-        "retries": {"total_max_attempts": 1},
-        "connect_timeout": reading.timeout_s,
-        "read_timeout": reading.timeout_s,
-        "max_pool_connections": max(10, reading.concurrency),
-    }

@@ -85,6 +85,7 @@ class RemoteZipStore(Store):
         return self._members
 
     async def _read_directory(self) -> dict[str, ZipMember]:
+        # the directory lies at the end of the file, and mostly fits into the bytes that are asked for first
         tail = await self.files.read(self.path, -TAIL_NUM_BYTES)
         if tail is None:
             raise DatasetNotFoundError(f"no dataset at {self.url!r}: there is no such file; check the URL for spelling")
@@ -97,6 +98,7 @@ class RemoteZipStore(Store):
             if missing is None or len(missing) != start - end.start:
                 raise self._without_ranges()
             tail = missing + tail
+        # of the directory alone, whatever came with it: it has a checksum of each file
         digest = hashlib.sha256(tail[-(end.size - end.start) :]).hexdigest()
         if self._digest not in (None, digest):
             raise CorruptedDataError(

@@ -125,16 +125,32 @@ def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess 
         MissingDependencyError: fsspec needs a library for this kind of URL.
         UnreachableDataError: The service of a zip file refuses, or does not answer.
     """
+    remote = remote or RemoteAccess()
     if isinstance(location, Store):
-        return _with_patience(location, remote or RemoteAccess())
+        if type(location) is not FsspecStore:
+            return location
+        # a store of zarr on a service as one of ours, which repeats what failed in passing
+        files = RemoteFiles(location.fs, remote.reading or RemoteReading.from_environment())
+        return RemoteStore(files, location.path, read_only=location.read_only)
     path = os.fspath(location)
     if is_url(path):
-        return _open_url(path, remote or RemoteAccess(), writable=writable)
+        return _open_url(path, remote, writable=writable)
     if not os.path.exists(path):
         raise DatasetNotFoundError(f"no dataset at {path!r}: this path does not exist; check it for spelling")
     whole = os.path.abspath(path)  # so that a process with another working directory finds it
     if os.path.isfile(path):
-        return _open_zip(whole, writable=writable)
+        if writable:
+            raise _for_reading(whole)
+        try:
+            store = ZipStore(whole, mode="r")
+            store._sync_open()
+            USUAL_LIMITS.require_readable(store._zf)
+        except Exception as error:  # whatever a damaged file makes zipfile raise
+            raise DatasetNotFoundError(
+                f"no dataset at {whole!r}: this file is not a readable zip file ({error})"
+            ) from error
+        return store
+
     # zarr would wait for metadata that are pipes; chunks are looked at when they are read
     with os.scandir(whole) as entries:
         folders = [whole, *(entry.path for entry in entries if entry.is_dir())]
@@ -167,13 +183,23 @@ def create_store(location: StoreLocation, *, remote: RemoteAccess | None = None)
         return _open_url(path, remote or RemoteAccess(), writable=True)
     if path == "":
         raise InvalidArgumentError("cannot initialize a dataset without a path; pass the path of a folder")
-    _require_replaceable(Path(path))
+
+    # zarr would wipe the folder: only a group, or nothing, may go
+    folder = Path(path)
+    if folder.is_file():
+        raise InvalidArgumentError(f"cannot initialize {folder}: this is a file; choose the path of a new folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / ".zgroup").is_file():
+        raise InvalidArgumentError(
+            f"cannot initialize {folder}: the folder is not empty and holds no zarr group, and its files would be "
+            "lost; choose another path"
+        )
     return LocalStore(path)
 
 
 def is_process_memory(store: Store) -> bool:
     """Return whether a store lives in the memory of this process, out of reach of others."""
     if isinstance(store, (FsspecStore, RemoteZipStore)):
+        # the file system behind the asynchronous face of zarr tells its protocol
         fs = store.fs if isinstance(store, FsspecStore) else store.files.fs
         protocol = getattr(fs, "sync_fs", fs).protocol
         return "memory" in ((protocol,) if isinstance(protocol, str) else protocol)
@@ -219,42 +245,10 @@ def _open_url(url: str, remote: RemoteAccess, *, writable: bool) -> Store:
     return RemoteZipStore.at(url, reading, remote.storage_options)
 
 
-def _with_patience(store: Store, remote: RemoteAccess) -> Store:
-    """Return a store of zarr on a service as one of ours, any other as it is."""
-    if type(store) is not FsspecStore:
-        return store
-    files = RemoteFiles(store.fs, remote.reading or RemoteReading.from_environment())
-    return RemoteStore(files, store.path, read_only=store.read_only)
-
-
 def _for_reading(path: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"cannot open {path!r} for writing: a zip file is read and written whole. "
         "Copy it with save() to a folder, or open it with mode='r'."
-    )
-
-
-def _open_zip(path: str, *, writable: bool) -> Store:
-    if writable:
-        raise _for_reading(path)
-    try:
-        store = ZipStore(path, mode="r")
-        store._sync_open()
-        USUAL_LIMITS.require_readable(store._zf)
-    except Exception as error:  # whatever a damaged file makes zipfile raise
-        raise DatasetNotFoundError(f"no dataset at {path!r}: this file is not a readable zip file ({error})") from error
-    return store
-
-
-def _require_replaceable(folder: Path) -> None:
-    """Refuse to wipe a folder that is not a zarr group."""
-    if folder.is_file():
-        raise InvalidArgumentError(f"cannot initialize {folder}: this is a file; choose the path of a new folder")
-    if not folder.is_dir() or not any(folder.iterdir()) or (folder / ".zgroup").is_file():
-        return
-    raise InvalidArgumentError(
-        f"cannot initialize {folder}: the folder is not empty and holds no zarr group, and its files would be lost; "
-        "choose another path"
     )
 
 
@@ -267,11 +261,16 @@ def chunk_indices(store: Store, key: str, candidates: Sequence[int]) -> list[int
         candidates: Chunks that are asked for one by one on a web server, which may list nothing.
     """
     if isinstance(store, RemoteStore) and store.files.is_http:
-        return [index for index, there in zip(candidates, _are_there(store, key, candidates), strict=True) if there]
+
+        async def ask() -> list[bool]:
+            return await asyncio.gather(*(store.exists(f"{key}/{index}") for index in candidates))
+
+        return [index for index, there in zip(candidates, sync(ask()), strict=True) if there]
 
     async def list_names() -> list[str]:
         return [name async for name in store.list_dir(key)]
 
+    # other files may lie beside the chunks, and numbers such as 007 are none of a chunk
     names = sync(list_names())
     return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
 
@@ -286,13 +285,6 @@ def group_inside_zip(store: Store) -> str | None:
 
     folders = [name.rpartition("/")[0] for name in sync(list_names()) if name.endswith(("/.zgroup", "/zarr.json"))]
     return min(folders, key=len, default=None)
-
-
-def _are_there(store: RemoteStore, key: str, indices: Sequence[int]) -> list[bool]:
-    async def ask() -> list[bool]:
-        return await asyncio.gather(*(store.exists(f"{key}/{index}") for index in indices))
-
-    return sync(ask())
 
 
 def is_folder(store: Store, key: str) -> bool:

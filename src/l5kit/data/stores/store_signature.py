@@ -28,55 +28,46 @@ def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[object, .
     if is_process_memory(store):
         return None
     if isinstance(store, LocalStore):
-        return _folder_signature(Path(store.root), keys)
+        entries: list[tuple[object, ...]] = []
+        for key in keys:
+            folder = Path(store.root) / key
+            if folder.is_dir():
+                with os.scandir(folder) as files:
+                    for file in files:
+                        status = file.stat()
+                        entries.append((f"{key}/{file.name}", status.st_size, status.st_mtime_ns))
+        return sorted(entries)
     if isinstance(store, ZipStore):
         status = os.stat(store.path)
         return [(store.path.name, status.st_size, status.st_mtime_ns)]
     if isinstance(store, RemoteZipStore):
         return sync(store.state())
-    return _remote_signature(store, keys) if isinstance(store, RemoteStore) else None
+    if not isinstance(store, RemoteStore):
+        return None
 
-
-def _folder_signature(root: Path, keys: tuple[str, ...]) -> list[tuple[object, ...]]:
-    entries: list[tuple[object, ...]] = []
-    for key in keys:
-        if (root / key).is_dir():
-            with os.scandir(root / key) as files:
-                for file in files:
-                    status = file.stat()
-                    entries.append((f"{key}/{file.name}", status.st_size, status.st_mtime_ns))
-    return sorted(entries)
-
-
-def _remote_signature(store: RemoteStore, keys: tuple[str, ...]) -> list[tuple[object, ...]] | None:
-    """Sizes and whatever the service tells about each file's version (time, ETag or checksum); None if nothing."""
-    files = sync(_ask_each(store, keys) if store.files.is_http else _list_all(store, keys))
-    versions = [(name, version_of(info)) for name, info in files.items()]
+    # whatever the service tells about the version of each file: time, ETag or checksum
+    versions = [(name, version_of(info)) for name, info in sync(_remote_files(store, keys)).items()]
     if not all(version for _, version in versions):
         return None
     return sorted((name, *version) for name, version in versions)
 
 
-async def _list_all(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, FileInfo]:
-    infos: dict[str, FileInfo] = {}
+async def _remote_files(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, FileInfo]:
+    """Return what a service tells of the files of some arrays, by name."""
+    listed: dict[str, FileInfo] = {}
+    if not store.files.is_http:
+        for key in keys:
+            listed |= await store.files.find(store.path_of_key(key))
+        return listed
+
+    # web servers tell no versions in what they list, if they list at all: each file that the metadata of an array
+    # says there should be is asked for, all at once
+    names: list[str] = []
     for key in keys:
-        infos |= await store.files.find(store.path_of_key(key))
-    return infos
-
-
-async def _ask_each(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, FileInfo]:
-    """Ask for every chunk of arrays, since web servers tell no versions in what they list, if they list at all."""
-    names = [name for key in keys for name in await _names_of(store, key)]
-    paths = [store.path_of_key(name) for name in names]
-    infos = await asyncio.gather(*(store.files.info(path) for path in paths))
+        content = await store.files.read_metadata(store.path_of_key(f"{key}/.zarray"))
+        if content is not None:
+            metadata = json.loads(content)
+            num_chunks = -(-int(metadata["shape"][0]) // int(metadata["chunks"][0]))
+            names += [f"{key}/.zarray", *(f"{key}/{number}" for number in range(num_chunks))]
+    infos = await asyncio.gather(*(store.files.info(store.path_of_key(name)) for name in names))
     return {name: info for name, info in zip(names, infos, strict=True) if info is not None}
-
-
-async def _names_of(store: RemoteStore, key: str) -> list[str]:
-    """Return the names of the files that an array should have, by its metadata; none if there is no such array."""
-    content = await store.files.read_metadata(store.path_of_key(f"{key}/.zarray"))
-    if content is None:
-        return []
-    metadata = json.loads(content)
-    num_chunks = -(-int(metadata["shape"][0]) // int(metadata["chunks"][0]))
-    return [f"{key}/.zarray", *(f"{key}/{number}" for number in range(num_chunks))]

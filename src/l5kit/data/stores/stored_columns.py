@@ -123,7 +123,20 @@ class StoredColumns:
     def __init__(self, group: zarr.Group, file: str) -> None:
         self.store_path: StorePath = group.store_path
         self.path = str(group.path)
-        self.dtype: DType = _stored_dtype(group, file)
+        # the record type that the attributes of the group tell
+        fields: Any = group.attrs.get(FIELDS_KEY)
+        try:
+            dtype: DType = np.dtype([(str(name), kind, tuple(shape)) for name, kind, shape in fields])
+            if not dtype.names:
+                raise ValueError("no fields")
+            for name in dtype.names:
+                plain_type(dtype[name])
+        except (TypeError, ValueError) as error:
+            raise DatasetFormatError(
+                f"{file}: the attribute {FIELDS_KEY!r} must list name, type and shape of each field, got {fields!r} "
+                f"({error}); export the dataset anew"
+            ) from error
+        self.dtype = dtype
         self._arrays: dict[str, ZarrArray] = {}
         for name in self.dtype.names or ():
             self._arrays[name] = _open_field(group, name, self.dtype[name], file)
@@ -184,7 +197,9 @@ class StoredColumns:
     def shard_key(self, name: str, row: int) -> str:
         """Return the key in the store of the file that holds a field of a row."""
         array = self._arrays[name]
-        return f"{array.store_path.path}/{_shard_key(array, row // _rows_per_shard(array))}"
+        metadata: Any = array.metadata
+        zeros = (0 for _ in array.shape[1:])  # along the axes of a value there is one chunk
+        return f"{array.store_path.path}/{metadata.encode_chunk_key((row // _rows_per_shard(array), *zeros))}"
 
     def missing_key(self, row: int) -> str | None:
         """Return the key of the first file of a row that does not exist; None if all do."""
@@ -228,28 +243,16 @@ class StoredColumns:
         num_shards = -(-length // _rows_per_shard(array))
         if num_shards <= _MAX_LOST_SHARDS or sync(self.store.exists(self.shard_key(self.names[0], length - 1))):
             return
-        num_present = len(_list_keys(array)) - 1
+
+        # the last file is missing: maybe some were lost, or the length is wrong by much more than there are files
+        async def count() -> int:
+            return len({key async for key in array.store.list_prefix(f"{array.store_path.path}/")})
+
+        num_present = sync(count()) - 1
         if num_shards > num_present + max(_MAX_LOST_SHARDS, num_present):
             raise DatasetFormatError(
                 f"{file} says that there are {length} rows in {num_shards} files, but there are {num_present}; {advice}"
             )
-
-
-def _stored_dtype(group: zarr.Group, file: str) -> DType:
-    """Return the record type that the attributes of a group tell."""
-    fields: Any = group.attrs.get(FIELDS_KEY)
-    try:
-        dtype: DType = np.dtype([(str(name), kind, tuple(shape)) for name, kind, shape in fields])
-        if not dtype.names:
-            raise ValueError("no fields")
-        for name in dtype.names:
-            plain_type(dtype[name])
-    except (TypeError, ValueError) as error:
-        raise DatasetFormatError(
-            f"{file}: the attribute {FIELDS_KEY!r} must list name, type and shape of each field, got {fields!r} "
-            f"({error}); export the dataset anew"
-        ) from error
-    return dtype
 
 
 def _open_field(group: zarr.Group, name: str, field: DType, file: str) -> ZarrArray:
@@ -279,11 +282,6 @@ def _rows_per_shard(array: ZarrArray) -> int:
     return int((array.shards or array.chunks)[0])
 
 
-def _shard_key(array: ZarrArray, number: int) -> str:
-    metadata: Any = array.metadata
-    return str(metadata.encode_chunk_key((number, *(0 for _ in array.shape[1:]))))
-
-
 def _exist(store: Store, keys: Sequence[str]) -> list[bool]:
     """Return which files there are, without a list, which web servers do not give; all are asked for at once."""
 
@@ -291,12 +289,3 @@ def _exist(store: Store, keys: Sequence[str]) -> list[bool]:
         return await asyncio.gather(*(store.exists(key) for key in keys))
 
     return sync(ask())
-
-
-def _list_keys(array: ZarrArray) -> set[str]:
-    """Return the keys of all files of a field."""
-
-    async def collect() -> set[str]:
-        return {key async for key in array.store.list_prefix(f"{array.store_path.path}/")}
-
-    return sync(collect())

@@ -93,12 +93,14 @@ class ZipEnd:
         Raises:
             CorruptedDataError: This is not the end of a zip file.
         """
+        # the record at the end tells where the directory is; behind it stands nothing but a comment
         position = tail.rfind(_END_MARK)
         if position < 0 or len(tail) - position < struct.calcsize(_END_FORMAT):
             raise _no_zip(url)
         _, _, _, _, _, num_bytes, start, _ = struct.unpack_from(_END_FORMAT, tail, position)
         records = 0
         locator = position - struct.calcsize(_LOCATOR64_FORMAT)
+        # a large zip file has larger numbers in a record before it, to which a locator between both leads
         end64 = locator - struct.calcsize(_END64_FORMAT)
         if end64 >= 0 and tail[locator : locator + 4] == _LOCATOR64_MARK and tail[end64 : end64 + 4] == _END64_MARK:
             *_, num_bytes, start = struct.unpack_from(_END64_FORMAT, tail, end64)
@@ -123,6 +125,7 @@ def read_members(end: ZipEnd, tail: bytes, *, url: str) -> dict[str, ZipMember]:
             infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError) as error:
         raise _no_zip(url) from error
+    # a header may be longer than the directory tells, but a file ends before the next one starts
     starts = [info.header_offset for info in infos] + [end.start]
     members = {}
     for info, next_start in zip(infos, starts[1:], strict=True):
