@@ -41,9 +41,15 @@ def validate(
 ) -> None:
     """Check every file and record of a dataset, all its logs, and its maps; exit status 1 if anything is wrong."""
     logs = find_all_logs(path, takes_towns=True)
+    digests: dict[str, str] | None = None
     if checksums is not None:
         require_one_log(logs, option="--checksums")
-    digests = None if checksums is None else _read_digests(checksums)
+        digests = parse_json(read_text(checksums, called="--checksums"), called=f"--checksums {checksums}")
+        if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
+            raise ConfigError(
+                f"--checksums {checksums}: the file must hold names of files and their digests; "
+                "write one with `l5kit info PATH --checksums FILE`"
+            )
     all_files = [find_scene_files(log)[0] for log in logs]
     with RequestedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:
         all_findings = [check_files(files, checksums=digests, workers=carriers) for files in all_files]
@@ -71,8 +77,14 @@ def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, 
 
 def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
     """Print what is wrong for people."""
-    if findings:
-        print_texts(path_of(files.dataset), ("", "Check", "Where", "What"), [_cells(finding) for finding in findings])
+    rows = []
+    for finding in findings:
+        indices = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
+        where = " ".join(f"{name} {index}" for name, index in indices.items() if index is not None)
+        file = "" if finding.file is None or finding.file in finding.message else f" ({finding.file})"
+        rows.append([finding.severity, finding.check, where, f"{finding.message}{file}"])
+    if rows:
+        print_texts(path_of(files.dataset), ("", "Check", "Where", "What"), rows)
     else:
         print_line(f"{path_of(files.dataset)}: nothing wrong found")
 
@@ -120,26 +132,3 @@ def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
                     Finding(severity="error", check=name, message=str(error), file=str(file and path_of(file)))
                 )
     return findings
-
-
-def _cells(finding: Finding) -> list[str]:
-    indices = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
-    where = " ".join(f"{name} {index}" for name, index in indices.items() if index is not None)
-    file = "" if finding.file is None or finding.file in finding.message else f" ({finding.file})"
-    return [finding.severity, finding.check, where, f"{finding.message}{file}"]
-
-
-def _read_digests(path: Path) -> dict[str, str]:
-    """Return the digests of a file.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ConfigError: It is a folder, or does not hold names and digests.
-    """
-    digests = parse_json(read_text(path, called="--checksums"), called=f"--checksums {path}")
-    if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
-        raise ConfigError(
-            f"--checksums {path}: the file must hold names of files and their digests; "
-            "write one with `l5kit info PATH --checksums FILE`"
-        )
-    return digests
