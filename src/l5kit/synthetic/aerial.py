@@ -53,8 +53,19 @@ class Canvas:
 
 def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rng: np.random.Generator) -> Canvas:
     """Draw a town from above: ground, buildings, trees, sidewalks, roads, markings and crosswalks, colours BGR."""
-    canvas = _ground(plan, resolution_m, rng)
+    # the ground: grass under noise of large and of small cells, whose bytes are cut after each
+    points = np.concatenate([road.centre_m for road in plan.roads])
+    low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
+    columns, rows = np.ceil((high - low) / resolution_m).astype(int)
+    image = np.empty((rows, columns, 3), np.uint8)
+    image[:] = _GRASS_BGR
+    for cell_m, strength in ((24.0, 9.0), (4.0, 5.0)):
+        coarse = (int(np.ceil(rows * resolution_m / cell_m)), int(np.ceil(columns * resolution_m / cell_m)))
+        noise = cv2.resize(rng.normal(0.0, strength, coarse), (columns, rows), interpolation=cv2.INTER_LINEAR)
+        image = np.clip(image + noise[..., None], 0, 255).astype(np.uint8)
+    canvas = Canvas(image, float(high[1]), float(low[0]), resolution_m)
     _draw_blocks(canvas, plan, rng)
+    # sidewalks of all roads and intersections first, as asphalt of one road covers those of another
     for road in plan.roads:
         reach_m = road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M
         canvas.strip(road.centre_m, (-reach_m, reach_m), _SIDEWALK_BGR)
@@ -82,25 +93,13 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
     return canvas
 
 
-def _ground(plan: TownPlan, resolution_m: float, rng: np.random.Generator) -> Canvas:
-    points = np.concatenate([road.centre_m for road in plan.roads])
-    low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
-    columns, rows = np.ceil((high - low) / resolution_m).astype(int)
-    image = np.empty((rows, columns, 3), np.uint8)
-    image[:] = _GRASS_BGR
-    for cell_m, strength in ((24.0, 9.0), (4.0, 5.0)):
-        coarse = (int(np.ceil(rows * resolution_m / cell_m)), int(np.ceil(columns * resolution_m / cell_m)))
-        noise = cv2.resize(rng.normal(0.0, strength, coarse), (columns, rows), interpolation=cv2.INTER_LINEAR)
-        image = np.clip(image + noise[..., None], 0, 255).astype(np.uint8)
-    return Canvas(image, float(high[1]), float(low[0]), resolution_m)
-
-
 def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> None:
     """Put houses, lined up with the nearest road, and trees where they keep clear of roads and sidewalks."""
     points = np.concatenate([road.centre_m for road in plan.roads])
     yaws = np.concatenate([line_yaws(road.centre_m) for road in plan.roads])
     tree = cKDTree(points)
     low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
+    # one spot in 450 m^2; trees come first, so that houses, which are farther from the roads, cover them
     count = int(np.prod(high - low) / 450.0)
     positions_m = rng.uniform(low, high, (count, 2))
     apart_m, nearest = tree.query(positions_m)
