@@ -26,17 +26,14 @@ def eventful_indices(dataset: EgoDataset, count: int) -> Int64Array:
     for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         margin = int(_MARGIN_OF_PART * (end - start))
         candidates = np.unique(np.linspace(start + margin, end - 1 - margin, _CANDIDATES_PER_CHOICE).astype(np.int64))
-        scores = [_eventfulness(dataset, index) for index in candidates.tolist()]
+        scores = np.zeros(len(candidates))
+        for row, index in enumerate(candidates.tolist()):
+            sample = dataset[index]
+            is_known = np.asarray(sample["target_availabilities"]) > 0
+            if is_known.any():  # a target trajectory starts where the AV or agent is, at the origin of its own frame
+                positions_m = np.vstack([np.zeros((1, 2)), np.asarray(sample["target_positions"])[is_known]])
+                length_m = float(np.linalg.norm(np.diff(positions_m, axis=0), axis=1).sum())
+                turn_rad = float(np.abs(np.asarray(sample["target_yaws"])[is_known]).max())
+                scores[row] = length_m * (1.0 + _TURN_WEIGHT_PER_RAD * turn_rad)
         chosen.append(int(candidates[int(np.argmax(scores))]))
     return np.array(chosen, dtype=np.int64)
-
-
-def _eventfulness(dataset: EgoDataset, index: int) -> float:
-    sample = dataset[index]
-    is_known = np.asarray(sample["target_availabilities"]) > 0
-    if not is_known.any():
-        return 0.0
-    positions_m = np.vstack([np.zeros((1, 2)), np.asarray(sample["target_positions"])[is_known]])
-    length_m = float(np.linalg.norm(np.diff(positions_m, axis=0), axis=1).sum())
-    turn_rad = float(np.abs(np.asarray(sample["target_yaws"])[is_known]).max())
-    return length_m * (1.0 + _TURN_WEIGHT_PER_RAD * turn_rad)

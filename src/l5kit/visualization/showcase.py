@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import JsonObject, Sample, UInt8Array
+from l5kit._types import JsonObject, UInt8Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -74,7 +74,10 @@ def draw_contact_sheet(
             for index in indices:
                 sample = samples[index]
                 pictures.append(sample_picture(sample, rasterizers[kind]))
-                titles.append(f"{dataset_class.__name__}, {kind}: {_whereabouts(sample)}")
+                whereabouts = f"scene {int(sample['scene_index'])}, frame {int(sample['frame_index'])}"
+                track_id = int(sample["track_id"])
+                whereabouts += f", track {track_id}" if track_id >= 0 else ""
+                titles.append(f"{dataset_class.__name__}, {kind}: {whereabouts}")
                 if progress is not None:
                     progress(len(pictures), 2 * len(kinds) * columns)
     return contact_sheet(pictures, titles=titles, columns=columns)
@@ -122,9 +125,3 @@ def _require_frames(dataset: ChunkedDataset) -> None:
 
 def _config(files: DatasetFiles, map_kind: str, dataset: ChunkedDataset) -> JsonObject:
     return sample_config(files, map_kind=map_kind, form=_FORM, step_time_s=dataset.facts.step_time_s)
-
-
-def _whereabouts(sample: Sample) -> str:
-    track_id = int(sample["track_id"])
-    text = f"scene {int(sample['scene_index'])}, frame {int(sample['frame_index'])}"
-    return text if track_id < 0 else f"{text}, track {track_id}"

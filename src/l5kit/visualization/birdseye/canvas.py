@@ -96,6 +96,7 @@ class Canvas:
             part = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
             opacity = self._opacities[part].astype(np.uint16)[..., None]
             below, above = self.picture[part].astype(np.uint16), self._layer[part].astype(np.uint16)
+            # whole numbers, and half of the divisor added, so that the quotient is rounded
             mixed = (below * (_OPAQUE - opacity) + above * opacity + _OPAQUE // 2) // _OPAQUE
             self.picture[part] = mixed.astype(np.uint8)
         self._layer = self._opacities = None

@@ -19,7 +19,8 @@ _ENTRY: Final = (
 def scene_key(frames: Sequence[FrameVisualization]) -> str:
     """Return a line that names the colours of the boxes, crosswalks and lit lanes that are in any of the frames."""
     shown = dict.fromkeys((frame.ego.color, "AV") for frame in frames)
-    shown |= dict.fromkeys((box.color, _class_name(box.agent_type)) for frame in frames for box in frame.agents)
+    classes = dict.fromkeys((box.color, box.agent_type) for frame in frames for box in frame.agents)
+    shown |= {(color, label.removeprefix(_LABEL_PREFIX).replace("_", " ").lower()): None for color, label in classes}
     shown |= dict.fromkeys((shape.color, "crosswalk") for frame in frames for shape in frame.crosswalks)
     lane_colors = {lane.color for frame in frames for lane in frame.lanes}
     shown |= {(color, name): None for color, name in _LIGHT_NAMES.items() if color in lane_colors}
@@ -31,7 +32,3 @@ def scene_key(frames: Sequence[FrameVisualization]) -> str:
         _ENTRY.format(color=escape(color), names=escape(", ".join(of_color))) for color, of_color in names.items()
     ]
     return "".join(entries)
-
-
-def _class_name(label: str) -> str:
-    return label.removeprefix(_LABEL_PREFIX).replace("_", " ").lower()
