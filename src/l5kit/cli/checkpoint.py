@@ -94,7 +94,7 @@ def info(
         print_facts(str(description.file), _facts_of(description))
         if mismatch is not None:
             print_line(f"{config} does not fit:\n{mismatch}" if mismatch else f"{config} fits")
-    if mismatch:
+    if mismatch:  # after it has been shown
         raise typer.Exit(1)
 
 
@@ -162,6 +162,7 @@ def export(
     cfg = _read_config(config, workflow, changes)
     if of_policy and cfg is not None:
         raise typer.BadParameter(f"{file} is a policy, which has its configuration inside; leave --config out")
+    # what is exported is run on real samples and compared with torch: of the user's log, or of a scene of a made city
     with tempfile.TemporaryDirectory() as folder:
         if data is None:
             city = make_city(Path(folder) / "city", num_scenes=1, num_train_scenes=0, num_validate_scenes=0)
@@ -297,6 +298,7 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
             facts["not in the weights"] = ", ".join(architecture.not_in_weights)
     facts["configuration inside"] = description.config.get("workflow", "yes") if description.config else "none"
     facts["fits, of those that ship"] = ", ".join(description.fits) or "none"
+    # what a file says of itself does not hide what was found in it
     return facts | {name: value for name, value in description.facts.items() if name not in facts}
 
 

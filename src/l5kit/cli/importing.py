@@ -125,6 +125,7 @@ def import_dataset(
     from l5kit.readers.formats import ReaderOptions, guess_format, open_reader
     from l5kit.readers.importing import import_dataset as import_source
 
+    # a folder of another format may hold nothing that this one looks for; then the one that it looks like is named
     with (
         _requested_workers(engine, address, workers).opened("import") as carriers,
         show_progress("Importing", visible=True) as progress,
@@ -219,6 +220,7 @@ def resample(
 
 def _requested_workers(engine: Engine, address: str | None, number: int | None) -> RequestedWorkers:
     """Return the workers that are requested; one process is this one."""
+    # a process of its own would take longer to start than it saves
     if engine is Engine.PROCESSES and address is None and count_workers(number) == 1:
         return RequestedWorkers(Engine.THREADS, None, 1)
     return RequestedWorkers(engine, address, number)

@@ -130,6 +130,7 @@ class ReportingCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; see the module for how it ends."""
+        # the advice is to compile ahead of time, which is of no use to the command that does so
         note = COMPILING if ctx.info_name == _AHEAD_OF_TIME else f"{COMPILING}, {ADVICE}"
         watch = CompilationWatch(lambda: tell(f"note: {note}"))
         try:
@@ -156,6 +157,7 @@ class ReportingCommand(TyperCommand):
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
+            # errors of the library name its arguments; people are told what they have typed: an option or its metavar
             names = {param.name: (param.opts[0], param.metavar or param.name.upper()) for param in ctx.command.params}
             flags = {name: flag if flag.startswith("-") else metavar for name, (flag, metavar) in names.items()}
             text = _describe_disk_error(error, ctx.params) or _in_one_line(error, ctx.command_path)

@@ -123,6 +123,7 @@ def _print_trained(result: "TrainingResult", cfg: JsonObject, data: Path | None)
         "steps": result.num_steps,
         "time": duration_text(60 * result.minutes),
     }
+    # the best weights are those of an evaluation in between, of errors or of driving
     if result.best_weights is not None:
         by_driving = f", which drive best: {result.best_score:.3f} of 1" if result.best_by == _DRIVING else ""
         facts["best weights"] = f"{result.best_weights}, of step {result.best_step}{by_driving}"

@@ -50,6 +50,7 @@ def validate(
                 f"--checksums {checksums}: the file must hold names of files and their digests; "
                 "write one with `l5kit info PATH --checksums FILE`"
             )
+    # maps and meta.json of all logs are looked for first, so that a wrong folder does not cost the check of a log
     all_files = [find_scene_files(log)[0] for log in logs]
     with RequestedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:
         all_findings = [check_files(files, checksums=digests, workers=carriers) for files in all_files]
@@ -63,44 +64,15 @@ def validate(
 
 
 def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None, workers: Workers = 1) -> list[Finding]:
-    """Return what is wrong with a log and the files that lie with it."""
-    with show_progress("Checking", visible=True) as progress:
-        findings = validate_path(files.dataset, checksums=checksums, progress=progress, workers=workers)
-    is_sound = not any(finding.severity == "error" for finding in findings)
-    return findings + _check_maps(files, with_log=is_sound)
-
-
-def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, object]:
-    """Return what is wrong for machines."""
-    return {"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]}
-
-
-def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
-    """Print what is wrong for people."""
-    rows = []
-    for finding in findings:
-        indices = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
-        where = " ".join(f"{name} {index}" for name, index in indices.items() if index is not None)
-        file = "" if finding.file is None or finding.file in finding.message else f" ({finding.file})"
-        rows.append([finding.severity, finding.check, where, f"{finding.message}{file}"])
-    if rows:
-        print_texts(path_of(files.dataset), ("", "Check", "Where", "What"), rows)
-    else:
-        print_line(f"{path_of(files.dataset)}: nothing wrong found")
-
-
-def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
-    """Return what is wrong with the files that lie with the log; those that are not there are not missed.
-
-    Args:
-        files: Where they lie.
-        with_log: Whether the AV of the log is looked for on the map, which a damaged log does not allow.
-    """
+    """Return what is wrong with a log and the files that lie with it; those that are not there are not missed."""
     from l5kit.evaluation.driving.map_checks import check_maps
     from l5kit.rasterization.satellite_image import read_aerial_pixels
 
+    with show_progress("Checking", visible=True) as progress:
+        findings = validate_path(files.dataset, checksums=checksums, progress=progress, workers=workers)
+    # the AV of a log is looked for on the map, which a damaged log does not allow
+    is_sound = not any(finding.severity == "error" for finding in findings)
     world_to_ecef: Float64Array | None = None
-    findings: list[Finding] = []
 
     def read_meta(path: str) -> None:
         nonlocal world_to_ecef
@@ -114,8 +86,9 @@ def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
         if world_to_ecef is None:
             maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, wherever in the world
         else:
-            findings.extend(check_maps(maps, ChunkedDataset(files.dataset).open() if with_log else None))
+            findings.extend(check_maps(maps, ChunkedDataset(files.dataset).open() if is_sound else None))
 
+    # meta.json comes first, as it says where the map is; each file is checked whatever is wrong with the others
     checks = {
         "meta": (files.meta, read_meta),
         "map": (files.semantic_map, read_map),
@@ -132,3 +105,23 @@ def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
                     Finding(severity="error", check=name, message=str(error), file=str(file and path_of(file)))
                 )
     return findings
+
+
+def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, object]:
+    """Return what is wrong for machines."""
+    return {"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]}
+
+
+def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
+    """Print what is wrong for people."""
+    # where a problem is, in the log or in a file, unless the message names the file itself
+    rows = []
+    for finding in findings:
+        indices = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
+        where = " ".join(f"{name} {index}" for name, index in indices.items() if index is not None)
+        file = "" if finding.file is None or finding.file in finding.message else f" ({finding.file})"
+        rows.append([finding.severity, finding.check, where, f"{finding.message}{file}"])
+    if rows:
+        print_texts(path_of(files.dataset), ("", "Check", "Where", "What"), rows)
+    else:
+        print_line(f"{path_of(files.dataset)}: nothing wrong found")

@@ -64,7 +64,7 @@ def view(
     if log_name is not None:
         path = find_dataset(path, name=log_name)
     is_comparison = (path / "comparison.json").is_file()
-    if is_comparison:
+    if is_comparison:  # refused, as an option that does nothing would be taken for one that does
         options = {"--scene": scene, "--export": export, "--beside": beside, "--predictions": predictions}
         _refuse_options(path, options | {"--map": map_path, "--meta": meta, "--aerial": aerial})
     if export is not None and beside is not None:
@@ -142,6 +142,7 @@ def _serve(
     browser: bool,
 ) -> None:
     """Answer until the keyboard interrupts."""
+    # a scene that does not exist is an error before a page is opened
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
     if scene is not None and isinstance(log, ViewedLog):

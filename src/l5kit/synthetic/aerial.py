@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array, UInt8Array
 from l5kit.synthetic.road_network import RoadNetwork, crosswalk_line, line_lengths, line_yaws, offset_line
-from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, Road, TownPlan, sample_bezier
+from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, TownPlan, sample_bezier
 from l5kit.synthetic.walkways import PARKING_WIDTH_M, SIDEWALK_WIDTH_M
 
 MARGIN_M = 150.0
@@ -80,8 +80,20 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
             canvas.strip(line, edges_m, _shaded(ASPHALT_BGR, 1.2))
     for node in range(len(plan.position_m)):
         canvas.fill(_intersection(plan, node, 0.0), ASPHALT_BGR)
+    # yellow lines in the middle, dashes between lanes, edges of the bike strips, and stop lines at both ends
     for road in plan.roads:
-        _draw_markings(canvas, road)
+        lanes_m = road.num_lanes * LANE_WIDTH_M
+        for offset_m in (-0.25, 0.25):
+            canvas.strip(road.centre_m, (offset_m - 0.08, offset_m + 0.08), _YELLOW_BGR)
+        for side in (-1, 1):
+            canvas.strip(road.centre_m, (side * lanes_m - 0.08, side * lanes_m + 0.08), _WHITE_BGR)
+            for rank in range(1, road.num_lanes):
+                edge_m = side * rank * LANE_WIDTH_M
+                for first in range(2, len(road.centre_m) - 4, 9):
+                    canvas.strip(road.centre_m[first : first + 4], (edge_m - 0.08, edge_m + 0.08), _WHITE_BGR)
+        reach_m = lanes_m + BIKE_STRIP_WIDTH_M
+        canvas.strip(road.centre_m[-2:], (-reach_m, 0.0), _WHITE_BGR)
+        canvas.strip(road.centre_m[:2], (0.0, reach_m), _WHITE_BGR)
     for corners_m in network.crosswalks.corners_m:
         # draw the bars of a crosswalk, which lie along the path of the vehicles; OpenCV widens them by half a pixel
         length_m = float(line_lengths(corners_m[:2])[-1])
@@ -147,19 +159,3 @@ def _kerb(plan: TownPlan, node: int, arm: int, side: int, extra_m: float) -> tup
     kerbs = crosswalk_line(plan, node, arm, -1.0)
     outward = (kerbs[1] - kerbs[0]) / np.hypot(*(kerbs[1] - kerbs[0]))
     return kerbs[(side + 1) // 2] + side * extra_m * outward, float(plan.arm_yaw_rad[node, arm])
-
-
-def _draw_markings(canvas: Canvas, road: Road) -> None:
-    """Draw the yellow middle lines, the dashes between lanes, the edges of the bike strips and the stop lines."""
-    lanes_m = road.num_lanes * LANE_WIDTH_M
-    for offset_m in (-0.25, 0.25):
-        canvas.strip(road.centre_m, (offset_m - 0.08, offset_m + 0.08), _YELLOW_BGR)
-    for side in (-1, 1):
-        canvas.strip(road.centre_m, (side * lanes_m - 0.08, side * lanes_m + 0.08), _WHITE_BGR)
-        for rank in range(1, road.num_lanes):
-            edge_m = side * rank * LANE_WIDTH_M
-            for first in range(2, len(road.centre_m) - 4, 9):
-                canvas.strip(road.centre_m[first : first + 4], (edge_m - 0.08, edge_m + 0.08), _WHITE_BGR)
-    reach_m = lanes_m + BIKE_STRIP_WIDTH_M
-    canvas.strip(road.centre_m[-2:], (-reach_m, 0.0), _WHITE_BGR)
-    canvas.strip(road.centre_m[:2], (0.0, reach_m), _WHITE_BGR)

@@ -4,7 +4,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -238,10 +238,16 @@ def _write_city(part: Path, params: CityParams, progress: Progress | None, worke
         folder.meta.write_text(json.dumps(meta, indent=2) + "\n")
         (part / _RECIPE_FILE).write_text(json.dumps(_recipe_of(params), indent=2) + "\n", "utf-8")
 
+        # the scenes of one dataset after the other, and beside each the true one where there is any
         scenes = (scene for block in made for scene in block)
         for name, count in zip(_SPLITS, sizes, strict=True):
-            if count:
-                _write_scenes(folder.scenes[name], folder.truth.get(name), itertools.islice(scenes, count))
+            paths = [folder.scenes[name], folder.truth.get(name)] if count else []
+            with ExitStack() as stack:
+                writers = [stack.enter_context(write_log(path, facts=MADE_FACTS)) for path in paths if path is not None]
+                for index, pair in enumerate(itertools.islice(scenes, count)):
+                    for writer, scene in zip(writers, pair, strict=False):
+                        if scene is not None:
+                            writer.append(replace(scene, host=f"host-m{index % _NUM_HOSTS:03d}"))
         next(scenes, None)  # reports the last one
 
 
@@ -292,13 +298,3 @@ class _MadeScenes:
 
 def _made_elsewhere(params: CityParams) -> _MadeScenes:
     return _MadeScenes(params, build_town(params.town_size, seed=params.seed))
-
-
-def _write_scenes(path: Path, truth: Path | None, scenes: Iterator[tuple[SceneRecords, SceneRecords | None]]) -> None:
-    """Write the scenes of one dataset, and the true ones where there are any."""
-    with ExitStack() as stack:
-        writers = [stack.enter_context(write_log(each, facts=MADE_FACTS)) for each in (path, truth) if each is not None]
-        for index, pair in enumerate(scenes):
-            for writer, scene in zip(writers, pair, strict=False):
-                if scene is not None:
-                    writer.append(replace(scene, host=f"host-m{index % _NUM_HOSTS:03d}"))
