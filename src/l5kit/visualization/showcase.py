@@ -67,6 +67,7 @@ def draw_contact_sheet(
     rasterizers = {kind: build_rasterizer(_config(files, kind, dataset), LocalDataManager("")) for kind in kinds}
     pictures, titles = [], []
     for dataset_class in (EgoDataset, AgentDataset):
+        # moments are chosen among samples without pictures, which are fast, and are the same for all kinds of map
         plain = dataset_class(_config(files, kinds[0], dataset), dataset, None)
         indices = eventful_indices(plain, columns).tolist()
         for kind in kinds:

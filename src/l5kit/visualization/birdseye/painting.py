@@ -136,6 +136,7 @@ def paint_boxes(canvas: Canvas, boxes: Boxes, tones: Tones, *, shows_overlaps: b
         tones: Colours.
         shows_overlaps: Whether one sees through boxes that overlap, so that both can be seen; this takes a kernel.
     """
+    # the rim of the AV lies below all boxes, their edges and marks above all of them; none gets too small to be seen
     scale = canvas.view.px_per_m
     boxes = boxes.near(canvas.view)
     drawn = boxes.boxes.copy()

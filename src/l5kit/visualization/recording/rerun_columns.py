@@ -129,6 +129,8 @@ def _log_map(recording: rr.RecordingStream, nearby_map: NearbyMap) -> None:
 
 def _send_lights(recording: rr.RecordingStream, elements: SceneElements, nearby_map: NearbyMap) -> None:
     """Send the areas of lit lanes in each frame in which one changes."""
+    # the lit lanes of a frame are one mesh; meshes of all frames are sent as columns that are cut up by frame, vertices
+    # and triangles apart, as there are not as many of both
     changes = list(light_changes(elements.scene.lights, nearby_map.lanes))
     areas = [_joined_areas([nearby_map.lanes[lane] for lane in lit], LIGHT_HEIGHT_M) for _, lit in changes]
     colors = [

@@ -25,6 +25,7 @@ def lane_bytes(arrays: MapArrays, network: LaneNetwork, *, lane_indices: Int64Ar
     lanes = np.arange(arrays.num_lanes) if lane_indices is None else lane_indices
     ahead_starts, ahead = _taken(network.ahead_starts, network.ahead_rows, lanes)
     behind_starts, behind = _taken(network.behind_starts, network.behind_rows, lanes)
+    # rows of the map become those of the page: its own lanes first, then neighbours that it lacks
     sides = np.stack([network.left_rows[lanes], network.right_rows[lanes]])
     named = np.unique(np.concatenate([ahead, behind, sides[sides >= 0]]))
     rows = np.concatenate([lanes, np.setdiff1d(named, lanes)])

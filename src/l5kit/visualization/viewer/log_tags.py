@@ -116,6 +116,7 @@ class LogTags:
         fingerprint = self._dataset.fingerprint()
         if fingerprint is None:
             return None
+        # all that tags depend on: how they are found, the log, kinds and thresholds, and the map
         signature: tuple[Any, ...] = (
             _VERSION,
             fingerprint,

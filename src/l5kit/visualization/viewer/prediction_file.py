@@ -48,6 +48,7 @@ class PredictionFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._name = os.fspath(path)
         require_regular_file(path, called="file of predictions")
+        # the first bytes tell whether it is packed, whatever its name
         with open(path, "rb") as file:
             is_packed = file.read(len(_GZIP)) == _GZIP
         self._path = Path(path) if not is_packed else self._unpacked()

@@ -97,6 +97,7 @@ def _counts(predictions: Predictions, timestamps_ns: Int64Array) -> Int64Array:
 
 def _at_times(predictions: Predictions, timestamps_ns: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Return how many predictions there are at each time, and their indices, one time after the other."""
+    # predictions are in the order of time: those at one time follow one another, from the first of them on
     first, counts = np.searchsorted(predictions.timestamps_ns, timestamps_ns), _counts(predictions, timestamps_ns)
     before = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
     indices: Int64Array = np.arange(int(counts.sum())) + np.repeat(first - before, counts)

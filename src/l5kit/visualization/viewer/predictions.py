@@ -177,6 +177,7 @@ def find_prediction_file(path: str | os.PathLike[str]) -> Path:
             f"predictions are to be at {str(folder)!r}, where nothing is; name a csv file of predictions or the folder "
             "of l5kit evaluate"
         )
+    # folders within are looked at where the folder itself has no file
     for folders in ([folder], sorted(entry for entry in folder.iterdir() if entry.is_dir())):
         files = [each / name for each in folders for name in _FILE_NAMES if (each / name).is_file()]
         if len(files) == 1:

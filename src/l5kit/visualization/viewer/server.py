@@ -164,6 +164,7 @@ class _Service:
 
 def _make_application(services: Sequence[_Service], overview: Overview | None) -> Application:
     """Return what answers: for one dataset, for two beside each other, or for those of an overview."""
+    # one dataset has the addresses from the root on; each of several has its own, and a page that others may frame
     if overview is not None:
         prefixes = [f"/planner-{number}" for number in range(len(services))]
     else:

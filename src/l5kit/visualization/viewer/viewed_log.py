@@ -71,7 +71,7 @@ class ViewedLog:
         self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
         self._is_closed = threading.Event()
         self._maps, self._map = self._read_maps(files)
-        if self._maps is None:
+        if self._maps is None:  # samples are drawn without a map that cannot be read, too
             files = replace(files, semantic_map=None)
         self._files = files
         self.samples = SamplePictures(files, self._dataset)
@@ -227,6 +227,7 @@ class ViewedLog:
 
     def _read_maps(self, files: DatasetFiles) -> tuple[SceneMaps | None, MapAPI | None]:
         """Return the maps, and all of them as the one that the page draws, which it does not of too many."""
+        # many maps that cannot be drawn as one are still those that single scenes are on
         maps = None
         try:
             maps = open_maps(files)

@@ -95,6 +95,7 @@ def pack_layer(
     """
     filled = [elements or [null_element] for elements in frames]
     columns = list_to_columns([element for elements in filled for element in elements], null_element)
+    # polygons that are equal to the bit are stored once: a lane is in many frames
     shape_indices: dict[bytes, int] = {}
     polygons: list[Float64Array] = []
     shapes = []
@@ -108,6 +109,7 @@ def pack_layer(
             polygons.append(polygon)
         shapes.append(shape_indices[key])
     points = np.concatenate(polygons, axis=1) - np.reshape(origin_m, (2, 1))
+    # likewise of other fields the different values, in the order in which they come up
     packed_columns = {}
     for name, values in columns.items():
         codes = {value: code for code, value in enumerate(dict.fromkeys(values))}

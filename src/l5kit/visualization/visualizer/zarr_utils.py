@@ -148,6 +148,7 @@ def zarr_to_visualizer_scene(
             "scene_dataset.get_scene_dataset(0)"
         )
     scene = scene_dataset.get_scene_dataset(0)  # all rows of the scene, read once
+    # all agents are kept: a track that is shown goes on in its trajectory where its probability is low
     all_agents_frames = filter_agents_by_frames(scene.frames, scene.agents)
     faces_frames = filter_tl_faces_by_frames(scene.frames, scene.tl_faces)
     layers = _layers_of(mapAPI)
