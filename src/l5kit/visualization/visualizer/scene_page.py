@@ -1,10 +1,11 @@
-"""The figure, slider and scripts of a page that shows a scene."""
+"""The figure, slider, key and scripts of a page that shows a scene."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from importlib import resources
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from bokeh.layouts import column, row
@@ -24,8 +25,8 @@ from l5kit.visualization.visualizer.common import (
     MapLaneVisualization,
     TrajectoryVisualization,
 )
+from l5kit.visualization.visualizer.map_layers import LIGHT_TONES
 from l5kit.visualization.visualizer.packed_layer import LayerElement, PackedLayer, list_to_columns, pack_layer
-from l5kit.visualization.visualizer.scene_key import scene_key
 
 _WINDOW_MARGIN_PX = 16
 _UNDER_PICTURE_PX = 150
@@ -79,6 +80,14 @@ _NULL_TRAJECTORY = TrajectoryVisualization(_NOTHING, _NOTHING, "gray", "none", -
 """What stands in layers without elements, which would lose their columns otherwise."""
 
 _SPEED_TEXT = "return isFinite(value) ? value.toFixed(1) + ' m/s' : 'unknown'"
+
+_LABEL_PREFIX: Final = "PERCEPTION_LABEL_"
+_LIGHT_NAMES: Final = {tone: f"{name.lower()} light" for name, tone in LIGHT_TONES.items()}
+_ENTRY: Final = (
+    '<span style="display:inline-block;margin-right:14px;white-space:nowrap"><span style="display:inline-block;'
+    "width:11px;height:11px;border-radius:3px;margin-right:5px;border:1px solid rgb(128 128 128 / 0.5);"
+    'background:{color}"></span>{names}</span>'
+)
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ def scene_layout(
     plot.grid.visible = False
     plot.xaxis.axis_label, plot.yaxis.axis_label = "world x (m)", "world y (m)"
     layers = _draw_layers(plot, frames)
-    key = Div(text=scene_key(frames), sizing_mode="stretch_width", margin=(2, 5, 4, 5))
+    key = Div(text=_key_of(frames), sizing_mode="stretch_width", margin=(2, 5, 4, 5))
     if len(frames) == 1:
         _keep_in_view(plot, None, frames)
         return column(plot, key, sizing_mode="stretch_width", styles=styles)
@@ -151,6 +160,24 @@ def scene_layout(
     button.js_on_change("active", CustomJS(args=play, code=_script("scene_play.js")))
     controls = row(button, slider, sizing_mode="stretch_width")
     return column(plot, controls, key, sizing_mode="stretch_width", styles=styles)
+
+
+def _key_of(frames: Sequence[FrameVisualization]) -> str:
+    """Return a line that names the colours of the boxes, crosswalks and lit lanes that are in any of the frames."""
+    shown = dict.fromkeys((frame.ego.color, "AV") for frame in frames)
+    classes = dict.fromkeys((box.color, box.agent_type) for frame in frames for box in frame.agents)
+    shown |= {(color, label.removeprefix(_LABEL_PREFIX).replace("_", " ").lower()): None for color, label in classes}
+    shown |= dict.fromkeys((shape.color, "crosswalk") for frame in frames for shape in frame.crosswalks)
+    lane_colors = {lane.color for frame in frames for lane in frame.lanes}
+    shown |= {(color, name): None for color, name in _LIGHT_NAMES.items() if color in lane_colors}
+    names: dict[str, list[str]] = {}
+    for color, name in shown:
+        if name:
+            names.setdefault(color, []).append(name)
+    entries = [
+        _ENTRY.format(color=escape(color), names=escape(", ".join(of_color))) for color, of_color in names.items()
+    ]
+    return "".join(entries)
 
 
 def _add_slider(layers: Sequence[_Layer], frames: Sequence[FrameVisualization], frame_step: int) -> Slider:
