@@ -44,12 +44,13 @@ def validate(
     digests: dict[str, str] | None = None
     if checksums is not None:
         require_one_log(logs, option="--checksums")
-        digests = parse_json(read_text(checksums, called="--checksums"), called=f"--checksums {checksums}")
-        if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
+        listed = parse_json(read_text(checksums, called="--checksums"), called=f"--checksums {checksums}")
+        if not isinstance(listed, dict) or not all(isinstance(digest, str) for digest in listed.values()):
             raise ConfigError(
                 f"--checksums {checksums}: the file must hold names of files and their digests; "
                 "write one with `l5kit info PATH --checksums FILE`"
             )
+        digests = listed
     # maps and meta.json of all logs are looked for first, so that a wrong folder does not cost the check of a log
     all_files = [find_scene_files(log)[0] for log in logs]
     with RequestedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:

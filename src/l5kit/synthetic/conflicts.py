@@ -39,8 +39,8 @@ def conflict_zone_ends(
         swept = []
         for lane in members:
             at, xy, yaw = _poses(lines[lane])
-            size = np.broadcast_to(np.array(_envelope(is_bike[lane])) + _MARGIN_M, (len(at), 2))
-            swept.append(np.concatenate([at[:, None], xy, yaw[:, None], size], axis=1))
+            sizes_m = np.broadcast_to(np.array(_envelope(is_bike[lane])) + _MARGIN_M, (len(at), 2))
+            swept.append(np.concatenate([at[:, None], xy, yaw[:, None], sizes_m], axis=1))
         first = np.concatenate([[0], np.cumsum([len(s) for s in swept])]).astype(np.int64)
         order = local_index[members]
         ends[n][np.ix_(order, order)] = _zone_ends(np.concatenate(swept), first)

@@ -186,7 +186,7 @@ def choose_pedestrians(
             chosen.append(index)
     state = np.zeros(len(chosen), PEDESTRIAN_DTYPE).view(np.recarray)
     state.active = 1
-    state.crossing_crosswalk = -1
+    state.crossing_crosswalk[:] = -1
     path_m = np.zeros((len(chosen), _PATH_POINTS, 2))
     for i, path in enumerate(paths[index] for index in chosen):
         path_m[i, : len(path.path_m)] = path.path_m
