@@ -9,7 +9,7 @@ import typer
 
 from l5kit.cli.options import JsonOption, ReadersOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_texts, remark
-from l5kit.cli.reporting import ReportingCommand
+from l5kit.cli.reporting import ReportingCommand, as_examples
 from l5kit.data.artifact import DatasetArtifact, DatasetContent, describe_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.texts import duration_text
@@ -88,7 +88,20 @@ def show_list(
         print_line(f"No datasets in {project}" + (f" of the name {name}" if name else ""))
         return
     columns = ("Version", "Aliases", "Digest", "Scenes", "Recorded", "Size", "Created", "Description")
-    print_texts(f"Datasets of {project}", columns, [_cells(artifact) for artifact in artifacts])
+    rows = [
+        [
+            f"{artifact.name}:{artifact.version[:_DIGITS_SHOWN]}",
+            ", ".join(artifact.aliases),
+            artifact.digest[:_DIGITS_SHOWN],
+            f"{artifact.num_scenes:,}",
+            duration_text(3600 * artifact.hours),
+            f"{artifact.num_bytes / 1e6:,.1f} MB",
+            artifact.created[:19],
+            artifact.description,
+        ]
+        for artifact in artifacts
+    ]
+    print_texts(f"Datasets of {project}", columns, rows)
 
 
 def get(
@@ -191,7 +204,7 @@ def make_artifact_app(in_paragraphs: Callable[[Callable[..., None]], str]) -> ty
         name="artifact",
         no_args_is_help=True,
         help=_HELP,
-        epilog=_as_examples(_EXAMPLES["log"]),
+        epilog=as_examples(_EXAMPLES["log"]),
         rich_markup_mode="rich",
     )
     commands: dict[str, Callable[..., None]] = {"log": log, "list": show_list, "get": get, "use": use, "link": link}
@@ -200,7 +213,7 @@ def make_artifact_app(in_paragraphs: Callable[[Callable[..., None]], str]) -> ty
             name=name,
             cls=ReportingCommand,
             help=in_paragraphs(function),
-            epilog=_as_examples(_EXAMPLES[name]),
+            epilog=as_examples(_EXAMPLES[name]),
             no_args_is_help=False,
         )(function)
     return app
@@ -224,10 +237,6 @@ _EXAMPLES = {
 }
 
 
-def _as_examples(lines: tuple[str, ...]) -> str:
-    return "\n\n".join(("Examples:", *lines))
-
-
 def _describe(path: Path, workers: int) -> DatasetContent:
     with show_progress("Digests", visible=True) as progress:
         return describe_dataset(path, workers=workers, progress=progress)
@@ -246,16 +255,3 @@ def _facts_of(artifact: DatasetArtifact) -> dict[str, object]:
         "Recorded time": duration_text(3600 * artifact.hours),
         "By reference" if artifact.is_reference else "Place": artifact.location,
     }
-
-
-def _cells(artifact: DatasetArtifact) -> list[str]:
-    return [
-        f"{artifact.name}:{artifact.version[:_DIGITS_SHOWN]}",
-        ", ".join(artifact.aliases),
-        artifact.digest[:_DIGITS_SHOWN],
-        f"{artifact.num_scenes:,}",
-        duration_text(3600 * artifact.hours),
-        f"{artifact.num_bytes / 1e6:,.1f} MB",
-        artifact.created[:19],
-        artifact.description,
-    ]

@@ -54,10 +54,17 @@ def cache(
         return
     if path is None:
         raise typer.BadParameter("PATH is missing: the dataset to decode; --list shows what is decoded already")
-    if remove:
-        _remove(path, folder, as_json)
-    else:
+    if not remove:
         _build(find_dataset(path), folder, as_json)
+        return
+    # files of a dataset that is gone can be removed, too, so that a path which leads nowhere is taken as it is
+    dataset = find_dataset(path) if path.exists() or is_url(path_of(path)) else path
+    stores = remove_store(dataset, cache_folder=folder)
+    num_bytes = sum(store.num_bytes for store in stores)
+    if as_json:
+        print_json({"dataset": dataset, "num_bytes": num_bytes, "removed": [store.folder for store in stores]})
+    else:
+        print_line(f"decoded files of {path_of(dataset)} removed: {_megabytes(num_bytes)} in {stores[0].folder}")
 
 
 def _build(path: Path, folder: Path | None, as_json: bool) -> None:
@@ -81,37 +88,35 @@ def _build(path: Path, folder: Path | None, as_json: bool) -> None:
     )
 
 
-def _remove(path: Path, folder: Path | None, as_json: bool) -> None:
-    dataset = find_dataset(path) if path.exists() or is_url(path_of(path)) else path
-    stores = remove_store(dataset, cache_folder=folder)
-    num_bytes = sum(store.num_bytes for store in stores)
-    if as_json:
-        print_json({"dataset": dataset, "num_bytes": num_bytes, "removed": [store.folder for store in stores]})
-    else:
-        print_line(f"decoded files of {path_of(dataset)} removed: {_megabytes(num_bytes)} in {stores[0].folder}")
-
-
 def _print_stores(listed: list[ListedStore], folder: Path | None, are_removed: bool, as_json: bool) -> None:
     num_bytes, stores_path = sum(item.store.num_bytes for item in listed), stores_folder(folder)
     if as_json:
-        stores = [_as_json(item) for item in listed]
+        stores = [
+            {
+                "dataset": item.store.source,
+                "state": item.state,
+                "folder": item.store.folder,
+                "num_bytes": item.store.num_bytes,
+                "last_used": _time_of(item),
+            }
+            for item in listed
+        ]
         print_json({"folder": stores_path, "num_bytes": num_bytes, "removed" if are_removed else "stores": stores})
     elif not listed:
         print_line(f"nothing to remove in {stores_path}" if are_removed else f"no decoded files in {stores_path}")
     else:
         title = f"{'Removed from' if are_removed else 'Decoded files in'} {stores_path}: {_megabytes(num_bytes)}"
-        print_texts(title, ("Dataset", "Now", "Size", "Last use"), [_cells(item) for item in listed])
-
-
-def _cells(item: ListedStore) -> list[str]:
-    now = {"current": "as decoded", "changed": "changed since", "gone": "gone", "unknown": "out of reach"}[item.state]
-    return [item.store.source, now, _megabytes(item.store.num_bytes), _time_of(item)[:16].replace("T", " ")]
-
-
-def _as_json(item: ListedStore) -> dict[str, object]:
-    store = item.store
-    facts = {"dataset": store.source, "state": item.state, "folder": store.folder, "num_bytes": store.num_bytes}
-    return facts | {"last_used": _time_of(item)}
+        words = {"current": "as decoded", "changed": "changed since", "gone": "gone", "unknown": "out of reach"}
+        rows = [
+            [
+                item.store.source,
+                words[item.state],
+                _megabytes(item.store.num_bytes),
+                _time_of(item)[:16].replace("T", " "),
+            ]
+            for item in listed
+        ]
+        print_texts(title, ("Dataset", "Now", "Size", "Last use"), rows)
 
 
 def _time_of(item: ListedStore) -> str:

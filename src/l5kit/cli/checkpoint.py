@@ -11,15 +11,14 @@ import typer
 from l5kit._types import JsonObject
 from l5kit.cli.options import ChangesOption, JsonOption
 from l5kit.cli.output import print_facts, print_json, print_line, remark
-from l5kit.cli.reporting import ReportingCommand
+from l5kit.cli.reporting import ReportingCommand, as_examples
+from l5kit.configs.class_path import ClassPath
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.planning.weights_file import checkpoint_path, is_onnx, is_policy, weights_of
 from l5kit.synthetic.city import make_city
 
 if TYPE_CHECKING:
-    from l5kit.planning.checkpoint import WeightMismatch
-    from l5kit.workflows.architectures import Architecture
     from l5kit.workflows.checkpoint_description import CheckpointDescription
     from l5kit.workflows.exported_network import ExportedArray, ExportFacts
 
@@ -67,20 +66,35 @@ def info(
     weights = weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)
     if is_onnx(weights):
-        _show_exported(weights, has_config=cfg is not None, as_json=as_json)
+        if cfg is not None:
+            raise typer.BadParameter(f"{weights} has its configuration inside; leave --config out")
+        from l5kit.workflows.exported_network import ExportedNetwork
+
+        exported = ExportedNetwork(weights).facts
+        if as_json:
+            print_json({"file": str(weights), "kind": "ONNX", **asdict(exported)})
+        else:
+            print_facts(str(weights), {"kind": "ONNX", **_facts_of_export(exported)})
         return
     from l5kit.workflows.checkpoint_description import describe_checkpoint, mismatch_with_config
 
     description = describe_checkpoint(weights, allow_pickle=allow_pickle)
     mismatch = None if cfg is None else mismatch_with_config(description, cfg)
     if as_json:
-        fit = None if mismatch is None else {"fits": not mismatch, **_differences(mismatch)}
+        fit: JsonObject | None = None
+        if mismatch is not None:
+            reshaped = [
+                {"name": name, "in_file": list(theirs), "in_model": list(ours)}
+                for name, theirs, ours in mismatch.reshaped
+            ]
+            fit = {"fits": not mismatch, "missing": list(mismatch.missing), "unexpected": list(mismatch.unexpected)}
+            fit["reshaped"] = reshaped
         print_json({**description.as_dict(), "given_config": fit})
     else:
         print_facts(str(description.file), _facts_of(description))
         if mismatch is not None:
             print_line(f"{config} does not fit:\n{mismatch}" if mismatch else f"{config} fits")
-    if mismatch:
+    if mismatch:  # after it has been shown
         raise typer.Exit(1)
 
 
@@ -148,6 +162,7 @@ def export(
     cfg = _read_config(config, workflow, changes)
     if of_policy and cfg is not None:
         raise typer.BadParameter(f"{file} is a policy, which has its configuration inside; leave --config out")
+    # what is exported is run on real samples and compared with torch: of the user's log, or of a scene of a made city
     with tempfile.TemporaryDirectory() as folder:
         if data is None:
             city = make_city(Path(folder) / "city", num_scenes=1, num_train_scenes=0, num_validate_scenes=0)
@@ -180,7 +195,7 @@ def make_checkpoint_app(text_of: Callable[[Callable[..., None]], str]) -> typer.
         rich_markup_mode="rich",
         help="Tell what files of weights are, convert them to safetensors with their configuration, and export them as "
         "ONNX.",
-        epilog=_as_examples(
+        epilog=as_examples(
             (
                 "l5kit checkpoint info planner",
                 "l5kit checkpoint convert OL.pt OL.safetensors --config urban.yaml --workflow vector_planner",
@@ -204,21 +219,8 @@ def make_checkpoint_app(text_of: Callable[[Callable[..., None]], str]) -> typer.
         ),
     }
     for function, examples in commands.items():
-        app.command(cls=ReportingCommand, help=text_of(function), epilog=_as_examples(examples))(function)
+        app.command(cls=ReportingCommand, help=text_of(function), epilog=as_examples(examples))(function)
     return app
-
-
-def _show_exported(file: Path, *, has_config: bool, as_json: bool) -> None:
-    """Show what an exported network says of itself."""
-    if has_config:
-        raise typer.BadParameter(f"{file} has its configuration inside; leave --config out")
-    from l5kit.workflows.exported_network import ExportedNetwork
-
-    facts = ExportedNetwork(file).facts
-    if as_json:
-        print_json({"file": str(file), "kind": "ONNX", **asdict(facts)})
-    else:
-        print_facts(str(file), {"kind": "ONNX", **_facts_of_export(facts)})
 
 
 def _facts_of_export(facts: "ExportFacts") -> dict[str, object]:
@@ -244,10 +246,6 @@ def _facts_of_export(facts: "ExportFacts") -> dict[str, object]:
 
 def _shape_of(array: "ExportedArray") -> str:
     return f"{array.name} ({', '.join(map(str, array.shape))})" + (f" in {array.unit}" if array.unit else "")
-
-
-def _as_examples(lines: tuple[str, ...]) -> str:
-    return "\n\n".join(("Examples:", *lines))
 
 
 def _read_config(config: str | None, workflow: str | None, changes: list[str] | None) -> JsonObject | None:
@@ -277,50 +275,32 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
     if description.model_class:
         facts["class in the file"] = description.model_class
     params = description.config.get("model_params")
-    own = params.get("model") if isinstance(params, Mapping) else None
-    facts |= _facts_of_architecture(description.architecture) if own is None else _facts_of_own(own, description)
+    own, architecture = params.get("model") if isinstance(params, Mapping) else None, description.architecture
+    if own is not None:
+        # a class of the user is named but never imported, which would run code; its weights stand for what it is
+        named = ClassPath.read(own, key="model_params.model")
+        facts["network"] = f"{named.class_path}, a class of yours that the configuration inside names"
+        if named.init_args:
+            facts["arguments"] = _as_text(named.init_args)
+        shapes = [f"{name} {list(value.shape)}" for name, value in description.weights.items()]
+        more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
+        facts["weights"] = ", ".join(shapes[:_MOST_SHAPES]) + more
+    elif architecture is None:
+        facts["network"] = "none that l5kit knows by the names and shapes of its weights"
+    else:
+        residual = ", added to a kinematic baseline" if architecture.is_residual else ""
+        facts["network"] = f"{architecture.model_class}{residual}"
+        facts["workflow"] = " or ".join(architecture.workflows) or "none"
+        facts |= architecture.settings
+        if architecture.readings:
+            facts["or"] = "; ".join(map(_as_text, architecture.readings))
+        if architecture.not_in_weights:
+            facts["not in the weights"] = ", ".join(architecture.not_in_weights)
     facts["configuration inside"] = description.config.get("workflow", "yes") if description.config else "none"
     facts["fits, of those that ship"] = ", ".join(description.fits) or "none"
+    # what a file says of itself does not hide what was found in it
     return facts | {name: value for name, value in description.facts.items() if name not in facts}
-
-
-def _facts_of_architecture(architecture: "Architecture | None") -> dict[str, object]:
-    if architecture is None:
-        return {"network": "none that l5kit knows by the names and shapes of its weights"}
-    facts: dict[str, object] = {
-        "network": architecture.model_class + (", added to a kinematic baseline" if architecture.is_residual else ""),
-        "workflow": " or ".join(architecture.workflows) or "none",
-        **architecture.settings,
-    }
-    if architecture.readings:
-        facts["or"] = "; ".join(map(_as_text, architecture.readings))
-    if architecture.not_in_weights:
-        facts["not in the weights"] = ", ".join(architecture.not_in_weights)
-    return facts
-
-
-def _facts_of_own(model: object, description: "CheckpointDescription") -> dict[str, object]:
-    """Return what is known of a class of a user without importing it."""
-    from l5kit.configs.class_path import ClassPath
-
-    own = ClassPath.read(model, key="model_params.model")
-    facts: dict[str, object] = {"network": f"{own.class_path}, a class of yours that the configuration inside names"}
-    if own.init_args:
-        facts["arguments"] = _as_text(own.init_args)
-    shapes = [f"{name} {list(value.shape)}" for name, value in description.weights.items()]
-    more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
-    return facts | {"weights": ", ".join(shapes[:_MOST_SHAPES]) + more}
 
 
 def _as_text(reading: JsonObject) -> str:
     return ", ".join(f"{name} {value}" for name, value in reading.items())
-
-
-def _differences(mismatch: "WeightMismatch") -> JsonObject:
-    return {
-        "missing": list(mismatch.missing),
-        "unexpected": list(mismatch.unexpected),
-        "reshaped": [
-            {"name": name, "in_file": list(theirs), "in_model": list(ours)} for name, theirs, ours in mismatch.reshaped
-        ],
-    }

@@ -43,6 +43,7 @@ def chop(
 
     if out is not None and len(paths) > 1:
         raise typer.BadParameter("--out names one folder, so there must be one PATH")
+    # all paths are looked for before the first test set is made
     datasets = [find_dataset(path) for path in paths]
     made = []
     with RequestedWorkers(engine, address, workers, job).opened(

@@ -88,7 +88,9 @@ def demo(
             options=options,
         )
         folders.append(SimulationFolder(out / name))
-        print_texts(f"{planner} drives: score {_score_of(folders[-1])}", SCORE_COLUMNS, score_rows(folders[-1]))
+        score = folders[-1].scores.get("score")
+        score_text = "not known" if score is None else f"{score:.3f} of 1"
+        print_texts(f"{planner} drives: score {score_text}", SCORE_COLUMNS, score_rows(folders[-1]))
 
     warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
     with show_progress("Sampling", visible=True) as progress:
@@ -107,8 +109,3 @@ def demo(
     for file in (written.film, written.failure, written.drive, written.page):
         if file is not None:
             print_line(str(file))
-
-
-def _score_of(folder: SimulationFolder) -> str:
-    score = folder.scores.get("score")
-    return "not known" if score is None else f"{score:.3f} of 1"

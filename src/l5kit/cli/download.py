@@ -16,7 +16,6 @@ from l5kit.data.progress import show_progress
 
 if TYPE_CHECKING:
     from l5kit.data.download.addresses import Address
-    from l5kit.data.download.downloading import DownloadedDataset
 
 _STANDARD_INPUT = "-"
 
@@ -52,14 +51,33 @@ def download(
         return
     if out is None:
         raise typer.BadParameter("--out is missing: the folder that the dataset goes to")
-    done = _download(_read_addresses(addresses or [], listed), out, manifest, overwrite, workers)
+    from l5kit.data.download.downloading import download_dataset
+    from l5kit.data.manifest import Manifest
+
+    done = download_dataset(
+        _read_addresses(addresses or [], listed),
+        out,
+        manifest=None if manifest is None else Manifest.read(manifest),
+        overwrite=overwrite,
+        workers=workers,
+        stage=lambda title: show_progress(title, visible=True),
+    )
     for path in done.placed if not as_json else ():
         print_line(f"placed {done.folder / path}")
     for path in done.present if not as_json else ():
         print_line(f"was there {done.folder / path}")
     if done.extra:
         remark(f"note: {len(done.extra)} files are not in the manifest, such as {done.extra[0]}")
-    if not _validate(done, as_json):
+    # each log is checked as by l5kit validate before anything of it is printed: JSON is one object
+    checked = [(files := find_dataset_files(dataset), check_files(files, workers=0)) for dataset in done.datasets]
+    if as_json:
+        by_state = {"placed": done.placed, "present": done.present, "not_in_manifest": done.extra}
+        texts = {name: [str(path) for path in some] for name, some in by_state.items()}
+        print_json({"folder": done.folder, **texts, "datasets": [findings_as_json(*pair) for pair in checked]})
+    else:
+        for files, findings in checked:
+            print_findings(files, findings)
+    if any(findings for _, findings in checked):
         raise typer.Exit(1)
 
 
@@ -85,35 +103,3 @@ def _read_addresses(addresses: list[str], listed: Path | None) -> "list[Address]
         is_input = str(listed) == _STANDARD_INPUT
         parsed += parse_addresses(sys.stdin.read() if is_input else read_text(listed, called="--from"))
     return parsed
-
-
-def _download(
-    addresses: "list[Address]", out: Path, manifest: Path | None, overwrite: bool, workers: int
-) -> "DownloadedDataset":
-    from l5kit.data.download.downloading import download_dataset
-    from l5kit.data.manifest import Manifest
-
-    return download_dataset(
-        addresses,
-        out,
-        manifest=None if manifest is None else Manifest.read(manifest),
-        overwrite=overwrite,
-        workers=workers,
-        stage=lambda title: show_progress(title, visible=True),
-    )
-
-
-def _validate(done: "DownloadedDataset", as_json: bool) -> bool:
-    """Check each log as ``l5kit validate`` does; return whether nothing is wrong."""
-    checked = []
-    for dataset in done.datasets:
-        files = find_dataset_files(dataset)
-        checked.append((files, check_files(files, workers=0)))
-    if as_json:
-        by_state = {"placed": done.placed, "present": done.present, "not_in_manifest": done.extra}
-        texts = {name: [str(path) for path in some] for name, some in by_state.items()}
-        print_json({"folder": done.folder, **texts, "datasets": [findings_as_json(*pair) for pair in checked]})
-    else:
-        for files, findings in checked:
-            print_findings(files, findings)
-    return not any(findings for _, findings in checked)

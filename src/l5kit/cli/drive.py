@@ -61,7 +61,7 @@ def drive(
     """
     if log_name is not None:
         path = find_dataset(path, name=log_name)
-    if score is not None:
+    if score is not None:  # no page is made
         _score(score, path, out or _SIMULATION, map_path, meta, overwrite=overwrite, as_json=as_json)
         return
     from l5kit.visualization.drive.drive_folder import write_drive_folder
@@ -80,6 +80,7 @@ def drive(
     else:
         sizes = f"{facts['size_mb']} MB, {facts['zipped_mb']} MB gzipped"
         print_facts("Page to drive", {"written to": facts["folder"], "scenes": str(facts["scenes"]), "size": sizes})
+    # who asks for JSON is a program, which would wait for ever
     if serve and not as_json:
         _serve(folder.path, port=port, browser=browser)
 

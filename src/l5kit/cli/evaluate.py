@@ -4,11 +4,11 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from l5kit._types import Config, JsonObject
+from l5kit._types import JsonObject
 from l5kit.cli.options import (
     AddressOption,
     ChangesOption,
@@ -30,9 +30,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.selection_parity import find_evaluated_log
 from l5kit.planning.weights_file import network_of
 
-if TYPE_CHECKING:
-    from l5kit.openloop.options import OpenLoopOptions
-
 _MODE_COLUMNS = {
     "nll": "NLL",
     "rmse": "RMSE",
@@ -42,13 +39,6 @@ _MODE_COLUMNS = {
     "fde_mean_m": "mean FDE",
     "time_displace_m": "time displacement",
 }
-
-
-def _parse_horizons(text: str | None) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(",")) if text is not None else ()
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not seconds with commas between them, such as 1,2,3") from None
 
 
 def evaluate(
@@ -144,10 +134,14 @@ def evaluate(
     from l5kit.openloop.run import evaluate as evaluate_network
     from l5kit.workflows.trained_network import configuration_of
 
+    try:
+        horizons_s = () if horizons is None else tuple(float(part) for part in horizons.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"{horizons!r} is not seconds with commas between them, such as 1,2,3") from None
     has_threads = engine is Engine.THREADS
     options = OpenLoopOptions(
         key=key,
-        horizons_s=_parse_horizons(horizons),
+        horizons_s=horizons_s,
         max_samples=max_samples,
         batch_size=batch_size,
         threads=count_workers(workers) if has_threads and workers is not None else None,
@@ -167,9 +161,15 @@ def evaluate(
                 "name another checkpoint"
             )
         cfg["workflow"] = workflow
-    with RequestedWorkers(engine, address, workers, job).opened(
-        "evaluate", [], of=_facts_of(weights, cfg, options, data)
-    ) as carriers:
+    # what decides on the result, so that a job folder goes on only with the same: weights, configuration, samples, and
+    # the files that they are from
+    of_this = [
+        hashlib.sha256(weights.read_bytes()).hexdigest(),
+        json.dumps(cfg, sort_keys=True, default=str),
+        [options.key, options.max_samples, options.batch_size, options.device],
+        None if data is None else whole_path_of(data),
+    ]
+    with RequestedWorkers(engine, address, workers, job).opened("evaluate", [], of=of_this) as carriers:
         options = options if isinstance(carriers, int) else replace(options, workers=carriers)
         scores = scores_of(evaluate_network(weights, out, cfg=cfg, data_folder=data, options=options))
     if as_json:
@@ -178,20 +178,10 @@ def evaluate(
         _print_scores(scores, out)
 
 
-def _facts_of(file: Path, cfg: Config, options: "OpenLoopOptions", data: Path | None) -> list[object]:
-    """Return what decides on an evaluation: weights, configuration, samples, and the files that they are from."""
-    weights = hashlib.sha256(file.read_bytes()).hexdigest()
-    samples = [options.key, options.max_samples, options.batch_size, options.device]
-    return [
-        weights,
-        json.dumps(cfg, sort_keys=True, default=str),
-        samples,
-        None if data is None else whole_path_of(data),
-    ]
-
-
 def _print_scores(scores: JsonObject, out: Path) -> None:
     """Print what was evaluated, and tables of the scores."""
+    from l5kit.kinematic.baselines import BASELINE_TITLES  # loads torch
+
     facts = {
         "checkpoint": scores["checkpoint"],
         "log": scores["log"],
@@ -201,7 +191,20 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
         "written to": str(out),
     }
     print_facts(f"Evaluated {scores['workflow']}", facts)
-    _print_errors(scores["scores"])
+    # the sort is stable: of each time ahead the network first, and below it the baselines
+    titles = {"network": "network", **BASELINE_TITLES}
+    errors = [
+        [
+            _ahead(row),
+            titles[row["who"]],
+            short_number(row["ade_m"]),
+            short_number(row["fde_m"]),
+            "-" if row["miss_rate"] is None else f"{row['miss_rate']:.1%}",
+        ]
+        for row in sorted(scores["scores"], key=lambda row: row["horizon_s"])
+    ]
+    columns = ("ahead", "who", "ADE", "FDE", "misses")
+    print_table("Errors in metres, and how many end more than 2 m off", columns, errors)
     modes = [row for row in scores["scores"] if "nll" in row]
     if modes:
         rows = [[_ahead(row), *(short_number(row[name]) for name in _MODE_COLUMNS)] for row in modes]
@@ -214,25 +217,9 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
         print_facts("Metrics of the csv files, as in the competition", metrics)
 
 
-def _print_errors(scores: list[JsonObject]) -> None:
-    """Print the errors of the network and, below them, those of the baselines, horizon by horizon."""
-    from l5kit.kinematic.baselines import BASELINE_TITLES  # loads torch
-
-    titles = {"network": "network", **BASELINE_TITLES}
-    rows = [
-        [_ahead(row), titles[row["who"]], *map(short_number, (row["ade_m"], row["fde_m"])), _share(row["miss_rate"])]
-        for row in sorted(scores, key=lambda row: row["horizon_s"])
-    ]
-    print_table("Errors in metres, and how many end more than 2 m off", ("ahead", "who", "ADE", "FDE", "misses"), rows)
-
-
 def _ahead(row: JsonObject) -> str:
     return f"{row['horizon_s']:g} s"
 
 
 def _as_text(value: float | list[float | None] | None) -> str:
     return ", ".join(map(short_number, value)) if isinstance(value, list) else short_number(value)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"

@@ -125,6 +125,7 @@ def import_dataset(
     from l5kit.readers.formats import ReaderOptions, guess_format, open_reader
     from l5kit.readers.importing import import_dataset as import_source
 
+    # a folder of another format may hold nothing that this one looks for; then the one that it looks like is named
     with (
         _requested_workers(engine, address, workers).opened("import") as carriers,
         show_progress("Importing", visible=True) as progress,
@@ -146,19 +147,7 @@ def import_dataset(
                 raise
             command = shlex.join(["l5kit", "import", guessed, str(source), str(out)])
             raise DatasetNotFoundError(f"{error}; it looks like {guessed}: {command}") from None
-    _tell(result)
-    if as_json:
-        print_json(_as_json(result))
-        return
-    info = result.info
-    facts = {
-        "scenes": f"{result.num_scenes:,} read, {len(result.failed):,} failed",
-        **{f"log {split}": str(path) for split, path in result.scenes.items()},
-        "time between frames": f"{info.step_time_s:g} s",
-        "licence": info.licence,
-        "left out or mended": f"{result.num_remarks:,} things, listed in {result.folder / 'sources'}",
-    }
-    print_facts(f"Imported {info.dataset}", facts)
+    _report(result, as_json=as_json)
 
 
 def _import_map(
@@ -174,8 +163,20 @@ def _import_map(
     """Make a folder with a map alone, and tell what could not be read."""
     from l5kit.readers.map_files import import_map
 
+    # a text that is not two numbers is as wrong as numbers beyond the globe: both end in a comparison that fails
     matrix = None if meta is None else load_matrix(load_metadata(str(meta)), "world_to_ecef", path=str(meta))
-    result = import_map(map_format, source, out, origin=_as_origin(origin), world_to_ecef=matrix, overwrite=overwrite)
+    position_deg: tuple[float, float] | None = None
+    if origin is not None:
+        try:
+            latitude_deg, longitude_deg = map(float, origin.split(","))
+        except ValueError:
+            latitude_deg = longitude_deg = math.nan
+        if not (abs(latitude_deg) <= 90 and abs(longitude_deg) <= 360):
+            raise InvalidArgumentError(
+                f"--origin must be latitude and longitude in degrees, such as 48.1,11.6, got {origin!r}"
+            )
+        position_deg = latitude_deg, longitude_deg
+    result = import_map(map_format, source, out, origin=position_deg, world_to_ecef=matrix, overwrite=overwrite)
     facts = {"folder": result.folder, "lanes": result.num_lanes, "lights": result.num_lights}
     facts |= {"crosswalks": result.num_crosswalks}
     if as_json:
@@ -184,21 +185,6 @@ def _import_map(
     for sentence in result.left_out:
         remark(f"note: {sentence}")
     print_facts(f"Imported {source}", facts)
-
-
-def _as_origin(text: str | None) -> tuple[float, float] | None:
-    """Return latitude and longitude of an option, degrees."""
-    if text is None:
-        return None
-    try:
-        latitude_deg, longitude_deg = map(float, text.split(","))
-    except ValueError:
-        latitude_deg = longitude_deg = math.nan
-    if not (abs(latitude_deg) <= 90 and abs(longitude_deg) <= 360):
-        raise InvalidArgumentError(
-            f"--origin must be latitude and longitude in degrees, such as 48.1,11.6, got {text!r}"
-        )
-    return latitude_deg, longitude_deg
 
 
 def resample(
@@ -234,34 +220,43 @@ def resample(
 
 def _requested_workers(engine: Engine, address: str | None, number: int | None) -> RequestedWorkers:
     """Return the workers that are requested; one process is this one."""
+    # a process of its own would take longer to start than it saves
     if engine is Engine.PROCESSES and address is None and count_workers(number) == 1:
         return RequestedWorkers(Engine.THREADS, None, 1)
     return RequestedWorkers(engine, address, number)
 
 
-def _tell(result: "ImportResult") -> None:
-    """Say what the source has otherwise than usual, and which scenes have failed, the first few of them."""
-    if abs(result.info.step_time_s - _USUAL_STEP_S) > 1e-6:
+def _report(result: "ImportResult", *, as_json: bool) -> None:
+    """Say what is otherwise than usual and which scenes have failed, the first few of them; print the result."""
+    info = result.info
+    if abs(info.step_time_s - _USUAL_STEP_S) > 1e-6:
         remark(
-            f"note: frames are {result.info.step_time_s:g} s apart, as in the source; l5kit resample makes a dataset "
+            f"note: frames are {info.step_time_s:g} s apart, as in the source; l5kit resample makes a dataset "
             "with 10 frames a second of it"
         )
     for each in result.failed[:_MOST_LISTED]:
         remark(f"failed: {' '.join(each.message.split())}")
     if len(result.failed) > _MOST_LISTED:
         remark(f"failed: {len(result.failed) - _MOST_LISTED} more, listed in {result.folder / 'import.json'} (failed)")
-
-
-def _as_json(result: "ImportResult") -> dict[str, object]:
-    info = result.info
-    return {
-        "folder": result.folder,
-        "dataset": info.dataset,
-        "version": info.version,
+    if as_json:
+        content = {
+            "folder": result.folder,
+            "dataset": info.dataset,
+            "version": info.version,
+            "licence": info.licence,
+            "step_time_s": info.step_time_s,
+            "logs": result.scenes,
+            "scenes": result.num_scenes,
+            "remarks": result.num_remarks,
+            "failed": [each.as_json() for each in result.failed],
+        }
+        print_json(content)
+        return
+    facts = {
+        "scenes": f"{result.num_scenes:,} read, {len(result.failed):,} failed",
+        **{f"log {split}": str(path) for split, path in result.scenes.items()},
+        "time between frames": f"{info.step_time_s:g} s",
         "licence": info.licence,
-        "step_time_s": info.step_time_s,
-        "logs": result.scenes,
-        "scenes": result.num_scenes,
-        "remarks": result.num_remarks,
-        "failed": [each.as_json() for each in result.failed],
+        "left out or mended": f"{result.num_remarks:,} things, listed in {result.folder / 'sources'}",
     }
+    print_facts(f"Imported {info.dataset}", facts)

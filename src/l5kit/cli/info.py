@@ -69,17 +69,18 @@ def info(
         ):
             tables = (read_scene_table(ChunkedDataset(log).open(), progress=progress, workers=carriers) for log in logs)
             driving = [driving_statistics(table) for table in tables]
-    if as_json:
-        print_json(for_each_log([_as_json(*each) for each in zip(all_files, driving, strict=True)]))
-        return
+    # of JSON there is one object, which all logs go into; tables are printed log by log
+    contents: list[dict[str, object]] = []
     for files, statistics_of_log in zip(all_files, driving, strict=True):
-        _print(files, statistics_of_log)
-
-
-def _as_json(files: DatasetFiles, driving: Mapping[str, float]) -> dict[str, object]:
-    dataset = ChunkedDataset(files.dataset).open()
-    content = {"files": asdict(files), "summary": asdict(dataset.summary()), "facts": dataset.facts.as_attributes()}
-    return content | {"map": map_counts(files) or None} | ({"statistics": driving} if driving else {})
+        if not as_json:
+            _print(files, statistics_of_log)
+            continue
+        dataset = ChunkedDataset(files.dataset).open()
+        facts = {"files": asdict(files), "summary": asdict(dataset.summary()), "facts": dataset.facts.as_attributes()}
+        driven = {"statistics": statistics_of_log} if statistics_of_log else {}
+        contents.append({**facts, "map": map_counts(files) or None, **driven})
+    if as_json:
+        print_json(for_each_log(contents))
 
 
 def _print(files: DatasetFiles, driving: Mapping[str, float]) -> None:

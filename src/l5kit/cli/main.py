@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from l5kit import __version__
-from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, ReportingGroup, request_traceback
+from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, ReportingGroup, as_examples, request_traceback
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,6 @@ class _Command:
     function: str
     group: str
     examples: tuple[str, ...] = ()
-
-
-def _examples(*lines: str) -> str:
-    return "\n\n".join(("Examples:", *lines))
 
 
 def _in_paragraphs(function: Callable[..., None]) -> str:
@@ -347,7 +343,9 @@ def make_app(only: str | None = None, *, is_named: bool = False) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        epilog=_examples("l5kit demo", "l5kit info city --json", "l5kit COMMAND --help  shows examples of a command"),
+        epilog=as_examples(
+            ("l5kit demo", "l5kit info city --json", "l5kit COMMAND --help  shows examples of a command")
+        ),
     )
     app.callback(help=_in_paragraphs(_root))(_root)
     needed = [command for command in _COMMANDS if command.name == only]
@@ -363,7 +361,7 @@ def make_app(only: str | None = None, *, is_named: bool = False) -> typer.Typer:
             command.name,
             cls=ReportingCommand,
             help=_in_paragraphs(function),
-            epilog=_examples(*command.examples),
+            epilog=as_examples(command.examples),
             no_args_is_help=False,
             # a command that is not here takes the options that it would have, and says where it is
             context_settings={"ignore_unknown_options": function.__name__.startswith("refer_")},

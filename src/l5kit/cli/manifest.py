@@ -12,7 +12,6 @@ from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import is_url
-from l5kit.data.verification import Verification
 from l5kit.data.verification import verify as verify_files
 from l5kit.errors import InvalidArgumentError
 
@@ -70,34 +69,32 @@ def verify(
     """
     wanted = Manifest.read(manifest)
     with show_progress("Verifying", visible=True, in_bytes=True) as progress:
-        result = verify_files(path, wanted, fresh=fresh, workers=workers, progress=progress, tell=_tell_of_known)
+        result = verify_files(
+            path,
+            wanted,
+            fresh=fresh,
+            workers=workers,
+            progress=progress,
+            tell=lambda num_known, num_files: remark(
+                f"going on: {num_known:,} of {num_files:,} files were checked (--fresh checks them again)"
+            ),
+        )
+    differences = vars(result.differences)
     if as_json:
-        problems = {**vars(result.differences), "unreadable": result.unreadable, "is_equal": result.is_equal}
+        problems = {**differences, "unreadable": result.unreadable, "is_equal": result.is_equal}
         print_json({"path": _as_address(path), "manifest": manifest, **_facts_of(wanted), **problems})
     else:
-        _print_differences(result)
-        outcome = "as in" if result.is_equal else f"{_counts_of(result)}; compared with"
+        for name, files in differences.items():
+            for file in files:
+                print_line(f"{name:<11}{file}")
+        for file, problem in result.unreadable.items():
+            print_line(f"unreadable {file}: {problem}")
+        counts = {name: len(files) for name, files in differences.items()} | {"unreadable": len(result.unreadable)}
+        counted = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        outcome = "as in" if result.is_equal else f"{counted}; compared with"
         print_line(f"{path}: {outcome} {manifest} ({_size_of(wanted)}, digest {wanted.digest})")
     if not result.is_equal:
         raise typer.Exit(1)
-
-
-def _tell_of_known(num_known: int, num_files: int) -> None:
-    remark(f"going on: {num_known:,} of {num_files:,} files were checked (--fresh checks them again)")
-
-
-def _print_differences(verification: Verification) -> None:
-    for name, paths in vars(verification.differences).items():
-        for path in paths:
-            print_line(f"{name:<11}{path}")
-    for path, problem in verification.unreadable.items():
-        print_line(f"unreadable {path}: {problem}")
-
-
-def _counts_of(verification: Verification) -> str:
-    counts = {name: len(paths) for name, paths in vars(verification.differences).items()}
-    counts["unreadable"] = len(verification.unreadable)
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
 def _facts_of(manifest: Manifest) -> dict[str, object]:

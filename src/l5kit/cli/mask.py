@@ -48,6 +48,8 @@ def mask(
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
     from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
 
+    # a mask to be stored inside the dataset is computed anew, as only that tells why rows are rejected, and one that is
+    # there already is refused before; any other is kept in the cache of the user
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
     with (

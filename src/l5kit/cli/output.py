@@ -60,6 +60,8 @@ def only_json() -> Iterator[None]:
     What processes and libraries print that this one starts or calls goes to standard error, too, as the file behind
     standard output is another one meanwhile.
     """
+    # JSON goes to a copy of the file that standard output had; the file itself is standard error in the block, or
+    # nowhere if there is none, so that what other processes and libraries write there is no part of the JSON
     stream = sys.stdout
     number = _file_of(stream)
     kept = None if number is None else os.dup(number)

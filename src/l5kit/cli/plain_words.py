@@ -55,6 +55,7 @@ def in_plain_words(message: str, flags: Mapping[str, str]) -> str:
     """
     for pattern, plain in _VALUES:
         message = pattern.sub(plain, message)
+    # functions call some things otherwise than commands do
     others = {name: next((flags[of] for of in known if of in flags), "") for name, known in _ALSO_CALLED.items()}
     typed = {name: flag for name, flag in {**flags, **others}.items() if flag}
     if not typed:

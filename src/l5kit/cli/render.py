@@ -1,18 +1,15 @@
 """``l5kit render``: pictures and films of a scene."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
-from l5kit._types import UInt8Array
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument, parse_slice
 from l5kit.cli.output import print_line, remark, remark_cut, require_writable
 from l5kit.configs.texts import did_you_mean
-from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.folder.simulation_folder import find_scene_files
@@ -21,10 +18,6 @@ from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
 from l5kit.visualization.video import BROWSER_CODEC, write_video
-
-if TYPE_CHECKING:
-    from l5kit.simulation.folder.simulation_folder import SimulationFolder
-    from l5kit.visualization.simulated.drive_overlay import DriveOverlay
 
 _STILL, _GIF, _MP4 = ".png", ".gif", ".mp4"
 _MAX_SIDE_PX = 4096
@@ -60,50 +53,6 @@ def _check_out(out: Path) -> Path:
     if out.suffix.lower() not in (_STILL, _GIF, _MP4):
         raise typer.BadParameter(f"{str(out)!r} must end in {_STILL} (one frame), {_GIF} or {_MP4} (several)")
     return out
-
-
-def _check_only_for_films(out: Path, *, frame: int | None, frames: slice | None, fps: float | None) -> None:
-    is_still = out.suffix.lower() == _STILL
-    given = {"--frames": frames, "--fps": fps} if is_still else {"--frame": frame}
-    wrong = next((option for option, value in given.items() if value is not None), None)
-    if wrong is not None:
-        raise typer.BadParameter(
-            f"not for a {out.suffix}: a {_STILL} shows one --frame, a {_GIF} or {_MP4} several --frames at --fps",
-            param_hint=wrong,
-        )
-
-
-def _default_map_kind(files: DatasetFiles, *, path: Path, map_path: Path | None) -> str:
-    """Return ``semantic``, or ``box`` with a remark where there is no map and none was requested."""
-    if map_path is not None or "semantic" in available_map_kinds(files):
-        return "semantic"
-    missing = [name for name, file in (("semantic map", files.semantic_map), ("meta.json", files.meta)) if not file]
-    remark(f"note: no {' and no '.join(missing)} in or near {path}; drawn without a map, as with --map-type box")
-    return "box"
-
-
-def _overlay_of(
-    simulation: "SimulationFolder | None", dataset: ChunkedDataset, *, ghosts: bool, plans: bool
-) -> "DriveOverlay | None":
-    """Return what draws ghosts and plans; None where neither is requested."""
-    from l5kit.visualization.simulated.drive_overlay import DriveOverlay
-
-    wanted = [option for option, is_wanted in (("--ghosts", ghosts), ("--plans", plans)) if is_wanted]
-    if not wanted:
-        return None
-    if simulation is None:
-        raise typer.BadParameter("only simulations have these; PATH is a dataset", param_hint=" and ".join(wanted))
-    overlay = DriveOverlay(simulation, dataset, with_ghosts=ghosts, with_plans=plans)
-    for note in overlay.notes:
-        remark(f"note: {note}")
-    return overlay
-
-
-def _write_film(out: Path, pictures: Iterable[UInt8Array], size_px: tuple[int, int], *, fps: float) -> None:
-    if out.suffix.lower() == _GIF:
-        write_gif(out, pictures, size_px, fps=fps)
-    else:
-        write_video(out, pictures, size_px, fps=fps, codec=BROWSER_CODEC)
 
 
 def render(
@@ -152,18 +101,38 @@ def render(
     aerial: AerialOption = None,
 ) -> None:
     """Draw a frame of a scene as a picture, or several as a film, centred on the AV or an agent."""
-    _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
+    is_still = out.suffix.lower() == _STILL
+    of_others = {"--frames": frames, "--fps": fps} if is_still else {"--frame": frame}
+    wrong = next((option for option, value in of_others.items() if value is not None), None)
+    if wrong is not None:
+        raise typer.BadParameter(
+            f"not for a {out.suffix}: a {_STILL} shows one --frame, a {_GIF} or {_MP4} several --frames at --fps",
+            param_hint=wrong,
+        )
     require_writable(out, option="--out")
     files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
     from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw, num_frames_of
+    from l5kit.visualization.simulated.drive_overlay import DriveOverlay
 
-    kind = map_type or _default_map_kind(files, path=path, map_path=map_path)
+    # a map that was named has to be there; one that nobody asked for is left out with a note
+    kind = map_type or "semantic"
+    if map_type is None and map_path is None and "semantic" not in available_map_kinds(files):
+        missing = [name for name, file in (("semantic map", files.semantic_map), ("meta.json", files.meta)) if not file]
+        remark(f"note: no {' and no '.join(missing)} in or near {path}; drawn without a map, as with --map-type box")
+        kind = "box"
     dataset = ChunkedDataset(files.dataset).open()
     form = replace(PICTURE_FORM, pixel_size_m=pixel_size, raster_size_px=size or PICTURE_FORM.raster_size_px)
-    overlay = _overlay_of(simulation, dataset, ghosts=ghosts, plans=plans)
+    overlay = None
+    wanted = [option for option, is_wanted in (("--ghosts", ghosts), ("--plans", plans)) if is_wanted]
+    if wanted:
+        if simulation is None:
+            raise typer.BadParameter("only simulations have these; PATH is a dataset", param_hint=" and ".join(wanted))
+        overlay = DriveOverlay(simulation, dataset, with_ghosts=ghosts, with_plans=plans)
+        for note in overlay.notes:
+            remark(f"note: {note}")
     painter = ScenePainter(files, dataset, map_kind=kind, form=form, overlay=overlay, style=style, theme=theme)
     drawn = {"with_trajectories": trajectories, "with_caption": caption}
-    if out.suffix.lower() == _STILL:
+    if is_still:
         write_png(out, painter.picture(scene, frame or 0, agent, **drawn))
     else:
         chosen = frames_to_draw(dataset, scene, frames or slice(None), track_id=agent, form=form)
@@ -172,8 +141,11 @@ def render(
         if len(chosen) < num_taken:
             remark(f"note: the film shows {len(chosen)} of the {num_taken} frames, those that track {agent} is seen in")
         step = (frames.step if frames else None) or 1
-        real_time_fps = min(max(1.0 / (dataset.facts.step_time_s * step), _FPS[0]), _FPS[1])
+        fps = fps or min(max(1.0 / (dataset.facts.step_time_s * step), _FPS[0]), _FPS[1])  # real time, if it can be
         with show_progress("Drawing", visible=True) as progress:
             pictures = painter.film(scene, chosen, agent, progress=progress, **drawn)
-            _write_film(out, pictures, form.raster_size_px, fps=fps or real_time_fps)
+            if out.suffix.lower() == _GIF:
+                write_gif(out, pictures, form.raster_size_px, fps=fps)
+            else:
+                write_video(out, pictures, form.raster_size_px, fps=fps, codec=BROWSER_CODEC)
     print_line(str(out))

@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -98,21 +98,19 @@ class ReportingGroup(TyperGroup):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command, and end the process unless ``standalone_mode`` is False."""
         with standing_in_for_streams():
-            return self._main(*args, **kwargs)
-
-    def _main(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.pop("standalone_mode", True):
-            return super().main(*args, **kwargs, standalone_mode=False)  # type: ignore[misc]
-        try:
-            status = super().main(*args, **kwargs, standalone_mode=False)  # type: ignore[misc]
-        except (KeyboardInterrupt, typer.Abort):
-            status = INTERRUPTED
-        except _WRONG_CALL as error:
-            _print_wrong_call(error)
-            status = error.exit_code
-        if status == INTERRUPTED:
-            print_interrupted()
-        sys.exit(status or 0)
+            # typer itself would print what is wrong in a frame of several lines, and end the process
+            if not kwargs.pop("standalone_mode", True):
+                return super().main(*args, **kwargs, standalone_mode=False)  # type: ignore[misc]
+            try:
+                status = super().main(*args, **kwargs, standalone_mode=False)  # type: ignore[misc]
+            except (KeyboardInterrupt, typer.Abort):
+                status = INTERRUPTED
+            except _WRONG_CALL as error:
+                _print_wrong_call(error)
+                status = error.exit_code
+            if status == INTERRUPTED:
+                tell("interrupted")
+            sys.exit(status or 0)
 
 
 class ReportingCommand(TyperCommand):
@@ -132,6 +130,7 @@ class ReportingCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; see the module for how it ends."""
+        # the advice is to compile ahead of time, which is of no use to the command that does so
         note = COMPILING if ctx.info_name == _AHEAD_OF_TIME else f"{COMPILING}, {ADVICE}"
         watch = CompilationWatch(lambda: tell(f"note: {note}"))
         try:
@@ -158,6 +157,7 @@ class ReportingCommand(TyperCommand):
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
+            # errors of the library name its arguments; people are told what they have typed: an option or its metavar
             names = {param.name: (param.opts[0], param.metavar or param.name.upper()) for param in ctx.command.params}
             flags = {name: flag if flag.startswith("-") else metavar for name, (flag, metavar) in names.items()}
             text = _describe_disk_error(error, ctx.params) or _in_one_line(error, ctx.command_path)
@@ -186,9 +186,9 @@ def request_traceback(ctx: typer.Context) -> None:
     ctx.meta[DEBUG_OPTION] = True
 
 
-def print_interrupted() -> None:
-    """Say that the keyboard ended the command."""
-    tell("interrupted")
+def as_examples(lines: Sequence[str]) -> str:
+    """Return what the help of a command shows below its options: calls, one a line."""
+    return "\n\n".join(("Examples:", *lines))
 
 
 def _print_wrong_call(error: Any) -> None:
@@ -196,7 +196,12 @@ def _print_wrong_call(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
-    message = _joined(error.format_message()).rstrip(".") + _what_was_given(error)
+    message = _joined(error.format_message()).rstrip(".")
+    # typer names an option whose value is no number or beyond its bounds, but not the value, which pydantic has
+    errors_of = getattr(error.__cause__, "errors", None)
+    first = errors_of()[0] if callable(errors_of) else {}
+    if str(first.get("msg")).startswith("Input should be"):
+        message += f", got {first['input']!r}"
     for theirs, ours in _PLAINER.items():
         message = message.replace(theirs, ours)
     choice = _CHOICE.search(message)
@@ -210,13 +215,6 @@ def _print_wrong_call(error: Any) -> None:
         message += did_you_mean(given, re.findall("[^', ]+", suggestion["known"] or suggestion["options"]))
     command_path = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
     tell(f"error: {message[:1].lower()}{message[1:]}; {command_path or 'l5kit'} --help shows how to call it")
-
-
-def _what_was_given(error: Any) -> str:
-    """Return which value is no number or beyond its bounds, since typer names the option alone; else nothing."""
-    errors_of = getattr(error.__cause__, "errors", None)  # of pydantic, whose words typer passes on
-    first = errors_of()[0] if callable(errors_of) else {}
-    return f", got {first['input']!r}" if str(first.get("msg")).startswith("Input should be") else ""
 
 
 def _describe_disk_error(error: BaseException | None, params: Mapping[str, object]) -> str:

@@ -41,6 +41,7 @@ def reproduce(
             f"reproduce needs a clone: there is no {_SCRIPT} beside this installation of l5kit; run "
             "git clone https://github.com/l5kit/l5kit, then pip install -e '.[train]' and l5kit reproduce in it"
         )
+    # the script is no part of the package, so that it is run from its file
     chosen = ["--list"] if row is None else ["--reproduce", row, "--seed", str(seed)]
     flags = [name for name, is_given in (("--quick", quick), ("--other-towns", other_towns)) if is_given]
     script = clone / _SCRIPT

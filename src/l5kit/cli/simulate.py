@@ -27,6 +27,7 @@ from l5kit.cli.output import (
     require_writable_folder,
     short_number,
 )
+from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.engines.opening import open_workers
 from l5kit.errors import install_command
 from l5kit.evaluation.driving.metric import NUPLAN
@@ -190,7 +191,14 @@ def simulate(
         overwrite=overwrite,
     )
     planner_cfg = _read_config(config, workflow)
-    agents_cfg = _changed(agents, _read_config(agents_config, agents_workflow), agents_changes, allow_pickle)
+    agents_cfg = _read_config(agents_config, agents_workflow)
+    if agents_changes:
+        from l5kit.workflows.trained_network import configuration_of
+
+        # values are changed in the configuration of the file, or where none is given in that inside the checkpoint
+        if agents_cfg is None:
+            agents_cfg = configuration_of(agents, allow_pickle=allow_pickle)
+        agents_cfg = with_overrides(agents_cfg, agents_changes)
     with open_workers(engine, address=address, num_workers=workers) as carriers:
         result = simulate_log(
             path,
@@ -225,28 +233,12 @@ def simulate(
 
 def _read_config(file: str | None, workflow: str | None) -> JsonObject | None:
     """Return the configuration of a file, with the workflow if it is given; None without a file."""
-    from l5kit.configs.overrides import load_training_config
-
     if file is None:
         if workflow is not None:
             raise typer.BadParameter("a workflow is named for the configuration of a file; name the file, too")
         return None
     cfg = dict(load_training_config(file))
     return cfg if workflow is None else cfg | {"workflow": workflow}
-
-
-def _changed(
-    checkpoint: str, cfg: JsonObject | None, changes: list[str] | None, allow_pickle: bool
-) -> JsonObject | None:
-    """Return the configuration of a network with some values changed, that in its file where none is given."""
-    if not changes:
-        return cfg
-    from l5kit.configs.overrides import with_overrides
-    from l5kit.workflows.trained_network import configuration_of
-
-    if cfg is None:
-        cfg = configuration_of(checkpoint, allow_pickle=allow_pickle)
-    return with_overrides(cfg, changes)
 
 
 def _tell_failed(result: "ClosedLoopResult") -> None:
@@ -264,7 +256,9 @@ def _tell_failed(result: "ClosedLoopResult") -> None:
 
 def _print_scores(result: "ClosedLoopResult") -> None:
     scores, totals = result.scores, result.scores["totals"]
-    rate = "" if result.scenes_per_s is None else f", {_rate(result.scenes_per_s)} scenes/s"
+    rate = ""
+    if result.scenes_per_s is not None:
+        rate = f", {result.scenes_per_s:{',.1f' if result.scenes_per_s >= 1 else '.2g'}} scenes/s"
     unscored = f"{len(result.unscored):,} without a score, " if result.unscored else ""
     facts = {
         "log": scores["files"]["log"],
@@ -284,7 +278,10 @@ def _print_scores(result: "ClosedLoopResult") -> None:
             more = ", ..." if len(firsts) > _MOST_LISTED else ""
             facts["appeared close"] = f"{totals['appeared_close']:,}: {', '.join(firsts[:_MOST_LISTED])}{more}"
         if (windows := result.metrics.get(NUM_WINDOWS)) is not None:
-            facts["windows"] = f"{windows:,.0f}, {_share_of_plans(result.metrics[SHARE_PLANNED] or 0.0)}"
+            planned = result.metrics[SHARE_PLANNED] or 0.0
+            words = {0.0: "as driven, as there are no plans", 1.0: "all of it planned"}
+            share = words.get(planned, f"{planned:.0%}".replace("%", " % planned"))
+            facts["windows"] = f"{windows:,.0f}, {share}"
         facts["driven"] = f"{totals['way_m']:,.0f} m, the log {totals['expert_way_m']:,.0f} m"
     print_facts(f"Simulated {scores['planner']}", facts | {"written to": str(result.folder)})
     if not result.num_scenes:
@@ -312,14 +309,3 @@ def _print_scores(result: "ClosedLoopResult") -> None:
         print_table("Means over the windows of scenes, 0 to 1", ("metric", "mean", "scenes below 1"), of_windows)
     if added:
         print_table("Metrics of your own", ("metric", "of scenes", "value", "scenes that fail"), added)
-
-
-def _share_of_plans(share: float) -> str:
-    """Return in words which part of the windows was planned."""
-    if share == 1:
-        return "all of it planned"
-    return "as driven, as there are no plans" if share == 0 else f"{share:.0%}".replace("%", " % planned")
-
-
-def _rate(scenes_per_s: float) -> str:
-    return f"{scenes_per_s:,.1f}" if scenes_per_s >= 1 else f"{scenes_per_s:.2g}"

@@ -79,6 +79,7 @@ def synth(
         num_frames=frames,
         noise=noise,
     )
+    # what the records depend on, so that a job folder is of one city
     options = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
     with (
         RequestedWorkers(engine, address, workers, job).opened("synth", [], params=options) as carriers,

@@ -1,7 +1,6 @@
 """``l5kit train``: train a network."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +22,6 @@ from l5kit.data.texts import duration_text
 
 if TYPE_CHECKING:
     from l5kit.training.run import TrainingResult
-    from l5kit.training.sweep_table import SweepRow
 
 _SCORES = {"val/ade_m": "ADE", "val/fde_m": "FDE", "ctra/ade_m": "CTRA ADE", "ctra/fde_m": "CTRA FDE"}
 """Scores that are printed: of a training at each time ahead, of a sweep at the last."""
@@ -83,7 +81,19 @@ def train(
     if is_swept and artifact is not None:
         raise typer.BadParameter("it links one training; leave it out of a sweep", param_hint="--artifact")
     values = parse_sweep(sweep or [])
-    _check(cfg, values, data=data, out=out, resume=resume)
+    # what is wrong with a call is refused before torch and Lightning are imported, for which one waits; what is wrong
+    # with some of the values of a sweep is reported in their rows of the table
+    if values:
+        check_known_keys(plan_sweep(cfg, values)[0].cfg)
+    else:
+        params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
+        loaders = {"train_data_loader": params.train_loader, "val_data_loader": params.val_loader}
+        for section, loader in loaders.items():
+            for key in [] if loader is None else log_keys_of(loader, data_manager):
+                require_log_of(f"{section}.key", key, data_manager)
+    require_writable_folder(out)
+    if not resume and is_main_process():
+        require_unused(out)
     if is_swept:
         _train_all(cfg, values, seeds, data=data, out=out, resume=resume, as_json=as_json)
         return
@@ -103,56 +113,38 @@ def train(
     if as_json:
         print_json(facts)
     else:
-        _print_trained(result, cfg["workflow"], *_paths_of(cfg, data))
+        _print_trained(result, cfg, data)
 
 
-def _paths_of(cfg: JsonObject, data: Path | None) -> tuple[Path | None, Path | None]:
-    """Return the data folder and the log that commands after a training can take: one that it was scored in."""
-    params = TrainingParams.from_cfg(cfg)
-    loader, data_manager = params.val_loader or params.train_loader, LocalDataManager(data)
-    folders = folders_of(loader, data_manager)
-    town = data if folders is None else data_manager.root_folder / folders[0]
-    driving = params.val_driving
-    return town, town if driving is None else data_manager.root_folder / (driving.folder or "") / driving.key
-
-
-def _print_trained(result: "TrainingResult", workflow: str, data: Path | None, log: Path | None) -> None:
+def _print_trained(result: "TrainingResult", cfg: JsonObject, data: Path | None) -> None:
     """Print what was trained, its scores at each time ahead, and the commands that go on with it."""
-    where = ["--data", str(data)] if data is not None else []
     facts: dict[str, object] = {
         "weights": str(result.weights),
         "steps": result.num_steps,
         "time": duration_text(60 * result.minutes),
     }
+    # the best weights are those of an evaluation in between, of errors or of driving
     if result.best_weights is not None:
         by_driving = f", which drive best: {result.best_score:.3f} of 1" if result.best_by == _DRIVING else ""
         facts["best weights"] = f"{result.best_weights}, of step {result.best_step}{by_driving}"
     if _DRIVING in result.scores:
         facts[_DRIVING] = f"{result.scores[_DRIVING]:.3f} at the end, of 1"
-    print_facts(f"Trained {workflow}", facts)
+    print_facts(f"Trained {cfg['workflow']}", facts)
     times = dict.fromkeys(name.rpartition("/")[2] for name in result.scores if name.startswith(tuple(_SCORES)))
     rows = [[time, *(_cell(result.scores.get(f"{name}/{time}")) for name in _SCORES)] for time in times]
     if rows:
         print_table("Mean errors in metres", ("ahead", *_SCORES.values()), rows)
+    # both commands take one log: of a folder of towns the first that the training was scored in, and to drive in that
+    # of its own driving, if it had one
+    params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
+    folders, driving = folders_of(params.val_loader or params.train_loader, data_manager), params.val_driving
+    town = data if folders is None else data_manager.root_folder / folders[0]
+    log = town if driving is None else data_manager.root_folder / (driving.folder or "") / driving.key
+    where = ["--data", str(town)] if town is not None else []
     print_line(f"next: {shlex.join(['l5kit', 'evaluate', str(result.folder), *where])}")
-    option = "--agents" if workflow in _OF_AGENTS else "--planner"
+    option = "--agents" if cfg["workflow"] in _OF_AGENTS else "--planner"
     driver = result.best_weights if result.best_weights is not None and result.best_by == _DRIVING else result.folder
     print_line(f"next: {shlex.join(['l5kit', 'simulate', str(log or 'DATASET'), option, str(driver)])}")
-
-
-def _check(cfg: JsonObject, values: dict[str, list[object]], *, data: Path | None, out: Path, resume: bool) -> None:
-    """Refuse what is wrong with a call before torch and Lightning are imported, for which one waits."""
-    if values:  # what is wrong with some of the values is reported in their rows of the table
-        check_known_keys(plan_sweep(cfg, values)[0].cfg)
-    else:
-        params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
-        loaders = {"train_data_loader": params.train_loader, "val_data_loader": params.val_loader}
-        for section, loader in loaders.items():
-            for key in [] if loader is None else log_keys_of(loader, data_manager):
-                require_log_of(f"{section}.key", key, data_manager)
-    require_writable_folder(out)
-    if not resume and is_main_process():
-        require_unused(out)
 
 
 def _train_all(
@@ -172,20 +164,18 @@ def _train_all(
     if as_json:
         print_json({"table": result.table, "runs": [row.as_dict() for row in result.rows]})
     else:
+        # scores are shown at the last time ahead that any of the trainings has
+        contents = [row.as_dict() for row in result.rows]
+        split_names = [name.rpartition("/") for row in contents for name in row if name.startswith(tuple(_SCORES))]
+        last = max((time for _, _, time in split_names), key=lambda time: float(time.removesuffix("s")), default="")
+        scores = {f"{name}/{last}": f"{called} {last}" for name, called in _SCORES.items()} if last else {}
         keys = {name: name.rpartition(".")[2] for name in result.rows[0].values}
-        best = "best driving" if any(row.as_dict()["best_by"] == _DRIVING for row in result.rows) else "best"
-        names = {"status": "", **keys, **_scores_of(result.rows), "best_score": best, "minutes": "minutes"}
+        best = "best driving" if any(row["best_by"] == _DRIVING for row in contents) else "best"
+        names = {"status": "", **keys, **scores, "best_score": best, "minutes": "minutes"}
         rows = [[row.run[:4], *(_cell(row.as_dict().get(name)) for name in names)] for row in result.rows]
         print_table(f"Trained {len(rows)} times: {result.table}", ("run", *names.values()), rows)
     if result.num_failed:
         raise typer.Exit(1)
-
-
-def _scores_of(rows: Sequence["SweepRow"]) -> dict[str, str]:
-    """Return the columns of scores that are printed, and what they are called."""
-    split_names = [name.rpartition("/") for row in rows for name in row.as_dict() if name.startswith(tuple(_SCORES))]
-    last = max((time for _, _, time in split_names), key=lambda time: float(time.removesuffix("s")), default="")
-    return {f"{name}/{last}": f"{called} {last}" for name, called in _SCORES.items()} if last else {}
 
 
 def _cell(value: object) -> str:

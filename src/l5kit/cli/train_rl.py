@@ -76,12 +76,33 @@ def train_rl(
     """
     own = out / "config.yaml"
     named = own if resume and config is None and own.is_file() else config
-    cfg = with_overrides(load_driver_config(named), [*_ends(steps, minutes, seed, init), *(changes or [])])
+    # one end that is given here takes away the other one of the configuration; --set comes last, and so wins
+    own_changes = [] if seed is None else [f"rl_params.seed={seed}"]
+    if init == "none":
+        own_changes += ["rl_params.init=null", "rl_params.near_start=0"]  # nothing to keep near
+    elif init is not None:
+        own_changes.append(f"rl_params.init={init}")
+    if steps is not None or minutes is not None:
+        ends = {"total_steps": steps, "minutes": minutes}
+        own_changes += [f"rl_params.{name}={'null' if value is None else value}" for name, value in ends.items()]
+    cfg = with_overrides(load_driver_config(named), [*own_changes, *(changes or [])])
     keys = _check(cfg, out, resume=resume)
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
-    _require_logs(keys, data, eval_data)
-    _tell_of_limits(cfg)
+    for key in log_keys_of(keys, LocalDataManager(data)):
+        require_log_of("train_data_loader.key", key, LocalDataManager(data))
+    if keys.folders is not None and eval_data is None:
+        raise ConfigError(
+            "train_data_loader.folders: evaluations need one log, and the data folder has several towns; name the "
+            "folder of one with --eval-data"
+        )
+    from l5kit.environment.policy_options import PolicyOptions
+
+    # what cannot be done with the driver is told before hours are spent on it
+    try:
+        PolicyOptions.of_cfg(cfg).require_simulated()
+    except UnsupportedValueError as error:
+        remark(f"note: l5kit simulate will refuse this driver: {error}")
     from l5kit.reinforcement.run import train_driver
 
     in_use = parse_used_artifact(artifact)
@@ -97,7 +118,11 @@ def train_rl(
     print_table("Driving in the scenes of evaluations", ("mean", "before", "after"), rows)
     print_facts("Trained a driver", _facts_of(result))
     print_line(f"curves: tensorboard --logdir {result.folder / 'curves'}")
-    print_line(f"more: {_call_that_goes_on(out, data, eval_data)}")
+    # the configuration in the folder has what --set said, so that a call that goes on names the data alone
+    folders = {"--data": data, "--eval-data": eval_data}
+    named_data = [word for option, folder in folders.items() if folder is not None for word in (option, str(folder))]
+    call = ["l5kit", "train-rl", *named_data, "--out", str(out), "--resume", "--minutes", "N"]
+    print_line(f"more: {shlex.join(call)}")
 
 
 def _check(cfg: JsonObject, out: Path, *, resume: bool) -> LogKeys:
@@ -115,48 +140,6 @@ def _check(cfg: JsonObject, out: Path, *, resume: bool) -> LogKeys:
             f"rl_params.num_envs {params.num_envs} x n_steps {params.n_steps}"
         )
     return LogKeys.from_cfg(cfg)
-
-
-def _require_logs(keys: LogKeys, data: Path | None, eval_data: Path | None) -> None:
-    """Refuse data folders without the logs of a training."""
-    for key in log_keys_of(keys, LocalDataManager(data)):
-        require_log_of("train_data_loader.key", key, LocalDataManager(data))
-    if keys.folders is not None and eval_data is None:
-        raise ConfigError(
-            "train_data_loader.folders: evaluations need one log, and the data folder has several towns; name the "
-            "folder of one with --eval-data"
-        )
-
-
-def _tell_of_limits(cfg: JsonObject) -> None:
-    """Tell what cannot be done with the driver, before hours are spent on it."""
-    from l5kit.environment.policy_options import PolicyOptions
-
-    try:
-        PolicyOptions.of_cfg(cfg).require_simulated()
-    except UnsupportedValueError as error:
-        remark(f"note: l5kit simulate will refuse this driver: {error}")
-
-
-def _ends(steps: int | None, minutes: float | None, seed: int | None, init: str | None) -> list[str]:
-    """Return what the options change; one end that is given takes away the other one."""
-    changes = [] if seed is None else [f"rl_params.seed={seed}"]
-    if init == "none":
-        changes += ["rl_params.init=null", "rl_params.near_start=0"]  # nothing to keep near
-    elif init is not None:
-        changes.append(f"rl_params.init={init}")
-    if steps is not None or minutes is not None:
-        for name, value in (("total_steps", steps), ("minutes", minutes)):
-            changes.append(f"rl_params.{name}={'null' if value is None else value}")
-    return changes
-
-
-def _call_that_goes_on(out: Path, data: Path | None, eval_data: Path | None) -> str:
-    """Return a command that goes on with a training; the configuration in its folder has what ``--set`` said."""
-    call = ["l5kit", "train-rl"]
-    for option, folder in (("--data", data), ("--eval-data", eval_data)):
-        call += [] if folder is None else [option, str(folder)]
-    return shlex.join([*call, "--out", str(out), "--resume", "--minutes", "N"])
 
 
 def _facts_of(result: "DriverTraining") -> dict[str, object]:

@@ -41,9 +41,17 @@ def validate(
 ) -> None:
     """Check every file and record of a dataset, all its logs, and its maps; exit status 1 if anything is wrong."""
     logs = find_all_logs(path, takes_towns=True)
+    digests: dict[str, str] | None = None
     if checksums is not None:
         require_one_log(logs, option="--checksums")
-    digests = None if checksums is None else _read_digests(checksums)
+        listed = parse_json(read_text(checksums, called="--checksums"), called=f"--checksums {checksums}")
+        if not isinstance(listed, dict) or not all(isinstance(digest, str) for digest in listed.values()):
+            raise ConfigError(
+                f"--checksums {checksums}: the file must hold names of files and their digests; "
+                "write one with `l5kit info PATH --checksums FILE`"
+            )
+        digests = listed
+    # maps and meta.json of all logs are looked for first, so that a wrong folder does not cost the check of a log
     all_files = [find_scene_files(log)[0] for log in logs]
     with RequestedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:
         all_findings = [check_files(files, checksums=digests, workers=carriers) for files in all_files]
@@ -57,38 +65,15 @@ def validate(
 
 
 def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None, workers: Workers = 1) -> list[Finding]:
-    """Return what is wrong with a log and the files that lie with it."""
-    with show_progress("Checking", visible=True) as progress:
-        findings = validate_path(files.dataset, checksums=checksums, progress=progress, workers=workers)
-    is_sound = not any(finding.severity == "error" for finding in findings)
-    return findings + _check_maps(files, with_log=is_sound)
-
-
-def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, object]:
-    """Return what is wrong for machines."""
-    return {"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]}
-
-
-def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
-    """Print what is wrong for people."""
-    if findings:
-        print_texts(path_of(files.dataset), ("", "Check", "Where", "What"), [_cells(finding) for finding in findings])
-    else:
-        print_line(f"{path_of(files.dataset)}: nothing wrong found")
-
-
-def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
-    """Return what is wrong with the files that lie with the log; those that are not there are not missed.
-
-    Args:
-        files: Where they lie.
-        with_log: Whether the AV of the log is looked for on the map, which a damaged log does not allow.
-    """
+    """Return what is wrong with a log and the files that lie with it; those that are not there are not missed."""
     from l5kit.evaluation.driving.map_checks import check_maps
     from l5kit.rasterization.satellite_image import read_aerial_pixels
 
+    with show_progress("Checking", visible=True) as progress:
+        findings = validate_path(files.dataset, checksums=checksums, progress=progress, workers=workers)
+    # the AV of a log is looked for on the map, which a damaged log does not allow
+    is_sound = not any(finding.severity == "error" for finding in findings)
     world_to_ecef: Float64Array | None = None
-    findings: list[Finding] = []
 
     def read_meta(path: str) -> None:
         nonlocal world_to_ecef
@@ -102,8 +87,9 @@ def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
         if world_to_ecef is None:
             maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, wherever in the world
         else:
-            findings.extend(check_maps(maps, ChunkedDataset(files.dataset).open() if with_log else None))
+            findings.extend(check_maps(maps, ChunkedDataset(files.dataset).open() if is_sound else None))
 
+    # meta.json comes first, as it says where the map is; each file is checked whatever is wrong with the others
     checks = {
         "meta": (files.meta, read_meta),
         "map": (files.semantic_map, read_map),
@@ -122,24 +108,21 @@ def _check_maps(files: DatasetFiles, *, with_log: bool) -> list[Finding]:
     return findings
 
 
-def _cells(finding: Finding) -> list[str]:
-    indices = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
-    where = " ".join(f"{name} {index}" for name, index in indices.items() if index is not None)
-    file = "" if finding.file is None or finding.file in finding.message else f" ({finding.file})"
-    return [finding.severity, finding.check, where, f"{finding.message}{file}"]
+def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, object]:
+    """Return what is wrong for machines."""
+    return {"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]}
 
 
-def _read_digests(path: Path) -> dict[str, str]:
-    """Return the digests of a file.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ConfigError: It is a folder, or does not hold names and digests.
-    """
-    digests = parse_json(read_text(path, called="--checksums"), called=f"--checksums {path}")
-    if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
-        raise ConfigError(
-            f"--checksums {path}: the file must hold names of files and their digests; "
-            "write one with `l5kit info PATH --checksums FILE`"
-        )
-    return digests
+def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
+    """Print what is wrong for people."""
+    # where a problem is, in the log or in a file, unless the message names the file itself
+    rows = []
+    for finding in findings:
+        indices = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
+        where = " ".join(f"{name} {index}" for name, index in indices.items() if index is not None)
+        file = "" if finding.file is None or finding.file in finding.message else f" ({finding.file})"
+        rows.append([finding.severity, finding.check, where, f"{finding.message}{file}"])
+    if rows:
+        print_texts(path_of(files.dataset), ("", "Check", "Where", "What"), rows)
+    else:
+        print_line(f"{path_of(files.dataset)}: nothing wrong found")

@@ -64,7 +64,7 @@ def view(
     if log_name is not None:
         path = find_dataset(path, name=log_name)
     is_comparison = (path / "comparison.json").is_file()
-    if is_comparison:
+    if is_comparison:  # refused, as an option that does nothing would be taken for one that does
         options = {"--scene": scene, "--export": export, "--beside": beside, "--predictions": predictions}
         _refuse_options(path, options | {"--map": map_path, "--meta": meta, "--aerial": aerial})
     if export is not None and beside is not None:
@@ -142,6 +142,7 @@ def _serve(
     browser: bool,
 ) -> None:
     """Answer until the keyboard interrupts."""
+    # a scene that does not exist is an error before a page is opened
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
     if scene is not None and isinstance(log, ViewedLog):
@@ -162,35 +163,15 @@ def _start(
     log: "ViewedLog | Overview", beside: "ViewedLog | None", *, address: str, port: int | None
 ) -> "ViewerServer":
     """Return a server on the given port, or else on the usual one or a free one."""
-    server_class = _server_class()
-    if port is not None:
-        return _listening(server_class, log, beside, address=address, port=port)
-    try:
-        return _listening(server_class, log, beside, address=address, port=_PORT)
-    except OSError:
-        return _listening(server_class, log, beside, address=address, port=0)
-
-
-def _listening(
-    server_class: "type[ViewerServer]",
-    log: "ViewedLog | Overview",
-    beside: "ViewedLog | None",
-    *,
-    address: str,
-    port: int,
-) -> "ViewerServer":
-    try:
-        server: ViewerServer = server_class(log, beside=beside, address=address, port=port)
-    except OSError as error:
-        raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error
-    return server
-
-
-def _server_class() -> "type[ViewerServer]":
     try:
         from l5kit.visualization.viewer.server import ViewerServer
     except ImportError as error:
         raise MissingDependencyError(
             f"l5kit view needs Tornado, which the extra viz brings: {install_command('viz')}"
         ) from error
-    return ViewerServer
+    try:
+        return ViewerServer(log, beside=beside, address=address, port=_PORT if port is None else port)
+    except OSError as error:
+        if port is None:  # the usual one is taken: any that is free
+            return _start(log, beside, address=address, port=0)
+        raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error

@@ -43,13 +43,11 @@ class RequestedWorkers:
             if self.job is None:
                 yield carriers
                 return
-            facts = {"command": command, "data": [_signature(path) for path in datasets], "options": options}
-            with open_job(self.job, facts) as job:
+            # where the data lies and what tells whether it has changed, faces too, which the fingerprint leaves out
+            signatures = []
+            for path in datasets:
+                dataset = ChunkedDataset(path).open()
+                faces = sha256(repr(signature_of(dataset.tl_faces)).encode()).hexdigest()
+                signatures.append([whole_path_of(path), dataset.fingerprint(), faces])
+            with open_job(self.job, {"command": command, "data": signatures, "options": options}) as job:
                 yield KeptWorkers(without_job(carriers), job)
-
-
-def _signature(path: Path) -> list[str | None]:
-    """Return where a dataset lies, and what tells whether its files have changed, those of faces too."""
-    dataset = ChunkedDataset(path).open()
-    faces = signature_of(dataset.tl_faces)
-    return [whole_path_of(path), dataset.fingerprint(), sha256(repr(faces).encode()).hexdigest()]

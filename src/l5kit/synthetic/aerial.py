@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array, UInt8Array
 from l5kit.synthetic.road_network import RoadNetwork, crosswalk_line, line_lengths, line_yaws, offset_line
-from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, Road, TownPlan, sample_bezier
+from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, TownPlan, sample_bezier
 from l5kit.synthetic.walkways import PARKING_WIDTH_M, SIDEWALK_WIDTH_M
 
 MARGIN_M = 150.0
@@ -53,8 +53,19 @@ class Canvas:
 
 def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rng: np.random.Generator) -> Canvas:
     """Draw a town from above: ground, buildings, trees, sidewalks, roads, markings and crosswalks, colours BGR."""
-    canvas = _ground(plan, resolution_m, rng)
+    # the ground: grass under noise of large and of small cells, whose bytes are cut after each
+    points = np.concatenate([road.centre_m for road in plan.roads])
+    low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
+    columns, rows = np.ceil((high - low) / resolution_m).astype(int)
+    image = np.empty((rows, columns, 3), np.uint8)
+    image[:] = _GRASS_BGR
+    for cell_m, strength in ((24.0, 9.0), (4.0, 5.0)):
+        coarse = (int(np.ceil(rows * resolution_m / cell_m)), int(np.ceil(columns * resolution_m / cell_m)))
+        noise = cv2.resize(rng.normal(0.0, strength, coarse), (columns, rows), interpolation=cv2.INTER_LINEAR)
+        image = np.clip(image + noise[..., None], 0, 255).astype(np.uint8)
+    canvas = Canvas(image, float(high[1]), float(low[0]), resolution_m)
     _draw_blocks(canvas, plan, rng)
+    # sidewalks of all roads and intersections first, as asphalt of one road covers those of another
     for road in plan.roads:
         reach_m = road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M
         canvas.strip(road.centre_m, (-reach_m, reach_m), _SIDEWALK_BGR)
@@ -69,8 +80,20 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
             canvas.strip(line, edges_m, _shaded(ASPHALT_BGR, 1.2))
     for node in range(len(plan.position_m)):
         canvas.fill(_intersection(plan, node, 0.0), ASPHALT_BGR)
+    # yellow lines in the middle, dashes between lanes, edges of the bike strips, and stop lines at both ends
     for road in plan.roads:
-        _draw_markings(canvas, road)
+        lanes_m = road.num_lanes * LANE_WIDTH_M
+        for offset_m in (-0.25, 0.25):
+            canvas.strip(road.centre_m, (offset_m - 0.08, offset_m + 0.08), _YELLOW_BGR)
+        for side in (-1, 1):
+            canvas.strip(road.centre_m, (side * lanes_m - 0.08, side * lanes_m + 0.08), _WHITE_BGR)
+            for rank in range(1, road.num_lanes):
+                edge_m = side * rank * LANE_WIDTH_M
+                for first in range(2, len(road.centre_m) - 4, 9):
+                    canvas.strip(road.centre_m[first : first + 4], (edge_m - 0.08, edge_m + 0.08), _WHITE_BGR)
+        reach_m = lanes_m + BIKE_STRIP_WIDTH_M
+        canvas.strip(road.centre_m[-2:], (-reach_m, 0.0), _WHITE_BGR)
+        canvas.strip(road.centre_m[:2], (0.0, reach_m), _WHITE_BGR)
     for corners_m in network.crosswalks.corners_m:
         # draw the bars of a crosswalk, which lie along the path of the vehicles; OpenCV widens them by half a pixel
         length_m = float(line_lengths(corners_m[:2])[-1])
@@ -82,25 +105,13 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
     return canvas
 
 
-def _ground(plan: TownPlan, resolution_m: float, rng: np.random.Generator) -> Canvas:
-    points = np.concatenate([road.centre_m for road in plan.roads])
-    low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
-    columns, rows = np.ceil((high - low) / resolution_m).astype(int)
-    image = np.empty((rows, columns, 3), np.uint8)
-    image[:] = _GRASS_BGR
-    for cell_m, strength in ((24.0, 9.0), (4.0, 5.0)):
-        coarse = (int(np.ceil(rows * resolution_m / cell_m)), int(np.ceil(columns * resolution_m / cell_m)))
-        noise = cv2.resize(rng.normal(0.0, strength, coarse), (columns, rows), interpolation=cv2.INTER_LINEAR)
-        image = np.clip(image + noise[..., None], 0, 255).astype(np.uint8)
-    return Canvas(image, float(high[1]), float(low[0]), resolution_m)
-
-
 def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> None:
     """Put houses, lined up with the nearest road, and trees where they keep clear of roads and sidewalks."""
     points = np.concatenate([road.centre_m for road in plan.roads])
     yaws = np.concatenate([line_yaws(road.centre_m) for road in plan.roads])
     tree = cKDTree(points)
     low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
+    # one spot in 450 m^2; trees come first, so that houses, which are farther from the roads, cover them
     count = int(np.prod(high - low) / 450.0)
     positions_m = rng.uniform(low, high, (count, 2))
     apart_m, nearest = tree.query(positions_m)
@@ -148,19 +159,3 @@ def _kerb(plan: TownPlan, node: int, arm: int, side: int, extra_m: float) -> tup
     kerbs = crosswalk_line(plan, node, arm, -1.0)
     outward = (kerbs[1] - kerbs[0]) / np.hypot(*(kerbs[1] - kerbs[0]))
     return kerbs[(side + 1) // 2] + side * extra_m * outward, float(plan.arm_yaw_rad[node, arm])
-
-
-def _draw_markings(canvas: Canvas, road: Road) -> None:
-    """Draw the yellow middle lines, the dashes between lanes, the edges of the bike strips and the stop lines."""
-    lanes_m = road.num_lanes * LANE_WIDTH_M
-    for offset_m in (-0.25, 0.25):
-        canvas.strip(road.centre_m, (offset_m - 0.08, offset_m + 0.08), _YELLOW_BGR)
-    for side in (-1, 1):
-        canvas.strip(road.centre_m, (side * lanes_m - 0.08, side * lanes_m + 0.08), _WHITE_BGR)
-        for rank in range(1, road.num_lanes):
-            edge_m = side * rank * LANE_WIDTH_M
-            for first in range(2, len(road.centre_m) - 4, 9):
-                canvas.strip(road.centre_m[first : first + 4], (edge_m - 0.08, edge_m + 0.08), _WHITE_BGR)
-    reach_m = lanes_m + BIKE_STRIP_WIDTH_M
-    canvas.strip(road.centre_m[-2:], (-reach_m, 0.0), _WHITE_BGR)
-    canvas.strip(road.centre_m[:2], (0.0, reach_m), _WHITE_BGR)

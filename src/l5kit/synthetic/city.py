@@ -4,7 +4,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -220,37 +220,35 @@ def _require_free(target: Path, overwrite: bool, recipe: JsonObject | None) -> N
 
 
 def _write_city(part: Path, params: CityParams, progress: Progress | None, workers: Workers) -> None:
-    town = build_town(params.town_size, seed=params.seed)
+    town, folder = build_town(params.town_size, seed=params.seed), _folder(part, list(_SPLITS), has_truth=params.noise)
     sizes = _split_sizes(params)
     with map_scenes(_MadeScenes(params, town), range(sum(sizes)), workers, block_size=1, progress=progress) as made:
-        _write_surroundings(part, town, params)  # while workers make the first scenes
-        folder = _folder(part, list(_SPLITS), has_truth=params.noise)
+        # map, aerial picture and metadata are written while workers make the first scenes; the generator of the picture
+        # is its own, as those of scenes are, so that none depends on how many numbers another one has drawn
+        datasets = [paths["sample"] for paths in (folder.scenes, folder.truth) if paths]
+        for file in (*datasets, folder.semantic_map, folder.aerial_map):
+            file.parent.mkdir(parents=True)
+        build_map(town.plan, town.network, world_to_ecef=WORLD_TO_ECEF, ground_z_m=GROUND_Z_M).save(folder.semantic_map)
+        rng = np.random.default_rng([params.seed, 1])
+        canvas = draw_aerial(town.plan, town.network, resolution_m=params.aerial_resolution_m, rng=rng)
+        encoded = cv2.imencode(".png", canvas.image)[1]
+        folder.aerial_map.write_bytes(encoded.tobytes())
+        ecef_to_aerial = canvas.aerial_from_world @ np.linalg.inv(WORLD_TO_ECEF)
+        meta = {"world_to_ecef": WORLD_TO_ECEF.tolist(), "ecef_to_aerial": ecef_to_aerial.tolist()}
+        folder.meta.write_text(json.dumps(meta, indent=2) + "\n")
+        (part / _RECIPE_FILE).write_text(json.dumps(_recipe_of(params), indent=2) + "\n", "utf-8")
+
+        # the scenes of one dataset after the other, and beside each the true one where there is any
         scenes = (scene for block in made for scene in block)
         for name, count in zip(_SPLITS, sizes, strict=True):
-            if count:
-                _write_scenes(folder.scenes[name], folder.truth.get(name), itertools.islice(scenes, count))
+            paths = [folder.scenes[name], folder.truth.get(name)] if count else []
+            with ExitStack() as stack:
+                writers = [stack.enter_context(write_log(path, facts=MADE_FACTS)) for path in paths if path is not None]
+                for index, pair in enumerate(itertools.islice(scenes, count)):
+                    for writer, scene in zip(writers, pair, strict=False):
+                        if scene is not None:
+                            writer.append(replace(scene, host=f"host-m{index % _NUM_HOSTS:03d}"))
         next(scenes, None)  # reports the last one
-
-
-def _write_surroundings(part: Path, town: Town, params: CityParams) -> None:
-    """Write map, aerial picture and metadata."""
-    folder = _folder(part, list(_SPLITS), has_truth=params.noise)
-    datasets = [paths["sample"] for paths in (folder.scenes, folder.truth) if paths]
-    for file in (*datasets, folder.semantic_map, folder.aerial_map):
-        file.parent.mkdir(parents=True)
-    build_map(town.plan, town.network, world_to_ecef=WORLD_TO_ECEF, ground_z_m=GROUND_Z_M).save(folder.semantic_map)
-    _write_aerial(folder, town, params)
-    (part / _RECIPE_FILE).write_text(json.dumps(_recipe_of(params), indent=2) + "\n", "utf-8")
-
-
-def _write_aerial(folder: CityFolder, town: Town, params: CityParams) -> None:
-    rng = np.random.default_rng([params.seed, 1])
-    canvas = draw_aerial(town.plan, town.network, resolution_m=params.aerial_resolution_m, rng=rng)
-    encoded = cv2.imencode(".png", canvas.image)[1]
-    folder.aerial_map.write_bytes(encoded.tobytes())
-    ecef_to_aerial = canvas.aerial_from_world @ np.linalg.inv(WORLD_TO_ECEF)
-    matrices = {"world_to_ecef": WORLD_TO_ECEF, "ecef_to_aerial": ecef_to_aerial}
-    folder.meta.write_text(json.dumps({name: matrix.tolist() for name, matrix in matrices.items()}, indent=2) + "\n")
 
 
 def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) -> SceneRecords:
@@ -281,16 +279,17 @@ class _MadeScenes:
     town: Town
 
     def __call__(self, indices: Int64Array) -> list[tuple[SceneRecords, SceneRecords | None]]:
-        return [self._make(index) for index in indices.tolist()]
-
-    def _make(self, index: int) -> tuple[SceneRecords, SceneRecords | None]:
+        made: list[tuple[SceneRecords, SceneRecords | None]] = []
         ends = np.cumsum(_split_sizes(self.params))
-        split = int(np.searchsorted(ends, index, side="right"))
-        scene_index = index - (int(ends[split - 1]) if split else 0)
-        scene = make_scene(self.town, self.params, split=split, scene_index=scene_index)
-        if not self.params.noise:
-            return scene, None
-        return perceive_scene(scene, self.params, split=split, scene_index=scene_index), scene
+        for index in indices.tolist():
+            split = int(np.searchsorted(ends, index, side="right"))
+            scene_index = index - (int(ends[split - 1]) if split else 0)
+            true = make_scene(self.town, self.params, split=split, scene_index=scene_index)
+            if self.params.noise:
+                made.append((perceive_scene(true, self.params, split=split, scene_index=scene_index), true))
+            else:
+                made.append((true, None))
+        return made
 
     def __reduce__(self) -> tuple[Callable[[CityParams], "_MadeScenes"], tuple[CityParams]]:
         """Leave the town out, which another process builds faster than it would get it."""
@@ -299,13 +298,3 @@ class _MadeScenes:
 
 def _made_elsewhere(params: CityParams) -> _MadeScenes:
     return _MadeScenes(params, build_town(params.town_size, seed=params.seed))
-
-
-def _write_scenes(path: Path, truth: Path | None, scenes: Iterator[tuple[SceneRecords, SceneRecords | None]]) -> None:
-    """Write the scenes of one dataset, and the true ones where there are any."""
-    with ExitStack() as stack:
-        writers = [stack.enter_context(write_log(each, facts=MADE_FACTS)) for each in (path, truth) if each is not None]
-        for index, pair in enumerate(scenes):
-            for writer, scene in zip(writers, pair, strict=False):
-                if scene is not None:
-                    writer.append(replace(scene, host=f"host-m{index % _NUM_HOSTS:03d}"))

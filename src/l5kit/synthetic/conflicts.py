@@ -35,7 +35,12 @@ def conflict_zone_ends(
     ends = np.full((int(node.max()) + 1, size, size), _NO_CONFLICT)
     for n in range(len(ends)):
         members = np.nonzero((node == n) & (local_index >= 0))[0]
-        swept = [_sweep(lines[lane], is_bike[lane]) for lane in members]
+        # what each connector sweeps: arc length and box (x, y, yaw, length, width) every 0.75 m, (n, 6)
+        swept = []
+        for lane in members:
+            at, xy, yaw = _poses(lines[lane])
+            sizes_m = np.broadcast_to(np.array(_envelope(is_bike[lane])) + _MARGIN_M, (len(at), 2))
+            swept.append(np.concatenate([at[:, None], xy, yaw[:, None], sizes_m], axis=1))
         first = np.concatenate([[0], np.cumsum([len(s) for s in swept])]).astype(np.int64)
         order = local_index[members]
         ends[n][np.ix_(order, order)] = _zone_ends(np.concatenate(swept), first)
@@ -44,6 +49,8 @@ def conflict_zone_ends(
 
 def _poses(line_m: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
     """Sample a line from a little before its start to a little behind its end: arc lengths, positions, directions."""
+    # the line goes on straight by ten of its first and last steps: a vehicle is long, and its ends are there earlier
+    # and later than its middle
     s = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line_m, axis=0).T))])
     steps = np.diff(line_m, axis=0)
     before, behind = line_m[:1] - 10 * steps[:1], line_m[-1:] + 10 * steps[-1:]
@@ -59,17 +66,11 @@ def _envelope(is_bike: bool) -> tuple[float, float]:
     return BIKE_ENVELOPE_M if is_bike else CAR_ENVELOPE_M
 
 
-def _sweep(line_m: Float64Array, is_bike: bool) -> Float64Array:
-    """Return arc length and box (x, y, yaw, length, width) along a connector, (n, 6)."""
-    at, xy, yaw = _poses(line_m)
-    size = np.broadcast_to(np.array(_envelope(is_bike)) + _MARGIN_M, (len(at), 2))
-    return np.concatenate([at[:, None], xy, yaw[:, None], size], axis=1)
-
-
 @njit(nogil=True, cache=True)
 def _zone_ends(swept: Float64Array, first: Int64Array) -> Float64Array:
     count = first.shape[0] - 1
-    ends = np.full((count, count), -100.0)
+    ends = np.full((count, count), _NO_CONFLICT)
+    # the last box of i that overlaps any of j: a step beyond it nothing is shared any more
     for i in range(count):
         for j in range(count):
             if i == j:
@@ -77,7 +78,7 @@ def _zone_ends(swept: Float64Array, first: Int64Array) -> Float64Array:
             for k in range(first[i], first[i + 1]):
                 for m in range(first[j], first[j + 1]):
                     if boxes_overlap(swept[k, 1:], swept[m, 1:]):
-                        ends[i, j] = swept[k, 0] + 0.75
+                        ends[i, j] = swept[k, 0] + _STEP_M
                         break
     return ends
 
@@ -97,25 +98,20 @@ def crossing_ends(
     clear_m = np.full((len(lines), 2), _NO_CONFLICT)
     across_m = np.zeros((len(lines), 2, 2))
     for lane, side in zip(*np.nonzero(lane_crosswalk >= 0), strict=True):
+        # 36 points of the vehicle, on three lines along it, in each of its poses, (n, 36)
+        at, xy, yaw = _poses(lines[lane])
+        length_m, width_m = _envelope(bool(is_bike[lane]))
+        x, y = np.meshgrid(np.linspace(-0.5, 0.5, 12) * length_m, np.linspace(-0.5, 0.5, 3) * width_m)
+        cos, sin = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
+        points_x = xy[:, :1] + cos * x.ravel() - sin * y.ravel()
+        points_y = xy[:, 1:] + sin * x.ravel() + cos * y.ravel()
+        # the same along the crosswalk, from its first end, and across it
         ends_m = crosswalk_ends_m[lane_crosswalk[lane, side]]
-        at, along, across = _swept_outline(lines[lane], _envelope(bool(is_bike[lane])), ends_m)
+        axis = (ends_m[1] - ends_m[0]) / np.hypot(*(ends_m[1] - ends_m[0]))
+        along = (points_x - ends_m[0, 0]) * axis[0] + (points_y - ends_m[0, 1]) * axis[1]
+        across = (points_y - ends_m[0, 1]) * axis[0] - (points_x - ends_m[0, 0]) * axis[1]
         inside = (np.abs(across) < _CROSSWALK_HALF_DEPTH_M) & (along > 0) & (along < np.hypot(*(ends_m[1] - ends_m[0])))
         if inside.any():
             clear_m[lane, side] = at[inside.any(axis=1)].max() + _STEP_M
             across_m[lane, side] = along[inside].min() - _MARGIN_M, along[inside].max() + _MARGIN_M
     return clear_m, across_m
-
-
-def _swept_outline(
-    line_m: Float64Array, envelope_m: tuple[float, float], ends_m: Float64Array
-) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return arc lengths (n,) and, along and across a crosswalk, the points of the boxes there, (n, 36) each."""
-    at, xy, yaw = _poses(line_m)
-    x, y = np.meshgrid(np.linspace(-0.5, 0.5, 12) * envelope_m[0], np.linspace(-0.5, 0.5, 3) * envelope_m[1])
-    cos, sin = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
-    points_x = xy[:, :1] + cos * x.ravel() - sin * y.ravel()
-    points_y = xy[:, 1:] + sin * x.ravel() + cos * y.ravel()
-    axis = (ends_m[1] - ends_m[0]) / np.hypot(*(ends_m[1] - ends_m[0]))
-    along = (points_x - ends_m[0, 0]) * axis[0] + (points_y - ends_m[0, 1]) * axis[1]
-    across = (points_y - ends_m[0, 1]) * axis[0] - (points_x - ends_m[0, 0]) * axis[1]
-    return at, along, across

@@ -34,7 +34,16 @@ def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Gener
     The gap is safe when neither the driver nor the one behind has to brake hard by the intelligent driver model, as in
     MOBIL (Kesting, Treiber, Helbing 2007).
     """
-    if not _is_free_to_change(net, veh, i):
+    # cars alone change, on roads with a lane beside theirs, when they have neither just done so nor been let go ahead
+    # into the intersection, and where a change ends before the lane does
+    lane = veh.lane[i]
+    is_alone = net.lanes.left_lane[lane] < 0 and net.lanes.right_lane[lane] < 0
+    if veh.kind[i] != CAR or is_connector(net, lane) or is_alone:
+        return
+    if veh.held[i] == 1 or veh.old_lane[i] >= 0 or veh.cooldown_s[i] > 0.0 or veh.speed_mps[i] < 3.0:
+        return
+    left_m = net.lanes.length_m[lane] - veh.s_m[i]
+    if veh.s_m[i] <= _LANE_START_M or left_m <= change_length(veh, i) + _LANE_END_M:
         return
     gap_m, leader = find_leader(net, veh, i, veh.lane[i], veh.s_m[i])
     is_eager = leader >= 0 and gap_m < 35.0 and veh.speed_mps[leader] < veh.speed_mps[i] + 0.5
@@ -62,21 +71,6 @@ def _would_be_cut_in(veh: Records, i: int, lane: int) -> bool:
 
 
 @njit(nogil=True, cache=True)
-def _is_free_to_change(net: RoadNetwork, veh: Records, i: int) -> bool:
-    lane = veh.lane[i]
-    if (
-        veh.kind[i] != CAR
-        or is_connector(net, lane)
-        or (net.lanes.left_lane[lane] < 0 and net.lanes.right_lane[lane] < 0)
-    ):
-        return False
-    if veh.held[i] == 1 or veh.old_lane[i] >= 0 or veh.cooldown_s[i] > 0.0 or veh.speed_mps[i] < 3.0:
-        return False
-    left_m = net.lanes.length_m[lane] - veh.s_m[i]
-    return bool(veh.s_m[i] > _LANE_START_M and left_m > change_length(veh, i) + _LANE_END_M)
-
-
-@njit(nogil=True, cache=True)
 def _gap_is_safe(net: RoadNetwork, veh: Records, i: int, target: int) -> bool:
     own_s_m = neighbour_s(net, veh.lane[i], veh.s_m[i], target)
     for j in range(veh.active.shape[0]):
@@ -89,16 +83,15 @@ def _gap_is_safe(net: RoadNetwork, veh: Records, i: int, target: int) -> bool:
                 )
             else:
                 ahead_m = s_m - own_s_m
-            if abs(ahead_m) < 1e5 and not _pair_is_safe(veh, i, j, ahead_m):
+            if abs(ahead_m) >= 1e5:
+                continue
+            gap_m = abs(ahead_m) - 0.5 * (veh.box[i, 3] + veh.box[j, 3])
+            if gap_m < _MIN_GAP_M:
+                return False
+            # whoever is behind has to brake
+            if ahead_m > 0.0:
+                if idm_brake(veh, i, gap_m, veh.speed_mps[j], 1.0, _ACCEPTED_HEADWAY_S) <= -_OWN_BRAKE_MPS2:
+                    return False
+            elif idm_brake(veh, j, gap_m, veh.speed_mps[i], 1.0, _ACCEPTED_HEADWAY_S) <= -_OTHERS_BRAKE_MPS2:
                 return False
     return True
-
-
-@njit(nogil=True, cache=True)
-def _pair_is_safe(veh: Records, i: int, j: int, ahead_m: float) -> bool:
-    gap_m = abs(ahead_m) - 0.5 * (veh.box[i, 3] + veh.box[j, 3])
-    if gap_m < _MIN_GAP_M:
-        return False
-    if ahead_m > 0.0:
-        return bool(idm_brake(veh, i, gap_m, veh.speed_mps[j], 1.0, _ACCEPTED_HEADWAY_S) > -_OWN_BRAKE_MPS2)
-    return bool(idm_brake(veh, j, gap_m, veh.speed_mps[i], 1.0, _ACCEPTED_HEADWAY_S) > -_OTHERS_BRAKE_MPS2)

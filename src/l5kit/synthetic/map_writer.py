@@ -38,8 +38,32 @@ def build_map(plan: TownPlan, network: RoadNetwork, *, world_to_ecef: Float64Arr
         _add_connector(builder, network, int(lane), ground_z_m)
     for index, corners_m in enumerate(network.crosswalks.corners_m):
         builder.add_crosswalk(crosswalk_id(index), _at_height(corners_m, ground_z_m))
-    _add_segments(builder, plan, network, ground_z_m)
-    _add_junctions(builder, plan, network)
+    # the lanes of a road across it, from the leftmost one of those that come back to the rightmost one that goes away
+    for index, road in enumerate(plan.roads):
+        lanes = np.nonzero((network.lanes.road == index) & (network.lanes.kind == CAR_LANE))[0]
+        away = [lane for lane in lanes if (network.lanes.node[lane], network.lanes.arm[lane]) == road.end]
+        back = [lane for lane in lanes if lane not in away]
+        names = [lane_id(int(lane), p) for lane in [*back[::-1], *away] for p in range(_num_pieces(network, int(lane)))]
+        builder.add_segment(
+            segment_id(index),
+            _at_height(road.centre_m[_thinned(0, len(road.centre_m) - 1)], ground_z_m),
+            lanes=names,
+            speed_limit_mps=road.speed_limit_mps,
+            backward_speed_limit_mps=road.speed_limit_mps,
+            road_class="SECONDARY" if road.is_arterial else "RESIDENTIAL",
+            travel_direction="TWO_WAY",
+        )
+    for node in range(len(plan.position_m)):
+        members = np.nonzero((network.lanes.kind == CAR_CONNECTOR) & (network.lanes.node == node))[0]
+        heads = np.nonzero(network.heads.node == node)[0]
+        crosswalks = network.arm_crosswalk[node][network.arm_crosswalk[node] >= 0]
+        controls = [light_id(int(head)) for head in heads] + [crosswalk_id(int(c)) for c in crosswalks]
+        builder.add_junction(
+            junction_id(node),
+            lanes=[lane_id(int(lane), 0) for lane in members],
+            traffic_controls=controls,
+            is_non_trivial_intersection=plan.controls[node] != "none",
+        )
     return builder
 
 
@@ -66,26 +90,22 @@ def _thinned(first: int, last: int) -> list[int]:
     return [*range(first, last, _VERTEX_STEP), last]
 
 
-def _heads_of(network: RoadNetwork, lane: int) -> list[int]:
-    """Return the signal heads that control leaving a road lane."""
-    heads = {int(network.lanes.head[connector]) for connector in network.next_of(lane)}
-    return sorted(heads - {-1})
-
-
-def _controls(network: RoadNetwork, lane: int) -> list[str]:
-    heads = _heads_of(network, lane)
-    return [name for h in heads for name in (light_id(h), *(face_id(h, color) for color in FACE_COLORS))]
-
-
 def _add_road_lane(builder: MapBuilder, plan: TownPlan, network: RoadNetwork, lane: int, ground_z_m: float) -> None:
     points_m, count = network.lane_points_m(lane), _num_pieces(network, lane)
     left_m, right_m = _boundaries(points_m, ground_z_m)
-    if not _is_entered(network, lane):
+    record = network.lanes[lane]
+    # a lane that nothing leads into, while an intersection or a corner leads into the one on its left, begins where the
+    # road gets wider: it is narrow there; where nothing leads into either of them the town ends
+    left = int(record.left_lane)
+    entered = np.isin([lane, left], network.lanes.to_lane[network.lanes.kind == CAR_CONNECTOR])
+    if left >= 0 and entered[1] and not entered[0]:
         shares = np.clip(line_lengths(points_m) / _WIDENING_M, _LEAST_WIDTH_SHARE, 1.0)
         right_m = left_m + shares[:, None] * (right_m - left_m)
-    cuts = np.linspace(0, len(points_m) - 1, count + 1).round().astype(int)
-    record = network.lanes[lane]
+    # all lights that control leaving the lane stand at its last piece, as do all connectors behind it
+    heads = sorted({int(network.lanes.head[connector]) for connector in network.next_of(lane)} - {-1})
+    controls = [name for h in heads for name in (light_id(h), *(face_id(h, color) for color in FACE_COLORS))]
     connectors = [lane_id(connector, 0) for connector in network.next_of(lane)]
+    cuts = np.linspace(0, len(points_m) - 1, count + 1).round().astype(int)
     forward = plan.roads[record.road].end == (record.node, record.arm)
     for piece in range(count):
         rows = _thinned(cuts[piece], cuts[piece + 1])
@@ -97,70 +117,28 @@ def _add_road_lane(builder: MapBuilder, plan: TownPlan, network: RoadNetwork, la
             lanes_ahead=connectors if is_last else [lane_id(lane, piece + 1)],
             change_left=None if record.left_lane < 0 else lane_id(record.left_lane, piece),
             change_right=None if record.right_lane < 0 else lane_id(record.right_lane, piece),
-            traffic_controls=_controls(network, lane) if is_last else [],
+            traffic_controls=controls if is_last else [],
             parent=segment_id(record.road),
             orientation="ONE_WAY_FORWARD" if forward else "ONE_WAY_BACKWARD",
         )
-
-
-def _is_entered(network: RoadNetwork, lane: int) -> bool:
-    """Return whether an intersection or a corner leads into a lane, or nothing does because the town ends there."""
-    is_connector = network.lanes.kind == CAR_CONNECTOR
-    left = int(network.lanes[lane].left_lane)
-    entered = np.isin([lane, left], network.lanes.to_lane[is_connector])
-    return bool(entered[0] or left < 0 or not entered[1])
 
 
 def _add_connector(builder: MapBuilder, network: RoadNetwork, lane: int, ground_z_m: float) -> None:
     record = network.lanes[lane]
     left_m, right_m = _boundaries(network.lane_points_m(lane), ground_z_m)
     rows = _thinned(0, len(left_m) - 1)
+    # who goes first: connectors of the intersection of higher priority that share some of the ground (a zone ends at
+    # -100 m where none is shared), but those out of the same lane, behind which one drives
+    lanes, node = network.lanes, record.node
+    others = np.nonzero((lanes.kind == CAR_CONNECTOR) & (lanes.node == node) & (lanes.priority > record.priority))[0]
+    shared = network.zone_end_m[node, record.local_index, lanes.local_index[others]] > -50.0
+    goes_first = others[shared & (lanes.from_lane[others] != record.from_lane)]
     builder.add_lane(
         lane_id(lane, 0),
         left_m[rows],
         right_m[rows],
         lanes_ahead=[lane_id(int(record.to_lane), 0)],
-        yield_to_lanes=[lane_id(other, 0) for other in _goes_first(network, lane)],
+        yield_to_lanes=[lane_id(int(other), 0) for other in goes_first],
         parent=junction_id(int(record.node)),
         turn_type=_TURN_TYPE.get(int(record.turn), "THROUGH"),
     )
-
-
-def _goes_first(network: RoadNetwork, lane: int) -> list[int]:
-    """Return the connectors that cross a connector and have the right of way over it."""
-    lanes, node = network.lanes, network.lanes.node[lane]
-    others = np.nonzero((lanes.kind == CAR_CONNECTOR) & (lanes.node == node) & (lanes.priority > lanes.priority[lane]))
-    shared = network.zone_end_m[node, lanes.local_index[lane], lanes.local_index[others[0]]] > -50.0
-    elsewhere = lanes.from_lane[others[0]] != lanes.from_lane[lane]
-    return [int(other) for other in others[0][shared & elsewhere]]
-
-
-def _add_segments(builder: MapBuilder, plan: TownPlan, network: RoadNetwork, ground_z_m: float) -> None:
-    for index, road in enumerate(plan.roads):
-        lanes = np.nonzero((network.lanes.road == index) & (network.lanes.kind == CAR_LANE))[0]
-        away = [lane for lane in lanes if (network.lanes.node[lane], network.lanes.arm[lane]) == road.end]
-        back = [lane for lane in lanes if lane not in away]
-        names = [lane_id(int(lane), p) for lane in [*back[::-1], *away] for p in range(_num_pieces(network, int(lane)))]
-        builder.add_segment(
-            segment_id(index),
-            _at_height(road.centre_m[_thinned(0, len(road.centre_m) - 1)], ground_z_m),
-            lanes=names,
-            speed_limit_mps=road.speed_limit_mps,
-            backward_speed_limit_mps=road.speed_limit_mps,
-            road_class="SECONDARY" if road.is_arterial else "RESIDENTIAL",
-            travel_direction="TWO_WAY",
-        )
-
-
-def _add_junctions(builder: MapBuilder, plan: TownPlan, network: RoadNetwork) -> None:
-    for node in range(len(plan.position_m)):
-        members = np.nonzero((network.lanes.kind == CAR_CONNECTOR) & (network.lanes.node == node))[0]
-        heads = np.nonzero(network.heads.node == node)[0]
-        crosswalks = network.arm_crosswalk[node][network.arm_crosswalk[node] >= 0]
-        controls = [light_id(int(head)) for head in heads] + [crosswalk_id(int(c)) for c in crosswalks]
-        builder.add_junction(
-            junction_id(node),
-            lanes=[lane_id(int(lane), 0) for lane in members],
-            traffic_controls=controls,
-            is_non_trivial_intersection=plan.controls[node] != "none",
-        )

@@ -1,6 +1,6 @@
 """Parameters of a synthetic city and their limits."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from l5kit.data.log_facts import LogFacts
 from l5kit.errors import InvalidArgumentError
@@ -61,18 +61,10 @@ class CityParams:
 
     def __post_init__(self) -> None:
         """Check every field against its limits."""
-        for field in fields(self):
-            if field.name in LIMITS:
-                _check_number(field.name, getattr(self, field.name))
+        for name, (lowest, highest) in LIMITS.items():
+            value = getattr(self, name)
+            kind, method = ("an integer", "__index__") if name in _INTEGERS else ("a number", "__float__")
+            if isinstance(value, bool) or not hasattr(value, method) or not lowest <= value <= highest:
+                raise InvalidArgumentError(f"{name} must be {kind} from {lowest} to {highest}, got {value!r}")
         if not isinstance(self.noise, bool):
             raise InvalidArgumentError(f"noise must be True or False, got {self.noise!r}")
-
-
-def _check_number(name: str, value: float) -> None:
-    lowest, highest = LIMITS[name]
-    kind = "an integer" if name in _INTEGERS else "a number"
-    right_type = not isinstance(value, bool) and (
-        hasattr(value, "__index__") if name in _INTEGERS else hasattr(value, "__float__")
-    )
-    if not right_type or not lowest <= value <= highest:
-        raise InvalidArgumentError(f"{name} must be {kind} from {lowest} to {highest}, got {value!r}")

@@ -182,9 +182,17 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     probabilities = certainty * rows.label_probabilities + (1.0 - certainty) * mistaken
     unknown = (pieces.is_unknown[frame, track] & (label != _UNKNOWN)[track])[:, None]
     kept = pieces.is_tracked[frame, track]
+    # first pieces keep the id of their track; the others get ids above all of them, in the order of their first frames,
+    # which flat indices of frames x tracks have
+    piece = np.where(pieces.is_tracked, pieces.piece, 0)
+    earlier = np.maximum.accumulate(piece, axis=0)
+    begins = earlier > np.concatenate([np.zeros((1, len(ids)), np.int64), earlier[:-1]])
+    new_ids = np.zeros(piece.shape, np.int64)
+    new_ids[begins] = int(ids.max()) + 1 + np.arange(int(begins.sum()))
+    track_ids = np.where(piece > 0, np.maximum.accumulate(new_ids, axis=0), ids.astype(np.int64))
     seen = Observations(
         frame_indices=frame[kept],
-        track_ids=_number(ids, pieces, frame, track)[kept],
+        track_ids=track_ids[frame, track][kept],
         positions_m=boxes.positions_m[kept],
         headings_rad=boxes.headings_rad[kept],
         velocities_mps=velocities[kept],
@@ -240,12 +248,16 @@ class _Boxes:
 
 def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, rng: np.random.Generator) -> _Boxes:
     """Return noisy boxes of rows."""
-    errors = grid.gather(_processes(_stirred(grid.shape, rng), noise.times_s, rng))
+    errors = grid.gather(_draw_errors(noise.times_s, grid.shape[0], rng))
+    # deviations of standing and of moving objects are mixed below 2 m/s
     speed_mps = np.hypot(*rows.velocities_mps.astype(np.float64).T)
     moves = np.clip(speed_mps / MOVING_MPS, 0.0, 1.0)[:, None]
     deviations = noise.standing[grid.track] * (1.0 - moves) + noise.moving[grid.track] * moves
+    # sizes: a log-normal of mean 1, turned over and scaled to deviation 1, so that boxes are rather cut short
     shares = deviations[:, 3:] * (1.0 - np.exp(SKEW * errors[:, 3:] - SKEW**2 / 2)) / np.sqrt(np.expm1(SKEW**2))
     sizes_m = rows.extents_m * np.maximum(1.0 + shares, _SMALLEST_SHARE)
+    # A tracker sees the near side of a car: where it takes it for longer or wider, the middle moves away from the AV.
+    # What this adds to the deviation of positions is taken out of their own error, variances being sums.
     yaw = rows.yaws_rad.astype(np.float64)
     axes = np.stack([np.cos(yaw), np.sin(yaw), -np.sin(yaw), np.cos(yaw)], axis=1).reshape(-1, 2, 2)
     away = rows.centroids_m - av_m
@@ -261,35 +273,26 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
     )
 
 
-@dataclass(frozen=True)
-class _Stirred:
-    """In which frames tracks get most of their errors, (T, K), and for what share of them they do so, (K,)."""
-
-    frames: BoolArray
-    shares: Float64Array
-
-
-def _stirred(shape: tuple[int, int], rng: np.random.Generator) -> _Stirred:
-    """Draw calm and stirred frames of tracks: a share for each, and a chain of two states that forgets soon."""
-    shares = rng.uniform(0.0, 2.0 * STIRRED_SHARE, shape[1])
-    draws = rng.random(shape)
-    frames = np.zeros(shape, bool)
-    frames[0] = draws[0] < shares
-    for frame in range(1, shape[0]):
-        chances = shares * (1.0 - STIRRED_MEMORY) + STIRRED_MEMORY * frames[frame - 1]
-        frames[frame] = draws[frame] < chances
-    return _Stirred(frames, shares)
-
-
-def _processes(stirred: _Stirred, times_s: Float64Array, rng: np.random.Generator) -> Float64Array:
+def _draw_errors(times_s: Float64Array, num_frames: int, rng: np.random.Generator) -> Float64Array:
     """Return first-order processes of mean 0 and these times (K, Q), of deviation 1 over all tracks, (T, K, Q)."""
+    # calm and stirred frames, (T, K): a share for each track, and a chain of two states that forgets soon and has it
+    shares = rng.uniform(0.0, 2.0 * STIRRED_SHARE, len(times_s))
+    draws = rng.random((num_frames, len(times_s)))
+    is_stirred = np.zeros(draws.shape, bool)
+    is_stirred[0] = draws[0] < shares
+    for frame in range(1, num_frames):
+        chances = shares * (1.0 - STIRRED_MEMORY) + STIRRED_MEMORY * is_stirred[frame - 1]
+        is_stirred[frame] = draws[frame] < chances
+
+    # x(t) = a x(t-1) + sqrt(1 - a^2) w, a = exp(-dt / time), keeps the variance of w; fresh errors w of stirred frames
+    # have the variance `most`, with which the mean over calm and stirred ones is 1
     most = (1.0 - (1.0 - STIRRED_SHARE) * CALM**2) / STIRRED_SHARE
-    values = rng.standard_normal((len(stirred.frames), *times_s.shape))
-    values[0] *= np.sqrt(CALM**2 + stirred.shares * (most - CALM**2))[:, None]
+    values = rng.standard_normal((num_frames, *times_s.shape))
+    values[0] *= np.sqrt(CALM**2 + shares * (most - CALM**2))[:, None]
     kept = np.exp(-FRAME_PERIOD_S / times_s)
     fresh = np.sqrt(1.0 - kept**2)
-    for frame in range(1, len(values)):
-        sizes = np.where(stirred.frames[frame], np.sqrt(most), CALM)[:, None]
+    for frame in range(1, num_frames):
+        sizes = np.where(is_stirred[frame], np.sqrt(most), CALM)[:, None]
         values[frame] = kept * values[frame - 1] + sizes * fresh * values[frame]
     return values
 
@@ -300,6 +303,7 @@ def _follow(
     """Return the velocities that a tracker makes of positions, from the true one on, (N, 2)."""
     spread_m, true_mps = grid.spread(positions_m), grid.spread(rows.velocities_mps.astype(np.float64))
     is_there = grid.spread(np.ones(len(positions_m), bool))
+    # steps of positions are smoothed from the true velocity of the first frame on, and anew where a track begins again
     velocities = true_mps.copy()
     share = 1.0 - np.exp(-FRAME_PERIOD_S / VELOCITY_TIME_S)
     for frame in range(1, grid.shape[0]):
@@ -351,14 +355,3 @@ def _lose(is_there: BoolArray, noise: _TrackNoise, rng: np.random.Generator) -> 
         lost, age = np.where(ends, lost_frames[t], lost), np.where(ends, 0, age)
         unknown, piece = np.where(ends, 0, unknown), piece + ends
     return made
-
-
-def _number(ids: Int64Array, pieces: _Pieces, frame: Int64Array, track: Int64Array) -> Int64Array:
-    """Return the numbers of tracks of rows, (N,): those of first pieces stay, others follow by their first frames."""
-    piece = np.where(pieces.is_tracked, pieces.piece, 0)
-    earlier = np.maximum.accumulate(piece, axis=0)
-    begins = earlier > np.concatenate([np.zeros((1, len(ids)), np.int64), earlier[:-1]])
-    number = np.zeros(piece.shape, np.int64)
-    number[begins] = int(ids.max()) + 1 + np.arange(int(begins.sum()))
-    number = np.maximum.accumulate(number, axis=0)
-    return np.where(piece > 0, number, ids.astype(np.int64))[frame, track]

@@ -174,8 +174,16 @@ def build_road_network(plan: TownPlan, rng: np.random.Generator) -> RoadNetwork:
     head_of = {(head.node, head.arm, head.is_left): i for i, head in enumerate(heads)}
     for node in range(len(plan.position_m)):
         _add_connectors(lanes, approaches, plan, node, head_of)
-    crosswalk_of = _number_crosswalks(plan)
-    return _as_arrays(lanes, plan, heads, head_of, crosswalk_of)
+    # arms with lights or an all-way stop have a crosswalk, and of those where a minor road yields the minor ones
+    arm_crosswalk = np.full(plan.arm_road.shape, -1)
+    num_crosswalks = 0
+    for node, control in enumerate(plan.controls):
+        for arm in plan.arms_of(node):
+            on_arterial = plan.roads[plan.arm_road[node, arm]].is_arterial
+            if control in ("signal", "all_way") or (control == "yield" and not on_arterial):
+                arm_crosswalk[node, arm] = num_crosswalks
+                num_crosswalks += 1
+    return _as_arrays(lanes, plan, heads, head_of, arm_crosswalk)
 
 
 def offset_line(points_m: Float64Array, offset_m: float) -> Float64Array:
@@ -250,6 +258,8 @@ def _add_connectors(
         for rank, exit_arm in _movements(plan, node, arm, len(near.incoming), num_out):
             far = approaches[node, exit_arm].outgoing
             turn = _turn_of(arm, exit_arm)
+            # left turns end in the inner lane, right turns in the outer one, and the way on in the same; a single lane
+            # goes on as the outer one, and around a corner, where nobody turns, lanes stay beside each other
             out_rank = {LEFT: 0, RIGHT: len(far) - 1, THROUGH: min(rank, len(far) - 1)}[turn]
             if turn == THROUGH and len(near.incoming) == 1:
                 out_rank = len(far) - 1
@@ -260,26 +270,15 @@ def _add_connectors(
             if exit_arm != arm and (_turn_of(arm, exit_arm) != LEFT or len(arms) == 2):
                 ends = (near.bike_in, approaches[node, exit_arm].bike_out)
                 lanes.append(_connector(lanes, plan, ends, exit_arm, head_of))
-    _ensure_way_out(lanes, approaches, plan, node, head_of, first)
-    for local_index, lane in enumerate(lanes[first:]):
-        lane.local_index = local_index
-
-
-def _ensure_way_out(
-    lanes: list[_Lane],
-    approaches: dict[tuple[int, int], _Approach],
-    plan: TownPlan,
-    node: int,
-    head_of: dict[tuple[int, int, bool], int],
-    first: int,
-) -> None:
-    """Give bike lanes that can go neither on nor to the right (T-junctions) a left turn."""
-    for arm in plan.arms_of(node):
+    # a bike lane that can go neither on nor to the right, at a T-junction, gets a left turn
+    for arm in arms:
         bike_in = approaches[node, arm].bike_in
         if all(lane.from_lane != bike_in for lane in lanes[first:]):
-            exit_arm = next(other for other in plan.arms_of(node) if other != arm)
+            exit_arm = next(other for other in arms if other != arm)
             ends = (bike_in, approaches[node, exit_arm].bike_out)
             lanes.append(_connector(lanes, plan, ends, exit_arm, head_of))
+    for local_index, lane in enumerate(lanes[first:]):
+        lane.local_index = local_index
 
 
 def _connector(
@@ -296,8 +295,19 @@ def _connector(
     head = head_of.get((node, arm, turn == LEFT and not is_bike), head_of.get((node, arm, False), -1))
     is_minor = plan.controls[node] == "yield" and not plan.roads[near.road].is_arterial
     equal = plan.controls[node] in ("all_way", "none")
+    # A Bezier curve close to an arc of the angle a between the two directions: its handles are 4/3 tan(a/4) radii, and
+    # its chord 2 sin(a/2), so that they are 2/3 tan(a/4) / sin(a/2) of the chord, which is a third where a is 0.
+    near_m, far_m = near.points_m, far.points_m
+    start_yaw, end_yaw = line_yaws(near_m)[-1], line_yaws(far_m)[0]
+    angle = abs(angular_distance(end_yaw, start_yaw))
+    chord_m = float(np.hypot(*(far_m[0] - near_m[-1])))
+    ratio = 1 / 3 if angle < 1e-3 else 2 / 3 * np.tan(angle / 4) / np.sin(angle / 2)
+    handle_m = 1.08 * ratio * chord_m
+    out = np.array([np.cos(start_yaw), np.sin(start_yaw)])
+    into = np.array([np.cos(end_yaw), np.sin(end_yaw)])
+    control = np.stack([near_m[-1], near_m[-1] + handle_m * out, far_m[0] - handle_m * into, far_m[0]])
     return _Lane(
-        points_m=_connector_points(near.points_m, far.points_m),
+        points_m=sample_bezier(control, spacing_m=0.5),
         kind=BIKE_CONNECTOR if is_bike else CAR_CONNECTOR,
         node=node,
         arm=arm,
@@ -312,32 +322,6 @@ def _connector(
     )
 
 
-def _connector_points(near_m: Float64Array, far_m: Float64Array) -> Float64Array:
-    """Join the end of one line to the start of another by a Bezier curve that is close to an arc."""
-    start_yaw, end_yaw = line_yaws(near_m)[-1], line_yaws(far_m)[0]
-    angle = abs(angular_distance(end_yaw, start_yaw))
-    chord_m = float(np.hypot(*(far_m[0] - near_m[-1])))
-    ratio = 1 / 3 if angle < 1e-3 else 2 / 3 * np.tan(angle / 4) / np.sin(angle / 2)
-    handle_m = 1.08 * ratio * chord_m
-    out = np.array([np.cos(start_yaw), np.sin(start_yaw)])
-    into = np.array([np.cos(end_yaw), np.sin(end_yaw)])
-    control = np.stack([near_m[-1], near_m[-1] + handle_m * out, far_m[0] - handle_m * into, far_m[0]])
-    return sample_bezier(control, spacing_m=0.5)
-
-
-def _number_crosswalks(plan: TownPlan) -> Int64Array:
-    """Number the arms that have a crosswalk, (N, 4)."""
-    indices = np.full(plan.arm_road.shape, -1)
-    count = 0
-    for node, control in enumerate(plan.controls):
-        for arm in plan.arms_of(node):
-            on_arterial = plan.roads[plan.arm_road[node, arm]].is_arterial
-            if control in ("signal", "all_way") or (control == "yield" and not on_arterial):
-                indices[node, arm] = count
-                count += 1
-    return indices
-
-
 def crosswalk_line(plan: TownPlan, node: int, arm: int, distance_m: float) -> Float64Array:
     """Return the kerb points right and left of an arm (seen from the centre) at a distance from the stop line, (2, 2).
 
@@ -350,79 +334,35 @@ def crosswalk_line(plan: TownPlan, node: int, arm: int, distance_m: float) -> Fl
     return np.stack([middle - reach_m * left, middle + reach_m * left])
 
 
-def _crosswalk_geometry(plan: TownPlan, arm_crosswalk: Int64Array) -> tuple[Float64Array, Float64Array]:
-    corners, ends = [], []
-    for node, arm in zip(*np.nonzero(arm_crosswalk >= 0), strict=True):
-        near = crosswalk_line(plan, node, arm, _CROSSWALK_NEAR_M)
-        far = crosswalk_line(plan, node, arm, _CROSSWALK_FAR_M)
-        corners.append(np.concatenate([near, far[::-1]]))
-        middle = (near + far) / 2
-        outward = (middle[1] - middle[0]) / np.hypot(*(middle[1] - middle[0]))
-        ends.append(np.stack([middle[0] - _KERB_MARGIN_M * outward, middle[1] + _KERB_MARGIN_M * outward]))
-    shape = (-1, 2, 2)
-    return np.array(corners).reshape(-1, 4, 2), np.array(ends).reshape(shape)
-
-
-def _speed_cap(lane: _Lane) -> float:
-    yaw, s = line_yaws(lane.points_m), line_lengths(lane.points_m)
-    curvature = np.abs(np.diff(yaw)) / np.maximum(np.diff(s), 1e-6)
-    return min(lane.speed_limit_mps, float(np.sqrt(_LATERAL_ACCELERATION_MPS2 / max(curvature.max(), 1e-4))))
-
-
-def _next_lanes(lanes: list[_Lane]) -> tuple[Int64Array, Int64Array]:
-    """Return where each lane's followers start and end, (L + 1,), and the followers."""
-    following: list[list[int]] = [[] for _ in lanes]
-    for index, lane in enumerate(lanes):
-        if lane.from_lane >= 0:
-            following[lane.from_lane].append(index)
-            following[index].append(lane.to_lane)
-    bounds = np.concatenate([[0], np.cumsum([len(f) for f in following])])
-    return bounds, np.array([i for f in following for i in f], dtype=np.int64)
-
-
-def _point_records(lines: list[Float64Array]) -> Records:
-    points = np.recarray(sum(len(line) for line in lines), dtype=POINT_DTYPE)
-    points.xy_m = np.concatenate(lines)
-    points.yaw_rad = np.concatenate([line_yaws(line) for line in lines])
-    points.s_m = np.concatenate([line_lengths(line) for line in lines])
-    points.lane = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
-    return points
-
-
 def _lane_records(lanes: list[_Lane], arm_crosswalk: Int64Array, ends_m: Float64Array) -> tuple[Records, Int64Array]:
     """Return the records of all lanes and the followers that they point into."""
     records = np.recarray(len(lanes), dtype=LANE_DTYPE)
     for name in _COPIED_FIELDS:
         records[name] = [getattr(lane, name) for lane in lanes]
-    bounds, next_lane = _next_lanes(lanes)
+    # a connector follows the lane that it comes from, and is followed by the one that it leads to
+    following: list[list[int]] = [[] for _ in lanes]
+    for index, lane in enumerate(lanes):
+        if lane.from_lane >= 0:
+            following[lane.from_lane].append(index)
+            following[index].append(lane.to_lane)
+    next_lane = np.array([i for f in following for i in f], dtype=np.int64)
+    bounds = np.concatenate([[0], np.cumsum([len(f) for f in following])])
     records.next_first, records.next_end = bounds[:-1], bounds[1:]
     lines = [lane.points_m for lane in lanes]
     bounds = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
     records.first_point, records.end_point = bounds[:-1], bounds[1:]
     records.length_m = [line_lengths(line)[-1] for line in lines]
-    records.speed_cap_mps = [_speed_cap(lane) for lane in lanes]
+    # v^2 times the curvature is the lateral acceleration, so that it bounds the speed in the sharpest bend
+    for index, lane in enumerate(lanes):
+        yaw, s = line_yaws(lane.points_m), line_lengths(lane.points_m)
+        curvature = np.abs(np.diff(yaw)) / np.maximum(np.diff(s), 1e-6)
+        comfortable_mps = float(np.sqrt(_LATERAL_ACCELERATION_MPS2 / max(curvature.max(), 1e-4)))
+        records.speed_cap_mps[index] = min(lane.speed_limit_mps, comfortable_mps)
     crosses = records.from_lane >= 0
     records.crosswalk[:, 0] = np.where(crosses, arm_crosswalk[records.node, records.arm], -1)
     records.crosswalk[:, 1] = np.where(crosses, arm_crosswalk[records.node, records.exit_arm], -1)
     records.clear_m, records.across_m = crossing_ends(lines, records.kind >= BIKE_LANE, records.crosswalk, ends_m)
     return records, next_lane
-
-
-def _crosswalk_records(
-    corners_m: Float64Array, ends_m: Float64Array, arm_crosswalk: Int64Array, head_of: dict[tuple[int, int, bool], int]
-) -> Records:
-    records = np.recarray(len(corners_m), dtype=CROSSWALK_DTYPE)
-    records.corners_m, records.ends_m = corners_m, ends_m
-    arms = zip(*np.nonzero(arm_crosswalk >= 0), strict=True)
-    records.head = [head_of.get((int(node), int(arm), False), -1) for node, arm in arms]
-    return records
-
-
-def _head_records(heads: list[SignalHead]) -> Records:
-    records = np.recarray(len(heads), dtype=HEAD_DTYPE)
-    for index, head in enumerate(heads):
-        records[index] = (head.timing_s, head.position_m, head.node, head.arm, head.is_left)
-    return records
 
 
 def _as_arrays(
@@ -432,15 +372,34 @@ def _as_arrays(
     head_of: dict[tuple[int, int, bool], int],
     arm_crosswalk: Int64Array,
 ) -> RoadNetwork:
-    corners_m, ends_m = _crosswalk_geometry(plan, arm_crosswalk)
+    # crosswalks in the order of their indices; people walk along the middle, from a little beyond one kerb to the other
+    arms = [(int(node), int(arm)) for node, arm in np.argwhere(arm_crosswalk >= 0)]
+    crosswalks = np.recarray(len(arms), dtype=CROSSWALK_DTYPE)
+    for index, (node, arm) in enumerate(arms):
+        near = crosswalk_line(plan, node, arm, _CROSSWALK_NEAR_M)
+        far = crosswalk_line(plan, node, arm, _CROSSWALK_FAR_M)
+        middle = (near + far) / 2
+        outward = (middle[1] - middle[0]) / np.hypot(*(middle[1] - middle[0]))
+        crosswalks.corners_m[index] = np.concatenate([near, far[::-1]])
+        crosswalks.ends_m[index] = middle[0] - _KERB_MARGIN_M * outward, middle[1] + _KERB_MARGIN_M * outward
+        crosswalks.head[index] = head_of.get((node, arm, False), -1)
+    head_records = np.recarray(len(heads), dtype=HEAD_DTYPE)
+    for index, head in enumerate(heads):
+        head_records[index] = (head.timing_s, head.position_m, head.node, head.arm, head.is_left)
+
     lines = [lane.points_m for lane in lanes]
-    records, next_lane = _lane_records(lanes, arm_crosswalk, ends_m)
+    points = np.recarray(sum(len(line) for line in lines), dtype=POINT_DTYPE)
+    points.xy_m = np.concatenate(lines)
+    points.yaw_rad = np.concatenate([line_yaws(line) for line in lines])
+    points.s_m = np.concatenate([line_lengths(line) for line in lines])
+    points.lane = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+    records, next_lane = _lane_records(lanes, arm_crosswalk, np.array(crosswalks.ends_m))
     return RoadNetwork(
-        points=_point_records(lines),
+        points=points,
         lanes=records,
         next_lane=next_lane,
         zone_end_m=conflict_zone_ends(lines, records.kind >= BIKE_LANE, records.node, records.local_index),
-        crosswalks=_crosswalk_records(corners_m, ends_m, arm_crosswalk, head_of),
+        crosswalks=crosswalks,
         arm_crosswalk=arm_crosswalk,
-        heads=_head_records(heads),
+        heads=head_records,
     )

@@ -105,7 +105,14 @@ def simulate_scene(
     network = town.network
     demand = Demand(round(_NUM_CARS * traffic_density), round(_NUM_BIKES * traffic_density))
     vehicles = empty_vehicles(demand.num_cars + demand.num_bikes + _SPARE_SLOTS)
-    start_av(network, vehicles, _random_start(network, rng), rng)
+    # the AV starts at a point of a car lane, most often early on one among several, where lane changes are possible
+    lane, s_m, lanes = network.points.lane, network.points.s_m, network.lanes
+    length_m = lanes.length_m[lane]
+    fits = (lanes.kind[lane] == CAR_LANE) & (s_m > 15.0) & (s_m < 0.75 * length_m)
+    has_neighbour = (lanes.left_lane[lane] >= 0) | (lanes.right_lane[lane] >= 0)
+    is_early = s_m < 0.3 * length_m
+    weight = fits * np.where(has_neighbour, np.where(is_early, _EARLY_WEIGHT, _ARTERIAL_WEIGHT), 1.0)
+    start_av(network, vehicles, int(rng.choice(len(weight), p=weight / weight.sum())), rng)
     walkers = choose_pedestrians(
         town.walking_paths,
         around_m=vehicles.box[AV_SLOT, :2],
@@ -115,7 +122,9 @@ def simulate_scene(
     )
     log = empty_log(num_frames, num_slots=len(vehicles), num_walkers=len(walkers.state), num_heads=len(network.heads))
     start_s = float(rng.uniform(0.0, 1000.0))
-    num_warmup = _draw_warmup(rng)
+    # the traffic runs before the recording, often for few steps, after which the AV has not met a queue yet
+    is_short = rng.random() < _SHORTEST_WARMUP_SHARE
+    num_warmup = _WARMUP_STEPS[0] if is_short else int(rng.integers(*_WARMUP_STEPS))
     num_removed = simulate_traffic(network, vehicles, walkers, demand, log, start_s, num_warmup, rng)
     share = min(_PARKED_SHARE * traffic_density, 1.0)
     parked, parked_height_m = parked_cars(town.objects.bays, share=share, rng=rng)
@@ -127,34 +136,28 @@ def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.r
     log = simulation.log
     av = log.vehicles[:, AV_SLOT]
     objects = _objects_near(town, simulation, rng)
+    # the true box of each object in each frame in which it has a track id
+    track_ids = track_ids_near(objects, av.box[:, :2])
+    frame, column = np.nonzero(track_ids)
+    box, speed_mps = objects.box[frame, column], objects.speed_mps[frame, column]
+    observations = Observations(
+        frame_indices=frame,
+        track_ids=track_ids[frame, column],
+        positions_m=box[:, :2],
+        headings_rad=box[:, 2],
+        velocities_mps=speed_mps[:, None] * np.stack([np.cos(box[:, 2]), np.sin(box[:, 2])], axis=1),
+        sizes_m=np.column_stack([box[:, 3:], objects.height_m[column]]),
+        label_probabilities=label_probabilities_of(objects.label)[column],
+    )
     scene = SceneArrays(
         host="",
         timestamps_ns=start_ns + FRAME_PERIOD_NS * np.arange(len(av)),
         ego_positions_m=np.column_stack([av.box[:, :2], np.full(len(av), GROUND_Z_M)]),
         ego_rotations=yaws_as_rotations33(av.box[:, 2]),
-        agents=_observations(objects, track_ids_near(objects, av.box[:, :2])).to_agent_rows(len(av)),
+        agents=observations.to_agent_rows(len(av)),
         tl_faces=_face_rows(town.network, log),
     )
     return scene.to_records()
-
-
-def _draw_warmup(rng: np.random.Generator) -> int:
-    """Return for how many steps the traffic runs before the recording: often few, before the AV meets a queue."""
-    if rng.random() < _SHORTEST_WARMUP_SHARE:
-        return _WARMUP_STEPS[0]
-    return int(rng.integers(*_WARMUP_STEPS))
-
-
-def _random_start(network: RoadNetwork, rng: np.random.Generator) -> int:
-    """Return a point of a car lane, most often at the start of one among several, where lane changes are possible."""
-    points, lanes = network.points, network.lanes
-    lane, s_m = points.lane, points.s_m
-    length_m = lanes.length_m[lane]
-    fits = (lanes.kind[lane] == CAR_LANE) & (s_m > 15.0) & (s_m < 0.75 * length_m)
-    has_neighbour = (lanes.left_lane[lane] >= 0) | (lanes.right_lane[lane] >= 0)
-    is_early = s_m < 0.3 * length_m
-    weight = fits * np.where(has_neighbour, np.where(is_early, _EARLY_WEIGHT, _ARTERIAL_WEIGHT), 1.0)
-    return int(rng.choice(len(points), p=weight / weight.sum()))
 
 
 def track_ids_near(objects: Objects, av_xy_m: Float64Array) -> Int64Array:
@@ -178,10 +181,22 @@ def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) 
     route_m = log.vehicles.box[:, AV_SLOT, :2]
     parked = _near_route(simulation.parked[:, :2], route_m)
     clutter = _near_route(town.objects.clutter[:, :2], route_m)
-    exists, box, speed_mps, height_m, is_bike = _moving_vehicles(log)
-    num_frames = len(exists)
+    # a slot holds one vehicle after the other, (T, N): sort what is in them by vehicle, (T, E), or (E,) where nothing
+    # changes while a vehicle is there
+    vehicles = log.vehicles[:, AV_SLOT + 1 :]
+    frame, slot = np.nonzero(vehicles.uid >= 0)
+    uids, column = np.unique(vehicles.uid[frame, slot], return_inverse=True)
+    num_frames, shape = len(vehicles), (len(vehicles), len(uids))
+    exists, box, speed_mps = np.zeros(shape, bool), np.zeros((*shape, 5)), np.zeros(shape)
+    exists[frame, column] = True
+    box[frame, column] = vehicles.box[frame, slot]
+    speed_mps[frame, column] = vehicles.speed_mps[frame, slot]
+    height_m, is_bike = np.zeros(len(uids)), np.zeros(len(uids), bool)
+    height_m[column] = vehicles.height_m[frame, slot]
+    is_bike[column] = vehicles.kind[frame, slot] == BIKE
+    # all objects in a row: vehicles, pedestrians, and what stands still
     still = np.concatenate([simulation.parked[parked], town.objects.clutter[clutter]])
-    counts = (exists.shape[1], log.walkers.shape[1], len(parked), len(clutter))
+    counts = (len(uids), log.walkers.shape[1], len(parked), len(clutter))
     label = np.repeat([_CAR, _PEDESTRIAN, _CAR, _UNKNOWN], counts)
     label[: counts[0]][is_bike] = _CYCLIST
     return Objects(
@@ -205,39 +220,6 @@ def _near_route(positions_m: Float64Array, route_m: Float64Array) -> Int64Array:
     """Return which positions come into range anywhere on a route."""
     apart_m = np.hypot(*(positions_m[:, None] - route_m[None, ::10]).transpose(2, 0, 1))
     return np.nonzero(apart_m.min(axis=1, initial=np.inf) < _MAX_RANGE_M + 15.0)[0]
-
-
-def _moving_vehicles(
-    log: TrafficLog,
-) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array, Float64Array]:
-    """Sort the vehicle slots of a log by vehicle: exists, box, speed (T, E...), height and whether a bike (E,)."""
-    vehicles = log.vehicles[:, AV_SLOT + 1 :]
-    frame, slot = np.nonzero(vehicles.uid >= 0)
-    uids, column = np.unique(vehicles.uid[frame, slot], return_inverse=True)
-    shape = (len(vehicles), len(uids))
-    exists, box, speed_mps = np.zeros(shape, bool), np.zeros((*shape, 5)), np.zeros(shape)
-    exists[frame, column] = True
-    box[frame, column] = vehicles.box[frame, slot]
-    speed_mps[frame, column] = vehicles.speed_mps[frame, slot]
-    height_m, is_bike = np.zeros(len(uids)), np.zeros(len(uids), bool)
-    height_m[column] = vehicles.height_m[frame, slot]
-    is_bike[column] = vehicles.kind[frame, slot] == BIKE
-    return exists, box, speed_mps, height_m, is_bike
-
-
-def _observations(objects: Objects, track_ids: Int64Array) -> Observations:
-    """Return the true box of each object in each frame in which it has a track id."""
-    frame, column = np.nonzero(track_ids)
-    box, speed_mps = objects.box[frame, column], objects.speed_mps[frame, column]
-    return Observations(
-        frame_indices=frame,
-        track_ids=track_ids[frame, column],
-        positions_m=box[:, :2],
-        headings_rad=box[:, 2],
-        velocities_mps=speed_mps[:, None] * np.stack([np.cos(box[:, 2]), np.sin(box[:, 2])], axis=1),
-        sizes_m=np.column_stack([box[:, 3:], objects.height_m[column]]),
-        label_probabilities=label_probabilities_of(objects.label)[column],
-    )
 
 
 def _face_rows(network: RoadNetwork, log: TrafficLog) -> FaceRows:

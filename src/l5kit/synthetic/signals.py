@@ -33,38 +33,31 @@ def plan_signals(plan: TownPlan, rng: np.random.Generator) -> list[SignalHead]:
     """Make the heads of all signalised intersections; opposite approaches are green together, crossing ones never."""
     heads: list[SignalHead] = []
     for node, control in enumerate(plan.controls):
-        if control == "signal":
-            heads += _node_heads(plan, node, rng)
+        if control != "signal":
+            continue
+        # one phase after the other: of each pair of opposite arms the protected left turns, if there are any, and then
+        # all that is left; each ends with yellow, and red for all until the intersection is empty
+        greens_s = rng.uniform(8.0, 12.0, size=2)
+        phases: list[tuple[int, bool, float]] = []
+        for axis in (0, 1):
+            if plan.has_protected_left[node]:
+                phases.append((axis, True, _LEFT_GREEN_S))
+            phases.append((axis, False, float(greens_s[axis])))
+        cycle_s = sum(green_s + YELLOW_S + ALL_RED_S for _, _, green_s in phases)
+        offset_s = float(rng.uniform(0.0, cycle_s))
+        start_s = 0.0
+        for axis, is_left, green_s in phases:
+            timing_s = (cycle_s, start_s, start_s + green_s, offset_s)
+            for arm in plan.arms_of(node):
+                if arm % 2 != axis or (is_left and plan.arm_road[node, (arm + 3) % NUM_ARMS] < 0):
+                    continue
+                # a head hangs on the far side of the intersection, where the approach sees it
+                yaw_rad = plan.arm_yaw_rad[node, arm] + np.pi
+                along = np.array([np.cos(yaw_rad), np.sin(yaw_rad)])
+                position_m = plan.position_m[node] + (plan.setback_m[node] - _HEAD_BEFORE_STOP_LINE_M) * along
+                heads.append(SignalHead(node, arm, is_left, timing_s, position_m))
+            start_s += green_s + YELLOW_S + ALL_RED_S
     return heads
-
-
-def _node_heads(plan: TownPlan, node: int, rng: np.random.Generator) -> list[SignalHead]:
-    greens_s = rng.uniform(8.0, 12.0, size=2)
-    phases: list[tuple[int, bool, float]] = []
-    for axis in (0, 1):
-        if plan.has_protected_left[node]:
-            phases.append((axis, True, _LEFT_GREEN_S))
-        phases.append((axis, False, float(greens_s[axis])))
-    cycle_s = sum(green_s + YELLOW_S + ALL_RED_S for _, _, green_s in phases)
-    offset_s = float(rng.uniform(0.0, cycle_s))
-    heads: list[SignalHead] = []
-    start_s = 0.0
-    for axis, is_left, green_s in phases:
-        timing_s = (cycle_s, start_s, start_s + green_s, offset_s)
-        heads += [
-            SignalHead(node, arm, is_left, timing_s, _head_position(plan, node, arm))
-            for arm in plan.arms_of(node)
-            if arm % 2 == axis and not (is_left and plan.arm_road[node, (arm + 3) % NUM_ARMS] < 0)
-        ]
-        start_s += green_s + YELLOW_S + ALL_RED_S
-    return heads
-
-
-def _head_position(plan: TownPlan, node: int, arm: int) -> Float64Array:
-    """Place a head on the far side of the intersection, where the approach sees it, (2,)."""
-    yaw_rad = plan.arm_yaw_rad[node, arm] + np.pi
-    along = np.array([np.cos(yaw_rad), np.sin(yaw_rad)])
-    return np.asarray(plan.position_m[node] + (plan.setback_m[node] - _HEAD_BEFORE_STOP_LINE_M) * along)
 
 
 @njit(nogil=True, cache=True)

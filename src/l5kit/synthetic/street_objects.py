@@ -34,11 +34,30 @@ class StreetObjects:
 
 def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetObjects:
     """Lay out parking bays along most roads, and clutter behind the sidewalks."""
-    bays = [_road_bays(road, side) for road in plan.roads if rng.random() < _ROADS_WITH_PARKING for side in (-1, 1)]
+    # bays along both sides of a road, in which cars face the way that the traffic goes there
+    bays = [np.zeros((0, 3))]
+    for road in plan.roads:
+        if rng.random() >= _ROADS_WITH_PARKING:
+            continue
+        for side in (-1, 1):
+            line = offset_line(road.centre_m, side * (road.half_width_m + PARKING_WIDTH_M / 2))
+            s, yaw = line_lengths(line), line_yaws(line) + (np.pi if side > 0 else 0.0)
+            at = np.arange(_BAY_END_M, s[-1] - _BAY_END_M, _BAY_LENGTH_M)
+            bays.append(np.stack([np.interp(at, s, values) for values in (line[:, 0], line[:, 1], yaw)], axis=1))
     clutter = np.concatenate([_road_clutter(road, side, rng) for road in plan.roads for side in (-1, 1)])
-    clutter = clutter[_is_off_the_streets(plan, clutter)]
+
+    # clutter stays that touches neither a road, a sidewalk nor an intersection; all roads of a kind are equally wide
+    radius_m = np.hypot(clutter[:, 3], clutter[:, 4]) / 2
+    free = np.ones(len(clutter), bool)
+    for is_arterial in (False, True):
+        roads = [road for road in plan.roads if road.is_arterial == is_arterial]
+        if roads:
+            tree = cKDTree(np.concatenate([road.centre_m for road in roads]))
+            free &= tree.query(clutter[:, :2])[0] > _edge_m(roads[0]) + 0.3 + radius_m
+    distance_m, node = cKDTree(plan.position_m).query(clutter[:, :2])
+    clutter = clutter[free & (distance_m > plan.setback_m[node] + 5.0 + radius_m)]
     clutter = clutter[_without_overlaps(clutter)]
-    return StreetObjects(np.concatenate(bays or [np.zeros((0, 3))]), clutter, rng.uniform(0.5, 2.5, len(clutter)))
+    return StreetObjects(np.concatenate(bays), clutter, rng.uniform(0.5, 2.5, len(clutter)))
 
 
 def parked_cars(bays: Float64Array, *, share: float, rng: np.random.Generator) -> tuple[Float64Array, Float64Array]:
@@ -49,14 +68,6 @@ def parked_cars(bays: Float64Array, *, share: float, rng: np.random.Generator) -
         [rng.normal(0, 0.1, len(chosen)), rng.normal(0, 0.1, len(chosen)), rng.normal(0, 0.015, len(chosen))], axis=1
     ).clip(-0.2, 0.2)
     return np.concatenate([chosen, size], axis=1), rng.uniform(1.4, 1.9, len(chosen))
-
-
-def _road_bays(road: Road, side: int) -> Float64Array:
-    """Return the bays on the right (-1) or left (1) of a road, cars facing the way the traffic goes there, (n, 3)."""
-    line = offset_line(road.centre_m, side * (road.half_width_m + PARKING_WIDTH_M / 2))
-    s, yaw = line_lengths(line), line_yaws(line) + (np.pi if side > 0 else 0.0)
-    at = np.arange(_BAY_END_M, s[-1] - _BAY_END_M, _BAY_LENGTH_M)
-    return np.stack([np.interp(at, s, values) for values in (line[:, 0], line[:, 1], yaw)], axis=1)
 
 
 def _road_clutter(road: Road, side: int, rng: np.random.Generator) -> Float64Array:
@@ -76,19 +87,6 @@ def _road_clutter(road: Road, side: int, rng: np.random.Generator) -> Float64Arr
 def _edge_m(road: Road) -> float:
     """Return the distance from the centre line of a road to the outer edge of its sidewalk, metres."""
     return road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M
-
-
-def _is_off_the_streets(plan: TownPlan, boxes: Float64Array) -> Float64Array:
-    """Tell which boxes touch neither a road, a sidewalk nor an intersection, (n,)."""
-    radius_m = np.hypot(boxes[:, 3], boxes[:, 4]) / 2
-    free = np.ones(len(boxes), bool)
-    for is_arterial in (False, True):
-        roads = [road for road in plan.roads if road.is_arterial == is_arterial]
-        if roads:
-            tree = cKDTree(np.concatenate([road.centre_m for road in roads]))
-            free &= tree.query(boxes[:, :2])[0] > _edge_m(roads[0]) + 0.3 + radius_m
-    distance_m, node = cKDTree(plan.position_m).query(boxes[:, :2])
-    return np.asarray(free & (distance_m > plan.setback_m[node] + 5.0 + radius_m))
 
 
 def _without_overlaps(boxes: Float64Array) -> list[int]:

@@ -51,7 +51,8 @@ def describe_scene(network: RoadNetwork, log: TrafficLog) -> SceneSummary:
     """Count what happens in a simulated scene."""
     slots = np.arange(log.vehicles.shape[1])
     is_av = slots == AV_SLOT
-    changes = _lane_changes(log)
+    begins = (log.vehicles.old_lane[1:] >= 0) & (log.vehicles.old_lane[:-1] < 0) & _same_car(log.vehicles)
+    changes = [(int(step) + 1, int(slot)) for step, slot in np.argwhere(begins)]
     followers = [_close_follower(log, step, slot) for step, slot in changes]
     cut_ins = [change for change, follower in zip(changes, followers, strict=True) if follower >= 0]
     return SceneSummary(
@@ -71,12 +72,20 @@ def _count(
     cars = log.vehicles[:, who]
     is_car = (cars.uid >= 0) & (cars.kind == CAR)
     fast = is_car & (cars.speed_mps >= _AT_SPEED_MPS)
+    # stops: cars that come to stand near the line of a connector, or in the queue before it, whose light is not green
+    stops = (cars.speed_mps[1:] < _STANDING_MPS) & (cars.speed_mps[:-1] >= _STANDING_MPS) & _same_car(cars)
+    step, slot = np.nonzero(stops & is_car[1:])
+    lane, connector = cars.lane[1:][step, slot], cars.connector[1:][step, slot]
+    head = network.lanes.head[connector]
+    to_line_m = network.lanes.length_m[lane] - cars.s_m[1:][step, slot] - cars.box[1:][step, slot, 3] / 2
+    waits = (lane != connector) & (head >= 0) & (to_line_m < _QUEUE_M)
+    red_stops = int((log.head_state[1:][step[waits], head[waits]] != GREEN).sum())
     return Manoeuvres(
         left_turns=_turns(network, cars, is_car, LEFT),
         right_turns=_turns(network, cars, is_car, RIGHT),
-        red_stops=_red_stops(network, cars, is_car, log.head_state),
-        lane_changes=sum(bool(who[slot]) for _, slot in changes),
-        cut_ins=sum(bool(who[slot]) for _, slot in cut_ins),
+        red_stops=red_stops,
+        lane_changes=sum(bool(who[changing]) for _, changing in changes),
+        cut_ins=sum(bool(who[changing]) for _, changing in cut_ins),
         seconds_at_speed=float(fast.sum() * FRAME_PERIOD_S),
     )
 
@@ -91,24 +100,6 @@ def _turns(network: RoadNetwork, cars: Records, is_car: Int64Array, turn: int) -
     before, after = cars.lane[:-1], cars.lane[1:]
     finished = (network.lanes.kind[before] == CAR_CONNECTOR) & (before != after) & (network.lanes.turn[before] == turn)
     return int((finished & _same_car(cars) & is_car[1:]).sum())
-
-
-def _red_stops(network: RoadNetwork, cars: Records, is_car: Int64Array, head_state: Int64Array) -> int:
-    """Count the moments at which a car comes to stand before a light that is not green."""
-    stops = (cars.speed_mps[1:] < _STANDING_MPS) & (cars.speed_mps[:-1] >= _STANDING_MPS) & _same_car(cars)
-    step, slot = np.nonzero(stops & is_car[1:])
-    lane, connector = cars.lane[1:][step, slot], cars.connector[1:][step, slot]
-    head = network.lanes.head[connector]
-    to_line_m = network.lanes.length_m[lane] - cars.s_m[1:][step, slot] - cars.box[1:][step, slot, 3] / 2
-    waits = (lane != connector) & (head >= 0) & (to_line_m < _QUEUE_M)
-    return int((head_state[1:][step[waits], head[waits]] != GREEN).sum())
-
-
-def _lane_changes(log: TrafficLog) -> list[tuple[int, int]]:
-    """Return step and slot of each lane change that begins in the scene."""
-    cars = log.vehicles
-    begins = (cars.old_lane[1:] >= 0) & (cars.old_lane[:-1] < 0) & _same_car(cars)
-    return [(int(step) + 1, int(slot)) for step, slot in np.argwhere(begins)]
 
 
 def _close_follower(log: TrafficLog, step: int, slot: int) -> int:

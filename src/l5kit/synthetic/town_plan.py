@@ -88,13 +88,21 @@ def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
     count = max(3, round(town_size_m / _BLOCK_M) + 1)
     block_m = town_size_m / (count - 1)
     edges = _grid_edges(count, rng)
-    edges = _remove_some(edges, count * count, rng)
-    position_m = _node_positions(count, block_m, rng)
-    arm_yaw_rad = _arm_yaws(count * count, rng)
+    # a grid whose intersections are moved a little, and turned, the arms of each apart from each other, too
+    grid = (np.arange(count) - (count - 1) / 2) * block_m
+    columns, rows = np.meshgrid(grid, grid)
+    jitter_m = rng.uniform(-0.12, 0.12, size=(count * count, 2)) * block_m
+    position_m = np.stack([columns.ravel(), rows.ravel()], axis=1) + jitter_m
+    rotation = rng.uniform(-_MAX_ROTATION_RAD, _MAX_ROTATION_RAD, size=(count * count, 1))
+    jitter = rng.uniform(-_MAX_ARM_ROTATION_RAD, _MAX_ARM_ROTATION_RAD, size=(count * count, NUM_ARMS))
+    arm_yaw_rad = rotation + jitter + np.arange(NUM_ARMS) * np.pi / 2
+
+    # stop lines lie where the widest road at an intersection would end, and a little farther out
     arm_edge = np.full((count * count, NUM_ARMS), -1)
     for index, edge in enumerate(edges):
         arm_edge[edge.start] = arm_edge[edge.end] = index
-    setback_m = np.array([max(_half_width_m(edges[e]) for e in row if e >= 0) for row in arm_edge]) + _SETBACK_M
+    half_width_m = np.array([(2 if e.is_arterial else 1) * LANE_WIDTH_M + BIKE_STRIP_WIDTH_M for e in edges])
+    setback_m = np.array([half_width_m[row[row >= 0]].max() for row in arm_edge]) + _SETBACK_M
     roads = tuple(_road(edge, position_m, arm_yaw_rad, setback_m) for edge in edges)
     controls = tuple(_control(row, edges, rng) for row in arm_edge)
     protected = tuple(
@@ -104,12 +112,9 @@ def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
     return TownPlan(position_m, arm_yaw_rad, setback_m, arm_edge, roads, controls, protected)
 
 
-def _half_width_m(edge: _Edge) -> float:
-    return (2 if edge.is_arterial else 1) * LANE_WIDTH_M + BIKE_STRIP_WIDTH_M
-
-
 def _grid_edges(count: int, rng: np.random.Generator) -> list[_Edge]:
-    """Join each intersection to its eastern (arm 0) and northern (arm 1) neighbour."""
+    """Join each intersection to its eastern (arm 0) and northern (arm 1) neighbour, and leave out some local roads."""
+    # every second row and column is an arterial road
     first = rng.integers(0, 2, size=2)
     edges = []
     for row in range(count):
@@ -119,12 +124,8 @@ def _grid_edges(count: int, rng: np.random.Generator) -> list[_Edge]:
                 edges.append(_Edge((node, 0), (node + 1, 2), row % 2 == first[0]))
             if row + 1 < count:
                 edges.append(_Edge((node, 1), (node + count, 3), column % 2 == first[1]))
-    return edges
-
-
-def _remove_some(edges: list[_Edge], num_nodes: int, rng: np.random.Generator) -> list[_Edge]:
-    """Leave out some local roads, never one that would leave an intersection with fewer than three."""
-    degree = np.zeros(num_nodes, int)
+    # no intersection is left with fewer than three roads; corners, which have two, keep them
+    degree = np.zeros(count * count, int)
     for edge in edges:
         degree[[edge.start[0], edge.end[0]]] += 1
     kept = []
@@ -135,19 +136,6 @@ def _remove_some(edges: list[_Edge], num_nodes: int, rng: np.random.Generator) -
         else:
             kept.append(edge)
     return kept
-
-
-def _node_positions(count: int, block_m: float, rng: np.random.Generator) -> Float64Array:
-    grid = (np.arange(count) - (count - 1) / 2) * block_m
-    columns, rows = np.meshgrid(grid, grid)
-    jitter_m = rng.uniform(-0.12, 0.12, size=(count * count, 2)) * block_m
-    return np.stack([columns.ravel(), rows.ravel()], axis=1) + jitter_m
-
-
-def _arm_yaws(num_nodes: int, rng: np.random.Generator) -> Float64Array:
-    rotation = rng.uniform(-_MAX_ROTATION_RAD, _MAX_ROTATION_RAD, size=(num_nodes, 1))
-    jitter = rng.uniform(-_MAX_ARM_ROTATION_RAD, _MAX_ARM_ROTATION_RAD, size=(num_nodes, NUM_ARMS))
-    return rotation + jitter + np.arange(NUM_ARMS) * np.pi / 2
 
 
 def _road(edge: _Edge, position_m: Float64Array, arm_yaw_rad: Float64Array, setback_m: Float64Array) -> Road:

@@ -144,7 +144,11 @@ def simulate_traffic(
             if walk.state.active[i] == 1:
                 walk_one_step(net, walk, veh, i, time_s)
         num_removed += _remove_overlapping(veh, walk)
-        _remove_distant(veh)
+        # who is a little outside of the bubble leaves, and others come in where the AV cannot see it
+        for i in range(1, veh.active.shape[0]):
+            dx, dy = veh.box[i, 0] - veh.box[AV_SLOT, 0], veh.box[i, 1] - veh.box[AV_SLOT, 1]
+            if dx * dx + dy * dy > (BUBBLE_M + 10.0) ** 2:
+                veh.active[i] = 0
         next_uid = _fill_up(net, veh, demand, (_OUT_OF_SIGHT_M, BUBBLE_M), _SPAWN_TRIES, next_uid, rng)
     return num_removed
 
@@ -159,6 +163,7 @@ def _drive(
     rng: np.random.Generator,
 ) -> None:
     count = veh.active.shape[0]
+    # all decide before anybody moves, so that an acceleration does not depend on the order of slots
     for i in range(count):
         if veh.active[i] == 1:
             update_right_of_way(net, veh, i, head_state, claims, walkers_m)
@@ -228,14 +233,6 @@ def _remove_overlapping(veh: Records, walk: Pedestrians) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _remove_distant(veh: Records) -> None:
-    for i in range(1, veh.active.shape[0]):
-        dx, dy = veh.box[i, 0] - veh.box[AV_SLOT, 0], veh.box[i, 1] - veh.box[AV_SLOT, 1]
-        if dx * dx + dy * dy > (BUBBLE_M + 10.0) ** 2:
-            veh.active[i] = 0
-
-
-@njit(nogil=True, cache=True)
 def _fill_up(
     net: RoadNetwork,
     veh: Records,
@@ -257,7 +254,8 @@ def _fill_up(
         if distance_m < ring_m[0] or distance_m > ring_m[1]:
             continue
         lane = net.points.lane[point]
-        if _can_put(net, veh, kind, lane, net.points.s_m[point]):
+        is_of_kind = net.lanes.kind[lane] == (CAR_LANE if kind == CAR else BIKE_LANE)
+        if is_of_kind and _has_room(net, veh, lane, net.points.s_m[point], (14.0, 1.6)):
             _put(net, veh, slot, kind, lane, net.points.s_m[point], next_uid, rng)
             next_uid += 1
     return next_uid
@@ -312,13 +310,6 @@ def _free_slot(veh: Records) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _can_put(net: RoadNetwork, veh: Records, kind: int, lane: int, s_m: float) -> bool:
-    """Tell whether a lane is one for a kind of vehicle and has room for a new one at a position."""
-    right_kind = net.lanes.kind[lane] == (CAR_LANE if kind == CAR else BIKE_LANE)
-    return bool(right_kind and _has_room(net, veh, lane, s_m, (14.0, 1.6)))
-
-
-@njit(nogil=True, cache=True)
 def _has_room(net: RoadNetwork, veh: Records, lane: int, s_m: float, room: tuple[float, float]) -> bool:
     """Tell whether nobody is near a position in a lane, which also keeps clear of the lane's ends.
 
@@ -356,18 +347,7 @@ def _put(
     veh.accel_mps2[slot] = 0.0
     veh.cooldown_s[slot] = 3.0 * rng.random()
     veh.waited_s[slot] = 0.0
-    _draw_driver(veh, slot, kind, rng)
-    left_m = max(net.lanes.length_m[lane] - s_m - 10.0, 1.0)
-    veh.speed_mps[slot] = min(0.85 * allowed_speed(net, veh, slot), np.sqrt(2.0 * 1.2 * left_m))
-    for j in range(veh.active.shape[0]):
-        if j != slot and veh.active[j] == 1 and veh.lane[j] == lane and 0.0 < veh.s_m[j] - s_m < 45.0:
-            veh.speed_mps[slot] = min(veh.speed_mps[slot], veh.speed_mps[j])
-    update_box(net, veh, slot)
-
-
-@njit(nogil=True, cache=True)
-def _draw_driver(veh: Records, slot: int, kind: int, rng: np.random.Generator) -> None:
-    """Draw the size of a vehicle and the manners of its driver."""
+    # the manners of the driver, and the size of the vehicle
     veh.headway_s[slot] = 0.9 + 0.6 * rng.random()
     veh.max_accel_mps2[slot] = 1.3 + 0.8 * rng.random()
     veh.pace[slot] = 0.85 + 0.25 * rng.random()
@@ -382,3 +362,10 @@ def _draw_driver(veh: Records, slot: int, kind: int, rng: np.random.Generator) -
         veh.height_m[slot] = 1.6 + 0.3 * rng.random()
         veh.top_speed_mps[slot] = 3.5 + 3.0 * rng.random()
         veh.max_accel_mps2[slot] = 0.9 + 0.4 * rng.random()
+    # it starts no faster than it can stop before the end of the lane at 1.2 m/s^2, nor than those just ahead
+    left_m = max(net.lanes.length_m[lane] - s_m - 10.0, 1.0)
+    veh.speed_mps[slot] = min(0.85 * allowed_speed(net, veh, slot), np.sqrt(2.0 * 1.2 * left_m))
+    for j in range(veh.active.shape[0]):
+        if j != slot and veh.active[j] == 1 and veh.lane[j] == lane and 0.0 < veh.s_m[j] - s_m < 45.0:
+            veh.speed_mps[slot] = min(veh.speed_mps[slot], veh.speed_mps[j])
+    update_box(net, veh, slot)

@@ -103,6 +103,7 @@ def change_offset(veh: Records, i: int) -> tuple[float, float]:
     """Return the lateral offset from the lane centre during a lane change and its slope along the lane."""
     if veh.old_lane[i] < 0:
         return 0.0, 0.0
+    # the quintic 10 p^3 - 15 p^4 + 6 p^5 goes from 0 to 1 without slope or curvature at either end
     p = min(veh.change_done_m[i] / veh.change_total_m[i], 1.0)
     left_over = 1.0 - p * p * p * (10.0 - 15.0 * p + 6.0 * p * p)
     slope = -30.0 * p * p * (1.0 - p) ** 2 / veh.change_total_m[i]
@@ -202,17 +203,6 @@ def follow_accel(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float, 
 
 
 @njit(nogil=True, cache=True)
-def _stop_line_accel(net: RoadNetwork, veh: Records, i: int, free_accel: float) -> float:
-    """Return the acceleration for a stop at a line: never much more braking than stopping takes, m/s^2."""
-    line_m = to_stop_line(net, veh, i)
-    if line_m > decision_distance(veh, i):
-        return free_accel
-    needed = veh.speed_mps[i] ** 2 / (2.0 * max(line_m - _STOP_GAP_M, 0.3))
-    accel = free_accel + idm_brake(veh, i, line_m - 0.3, 0.0, _STOP_GAP_M, _STOP_LINE_HEADWAY_S)
-    return float(max(accel, -1.2 * needed - 0.4))
-
-
-@njit(nogil=True, cache=True)
 def to_stop_line(net: RoadNetwork, veh: Records, i: int) -> float:
     """Return the distance from the front of a vehicle on a road lane to its stop line, metres."""
     return float(net.lanes.length_m[veh.lane[i]] - veh.s_m[i] - 0.5 * veh.box[i, 3])
@@ -249,8 +239,14 @@ def wanted_accel(net: RoadNetwork, veh: Records, i: int) -> float:
     wanted = follow_accel(net, veh, i, veh.lane[i], veh.s_m[i], accel)
     if veh.old_lane[i] >= 0:
         wanted = min(wanted, follow_accel(net, veh, i, veh.old_lane[i], veh.old_s_m[i], accel))
+    # a line that may not be crossed is a standing vehicle, for which nobody brakes much harder than stopping takes
     if veh.held[i] == 0 and veh.lane[i] != veh.connector[i]:
-        wanted = min(wanted, _stop_line_accel(net, veh, i, accel))
+        stopping, line_m = accel, to_stop_line(net, veh, i)
+        if line_m <= decision_distance(veh, i):
+            needed = speed**2 / (2.0 * max(line_m - _STOP_GAP_M, 0.3))
+            stopping = accel + idm_brake(veh, i, line_m - 0.3, 0.0, _STOP_GAP_M, _STOP_LINE_HEADWAY_S)
+            stopping = max(stopping, -1.2 * needed - 0.4)
+        wanted = min(wanted, stopping)
     return float(wanted)
 
 
@@ -301,21 +297,17 @@ def advance(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) ->
         veh.change_done_m[i] += step_m
         if veh.change_done_m[i] >= veh.change_total_m[i]:
             veh.old_lane[i] = -1
-    if veh.s_m[i] >= net.lanes.length_m[veh.lane[i]]:
-        _enter_next_lane(net, veh, i, rng)
-
-
-@njit(nogil=True, cache=True)
-def _enter_next_lane(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) -> None:
+    # behind a road lane comes the connector that was chosen on the way in, behind a connector a road lane
     lane = veh.lane[i]
-    veh.s_m[i] -= net.lanes.length_m[lane]
-    if is_connector(net, lane):
-        veh.last_connector[i] = lane
-        veh.lane[i] = net.lanes.to_lane[lane]
-        veh.connector[i] = pick_connector(net, veh.lane[i], through_weight(i), rng)
-        veh.held[i] = 0
-    else:
-        veh.lane[i] = veh.connector[i]
+    if veh.s_m[i] >= net.lanes.length_m[lane]:
+        veh.s_m[i] -= net.lanes.length_m[lane]
+        if is_connector(net, lane):
+            veh.last_connector[i] = lane
+            veh.lane[i] = net.lanes.to_lane[lane]
+            veh.connector[i] = pick_connector(net, veh.lane[i], through_weight(i), rng)
+            veh.held[i] = 0
+        else:
+            veh.lane[i] = veh.connector[i]
 
 
 @njit(nogil=True, cache=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.synthetic.pedestrians import MAX_CROSSINGS, PATH_SPACING_M, PEDESTRIAN_DTYPE, Pedestrians
-from l5kit.synthetic.road_network import Records, RoadNetwork, crosswalk_line, line_lengths, offset_line
+from l5kit.synthetic.road_network import RoadNetwork, crosswalk_line, line_lengths, offset_line
 from l5kit.synthetic.town_plan import NUM_ARMS, TownPlan
 
 PARKING_WIDTH_M = 2.5
@@ -19,6 +19,7 @@ _PATH_POINTS = int(_PATH_LENGTH_M / PATH_SPACING_M) + 1
 _MIN_START_M = 14.0
 _SIDES = (-1, 1)
 _REACH_M = 240.0
+_APART_M = 1.2
 _PASS_M = 1.7
 
 _Corner = tuple[int, int, int]
@@ -105,6 +106,8 @@ def _random_path(
     first = len(line) - 6 - int(rng.uniform(_MIN_START_M, len(line) - 15))
     pieces = [line[max(first, 4) : -5]]
     crossed: list[_Crossing] = []
+    # at each corner one crosses the road, leaves along the next one, or goes around the corner without crossing; nobody
+    # crosses twice in a row or walks back along the sidewalk that led there
     may_cross, may_leave = True, False
     while sum(line_lengths(piece)[-1] for piece in pieces if len(piece) > 1) < 1.3 * _PATH_LENGTH_M:
         here = _corner_point(plan, corner)
@@ -136,11 +139,14 @@ def _resample(line_m: Float64Array) -> Float64Array:
 
 def _finish_path(corners_m: Float64Array, crossed: list[_Crossing], offset_m: float) -> WalkingPath:
     """Round the corners, keep to the right, and find the crossings on the finished path."""
+    # a mean over five points, 2 m, rounds the corners; the ends are repeated, so that they stay
     path = _resample(corners_m)
     window = np.ones(5) / 5
     padded = np.concatenate([path[:1], path[:1], path, path[-1:], path[-1:]])
     smooth = np.stack([np.convolve(padded[:, axis], window, mode="valid") for axis in (0, 1)], axis=1)
     path = _resample(offset_line(smooth, -offset_m))[:_PATH_POINTS]
+    # the path moved and may be cut: a crossing counts if both kerbs are passed on it, one after the other, and a path
+    # that would end on a crosswalk ends before it
     crossings: list[tuple[float, float, int, bool]] = []
     after = 0
     for here, there, crosswalk, forward in crossed:
@@ -173,35 +179,26 @@ def choose_pedestrians(
     """Put pedestrians at the beginning of a share of the paths near a point, no two on the same spot."""
     starts = np.array([path.path_m[0] for path in paths])
     near = np.nonzero(np.hypot(*(starts - around_m).T) < _REACH_M)[0]
-    chosen = near[rng.random(len(near)) < share]
-    chosen = chosen[_far_from_earlier(starts[chosen], 1.2)]
+    # of those who would start close to each other the first one is kept
+    chosen: list[int] = []
+    for index in near[rng.random(len(near)) < share].tolist():
+        if not chosen or np.hypot(*(starts[chosen] - starts[index]).T).min() > _APART_M:
+            chosen.append(index)
     state = np.zeros(len(chosen), PEDESTRIAN_DTYPE).view(np.recarray)
+    state.active = 1
+    state.crossing_crosswalk[:] = -1
     path_m = np.zeros((len(chosen), _PATH_POINTS, 2))
     for i, path in enumerate(paths[index] for index in chosen):
         path_m[i, : len(path.path_m)] = path.path_m
-        _fill_state(state[i : i + 1], path)
+        state.path_length_m[i] = (len(path.path_m) - 1) * PATH_SPACING_M
+        state.box[i, :2] = path.path_m[0]
+        for k, (start_m, end_m, crosswalk, forward) in enumerate(path.crossings):
+            state.crossing_s_m[i, k] = start_m, end_m
+            state.crossing_crosswalk[i, k] = crosswalk
+            state.crossing_forward[i, k] = forward
     state.uid = first_uid + np.arange(len(chosen))
     state.pace_mps = rng.uniform(1.0, 1.6, len(chosen))
     state.speed_mps = state.pace_mps
     state.box[:, 3:] = rng.uniform(0.45, 0.7, (len(chosen), 2))
     state.height_m = rng.uniform(1.55, 1.9, len(chosen))
     return Pedestrians(state, path_m)
-
-
-def _far_from_earlier(points_m: Float64Array, distance_m: float) -> list[int]:
-    kept: list[int] = []
-    for i, point_m in enumerate(points_m):
-        if not kept or np.hypot(*(points_m[kept] - point_m).T).min() > distance_m:
-            kept.append(i)
-    return kept
-
-
-def _fill_state(state: Records, path: WalkingPath) -> None:
-    state.active = 1
-    state.path_length_m = (len(path.path_m) - 1) * PATH_SPACING_M
-    state.crossing_crosswalk = -1
-    for k, (start_m, end_m, crosswalk, forward) in enumerate(path.crossings):
-        state.crossing_s_m[0, k] = start_m, end_m
-        state.crossing_crosswalk[0, k] = crosswalk
-        state.crossing_forward[0, k] = forward
-    state.box[0, :2] = path.path_m[0]

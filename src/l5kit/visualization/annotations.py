@@ -65,6 +65,7 @@ def draw_box_labels(
     height, width = canvas.shape[:2]
     middles = corners.mean(axis=1)
     shown = np.flatnonzero(np.all((middles >= 0) & (middles < (width, height)), axis=1)).tolist()
+    # a text stands above the highest corner of its box, but not outside of the picture
     anchors_px = np.zeros((len(shown), 2))
     for anchor_px, box in zip(anchors_px, shown, strict=True):
         text_width, text_height = text_size_px(texts[box], size_px=size_px)

@@ -45,10 +45,12 @@ def contact_sheet(
     title_height_px = text_size_px("", size_px=title_size_px)[1] + _TITLE_GAP_PX
     height_px = max(picture.shape[0] for picture in pictures)
     width_px = max(picture.shape[1] for picture in pictures)
+    # no more rows and columns than there are pictures for, and how far it is from one cell to the next
     rows, columns = -(-len(pictures) // columns), min(columns, len(pictures))
     step_px = (title_height_px + height_px + _GAP_PX, width_px + _GAP_PX)
 
     sheet = np.full((_GAP_PX + rows * step_px[0], _GAP_PX + columns * step_px[1], 3), _GROUND_RGB, dtype=np.uint8)
+    # left upper corners of the cells as (row, column), in the order of reading
     corners = _GAP_PX + np.stack(np.divmod(np.arange(len(pictures)), columns), axis=1) * step_px
     for picture, (top, left) in zip(pictures, corners.tolist(), strict=True):
         row = top + title_height_px + (height_px - picture.shape[0]) // 2

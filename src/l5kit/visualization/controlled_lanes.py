@@ -27,7 +27,8 @@ class ControlledLanes:
             Index of ``LIGHT_COLORS`` by row of ``bounds_info["lanes"]``.
         """
         active = filter_tl_faces_by_status(tl_faces, "ACTIVE")["face_id"].tolist()
-        lights = sorted((self._lanes_by_face[face] for face in active if face in self._lanes_by_face), key=_rank_of)
+        lights = [self._lanes_by_face[face] for face in active if face in self._lanes_by_face]
+        lights.sort(key=lambda light: light[0])  # so that of a lane the last one stays
         return {lane: rank for rank, lanes in lights for lane in lanes.tolist()}
 
     @cached_property
@@ -36,7 +37,3 @@ class ControlledLanes:
         lights = self._lights
         ranks = (lights.ranks - 1).tolist()
         return {lights.id_of(face): (rank, lights.lanes_of(face)) for face, rank in enumerate(ranks)}
-
-
-def _rank_of(light: tuple[int, Int64Array]) -> int:
-    return light[0]

@@ -85,6 +85,10 @@ def write_demo_folder(
         figures.append(PageFigure(failure_path, failure.title, caption))
 
     # one scene as the viewer plays it, and all of it on a page of numbers
+    sampled = (
+        "One process, samples in random order, image included, "
+        f"on Python {platform.python_version()}, {platform.system()} {platform.machine()}."
+    )
     write_exported_page(drive_path, ViewedSimulation(drives), film.scene_index)
     write_page(
         page_path,
@@ -95,7 +99,7 @@ def write_demo_folder(
         tables=[
             PageTable(f"Score of {drives.scores['planner']} {_score(drives)}", SCORE_COLUMNS, score_rows(drives)),
             PageTable(f"Score of {failing.scores['planner']} {_score(failing)}", SCORE_COLUMNS, score_rows(failing)),
-            PageTable("Samples per second", SPEED_COLUMNS, speed_rows(speeds), _describe_machine()),
+            PageTable("Samples per second", SPEED_COLUMNS, speed_rows(speeds), sampled),
         ],
         footer=" ".join((f"Made by l5kit {__version__}. {drive_path.name} plays the drive of the film.", *footer)),
     )
@@ -116,10 +120,3 @@ def score_rows(drives: SimulationFolder) -> list[list[str]]:
 def _score(drives: SimulationFolder) -> str:
     score = drives.scores.get("score")
     return "is not known" if score is None else f"is {score:.3f} of 1"
-
-
-def _describe_machine() -> str:
-    return (
-        "One process, samples in random order, image included, "
-        f"on Python {platform.python_version()}, {platform.system()} {platform.machine()}."
-    )

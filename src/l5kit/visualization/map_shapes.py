@@ -40,6 +40,7 @@ class Outlines:
 
     def take(self, indices: Int64Array) -> "Outlines":
         """Return some of the outlines, in the order of ``indices``."""
+        # the points of an outline, counted from where it starts now, lie as far behind where it started before
         lengths = np.diff(self.starts)[indices]
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         points = np.repeat(self.starts[indices] - starts[:-1], lengths) + np.arange(starts[-1])
@@ -71,6 +72,7 @@ class MapShapes:
 
 def read_map_shapes(arrays: MapArrays) -> MapShapes:
     """Return the outlines of all lanes and crosswalks of a map."""
+    # lines of lanes come in pairs, left and right; of right ones the points are taken from the last to the first
     lines, crosswalks = arrays.lane_lines, arrays.crosswalk_lines
     starts, counts = lines.offsets[:-1], lines.lengths
     is_right = np.arange(len(lines)) % 2 == 1

@@ -81,17 +81,13 @@ def write_page(
     page = template.substitute(
         title=escape(title),
         subtitle=escape(subtitle),
-        facts="\n".join(_fact(name, value) for name, value in facts.items()),
+        facts="\n".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items()),
         figures="\n".join(_figure(figure) for figure in figures),
         tables="\n".join(_table(table) for table in tables),
         footer=escape(footer),
     )
     with replaced_when_complete(output_filepath) as path:
         path.write_text(page, "utf-8")
-
-
-def _fact(name: str, value: str) -> str:
-    return f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
 
 
 def _figure(figure: PageFigure) -> str:
@@ -108,19 +104,18 @@ def _table(table: PageTable) -> str:
     heads = zip(table.columns, kinds, strict=True)
     head = "".join(f'<th scope="col"{_class_of(kind)}>{escape(column)}</th>' for column, kind in heads)
     tones = table.tones or [[""] * len(row) for row in table.rows]
-    body = "\n".join(_row(row, of_row, kinds) for row, of_row in zip(table.rows, tones, strict=True))
+    rows = []
+    for cells, of_row in zip(table.rows, tones, strict=True):
+        marked = zip(cells[1:], of_row[1:], kinds[1:], strict=True)
+        others = "".join(f"<td{_class_of(tone or kind)}>{escape(cell)}</td>" for cell, tone, kind in marked)
+        rows.append(f'<tr><th scope="row">{escape(cells[0])}</th>{others}</tr>')
+    body = "\n".join(rows)
     note = f"<p>{escape(table.note)}</p>" if table.note else ""
     shape = "wide long" if table.is_long else "wide"
     return (
         f'<section><h2>{escape(table.title)}</h2><div class="{shape}"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{note}</section>"
     )
-
-
-def _row(cells: Sequence[str], tones: Sequence[str], kinds: Sequence[str]) -> str:
-    marked = zip(cells[1:], tones[1:], kinds[1:], strict=True)
-    parts = (f"<td{_class_of(tone or kind)}>{escape(cell)}</td>" for cell, tone, kind in marked)
-    return f'<tr><th scope="row">{escape(cells[0])}</th>{"".join(parts)}</tr>'
 
 
 def _class_of(name: str) -> str:

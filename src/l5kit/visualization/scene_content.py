@@ -115,6 +115,7 @@ def _explain(valid: ValidAgents) -> MaskVerdicts:
     """Return which rows are in the mask, the texts why, and the text of each row."""
     if len(valid.verdicts) == 0:
         return MaskVerdicts(np.zeros(0, np.bool_), (), np.zeros(0, np.int32))
+    # many rows are of few cases: rows of one verdict and equal counts have one reason
     cases, case_of_row = np.unique(np.column_stack([valid.verdicts, valid.counts]), axis=0, return_inverse=True)
     texts: dict[str, int] = {}
     is_taken, text_of_case = np.zeros(len(cases), np.bool_), np.zeros(len(cases), np.int32)

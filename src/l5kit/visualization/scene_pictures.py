@@ -1,7 +1,7 @@
 """Scenes as series of pictures that follow the AV or one agent."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -120,13 +120,18 @@ class ScenePainter:
         sample = self.samples.get_frame(scene_index, frame_index, track_id)
         marks = None if self._overlay is None else self._overlay.marks(scene_index, frame_index)
         if self._frames is not None:
+            size_px, pixel_size_m = self.form.raster_size_px, np.full(2, self.form.pixel_size_m)
+            context = RenderContext(
+                np.array(size_px), pixel_size_m, np.array(self.form.ego_center), set_origin_to_bottom=True
+            )
+            raster_from_world = context.raster_from_world(sample["centroid"], float(sample["yaw"]))
+            # the aerial picture is what the rasterizer has cut out: the last three planes of the sample
+            aerial = None
+            if self.map_kind == "satellite":
+                aerial = to_uint8(np.asarray(one_picture(sample["image"]))[-3:].transpose(1, 2, 0))
+            view = View(raster_from_world, size_px)
             picture = self._frames.paint(
-                scene_index,
-                frame_index,
-                View(self._raster_from_world(sample), self.form.raster_size_px),
-                aerial=self._aerial(sample),
-                with_trajectories=with_trajectories,
-                marks=marks,
+                scene_index, frame_index, view, aerial=aerial, with_trajectories=with_trajectories, marks=marks
             )
         else:
             picture = sample_picture(
@@ -136,26 +141,14 @@ class ScenePainter:
                 picture = self._overlay.draw(picture, marks, raster_from_world=sample["raster_from_world"])
         if not with_caption:
             return picture
-        whom = "AV" if track_id is None else f"track {track_id}"
-        text = f"scene {scene_index}  frame {frame_index}  {whom}{_speed_text(sample)}"
+        # a speed is shown where the step before is known; else samples say 0
+        whom, speed = "AV" if track_id is None else f"track {track_id}", ""
+        if "curr_speed" in sample and np.any(sample["history_availabilities"][1:2]):
+            speed = f"  {float(sample['curr_speed']):.1f} m/s"
+        text = f"scene {scene_index}  frame {frame_index}  {whom}{speed}"
         if self._frames is None:
             return captioned(picture, text)
         return captioned(picture, text, ink_rgb=self.tones.label, outline_rgb=self.tones.halo)
-
-    def _raster_from_world(self, sample: Mapping[str, Any]) -> Float64Array:
-        context = RenderContext(
-            np.array(self.form.raster_size_px),
-            np.full(2, self.form.pixel_size_m),
-            np.array(self.form.ego_center),
-            set_origin_to_bottom=True,
-        )
-        return context.raster_from_world(sample["centroid"], float(sample["yaw"]))
-
-    def _aerial(self, sample: Mapping[str, Any]) -> UInt8Array | None:
-        if self.map_kind != "satellite":
-            return None
-        planes = np.asarray(one_picture(sample["image"]))[-3:].transpose(1, 2, 0)
-        return to_uint8(planes)
 
     def film(
         self,
@@ -266,22 +259,11 @@ def frames_of_track(
     shown = _get_label_filter(scene.agents["label_probabilities"], filter_agents_threshold)
     rows = np.flatnonzero(shown & (scene.agents["track_id"] == track_id))
     if len(rows) == 0:
+        ids, counts = np.unique(scene.agents["track_id"][shown], return_counts=True)
+        longest = ", ".join(map(str, ids[np.argsort(-counts, kind="stable")[:8]].tolist())) or "none"
         raise TrackNotFoundError(
             f"track {track_id} is in no frame of scene {scene_index} above the label threshold "
-            f"{filter_agents_threshold}; the tracks seen longest are {_longest_tracks(scene.agents['track_id'][shown])}"
+            f"{filter_agents_threshold}; the tracks seen longest are {longest}"
         )
     ends = scene.frames[AGENT_INTERVAL][:num_frames, 1]
     return np.searchsorted(ends, rows, side="right").astype(np.int64)
-
-
-def _longest_tracks(track_ids: Int64Array) -> str:
-    ids, counts = np.unique(track_ids, return_counts=True)
-    longest = ids[np.argsort(-counts, kind="stable")[:8]]
-    return ", ".join(str(track_id) for track_id in longest.tolist()) or "none"
-
-
-def _speed_text(sample: Mapping[str, Any]) -> str:
-    """Return the speed in a sample; nothing where the step before is not known, of which samples make a speed of 0."""
-    if "curr_speed" not in sample or not np.any(sample["history_availabilities"][1:2]):
-        return ""
-    return f"  {float(sample['curr_speed']):.1f} m/s"

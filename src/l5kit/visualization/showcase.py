@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import JsonObject, Sample, UInt8Array
+from l5kit._types import Int64Array, JsonObject, UInt8Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -14,7 +14,6 @@ from l5kit.dataset.ego import EgoDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.visualization.contact_sheet import contact_sheet
-from l5kit.visualization.eventful import eventful_indices
 from l5kit.visualization.sample_config import SampleForm, available_map_kinds, sample_config
 from l5kit.visualization.sample_pictures import sample_picture
 from l5kit.visualization.scene_pictures import Overlay, ScenePainter, num_frames_of
@@ -24,6 +23,10 @@ FILM_FORM = SampleForm(raster_size_px=(600, 400), pixel_size_m=0.18, ego_center=
 """Pictures that a page shows."""
 
 _FRAMES_BEFORE_EVENT = 25
+_CANDIDATES_PER_CHOICE = 24
+_MARGIN_OF_PART = 0.1
+"""Left out at both ends of each part, so that the choices of neighbours differ."""
+_TURN_WEIGHT_PER_RAD = 4.0
 
 Progress = Callable[[int, int], None]
 
@@ -43,6 +46,34 @@ class Film:
     title: str
     scene_index: int
     frames_per_s: float
+
+
+def eventful_indices(dataset: EgoDataset, count: int) -> Int64Array:
+    """Return one index out of each of ``count`` equal parts of a dataset, ascending.
+
+    In each part a few evenly spread samples are compared, by the length of the target trajectory (metres) times one
+    plus four times its change of heading (radians). Fewer are returned for a dataset with fewer samples.
+
+    Args:
+        dataset: Any raster dataset; one with ``rasterizer=None`` is fast here.
+        count: Number of parts.
+    """
+    bounds = np.unique(np.linspace(0, len(dataset), count + 1).astype(np.int64))
+    chosen = []
+    for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        margin = int(_MARGIN_OF_PART * (end - start))
+        candidates = np.unique(np.linspace(start + margin, end - 1 - margin, _CANDIDATES_PER_CHOICE).astype(np.int64))
+        scores = np.zeros(len(candidates))
+        for row, index in enumerate(candidates.tolist()):
+            sample = dataset[index]
+            is_known = np.asarray(sample["target_availabilities"]) > 0
+            if is_known.any():  # a target trajectory starts where the AV or agent is, at the origin of its own frame
+                positions_m = np.vstack([np.zeros((1, 2)), np.asarray(sample["target_positions"])[is_known]])
+                length_m = float(np.linalg.norm(np.diff(positions_m, axis=0), axis=1).sum())
+                turn_rad = float(np.abs(np.asarray(sample["target_yaws"])[is_known]).max())
+                scores[row] = length_m * (1.0 + _TURN_WEIGHT_PER_RAD * turn_rad)
+        chosen.append(int(candidates[int(np.argmax(scores))]))
+    return np.array(chosen, dtype=np.int64)
 
 
 def draw_contact_sheet(
@@ -67,6 +98,7 @@ def draw_contact_sheet(
     rasterizers = {kind: build_rasterizer(_config(files, kind, dataset), LocalDataManager("")) for kind in kinds}
     pictures, titles = [], []
     for dataset_class in (EgoDataset, AgentDataset):
+        # moments are chosen among samples without pictures, which are fast, and are the same for all kinds of map
         plain = dataset_class(_config(files, kinds[0], dataset), dataset, None)
         indices = eventful_indices(plain, columns).tolist()
         for kind in kinds:
@@ -74,7 +106,10 @@ def draw_contact_sheet(
             for index in indices:
                 sample = samples[index]
                 pictures.append(sample_picture(sample, rasterizers[kind]))
-                titles.append(f"{dataset_class.__name__}, {kind}: {_whereabouts(sample)}")
+                whereabouts = f"scene {int(sample['scene_index'])}, frame {int(sample['frame_index'])}"
+                track_id = int(sample["track_id"])
+                whereabouts += f", track {track_id}" if track_id >= 0 else ""
+                titles.append(f"{dataset_class.__name__}, {kind}: {whereabouts}")
                 if progress is not None:
                     progress(len(pictures), 2 * len(kinds) * columns)
     return contact_sheet(pictures, titles=titles, columns=columns)
@@ -122,9 +157,3 @@ def _require_frames(dataset: ChunkedDataset) -> None:
 
 def _config(files: DatasetFiles, map_kind: str, dataset: ChunkedDataset) -> JsonObject:
     return sample_config(files, map_kind=map_kind, form=_FORM, step_time_s=dataset.facts.step_time_s)
-
-
-def _whereabouts(sample: Sample) -> str:
-    track_id = int(sample["track_id"])
-    text = f"scene {int(sample['scene_index'])}, frame {int(sample['frame_index'])}"
-    return text if track_id < 0 else f"{text}, track {track_id}"

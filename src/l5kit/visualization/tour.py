@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Int64Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -79,19 +78,14 @@ def measure_sampling(
         for dataset_class in (EgoDataset, AgentDataset):
             samples = dataset_class(cfg, dataset, rasterizer)
             order = np.random.default_rng(seed).permutation(len(samples))[:num_samples]
-            speeds.append(_time_samples(samples, order, kind))
+            image_shape: tuple[int, ...] = ()
+            for index in order[:_WARM_UP_SAMPLES].tolist():
+                image_shape = samples[index]["image"].shape
+            start_s = time.perf_counter()
+            for index in order.tolist():
+                samples[index]
+            seconds, name = time.perf_counter() - start_s, dataset_class.__name__
+            speeds.append(SamplingSpeed(name, kind, len(samples), len(order), seconds, image_shape))
             if progress is not None:
                 progress(len(speeds) * num_samples, total)
     return speeds
-
-
-def _time_samples(samples: EgoDataset, order: Int64Array, map_kind: str) -> SamplingSpeed:
-    """Make the samples with these indices and return the time it took."""
-    image_shape: tuple[int, ...] = ()
-    for index in order[:_WARM_UP_SAMPLES].tolist():
-        image_shape = samples[index]["image"].shape
-    start_s = time.perf_counter()
-    for index in order.tolist():
-        samples[index]
-    seconds = time.perf_counter() - start_s
-    return SamplingSpeed(type(samples).__name__, map_kind, len(samples), len(order), seconds, image_shape)

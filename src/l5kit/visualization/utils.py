@@ -67,9 +67,29 @@ def draw_trajectory(
     canvas = _checked_canvas(on_image)
     if yaws is None:
         _draw_dots(canvas, _truncated(pixels), rgb_color, radius=radius)
-    else:
-        vectors = _arrow_vectors(_checked_yaws(yaws, len(pixels)), raster_from_agent)
-        _draw_arrows(canvas, pixels, rgb_color, tips=pixels + vectors)
+        _hand_back(canvas, on_image)
+        return
+    # directions of unit length, turned as the raster shows them
+    yaws_rad = _checked_yaws(yaws, len(pixels))
+    directions = np.stack([np.cos(yaws_rad), np.sin(yaws_rad)], axis=1)
+    if raster_from_agent is not None:
+        matrix = np.asarray(raster_from_agent, dtype=np.float64)
+        if matrix.shape != (3, 3) or not abs(np.linalg.det(matrix)) > 0:
+            raise InvalidArgumentError(
+                f"raster_from_agent is {matrix.tolist()}; allowed is an invertible [3, 3] matrix"
+            )
+        directions = directions @ matrix[:2, :2].T
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    tips = _truncated(pixels + np.asarray(ARROW_LENGTH_IN_PIXELS * directions, dtype=np.float64))
+    # an arrow is its shaft and the two strokes of its tip, 45 degrees to either side of the shaft; OpenCV's arrowedLine
+    # drew the same until it began to refuse tips that are longer than their arrow (4.14)
+    for start, tip in zip(_truncated(pixels).tolist(), tips.tolist(), strict=True):
+        back = (start[0] - tip[0], start[1] - tip[1])
+        length = ARROW_TIP_LENGTH_IN_PIXELS * math.hypot(*back)
+        angles_rad = [math.atan2(back[1], back[0]) + side * math.pi / 4 for side in (1, -1)]
+        barbs = [[round(tip[0] + length * math.cos(a)), round(tip[1] + length * math.sin(a))] for a in angles_rad]
+        for end in (start, *barbs):
+            cv2.line(canvas, end, tip, _plain(rgb_color), ARROW_THICKNESS_IN_PIXELS)
     _hand_back(canvas, on_image)
 
 
@@ -158,20 +178,6 @@ def _checked_yaws(yaws: NumericArray, num_positions: int) -> Float64Array:
     return yaws_rad.reshape(-1)
 
 
-def _arrow_vectors(yaws_rad: Float64Array, raster_from_agent: NumericArray | None) -> Float64Array:
-    """Return ``[N, 2]`` pixel vectors of the arrow's length."""
-    directions = np.stack([np.cos(yaws_rad), np.sin(yaws_rad)], axis=1)
-    if raster_from_agent is not None:
-        matrix = np.asarray(raster_from_agent, dtype=np.float64)
-        if matrix.shape != (3, 3) or not abs(np.linalg.det(matrix)) > 0:
-            raise InvalidArgumentError(
-                f"raster_from_agent is {matrix.tolist()}; allowed is an invertible [3, 3] matrix"
-            )
-        directions = directions @ matrix[:2, :2].T
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return np.asarray(ARROW_LENGTH_IN_PIXELS * directions, dtype=np.float64)
-
-
 def _truncated(pixels: Float64Array) -> Int64Array:
     return np.clip(pixels, -_FAR_OUTSIDE_PX, _FAR_OUTSIDE_PX).astype(np.int64)
 
@@ -179,25 +185,6 @@ def _truncated(pixels: Float64Array) -> Int64Array:
 def _draw_dots(canvas: UInt8Array, pixels: Int64Array, rgb_color: tuple[int, int, int], *, radius: int) -> None:
     for column, row in pixels.tolist():
         cv2.circle(canvas, (column, row), int(radius), _plain(rgb_color), -1)
-
-
-def _draw_arrows(
-    canvas: UInt8Array, pixels: Float64Array, rgb_color: tuple[int, int, int], *, tips: Float64Array
-) -> None:
-    for start, tip in zip(_truncated(pixels).tolist(), _truncated(tips).tolist(), strict=True):
-        for end in (start, *_barb_ends(start, tip)):
-            cv2.line(canvas, end, tip, _plain(rgb_color), ARROW_THICKNESS_IN_PIXELS)
-
-
-def _barb_ends(start: list[int], tip: list[int]) -> list[list[int]]:
-    """Return where the two strokes of an arrow's tip end, 45 degrees to either side of its shaft.
-
-    OpenCV's ``arrowedLine`` drew the same until it began to refuse tips that are longer than their arrow (4.14).
-    """
-    back = (start[0] - tip[0], start[1] - tip[1])
-    length = ARROW_TIP_LENGTH_IN_PIXELS * math.hypot(*back)
-    angles_rad = [math.atan2(back[1], back[0]) + side * math.pi / 4 for side in (1, -1)]
-    return [[round(tip[0] + length * math.cos(a)), round(tip[1] + length * math.sin(a))] for a in angles_rad]
 
 
 def _plain(rgb_color: tuple[int, int, int]) -> tuple[int, ...]:

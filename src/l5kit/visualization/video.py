@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -13,9 +12,6 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray, UInt8Array
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError, install_command
 from l5kit.visualization.images import checked_resolution, rgb_frames
-
-if TYPE_CHECKING:
-    import av
 
 __all__ = ["write_video"]
 
@@ -121,29 +117,19 @@ def _write_h264(
     with av.open(str(path), mode="w", options=options) as container:
         container.metadata["comment"] = "l5kit"
         stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(100_000), options=_X264_OPTIONS)
-        _open_encoder(stream.codec_context, resolution)
+        # browsers guess colours that are not named in the file by the size
+        context = stream.codec_context
+        context.width, context.height = resolution
+        context.pix_fmt = "yuv420p"  # the only layout that all browsers decode
+        context.colorspace = context.color_primaries = context.color_trc = _BT709
+        context.color_range = _LIMITED_RANGE
+        try:
+            context.open()
+        except av.FFmpegError as error:
+            raise UnsupportedValueError(
+                f"resolution {resolution} cannot be encoded as {BROWSER_CODEC}; the limit is 16384 pixels a side"
+            ) from error
         for frame in frames:
-            container.mux(stream.encode(_bt709_frame(frame)))
+            picture = av.VideoFrame.from_ndarray(frame, format="rgb24")
+            container.mux(stream.encode(picture.reformat(format="yuv420p", dst_colorspace=_BT709)))
         container.mux(stream.encode())
-
-
-def _open_encoder(context: "av.VideoCodecContext", resolution: tuple[int, int]) -> None:
-    """Name size, layout and colours, and start; browsers guess colours that are not named in the file by the size."""
-    from av import FFmpegError
-
-    context.width, context.height = resolution
-    context.pix_fmt = "yuv420p"  # the only layout that all browsers decode
-    context.colorspace = context.color_primaries = context.color_trc = _BT709
-    context.color_range = _LIMITED_RANGE
-    try:
-        context.open()
-    except FFmpegError as error:
-        raise UnsupportedValueError(
-            f"resolution {resolution} cannot be encoded as {BROWSER_CODEC}; the limit is 16384 pixels a side"
-        ) from error
-
-
-def _bt709_frame(frame: UInt8Array) -> "av.VideoFrame":
-    import av
-
-    return av.VideoFrame.from_ndarray(frame, format="rgb24").reformat(format="yuv420p", dst_colorspace=_BT709)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Int64Array
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
 from l5kit.data.map.builder import MapBuilder
@@ -28,28 +28,21 @@ def write_small_log(folder: Path) -> DatasetFiles:
     """Write the log, its map and its ``meta.json`` into an empty folder, in the published layout."""
     for name in ("scenes", "semantic_map"):
         (folder / name).mkdir()
-    _build_map().save(folder / "semantic_map" / "semantic_map.pb")
+    # a road of three lanes along straight lines of points 10 m apart, of which a light controls the first; a crosswalk
+    builder = MapBuilder(_WORLD_TO_ECEF)
+    builder.add_traffic_light(_LIGHT, np.array([[60.0, 6.0, 5.0]]), faces=[_FACE])
+    builder.add_traffic_light_face(_FACE, kind="signal_green_face")
+    x_m = np.linspace(-60.0, 80.0, 15)
+    for lane in range(3):
+        sides_m = ((lane + 0.5) * _LANE_WIDTH_M, (lane - 0.5) * _LANE_WIDTH_M)
+        left, right = (np.column_stack([x_m, np.full(len(x_m), y_m), np.zeros(len(x_m))]) for y_m in sides_m)
+        builder.add_lane(f"lane {lane}", left, right, traffic_controls=[_LIGHT, _FACE] if lane == 0 else [])
+    builder.add_crosswalk("crosswalk", np.array([[30.0, -3, 0], [34.0, -3, 0], [34.0, 9, 0], [30.0, 9, 0]]))
+    builder.save(folder / "semantic_map" / "semantic_map.pb")
     meta = {"world_to_ecef": _WORLD_TO_ECEF.tolist(), "ecef_to_aerial": np.linalg.inv(_WORLD_TO_ECEF).tolist()}
     (folder / "meta.json").write_text(json.dumps(meta), "utf-8")
     _build_log().save(folder / "scenes" / "sample.zarr")
     return find_dataset_files(folder)
-
-
-def _build_map() -> MapBuilder:
-    """Return a map of a road of three lanes, the first of which a light controls, and a crosswalk."""
-    builder = MapBuilder(_WORLD_TO_ECEF)
-    builder.add_traffic_light(_LIGHT, np.array([[60.0, 6.0, 5.0]]), faces=[_FACE])
-    builder.add_traffic_light_face(_FACE, kind="signal_green_face")
-    for lane, middle_m in enumerate((0.0, _LANE_WIDTH_M, 2 * _LANE_WIDTH_M)):
-        left, right = (_line(middle_m + side * _LANE_WIDTH_M / 2) for side in (1, -1))
-        builder.add_lane(f"lane {lane}", left, right, traffic_controls=[_LIGHT, _FACE] if lane == 0 else [])
-    builder.add_crosswalk("crosswalk", np.array([[30.0, -3, 0], [34.0, -3, 0], [34.0, 9, 0], [30.0, 9, 0]]))
-    return builder
-
-
-def _line(y_m: float) -> Float64Array:
-    x_m = np.linspace(-60.0, 80.0, 15)
-    return np.column_stack([x_m, np.full(len(x_m), y_m), np.zeros(len(x_m))])
 
 
 def _build_log() -> ChunkedDataset:

@@ -110,7 +110,10 @@ def warm_up(*, progress: Progress | None = None) -> WarmUp:
                     progress(done, len(steps))
     finally:
         watch.stop()
-    return WarmUp(time.perf_counter() - start, bool(compiled), _cache_folder())
+    seconds = time.perf_counter() - start
+    # kernels lie in a folder for each package, all of them in the one that two packages far apart share
+    folders = [str(kernel.stats.cache_path) for kernel in (draw_shapes, read_varint)]
+    return WarmUp(seconds, bool(compiled), Path(os.path.commonpath(folders)))
 
 
 def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
@@ -122,17 +125,20 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
         (AGENT_STUB, {}),
     )
     by_distance = {"order_agents_by_distance": True}
+    picture, boxes, is_there = np.zeros((9, 9, 3), np.uint8), np.zeros((1, 5)), np.ones(1, np.bool_)
     return [
         partial(_ask_map, files),
         partial(compute_agents_mask, log, MaskThresholds(0.5)),
         *(partial(_draw, workload, files, log, raster_params=values) for workload, values in rasters),
-        _turn,
+        # a picture is turned as aerial pictures are
+        partial(turn_and_scale, picture, 0.1, (6, 6), 4, np.empty((3, 4, 4), np.uint8), upside_down=False),
         *(partial(_draw, workload, files, log) for workload in (URBAN_DRIVER, SAFEPATHNET)),
         partial(_draw, URBAN_DRIVER, files, log, data_generation_params=by_distance),
         partial(_draw, AGENT_STUB, files, log, model_params={"history_step_size": 2, "future_step_size": 2}),
         partial(get_agent_context, 5, log.frames, log.agents, log.tl_faces, 2, 2),
         partial(_drive, files, log),
-        _enter,
+        # an agent appears in a closed loop, which none of the small log does
+        partial(find_blocked, np.array([0, 1]), boxes, boxes, is_there, is_there),
         partial(_observe, files, log),
         partial(_reward, files),
     ]
@@ -190,12 +196,6 @@ def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
     tag_scenes(log, open_map(files), scenes=[0])
 
 
-def _enter() -> None:
-    """Let an agent appear in a closed loop, which none of the small log does."""
-    boxes, is_there = np.zeros((1, 5)), np.ones(1, np.bool_)
-    find_blocked(np.array([0, 1]), boxes, boxes, is_there, is_there)
-
-
 def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
     """Do a step of an environment, and write what its AV sees, also as others than environments do."""
     road, one, layout = read_road(files), np.zeros(1, np.int64), CompactLayout()
@@ -248,13 +248,3 @@ def _reward(files: DatasetFiles) -> None:
     reward = DrivingReward()
     reward.begin(one, step)
     reward.of_step(one, step)
-
-
-def _turn() -> None:
-    """Turn a picture as aerial pictures are turned."""
-    turn_and_scale(np.zeros((9, 9, 3), np.uint8), 0.1, (6, 6), 4, np.empty((3, 4, 4), np.uint8), upside_down=False)
-
-
-def _cache_folder() -> Path:
-    """Return the folder that holds the kernels on disk of all packages."""
-    return Path(os.path.commonpath([str(kernel.stats.cache_path) for kernel in (draw_shapes, read_varint)]))

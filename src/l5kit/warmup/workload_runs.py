@@ -52,21 +52,18 @@ def make_samples(workload: Workload | VectorWorkload, cfg: JsonObject, dataset: 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
         if isinstance(workload, VectorWorkload):
-            return _make_vector_samples(workload, cfg, dataset)
+            # imported here, so that commits without them can be compared in all other rows
+            from l5kit.dataset.ego import EgoAgentDatasetVectorized, EgoDatasetVectorized
+            from l5kit.vectorization.vectorizer_builder import build_vectorizer
+
+            is_of_av = workload.dataset == "EgoDatasetVectorized"
+            of_vectors = EgoDatasetVectorized if is_of_av else EgoAgentDatasetVectorized
+            return of_vectors(cfg, dataset, build_vectorizer(cfg, LocalDataManager("")))
         from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch
         from l5kit.dataset.ego import EgoDataset
 
-        classes = {"AgentDataset": AgentDataset, "EgoDataset": EgoDataset}
-        return classes[workload.dataset](cfg, dataset, build_rasterizer(cfg, LocalDataManager("")))
-
-
-def _make_vector_samples(workload: VectorWorkload, cfg: JsonObject, dataset: ChunkedDataset) -> "BaseEgoDataset":
-    # here, so that commits without them can be compared in all other rows
-    from l5kit.dataset.ego import EgoAgentDatasetVectorized, EgoDatasetVectorized
-    from l5kit.vectorization.vectorizer_builder import build_vectorizer
-
-    classes = {"EgoDatasetVectorized": EgoDatasetVectorized, "EgoAgentDatasetVectorized": EgoAgentDatasetVectorized}
-    return classes[workload.dataset](cfg, dataset, build_vectorizer(cfg, LocalDataManager("")))
+        of_pictures = AgentDataset if workload.dataset == "AgentDataset" else EgoDataset
+        return of_pictures(cfg, dataset, build_rasterizer(cfg, LocalDataManager("")))
 
 
 def drive_by_idm(batch: SceneBatch) -> DrivenScenes:

@@ -88,60 +88,55 @@ class VectorWorkload:
 
     def config(self) -> JsonObject:
         """Return the configuration, whose file names are those of the data that the reference was recorded on."""
-        return _urban_driver_config() if self.model == "urban_driver" else _safepathnet_config()
-
-
-def _urban_driver_config() -> JsonObject:
-    semantic_map, aerial = _SCENE_MAPS
-    return {
-        "model_params": {
-            "history_num_frames_ego": 1,
-            "history_num_frames": 0,
-            "history_num_frames_agents": 3,
-            "step_time": 0.1,
-            "disable_other_agents": False,
-            "disable_map": False,
-            "disable_lane_boundaries": True,
-            "global_head_dropout": 0.0,
-            "future_num_frames": 12,
-            "detach_unroll": True,
-            "warmup_num_frames": 0,
-            "discount_factor": 0.8,
-        },
-        "raster_params": {
-            "semantic_map_key": semantic_map,
-            "dataset_meta_key": "meta.json",
-            "filter_agents_threshold": 0.5,
-            "disable_traffic_light_faces": False,
-            "satellite_map_key": aerial,
-        },
-        "data_generation_params": _data_generation_params(other_agents_num=30, distance_m=35),
-    }
-
-
-def _safepathnet_config() -> JsonObject:
-    raster_params = AGENT_SEMANTIC.config()["raster_params"]
-    return {
-        "model_params": {
-            "history_num_frames_ego": 19,
-            "history_num_frames_agents": 19,
-            "future_num_frames": 30,
-            "step_time": 0.1,
-            "agent_num_trajectories": 20,
-            "disable_other_agents": False,
-            "disable_map": False,
-            "disable_lane_boundaries": False,
-            "use_perturbation": False,
-            "perturbation_probability": 1.0,
-            "use_gaussian_perturbation": False,
-            "perturbation_min_displacement_m": 1.2,
-            "weights_scaling": [1.0, 1.0, 1.0],
-            "cost_prob_coeff": 0.1,
-            "render_ego_history": False,
-        },
-        "raster_params": raster_params | {"set_origin_to_bottom": False},
-        "data_generation_params": _data_generation_params(other_agents_num=50, distance_m=50),
-    }
+        if self.model == "urban_driver":
+            semantic_map, aerial = _SCENE_MAPS
+            return {
+                "model_params": {
+                    "history_num_frames_ego": 1,
+                    "history_num_frames": 0,
+                    "history_num_frames_agents": 3,
+                    "step_time": 0.1,
+                    "disable_other_agents": False,
+                    "disable_map": False,
+                    "disable_lane_boundaries": True,
+                    "global_head_dropout": 0.0,
+                    "future_num_frames": 12,
+                    "detach_unroll": True,
+                    "warmup_num_frames": 0,
+                    "discount_factor": 0.8,
+                },
+                "raster_params": {
+                    "semantic_map_key": semantic_map,
+                    "dataset_meta_key": "meta.json",
+                    "filter_agents_threshold": 0.5,
+                    "disable_traffic_light_faces": False,
+                    "satellite_map_key": aerial,
+                },
+                "data_generation_params": _data_generation_params(other_agents_num=30, distance_m=35),
+            }
+        # the configuration of SafePathNet has all raster parameters, though its samples have no picture
+        raster_params = AGENT_SEMANTIC.config()["raster_params"]
+        return {
+            "model_params": {
+                "history_num_frames_ego": 19,
+                "history_num_frames_agents": 19,
+                "future_num_frames": 30,
+                "step_time": 0.1,
+                "agent_num_trajectories": 20,
+                "disable_other_agents": False,
+                "disable_map": False,
+                "disable_lane_boundaries": False,
+                "use_perturbation": False,
+                "perturbation_probability": 1.0,
+                "use_gaussian_perturbation": False,
+                "perturbation_min_displacement_m": 1.2,
+                "weights_scaling": [1.0, 1.0, 1.0],
+                "cost_prob_coeff": 0.1,
+                "render_ego_history": False,
+            },
+            "raster_params": raster_params | {"set_origin_to_bottom": False},
+            "data_generation_params": _data_generation_params(other_agents_num=50, distance_m=50),
+        }
 
 
 def _data_generation_params(*, other_agents_num: int, distance_m: int) -> JsonObject:

@@ -75,6 +75,7 @@ class Canvas:
             cv2.polylines(self.picture, lines_px, closed, stroke.color, width_px, cv2.LINE_AA, SHIFT)
             return
         end_opacity = stroke.opacity if stroke.end_opacity is None else stroke.end_opacity
+        # colours reach a pixel farther than opacities, so that soft edges are mixed of the colour and what is below
         for line_px in self._in_sight(lines_m):
             layer, opacities = self._layers()
             cv2.polylines(layer, [line_px], closed, stroke.color, width_px + 2, cv2.LINE_8, SHIFT)
@@ -82,6 +83,7 @@ class Canvas:
                 value = round(_OPAQUE * stroke.opacity)
                 cv2.polylines(opacities, [line_px], closed, value, width_px, cv2.LINE_AA, SHIFT)
                 continue
+            # opacity that changes along a line is drawn part by part
             steps = np.linspace(stroke.opacity, end_opacity, max(len(line_px) - 1, 1))
             for part, opacity in enumerate(steps.tolist()):
                 ends = line_px[part : part + 2]
@@ -96,6 +98,7 @@ class Canvas:
             part = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
             opacity = self._opacities[part].astype(np.uint16)[..., None]
             below, above = self.picture[part].astype(np.uint16), self._layer[part].astype(np.uint16)
+            # whole numbers, and half of the divisor added, so that the quotient is rounded
             mixed = (below * (_OPAQUE - opacity) + above * opacity + _OPAQUE // 2) // _OPAQUE
             self.picture[part] = mixed.astype(np.uint8)
         self._layer = self._opacities = None

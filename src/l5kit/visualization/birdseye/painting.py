@@ -109,8 +109,22 @@ class MapPainter:
             canvas.fill([stripe for number in seen for stripe in self._stripes_of(number)], tones.crosswalk)
 
     def _find_stripes(self, crosswalk: int) -> list[Float64Array]:
+        """Return the stripes of a crosswalk, which lie along the road: across the longest side of its outline."""
         start, end = self._shapes.crosswalks.starts[crosswalk : crosswalk + 2].tolist()
-        return _stripes(self._shapes.crosswalks.points_m[start:end])
+        outline = self._shapes.crosswalks.points_m[start:end]
+        steps = np.roll(outline, -1, axis=0) - outline
+        lengths_m = np.linalg.norm(steps, axis=1)
+        if lengths_m.max() == 0:
+            return []
+        # stripes with gaps as wide as they are, as many as there is room for, in the middle; each is what two cuts
+        # across that side leave of the outline
+        direction = steps[lengths_m.argmax()] / lengths_m.max()
+        along_m = outline @ direction
+        count = min(int((along_m.max() - along_m.min()) // (2 * _STRIPE_M)), _MOST_STRIPES)
+        first_m = along_m.min() + (np.ptp(along_m) - 2 * count * _STRIPE_M + _STRIPE_M) / 2
+        starts_m = (first_m + 2 * _STRIPE_M * np.arange(count)).tolist()
+        cut = (_clipped(_clipped(outline, direction, at), -direction, -(at + _STRIPE_M)) for at in starts_m)
+        return [stripe for stripe in cut if len(stripe) >= 3]
 
 
 def paint_boxes(canvas: Canvas, boxes: Boxes, tones: Tones, *, shows_overlaps: bool = True) -> None:
@@ -122,6 +136,7 @@ def paint_boxes(canvas: Canvas, boxes: Boxes, tones: Tones, *, shows_overlaps: b
         tones: Colours.
         shows_overlaps: Whether one sees through boxes that overlap, so that both can be seen; this takes a kernel.
     """
+    # the rim of the AV lies below all boxes, their edges and marks above all of them; none gets too small to be seen
     scale = canvas.view.px_per_m
     boxes = boxes.near(canvas.view)
     drawn = boxes.boxes.copy()
@@ -168,6 +183,7 @@ def round_outlines(boxes: Float64Array, *, px_per_m: float) -> list[Float64Array
     if px_per_m < _ROUND_FROM_PX_PER_M:
         corners = half_m * np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
     else:
+        # a quarter of a circle for each corner, around a point that lies a radius inside of both sides
         radii_m = np.minimum(_CORNER_M, 0.35 * boxes[:, 3:].min(axis=1))[:, None, None]
         signs = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]).repeat(_CORNER_STEPS + 1, axis=0)
         angles_rad = (np.arange(4)[:, None] + np.linspace(0, 1, _CORNER_STEPS + 1)).reshape(-1) * np.pi / 2
@@ -202,21 +218,6 @@ def _turned(boxes: Float64Array, offsets_m: Float64Array) -> Float64Array:
 def _parts(outlines: Outlines) -> list[Float64Array]:
     """Return the points of each outline."""
     return np.split(outlines.points_m, outlines.starts[1:-1].tolist()) if len(outlines) else []
-
-
-def _stripes(outline: Float64Array) -> list[Float64Array]:
-    """Return the stripes of a crosswalk, which lie along the road: across the longest side of its outline."""
-    steps = np.roll(outline, -1, axis=0) - outline
-    lengths_m = np.linalg.norm(steps, axis=1)
-    if lengths_m.max() == 0:
-        return []
-    direction = steps[lengths_m.argmax()] / lengths_m.max()
-    along_m = outline @ direction
-    count = min(int((along_m.max() - along_m.min()) // (2 * _STRIPE_M)), _MOST_STRIPES)
-    first_m = along_m.min() + (np.ptp(along_m) - 2 * count * _STRIPE_M + _STRIPE_M) / 2
-    starts_m = (first_m + 2 * _STRIPE_M * np.arange(count)).tolist()
-    cut = (_clipped(_clipped(outline, direction, at), -direction, -(at + _STRIPE_M)) for at in starts_m)
-    return [stripe for stripe in cut if len(stripe) >= 3]
 
 
 def _clipped(outline: Float64Array, direction: Float64Array, least_m: float) -> Float64Array:

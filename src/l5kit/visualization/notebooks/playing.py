@@ -152,6 +152,7 @@ def _viewed(
     from l5kit.visualization.viewer.viewed_log import ViewedLog
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
+    # the result of a simulation has its folder; a path may be one or the other, and anything else is a log
     folder = getattr(subject, "folder", subject)
     if isinstance(folder, (str, Path)):
         files, simulation = find_scene_files(folder)

@@ -4,15 +4,13 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import UInt8Array
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import open_maps
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
-from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.geometry.transform import rotation33_as_yaw
 from l5kit.visualization.birdseye.view import View
-from l5kit.visualization.map_shapes import MapShapes, read_map_shapes
+from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.notebooks.shown import image_element
 from l5kit.visualization.notebooks.sketch import SIZE_PX, sketch_map, sketch_scene
 from l5kit.visualization.notebooks.subjects import files_of, log_of
@@ -40,11 +38,7 @@ def preview_html(subject: object) -> str:
     log = log_of(subject)
     if "://" in log.path:
         return ""
-    return image_element(_sketch_of(log), text="a moment of scene 0: the AV red, cars blue")
-
-
-def _sketch_of(log: ChunkedDataset) -> UInt8Array:
-    """Return the middle of the first scene as a picture."""
+    # the middle of the first scene, with its map
     start, end = rows_of(log.scenes, slice(0, 1), strict=True)[0][FRAME_INTERVAL].tolist()
     middle = (start + end) // 2
     first = max(start, middle - _MAX_FRAMES // 2)
@@ -53,16 +47,13 @@ def _sketch_of(log: ChunkedDataset) -> UInt8Array:
     low, high = frame[AGENT_INTERVAL].tolist()
     agents = np.array(rows_of(log.agents, slice(low, min(high, low + _MAX_AGENTS)), strict=True))
     center_m = np.asarray(frame["ego_translation"][:2], np.float64)
-    return sketch_scene(
+    maps = open_maps(files_of(log, None))
+    sketch = sketch_scene(
         View.north_up(center_m, _PX_PER_M, SIZE_PX),
-        _shapes_of(log, 0),
+        None if maps is None else read_map_shapes(maps.of_scenes(log, [0]).arrays),
         agents[agents["label_probabilities"][:, 3:].sum(axis=1) > _AGENT_THRESHOLD],
         ego_path_m=frames["ego_translation"],
         ego_pose=np.append(center_m, rotation33_as_yaw(frame["ego_rotation"])),
         ego_size_m=np.asarray(log.facts.ego_extent_m[:2]),
     )
-
-
-def _shapes_of(log: ChunkedDataset, scene: int) -> MapShapes | None:
-    maps = open_maps(files_of(log, None))
-    return None if maps is None else read_map_shapes(maps.of_scenes(log, [scene]).arrays)
+    return image_element(sketch, text="a moment of scene 0: the AV red, cars blue")

@@ -115,9 +115,16 @@ def describe(subject: Mapping[str, Any], *, title: str = "") -> Table:
         raise InvalidArgumentError(
             f"subject is a {type(subject).__name__}; pass a sample, a batch or a configuration, which are mappings"
         )
-    if any(hasattr(value, "shape") for value in subject.values()):
-        return _table(title or "sample", ("key", "shape", "type", "frame", "unit", "is"), _rows_of_sample(subject))
-    return _table(title, ("key", "value"), _rows_of_values(subject, ""))
+    if not any(hasattr(value, "shape") for value in subject.values()):
+        return _table(title, ("key", "value"), _rows_of_values(subject, ""))
+    known: dict[str, SampleKey] = {key.name: key for keys in KEYS_BY_DATASET.values() for key in keys}
+    rows: list[tuple[str, ...]] = []
+    for name, value in subject.items():
+        key = known.get(str(name))
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", type(value).__name__)
+        description = (key.frame, key.unit, key.text.replace("`", "")) if key else ("", "", "")
+        rows.append((str(name), "" if shape is None else str(tuple(shape)), str(dtype), *description))
+    return _table(title or "sample", ("key", "shape", "type", "frame", "unit", "is"), rows)
 
 
 def _show_sample(sample: Mapping[str, Any], rasterizer: Rasterizer | None, style: _SampleStyle) -> Picture:
@@ -160,17 +167,6 @@ class _BoxesOverMap:
         context = RenderContext(np.array([width, height]), np.ones(2), np.array([0.5, 0.5]), set_origin_to_bottom=True)
         boxes = BoxRasterizer(context, 0.5, num_box_channels // 2 - 1).to_rgb(in_im[..., :num_box_channels])
         return np.where((boxes > 0).any(axis=-1, keepdims=True), boxes, picture)
-
-
-def _rows_of_sample(sample: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    known: dict[str, SampleKey] = {key.name: key for keys in KEYS_BY_DATASET.values() for key in keys}
-    rows: list[tuple[str, ...]] = []
-    for name, value in sample.items():
-        key = known.get(str(name))
-        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", type(value).__name__)
-        description = (key.frame, key.unit, key.text.replace("`", "")) if key else ("", "", "")
-        rows.append((str(name), "" if shape is None else str(tuple(shape)), str(dtype), *description))
-    return rows
 
 
 def _rows_of_values(cfg: Config, prefix: str) -> list[tuple[str, ...]]:

@@ -107,8 +107,10 @@ def image_element(image: UInt8Array, *, text: str) -> str:
         text: What is seen, for those who do not see it.
     """
     height, width = image.shape[:2]
-    kind, content = "png", _png_of_palette(image)
-    quality = _JPEG_QUALITY
+    # drawings have few colours, of which a PNG is small; an aerial picture loses quality as a JPEG until it fits
+    written = io.BytesIO()
+    Image.fromarray(image).quantize(_NUM_COLORS, dither=Image.Dither.NONE).save(written, "PNG", optimize=True)
+    kind, content, quality = "png", written.getvalue(), _JPEG_QUALITY
     while len(content) > _ELEMENT_BYTES and quality > 0:
         kind, content = "jpeg", bytes(cv2.imencode(".jpg", image[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])[1])
         quality -= 20
@@ -117,10 +119,3 @@ def image_element(image: UInt8Array, *, text: str) -> str:
         f'<img alt="{text}" width="{width}" height="{height}" style="max-width:100%;height:auto;border-radius:4px;'
         f'margin:4px 0" src="data:image/{kind};base64,{data}">'
     )
-
-
-def _png_of_palette(image: UInt8Array) -> bytes:
-    """Return an image as a PNG of at most 64 colours."""
-    written = io.BytesIO()
-    Image.fromarray(image).quantize(_NUM_COLORS, dither=Image.Dither.NONE).save(written, "PNG", optimize=True)
-    return written.getvalue()

@@ -48,16 +48,15 @@ def files_of(log: ChunkedDataset, data_folder: str | os.PathLike[str] | None) ->
         InvalidArgumentError: There are several candidates for one of the files.
     """
     if data_folder is not None:
-        return _files_in(Path(data_folder), log)
+        folder = Path(data_folder)
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"data_folder {str(folder)!r} does not exist; name the folder of the map and meta.json"
+            )
+        files = (next((folder / name for name in names if (folder / name).is_file()), None) for names in _MAP)
+        semantic_map, meta, aerial = files
+        return DatasetFiles(Path(log.path or "log in memory"), semantic_map, meta, aerial, ())
     if log.path and not _URL.match(log.path) and Path(log.path).exists():
         return find_dataset_files(log.path)
     note = "the log lies in memory or on a server, and so has no map beside it; name one with data_folder"
     return DatasetFiles(Path(log.path or "log in memory"), None, None, None, (note,))
-
-
-def _files_in(folder: Path, log: ChunkedDataset) -> DatasetFiles:
-    if not folder.is_dir():
-        raise FileNotFoundError(f"data_folder {str(folder)!r} does not exist; name the folder of the map and meta.json")
-    paths = (next((folder / name for name in names if (folder / name).is_file()), None) for names in _MAP)
-    semantic_map, meta, aerial = paths
-    return DatasetFiles(Path(log.path or "log in memory"), semantic_map, meta, aerial, ())

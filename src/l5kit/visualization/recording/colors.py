@@ -8,13 +8,8 @@ from l5kit.data.map.lane_lights import LIGHT_COLORS
 from l5kit.visualization.visualizer.zarr_utils import COLORS
 
 
-def _rgb(hex_color: str) -> tuple[int, int, int]:
-    red, green, blue = bytes.fromhex(hex_color.removeprefix("#"))
-    return red, green, blue
-
-
 def _table(hex_colors: list[str]) -> UInt8Array:
-    table = np.array([_rgb(color) for color in hex_colors], dtype=np.uint8)
+    table = np.array([list(bytes.fromhex(color.removeprefix("#"))) for color in hex_colors], dtype=np.uint8)
     table.setflags(write=False)
     return table
 

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 import foxglove
 from foxglove.channels import FrameTransformChannel, SceneUpdateChannel
 from foxglove.mcap import MCAPWriteOptions
-from foxglove.messages import Color, FrameTransform, Point3, SceneEntity, SceneUpdate, TextPrimitive
+from foxglove.messages import Color, FrameTransform, Point3, SceneUpdate
 
 from l5kit._types import Int64Array
 from l5kit.data.labels import PERCEPTION_LABELS
@@ -38,7 +38,7 @@ from l5kit.visualization.recording.mcap_shapes import (
     line,
     scene_in_world,
 )
-from l5kit.visualization.recording.nearby_map import NearbyLane, NearbyMap, light_changes
+from l5kit.visualization.recording.nearby_map import NearbyMap, light_changes
 from l5kit.visualization.recording.scene_elements import (
     CROSSWALK_HEIGHT_M,
     LIGHT_HEIGHT_M,
@@ -73,29 +73,32 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
     Raises:
         CorruptedDataError: A frame is of a time that the schemas cannot hold.
     """
-    times_ns = elements.scene.timestamps_ns.tolist()
-    _require_times(elements.scene.scene_index, times_ns)
+    scene, times_ns = elements.scene, elements.scene.timestamps_ns.tolist()
+    for frame_index, time_ns in enumerate(times_ns):
+        if not 0 <= time_ns < END_OF_TIMES_NS:
+            raise CorruptedDataError(
+                f"the timestamp {time_ns} ns of scene {scene.scene_index}, frame {frame_index} of it, is not between "
+                "1970 and 2106, the times that its format can hold; correct the timestamps of the dataset"
+            )
+    x_m, y_m = elements.origin_m.tolist()
+    scene_facts = {
+        "scene_index": str(scene.scene_index),
+        "host": scene.host,
+        "num_frames": str(scene.num_frames),
+        "origin_world_x_m": repr(x_m),
+        "origin_world_y_m": repr(y_m),
+    }
     context = foxglove.Context()
     topics, messages = _Topics(context), _Messages(elements)
     options = MCAPWriteOptions(compression_threads=0)
     with foxglove.open_mcap(file, context=context, writer_options=options) as writer:
-        writer.write_metadata("l5kit.scene", _scene_facts(elements))
+        writer.write_metadata("l5kit.scene", scene_facts)
         writer.write_metadata("l5kit.classes", {str(index): label for index, label in enumerate(PERCEPTION_LABELS)})
         for frame_index, time_ns in enumerate(times_ns):
             for topic, message in messages.of_frame(frame_index):
                 topics.log(topic, message, time_ns)
             if progress is not None:
                 progress(frame_index + 1, len(times_ns))
-
-
-def _require_times(scene_index: int, times_ns: list[int]) -> None:
-    """Refuse times that the schemas cannot hold."""
-    for frame_index, time_ns in enumerate(times_ns):
-        if not 0 <= time_ns < END_OF_TIMES_NS:
-            raise CorruptedDataError(
-                f"the timestamp {time_ns} ns of scene {scene_index}, frame {frame_index} of it, is not between 1970 "
-                "and 2106, the times that its format can hold; correct the timestamps of the dataset"
-            )
 
 
 class _Topics:
@@ -136,40 +139,42 @@ class _Messages:
 
     def of_frame(self, frame_index: int) -> list[tuple[str, _Message]]:
         """Return topics and messages."""
-        at_start: list[tuple[str, _Message]] = []
+        elements, scene, time_ns = self._elements, self._scene, self._times_ns[frame_index]
+        messages: list[tuple[str, _Message]] = []
         if frame_index == 0:
-            at_start.append(("/tf_static", scene_in_world(self._elements.origin_m, self._times_ns[0])))
-            if self._elements.nearby_map is not None:
-                at_start.append(("/map", _map_update(self._elements.nearby_map, self._times_ns[0])))
+            messages.append(("/tf_static", scene_in_world(elements.origin_m, time_ns)))
+            if elements.nearby_map is not None:
+                messages.append(("/map", _map_update(elements.nearby_map, time_ns)))
         if frame_index in self._lights:
-            at_start.append(("/lights", self._lights[frame_index]))
-        return [
-            *at_start,
-            ("/tf", ego_in_scene(self._elements.ego, frame_index, self._times_ns[frame_index])),
-            ("/ego/state", self._state(frame_index)),
-            ("/ego", self._ego(frame_index)),
-            ("/ego/trajectory", self._ego_trajectory(frame_index)),
-            ("/agents", self._agents(frame_index)),
-            ("/agents/labels", self._agent_labels(frame_index)),
-            ("/agents/trajectories", self._agent_trajectories(frame_index)),
+            messages.append(("/lights", self._lights[frame_index]))
+
+        # the AV: where it is, its state to plot, its box, and where it was and will be
+        speed_mps, rows = float(scene.ego_speeds_mps[frame_index]), self._rows(frame_index)
+        x_m, y_m, _ = scene.ego_positions_m[frame_index].tolist()
+        values = (speed_mps, x_m, y_m, float(scene.ego_yaws_rad[frame_index]), len(rows))
+        messages.append(("/tf", ego_in_scene(elements.ego, frame_index, time_ns)))
+        messages.append(("/ego/state", dict(zip(_STATE_FIELDS, values, strict=True))))
+        known = facts(host=scene.host, speed_mps=f"{scene.ego_speeds_mps[frame_index]:.2f}")
+        ego = entity("ego", time_ns, cubes=[box(elements.ego, frame_index, _EGO_COLOR)], metadata=known)
+        messages.append(("/ego", SceneUpdate(entities=[ego])))
+        firsts, stops = elements.ego_windows
+        ego_past = [(self._ego_points[firsts[frame_index] : frame_index + 1], _EGO_PAST_COLOR)]
+        ego_future = [(self._ego_points[frame_index : stops[frame_index]], _EGO_COLOR)]
+        ego_paths = self._paths(frame_index, ego_past, ego_future, width_m=_EGO_LINE_WIDTH_M)
+        messages.append(("/ego/trajectory", ego_paths))
+
+        # the agents: boxes, a text above each, and where they were and will be
+        titles = {row: f"{self._tracks[row]} {class_title(PERCEPTION_LABELS[self._labels[row]])}" for row in rows}
+        texts = [
+            label_above(elements.agents, row, title, _MARK_COLOR, size_m=_LABEL_SIZE_M) for row, title in titles.items()
         ]
-
-    def _state(self, frame_index: int) -> dict[str, float]:
-        x_m, y_m, _ = self._scene.ego_positions_m[frame_index].tolist()
-        speed_mps, yaw_rad = self._scene.ego_speeds_mps[frame_index], self._scene.ego_yaws_rad[frame_index]
-        values = (float(speed_mps), x_m, y_m, float(yaw_rad), len(self._rows(frame_index)))
-        return dict(zip(_STATE_FIELDS, values, strict=True))
-
-    def _ego(self, frame_index: int) -> SceneUpdate:
-        known = facts(host=self._scene.host, speed_mps=f"{self._scene.ego_speeds_mps[frame_index]:.2f}")
-        cube = box(self._elements.ego, frame_index, _EGO_COLOR)
-        return SceneUpdate(entities=[entity("ego", self._times_ns[frame_index], cubes=[cube], metadata=known)])
-
-    def _ego_trajectory(self, frame_index: int) -> SceneUpdate:
-        firsts, stops = self._elements.ego_windows
-        past = self._ego_points[firsts[frame_index] : frame_index + 1]
-        future = self._ego_points[frame_index : stops[frame_index]]
-        return self._paths(frame_index, [(past, _EGO_PAST_COLOR)], [(future, _EGO_COLOR)], width_m=_EGO_LINE_WIDTH_M)
+        messages.append(("/agents", self._agents(frame_index)))
+        messages.append(("/agents/labels", SceneUpdate(entities=[entity("labels", time_ns, texts=texts)])))
+        windows = elements.agent_windows
+        pasts = [(self._points_of(windows.past(row)), _PAST_COLORS[self._labels[row]]) for row in rows]
+        futures = [(self._points_of(windows.future(row)), _FUTURE_COLORS[self._labels[row]]) for row in rows]
+        messages.append(("/agents/trajectories", self._paths(frame_index, pasts, futures, width_m=_LINE_WIDTH_M)))
+        return messages
 
     def _rows(self, frame_index: int) -> range:
         rows = self._scene.agents.rows_of(frame_index)
@@ -181,38 +186,21 @@ class _Messages:
         here = {self._tracks[row] for row in rows}
         before = [self._tracks[row] for row in self._rows(frame_index - 1)] if frame_index else []
         gone = [track for track in before if track not in here]
-        return SceneUpdate(entities=[self._agent(row, time_ns) for row in rows], deletions=deletions(gone, time_ns))
-
-    def _agent(self, row: int, time_ns: int) -> SceneEntity:
         boxes, mask, known = self._elements.agents, self._scene.mask, self._elements.agent_facts
-        label = self._labels[row]
-        return entity(
-            self._tracks[row],
-            time_ns,
-            metadata=facts(
+        entities = []
+        for row in rows:
+            label = self._labels[row]
+            metadata = facts(
                 track_id=self._tracks[row],
                 label=PERCEPTION_LABELS[label],
                 probability=f"{known.probabilities[row]:.2f}",
                 speed_mps=f"{known.speeds_mps[row]:.2f}",
                 agents_mask=mask.reasons[mask.reason_indices[row]],
-            ),
-            cubes=[box(boxes, row, _BOX_COLORS[label])],
-            lines=[heading_mark(boxes, row, _MARK_COLOR, width_m=_LINE_WIDTH_M)],
-        )
-
-    def _agent_labels(self, frame_index: int) -> SceneUpdate:
-        texts = [self._agent_label(row) for row in self._rows(frame_index)]
-        return SceneUpdate(entities=[entity("labels", self._times_ns[frame_index], texts=texts)])
-
-    def _agent_label(self, row: int) -> TextPrimitive:
-        text = f"{self._tracks[row]} {class_title(PERCEPTION_LABELS[self._labels[row]])}"
-        return label_above(self._elements.agents, row, text, _MARK_COLOR, size_m=_LABEL_SIZE_M)
-
-    def _agent_trajectories(self, frame_index: int) -> SceneUpdate:
-        windows, rows = self._elements.agent_windows, self._rows(frame_index)
-        pasts = [(self._points_of(windows.past(row)), _PAST_COLORS[self._labels[row]]) for row in rows]
-        futures = [(self._points_of(windows.future(row)), _FUTURE_COLORS[self._labels[row]]) for row in rows]
-        return self._paths(frame_index, pasts, futures, width_m=_LINE_WIDTH_M)
+            )
+            cubes = [box(boxes, row, _BOX_COLORS[label])]
+            lines = [heading_mark(boxes, row, _MARK_COLOR, width_m=_LINE_WIDTH_M)]
+            entities.append(entity(self._tracks[row], time_ns, metadata=metadata, cubes=cubes, lines=lines))
+        return SceneUpdate(entities=entities, deletions=deletions(gone, time_ns))
 
     def _points_of(self, rows: Int64Array) -> list[Point3]:
         return [self._agent_points[row] for row in rows.tolist()]
@@ -229,17 +217,6 @@ class _Messages:
             ]
             entities.append(entity(name, time_ns, lines=lines))
         return SceneUpdate(entities=entities)
-
-
-def _scene_facts(elements: SceneElements) -> dict[str, str]:
-    scene, (x_m, y_m) = elements.scene, elements.origin_m.tolist()
-    return {
-        "scene_index": str(scene.scene_index),
-        "host": scene.host,
-        "num_frames": str(scene.num_frames),
-        "origin_world_x_m": repr(x_m),
-        "origin_world_y_m": repr(y_m),
-    }
 
 
 def _map_update(nearby_map: NearbyMap, time_ns: int) -> SceneUpdate:
@@ -267,15 +244,13 @@ def _light_updates(elements: SceneElements, nearby_map: NearbyMap) -> dict[int, 
     updates, lit_before = {}, set[int]()
     for frame_index, colors in light_changes(elements.scene.lights, nearby_map.lanes):
         time_ns = int(elements.scene.timestamps_ns[frame_index])
-        entities = [_lit_lane(nearby_map.lanes[lane], color, time_ns) for lane, color in colors.items()]
-        gone = [nearby_map.lanes[lane].lane_id for lane in sorted(lit_before - colors.keys())]
+        entities = []
+        for row, color in colors.items():
+            lane = nearby_map.lanes[row]
+            surface = area(lane, _LIGHT_COLORS[color], height_m=LIGHT_HEIGHT_M)
+            metadata = facts(lane=lane.lane_id, light=LIGHT_COLORS[color])
+            entities.append(entity(lane.lane_id, time_ns, triangles=[surface], metadata=metadata))
+        gone = [nearby_map.lanes[row].lane_id for row in sorted(lit_before - colors.keys())]
         updates[frame_index] = SceneUpdate(entities=entities, deletions=deletions(gone, time_ns))
         lit_before = set(colors)
     return updates
-
-
-def _lit_lane(lane: NearbyLane, color: int, time_ns: int) -> SceneEntity:
-    surface = area(lane, _LIGHT_COLORS[color], height_m=LIGHT_HEIGHT_M)
-    return entity(
-        lane.lane_id, time_ns, triangles=[surface], metadata=facts(lane=lane.lane_id, light=LIGHT_COLORS[color])
-    )

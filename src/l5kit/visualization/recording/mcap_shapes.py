@@ -64,8 +64,10 @@ def area(lane: NearbyLane, color: Color, *, height_m: float = 0.0) -> TriangleLi
 
 def box(boxes: Boxes, row: int, color: Color) -> CubePrimitive:
     """Return a box."""
+    x_m, y_m, z_m = boxes.centers_m[row].tolist()
+    pose = Pose(position=Vector3(x=x_m, y=y_m, z=z_m), orientation=_as_quaternion(boxes.quaternions[row]))
     length_m, width_m, height_m = boxes.sizes_m[row].tolist()
-    return CubePrimitive(pose=_pose(boxes, row), size=Vector3(x=length_m, y=width_m, z=height_m), color=color)
+    return CubePrimitive(pose=pose, size=Vector3(x=length_m, y=width_m, z=height_m), color=color)
 
 
 def heading_mark(boxes: Boxes, row: int, color: Color, *, width_m: float) -> LinePrimitive:
@@ -116,11 +118,6 @@ def deletions(names: Iterable[str], time_ns: int) -> list[SceneEntityDeletion]:
 
 def _raised(height_m: float) -> Pose:
     return Pose(position=Vector3(z=height_m), orientation=_UPRIGHT)
-
-
-def _pose(boxes: Boxes, row: int) -> Pose:
-    x_m, y_m, z_m = boxes.centers_m[row].tolist()
-    return Pose(position=Vector3(x=x_m, y=y_m, z=z_m), orientation=_as_quaternion(boxes.quaternions[row]))
 
 
 def _as_quaternion(xyzw: Float64Array) -> Quaternion:

@@ -70,10 +70,11 @@ def find_nearby_map(
     ids = arrays.lane_ids
     outlines_m = np.split(shapes.lanes.points_m - origin_m, shapes.lanes.starts[1:-1])
     crosswalks_m = list(map(_thinned, np.split(shapes.crosswalks.points_m - origin_m, shapes.crosswalks.starts[1:-1])))
-    lanes = {
-        row: _lane(ids[row], outline_m, num_left)
-        for row, outline_m, num_left in zip(rows.tolist(), outlines_m, shapes.lane_left_counts.tolist(), strict=False)
-    }
+    # an outline is the left boundary and then the right one backward; a map without lanes has one outline of no points
+    lanes = {}
+    for row, outline_m, num_left in zip(rows.tolist(), outlines_m, shapes.lane_left_counts.tolist(), strict=False):
+        left_m, right_m = _thinned(outline_m[:num_left]), _thinned(outline_m[num_left:][::-1])
+        lanes[row] = NearbyLane(ids[row], left_m, right_m, _triangles_between(left_m, right_m))
     return NearbyMap(lanes, crosswalks_m[: len(shapes.crosswalks)])
 
 
@@ -90,11 +91,6 @@ def light_changes(lights: LaneLightRows, lanes: dict[int, NearbyLane]) -> Iterat
         if now != before:
             yield frame_index, now
         before = now
-
-
-def _lane(lane_id: str, outline_m: Float64Array, num_left: int) -> NearbyLane:
-    left_m, right_m = _thinned(outline_m[:num_left]), _thinned(outline_m[num_left:][::-1])
-    return NearbyLane(lane_id, left_m, right_m, _triangles_between(left_m, right_m))
 
 
 def _thinned(line_m: Float64Array) -> Float64Array:

@@ -57,7 +57,7 @@ def encode_recording(elements: SceneElements, progress: Progress | None = None) 
         _send_lights(recording, elements, elements.nearby_map)
     for start in range(0, elements.scene.num_frames, _BLOCK_FRAMES):
         stop = min(start + _BLOCK_FRAMES, elements.scene.num_frames)
-        _Block(recording, elements, range(start, stop)).send()
+        _send_block(recording, elements, range(start, stop))
         if progress is not None:
             progress(stop, elements.scene.num_frames)
     return content.drain_as_bytes()
@@ -129,6 +129,8 @@ def _log_map(recording: rr.RecordingStream, nearby_map: NearbyMap) -> None:
 
 def _send_lights(recording: rr.RecordingStream, elements: SceneElements, nearby_map: NearbyMap) -> None:
     """Send the areas of lit lanes in each frame in which one changes."""
+    # the lit lanes of a frame are one mesh; meshes of all frames are sent as columns that are cut up by frame, vertices
+    # and triangles apart, as there are not as many of both
     changes = list(light_changes(elements.scene.lights, nearby_map.lanes))
     areas = [_joined_areas([nearby_map.lanes[lane] for lane in lit], LIGHT_HEIGHT_M) for _, lit in changes]
     colors = [
@@ -151,75 +153,55 @@ def _send_lights(recording: rr.RecordingStream, elements: SceneElements, nearby_
     _send(recording, "/scene/map/lights", elements, [frame_index for frame_index, _ in changes], columns)
 
 
-class _Block:
-    """Some frames that are sent together."""
+def _send_block(recording: rr.RecordingStream, elements: SceneElements, frames: range) -> None:
+    """Send all that is in some frames."""
+    ego, agents, scene, known = elements.ego, elements.agents, elements.scene, elements.agent_facts
+    of_frames = slice(frames.start, frames.stop)
 
-    def __init__(self, recording: rr.RecordingStream, elements: SceneElements, frames: range) -> None:
-        self._recording, self._elements, self._frames = recording, elements, frames
-        starts = elements.scene.agents.starts
-        self._rows = range(starts[frames.start], starts[frames.stop])
-        self._num_agents = np.diff(starts[frames.start : frames.stop + 1])
+    def send(path: str, columns: Iterable[rr.ComponentColumn]) -> None:
+        _send(recording, path, elements, frames, columns)
 
-    def send(self) -> None:
-        """Send all that is in the frames."""
-        ego, agents, scene = self._elements.ego, self._elements.agents, self._elements.scene
-        frames, rows = _as_slice(self._frames), _as_slice(self._rows)
-        ground_m = ego.centers_m[frames] * [1, 1, 0]
-        self._send("/scene/ego", rr.Transform3D.columns(translation=ground_m, quaternion=ego.quaternions[frames]))
-        self._send("/state/speed_mps", rr.Scalars.columns(scalars=scene.ego_speeds_mps[frames]))
-        self._send_ego_trajectory()
-        self._send("/scene/agents", [*self._boxes(), *self._facts()])
-        marks = rr.LineStrips3D.columns(strips=agents.heading_marks_m[rows].astype(np.float32))
-        self._send("/scene/agents/headings", marks.partition(self._num_agents))
-        self._send_agent_trajectories()
+    # the AV, one value a frame; its frame is on the ground below its centre
+    ground_m = ego.centers_m[of_frames] * [1, 1, 0]
+    send("/scene/ego", rr.Transform3D.columns(translation=ground_m, quaternion=ego.quaternions[of_frames]))
+    send("/state/speed_mps", rr.Scalars.columns(scalars=scene.ego_speeds_mps[of_frames]))
+    points_m = _at_height(ego.centers_m[:, :2], TRAJECTORY_HEIGHT_M)
+    firsts, stops = elements.ego_windows
+    pasts = [points_m[firsts[frame_index] : frame_index + 1] for frame_index in frames]
+    futures = [points_m[frame_index : stops[frame_index]] for frame_index in frames]
+    send("/scene/ego_trajectory/past", rr.LineStrips3D.columns(strips=pasts))
+    send("/scene/ego_trajectory/future", rr.LineStrips3D.columns(strips=futures))
 
-    def _send(self, path: str, columns: Iterable[rr.ComponentColumn]) -> None:
-        _send(self._recording, path, self._elements, self._frames, columns)
-
-    def _send_ego_trajectory(self) -> None:
-        points_m = _at_height(self._elements.ego.centers_m[:, :2], TRAJECTORY_HEIGHT_M)
-        firsts, stops = self._elements.ego_windows
-        pasts = [points_m[firsts[frame_index] : frame_index + 1] for frame_index in self._frames]
-        futures = [points_m[frame_index : stops[frame_index]] for frame_index in self._frames]
-        self._send("/scene/ego_trajectory/past", rr.LineStrips3D.columns(strips=pasts))
-        self._send("/scene/ego_trajectory/future", rr.LineStrips3D.columns(strips=futures))
-
-    def _send_agent_trajectories(self) -> None:
-        points_m = _at_height(self._elements.agents.centers_m[:, :2], TRAJECTORY_HEIGHT_M)
-        windows = self._elements.agent_windows
-        colors = CLASS_RGB[self._elements.agent_facts.labels[_as_slice(self._rows)]]
-        for name, rows_around, tones in (
-            ("past", windows.past, _dimmed(colors)),
-            ("future", windows.future, colors),
-        ):
-            lines = rr.LineStrips3D.columns(strips=[points_m[rows_around(row)] for row in self._rows], colors=tones)
-            self._send(f"/scene/agents/{name}", lines.partition(self._num_agents))
-
-    def _boxes(self) -> rr.ComponentColumnList:
-        rows, agents = _as_slice(self._rows), self._elements.agents
-        tracks, labels = self._elements.scene.agents.track_ids[rows], self._elements.agent_facts.labels[rows]
-        columns = rr.Boxes3D.columns(
-            centers=agents.centers_m[rows],
-            half_sizes=0.5 * agents.sizes_m[rows],
-            quaternions=agents.quaternions[rows],
-            class_ids=labels,
-            labels=[
-                f"{track} {class_title(PERCEPTION_LABELS[label])}"
-                for track, label in zip(tracks.tolist(), labels.tolist(), strict=True)
-            ],
-            fill_mode=["solid"] * len(self._rows),
-        )
-        return columns.partition(self._num_agents)
-
-    def _facts(self) -> rr.ComponentColumnList:
-        rows, scene, known = _as_slice(self._rows), self._elements.scene, self._elements.agent_facts
-        columns = rr.AnyValues.columns(
-            track_id=scene.agents.track_ids[rows],
-            probability=known.probabilities[rows],
-            speed_mps=known.speeds_mps[rows],
-            is_in_agents_mask=scene.mask.is_in_mask[rows],
-        )
-        return columns.partition(self._num_agents)
+    # agents, as many values a frame as it has of them
+    starts = scene.agents.starts
+    rows, num_agents = slice(starts[frames.start], starts[frames.stop]), np.diff(starts[frames.start : frames.stop + 1])
+    tracks, labels = scene.agents.track_ids[rows], known.labels[rows]
+    titles = [class_title(PERCEPTION_LABELS[label]) for label in labels.tolist()]
+    boxes = rr.Boxes3D.columns(
+        centers=agents.centers_m[rows],
+        half_sizes=0.5 * agents.sizes_m[rows],
+        quaternions=agents.quaternions[rows],
+        class_ids=labels,
+        labels=[f"{track} {title}" for track, title in zip(tracks.tolist(), titles, strict=True)],
+        fill_mode=["solid"] * len(labels),
+    )
+    facts = rr.AnyValues.columns(
+        track_id=tracks,
+        probability=known.probabilities[rows],
+        speed_mps=known.speeds_mps[rows],
+        is_in_agents_mask=scene.mask.is_in_mask[rows],
+    )
+    send("/scene/agents", [*boxes.partition(num_agents), *facts.partition(num_agents)])
+    marks = rr.LineStrips3D.columns(strips=agents.heading_marks_m[rows].astype(np.float32))
+    send("/scene/agents/headings", marks.partition(num_agents))
+    points_m, windows, colors = (
+        _at_height(agents.centers_m[:, :2], TRAJECTORY_HEIGHT_M),
+        elements.agent_windows,
+        CLASS_RGB[labels],
+    )
+    for name, rows_around, tones in (("past", windows.past, _dimmed(colors)), ("future", windows.future, colors)):
+        strips = [points_m[rows_around(row)] for row in range(rows.start, rows.stop)]
+        send(f"/scene/agents/{name}", rr.LineStrips3D.columns(strips=strips, colors=tones).partition(num_agents))
 
 
 def _send(
@@ -258,7 +240,3 @@ def _at_height(points_m: Float64Array, height_m: float) -> Float64Array:
 
 def _dimmed(rgb: NumericArray) -> UInt8Array:
     return (_PAST_BRIGHTNESS * rgb).astype(np.uint8)
-
-
-def _as_slice(rows: range) -> slice:
-    return slice(rows.start, rows.stop)

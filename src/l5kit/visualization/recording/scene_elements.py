@@ -54,6 +54,7 @@ class Boxes:
     @cached_property
     def heading_marks_m(self) -> Float64Array:
         """A line on the roof of each box from its centre to its front, float64, shape (N, 2, 3)."""
+        # a turn by an angle is the quaternion (0, 0, sin, cos) of half of it, which formulas of double angles undo
         _, _, sin_half, cos_half = self.quaternions.T
         cos, sin = cos_half**2 - sin_half**2, 2 * sin_half * cos_half
         starts_m = self.centers_m + [0, 0, _MARK_HEIGHT_M]
@@ -129,7 +130,14 @@ def collect_elements(scene: SceneContent, map_api: MapAPI | None, form: Recordin
     Raises:
         CorruptedDataError: The times of the frames do not ascend from 0 on, or the map cannot be read.
     """
-    _require_ascending(scene)
+    steps_ns = np.diff(scene.timestamps_ns, prepend=-1)
+    if (wrong := np.flatnonzero(steps_ns <= 0)).size:
+        frame_index = int(wrong[0])
+        raise CorruptedDataError(
+            f"scene {scene.scene_index} cannot be put on a time line: frame {frame_index} is at "
+            f"{scene.timestamps_ns[frame_index]} ns, but times must ascend from 0 on; "
+            "l5kit validate lists what is wrong"
+        )
     positions_m, agents = scene.ego_positions_m[:, :2], scene.agents
     origin_m = positions_m[0].copy()
     frame_indices = np.repeat(np.arange(scene.num_frames), np.diff(agents.starts))
@@ -148,14 +156,3 @@ def collect_elements(scene: SceneContent, map_api: MapAPI | None, form: Recordin
         ego_windows=frames_within(scene.timestamps_ns, form.ego_trajectory_s),
         nearby_map=nearby_map,
     )
-
-
-def _require_ascending(scene: SceneContent) -> None:
-    steps_ns = np.diff(scene.timestamps_ns, prepend=-1)
-    if (wrong := np.flatnonzero(steps_ns <= 0)).size:
-        frame_index = int(wrong[0])
-        raise CorruptedDataError(
-            f"scene {scene.scene_index} cannot be put on a time line: frame {frame_index} is at "
-            f"{scene.timestamps_ns[frame_index]} ns, but times must ascend from 0 on; "
-            "l5kit validate lists what is wrong"
-        )

@@ -61,6 +61,8 @@ def track_windows(
         frame_indices: Frames of the rows, shape (N,).
         within: First frame and end of the frames around each of F frames, see :func:`frames_within`.
     """
+    # rows in order by one number, track times more than the frames there are plus the frame: in that order the first
+    # frame around a row, and the end of those, are searched for with the number of its own track
     firsts, stops = within
     _, tracks = np.unique(track_ids, return_inverse=True)
     base = tracks.reshape(-1).astype(np.int64) * (len(firsts) + 1)

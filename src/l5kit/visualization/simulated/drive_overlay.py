@@ -65,6 +65,7 @@ class DriveOverlay:
             plan_m = poses[np.isfinite(poses[:, :2]).all(axis=1), :2]
         if not self._with_ghosts:
             return DriveMarks(nothing, nothing, plan_m)
+        # the AV has no ghost in frames that the log does not have
         ghosts, rows = drive.ghosts, drive.ghosts.rows_of(frame_index)
         agents = np.column_stack([ghosts.centroids_m[rows], ghosts.yaws_rad[rows], ghosts.extents_m[rows, :2]])
         if not np.isfinite(ghosts.ego_yaws_rad[frame_index]):

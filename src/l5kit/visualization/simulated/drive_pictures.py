@@ -57,7 +57,11 @@ def draw_failure(folder: SimulationFolder) -> FailurePicture | None:
     for result in scored:
         assert result.position is not None
         drive = reader.read(result.position, read_scene_arrays(driven, result.position))
-        failures += [(_rank(failure, result), result, failure) for failure in drive.failures]
+        for failure in drive.failures:
+            # collisions at fault first, then other collisions, then the lowest score and what came first
+            is_other = failure.kind != "collision_at_fault"
+            rank = (is_other, failure.track_id is None, result.score or 0.0, result.scene, failure.first_frame)
+            failures.append((rank, result, failure))
     if not failures:
         return None
     _, result, failure = min(failures, key=lambda each: each[0])
@@ -66,9 +70,3 @@ def draw_failure(folder: SimulationFolder) -> FailurePicture | None:
     painter = ScenePainter(files, driven, map_kind=available_map_kinds(files)[0], form=FILM_FORM, overlay=overlay)
     title = f"{failure.name}: scene {result.scene}, frame {failure.first_frame}"
     return FailurePicture(painter.picture(result.position, failure.first_frame), title)
-
-
-def _rank(failure: Failure, result: SceneResult) -> tuple[bool, bool, float, int, int]:
-    """Return what puts collisions at fault first, then other collisions, then the lowest score and what came first."""
-    is_at_fault = failure.kind == "collision_at_fault"
-    return not is_at_fault, failure.track_id is None, result.score or 0.0, result.scene, failure.first_frame

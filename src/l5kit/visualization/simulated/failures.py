@@ -64,7 +64,12 @@ def find_failures(
     """
     failures = []
     if values.get(_OF_MEETINGS) is not None:
-        failures = _collisions(columns, tracks)
+        # without a column of faults no collision is at fault, as NaN is not above 0
+        counts = columns.get("collisions", np.zeros(0))
+        at_fault = columns.get("collision_at_fault", np.full(len(counts), np.nan))
+        for frame in np.flatnonzero(counts > 0).tolist():
+            kind = _AT_FAULT if at_fault[frame] > 0 else "collision"
+            failures.append(_meeting(kind, frame, tracks[frame]))
         failures += [_meeting("appeared_close", at, track) for at, track in enumerate(appeared) if track is not None]
     kinds = list(_MEETINGS)
     for metric in metrics:
@@ -79,15 +84,6 @@ def find_failures(
 
 def _meeting(kind: str, frame: int, track: int | None) -> Failure:
     return Failure(kind, _MEETINGS[kind], frame, frame, track)
-
-
-def _collisions(columns: FrameColumns, tracks: Sequence[int | None]) -> list[Failure]:
-    counts = columns.get("collisions", np.zeros(0))
-    at_fault = columns.get("collision_at_fault", np.full(len(counts), np.nan))
-    return [
-        _meeting(_AT_FAULT if at_fault[frame] > 0 else "collision", frame, tracks[frame])
-        for frame in np.flatnonzero(counts > 0).tolist()
-    ]
 
 
 def _spans(is_failing: BoolArray, times_s: Float64Array) -> list[tuple[int, int]]:

@@ -64,9 +64,17 @@ def find_ghosts(simulated: SceneArrays, logged: SceneArrays | None) -> Ghosts:
     """
     if logged is None or logged.num_frames == 0:
         return _no_ghosts(simulated.num_frames)
-    frames = _frames_in(logged.timestamps_ns, simulated.timestamps_ns)
+    # the frame of the log with each time, -1 where it has none
+    times_ns = logged.timestamps_ns
+    order = np.argsort(times_ns, kind="stable")
+    nearest = order[np.searchsorted(times_ns[order], simulated.timestamps_ns).clip(max=len(times_ns) - 1)]
+    frames = np.where(times_ns[nearest] == simulated.timestamps_ns, nearest, -1).astype(np.int64)
     there = frames >= 0  # the last frame stands in for those that are not there
-    rows, frame_of_row = _rows_of_frames(logged.agents, frames)
+    # the rows of agents of these frames, one frame after the other, and the frame of the scene of each
+    starts = logged.agents.starts.astype(np.int64)
+    counts = np.where(there, np.diff(starts)[frames], 0)
+    frame_of_row = np.repeat(np.arange(len(frames)), counts)
+    rows = starts[frames[frame_of_row]] + np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     is_ghost = _is_elsewhere(simulated.agents, logged.agents, rows, frame_of_row)
     kept = rows[is_ghost]
     counts = np.bincount(frame_of_row[is_ghost], minlength=simulated.num_frames)
@@ -96,44 +104,25 @@ def _no_ghosts(num_frames: int) -> Ghosts:
     )
 
 
-def _frames_in(times_ns: Int64Array, wanted_ns: Int64Array) -> Int64Array:
-    """Return the frame with each time, -1 where there is none."""
-    order = np.argsort(times_ns, kind="stable")
-    indices = np.searchsorted(times_ns[order], wanted_ns).clip(max=len(times_ns) - 1)
-    frames = order[indices]
-    return np.where(times_ns[frames] == wanted_ns, frames, -1).astype(np.int64)
-
-
-def _rows_of_frames(agents: AgentRows, frames: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the rows of some frames, and the index of the frame of each among these; -1 is a frame without rows."""
-    starts = agents.starts.astype(np.int64)
-    counts = np.where(frames < 0, 0, np.diff(starts)[frames])
-    indices = np.repeat(np.arange(len(frames)), counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return starts[frames[indices]] + within, indices
-
-
 def _is_elsewhere(simulated: AgentRows, logged: AgentRows, rows: Int64Array, frame_of_row: Int64Array) -> BoolArray:
     """Return which rows of the log the simulation has elsewhere or not at all, of tracks that it has moved."""
     if len(simulated.track_ids) == 0:
         return np.zeros(len(rows), np.bool_)
-    match = _match_rows(simulated, logged.track_ids[rows], frame_of_row)
+    # the row of each track in its frame of the simulation, -1 where it is not there: frame and track become one number,
+    # which is searched for among those of all rows
+    track_ids = logged.track_ids[rows]
+    frame_of_simulated = np.repeat(np.arange(len(simulated.starts) - 1), np.diff(simulated.starts))
+    known, track_indices = np.unique(simulated.track_ids, return_inverse=True)
+    keys = frame_of_simulated * np.int64(len(known)) + track_indices.reshape(-1)
+    order = np.argsort(keys, kind="stable")
+    indices = np.searchsorted(known, track_ids).clip(max=len(known) - 1)
+    wanted = frame_of_row * np.int64(len(known)) + indices
+    match = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
+    match = np.where((keys[match] == wanted) & (known[indices] == track_ids), match, -1)
     is_matched = match >= 0
     offsets_m = np.linalg.norm(simulated.centroids_m[match] - logged.centroids_m[rows], axis=1)
     turns_rad = np.abs(angular_distance(simulated.yaws_rad[match].astype(np.float64), logged.yaws_rad[rows]))
     has_moved = is_matched & ((offsets_m > _MOVED_M) | (turns_rad > _TURNED_RAD))
-    moved_tracks = np.unique(logged.track_ids[rows[has_moved]])
-    is_elsewhere: BoolArray = has_moved | (~is_matched & np.isin(logged.track_ids[rows], moved_tracks))
+    moved_tracks = np.unique(track_ids[has_moved])
+    is_elsewhere: BoolArray = has_moved | (~is_matched & np.isin(track_ids, moved_tracks))
     return is_elsewhere
-
-
-def _match_rows(simulated: AgentRows, track_ids: NumericArray, frames: Int64Array) -> Int64Array:
-    """Return the row of each track in its frame, -1 where it is not there."""
-    frame_of_row = np.repeat(np.arange(len(simulated.starts) - 1), np.diff(simulated.starts))
-    known, track_indices = np.unique(simulated.track_ids, return_inverse=True)
-    keys = frame_of_row * np.int64(len(known)) + track_indices.reshape(-1)
-    order = np.argsort(keys, kind="stable")
-    indices = np.searchsorted(known, track_ids).clip(max=len(known) - 1)
-    wanted = frames * np.int64(len(known)) + indices
-    rows = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
-    return np.where((keys[rows] == wanted) & (known[indices] == track_ids), rows, -1)

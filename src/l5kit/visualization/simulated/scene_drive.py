@@ -65,10 +65,18 @@ class DriveReader:
         columns = self._folder.frames.columns_of(result.scene)
         if len(next(iter(columns.values()), ())) != simulated.num_frames:
             columns = {}
+        ghosts = find_ghosts(simulated, self._logged(result.scene))
+        plans = self._folder.plans(result.scene)
+        if plans is not None:
+            wanted = (simulated.num_frames, len(plans.times_s), 3)
+            if plans.poses.shape != wanted:
+                raise CorruptedDataError(
+                    f"the plans of the scene have the shape {plans.poses.shape}, it needs {wanted}"
+                )
         return SceneDrive(
             result=result,
-            ghosts=find_ghosts(simulated, self._logged(result.scene)),
-            plans=_plans_of(self._folder.plans(result.scene), simulated.num_frames),
+            ghosts=ghosts,
+            plans=plans,
             columns=columns,
             metrics=self._folder.metrics,
             failures=find_failures(
@@ -106,17 +114,3 @@ class DriveReader:
         except (L5KitError, OSError) as error:
             return [f"the log cannot be read, so simulated scenes are shown without it: {error}"]
         return []
-
-
-def _plans_of(plans: ScenePlans | None, num_frames: int) -> ScenePlans | None:
-    """Return plans that are of as many frames as the scene.
-
-    Raises:
-        CorruptedDataError: They are not.
-    """
-    if plans is None:
-        return None
-    wanted = (num_frames, len(plans.times_s), 3)
-    if plans.poses.shape != wanted:
-        raise CorruptedDataError(f"the plans of the scene have the shape {plans.poses.shape}, it needs {wanted}")
-    return plans

@@ -119,6 +119,7 @@ class AerialTiles:
         positions_m = positions_m[np.isfinite(positions_m).all(axis=1)]
         if len(positions_m) == 0:
             return None
+        # a circle of the world is an ellipse of the picture, whose reach along an axis is the length of a matrix row
         points_px = positions_m @ matrix[:, :2].T + matrix[:, 2]
         reach = CUT_RADIUS_M * np.linalg.norm(matrix[:, :2], axis=1)
         with self._lock:
@@ -128,6 +129,7 @@ class AerialTiles:
         high = np.clip(np.ceil(points_px.max(axis=0) + reach), 0, whole).astype(np.int64)
         if not (high > low).all():
             return None
+        # the finest level on which the cut is small enough; its first pixel becomes the origin of the cut
         level = next((k for k in range(len(levels)) if ((high - low) >> k).max() <= _MOST_CUT_PX), len(levels) - 1)
         low, high = low >> level, -(-high >> level)
         pixels = levels[level][low[1] : high[1], low[0] : high[0]]
@@ -146,16 +148,12 @@ class AerialTiles:
     def _levels(self) -> list[UInt8Array]:
         levels = [read_aerial_pixels(str(local_file(self._path)))]
         while max(levels[-1].shape[:2]) > _SMALLEST_LEVEL_PX:
-            levels.append(_halved(levels[-1]))
+            # means of 2 x 2 pixels; the last row or column of an odd number counts twice
+            height_px, width_px = levels[-1].shape[:2]
+            even = cv2.copyMakeBorder(levels[-1], 0, height_px % 2, 0, width_px % 2, cv2.BORDER_REPLICATE)
+            halved = cv2.resize(even, (even.shape[1] // 2, even.shape[0] // 2), interpolation=cv2.INTER_AREA)
+            levels.append(halved.astype(np.uint8, copy=False))
         return levels
-
-
-def _halved(pixels: UInt8Array) -> UInt8Array:
-    """Return means of 2 x 2 pixels; odd last rows and columns count twice."""
-    odd_row, odd_column = pixels.shape[0] % 2, pixels.shape[1] % 2
-    even = cv2.copyMakeBorder(pixels, 0, odd_row, 0, odd_column, cv2.BORDER_REPLICATE)
-    halved = cv2.resize(even, (even.shape[1] // 2, even.shape[0] // 2), interpolation=cv2.INTER_AREA)
-    return halved.astype(np.uint8, copy=False)
 
 
 def _as_jpeg(pixels: UInt8Array) -> bytes:

@@ -21,6 +21,15 @@ def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) 
     agents = scene.agents
     origin_m = scene_origin_m(scene)
     track_ids, tracks = np.unique(agents.track_ids, return_inverse=True)
+    # lights of the lanes that the page has, by the row that a lane has there
+    lights = scene.lights
+    light_frames = np.repeat(np.arange(scene.num_frames), np.diff(lights.starts))
+    lanes, is_kept = lights.lanes.astype(np.int64), np.ones(len(lights.lanes), np.bool_)
+    if lane_indices is not None:
+        is_kept = np.isin(lanes, lane_indices)
+        lanes = np.searchsorted(lane_indices, lanes)
+    light_counts = np.bincount(light_frames[is_kept], minlength=scene.num_frames)
+    thresholds = MASK_RULE.thresholds
     facts = {
         "scene_index": scene.scene_index,
         "num_frames": scene.num_frames,
@@ -30,7 +39,12 @@ def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) 
         "track_ids": [str(track_id) for track_id in track_ids.tolist()],  # JavaScript's numbers have 53 bits
         "ego_size_m": list(scene.facts.ego_extent_m[:2]),
         "labels": list(PERCEPTION_LABELS),
-        "mask": _mask_facts(),
+        "mask": {
+            "threshold": thresholds.probability,
+            "distance_av_m": thresholds.distance_av_m,
+            "min_frame_history": MASK_RULE.min_frame_history,
+            "min_frame_future": MASK_RULE.min_frame_future,
+        },
         "reasons": list(scene.mask.reasons),
     }
     arrays: dict[str, NumericArray] = {
@@ -48,8 +62,11 @@ def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) 
         "agent_probabilities": agents.label_probabilities,
         "agent_in_mask": scene.mask.is_in_mask.astype(np.uint8),
         "agent_reason": scene.mask.reason_indices.astype(np.uint32),
+        "light_starts": np.concatenate([[0], np.cumsum(light_counts)]).astype(np.uint32),
+        "light_lanes": lanes[is_kept].astype(np.uint32),
+        "light_colors": lights.colors[is_kept],
     }
-    return pack_arrays(facts, arrays | _light_arrays(scene, lane_indices))
+    return pack_arrays(facts, arrays)
 
 
 def scene_origin_m(scene: SceneArrays) -> Float64Array:
@@ -75,33 +92,9 @@ def map_bytes(shapes: MapShapes) -> bytes:
     )
 
 
-def _light_arrays(scene: SceneContent, lane_indices: Int64Array | None) -> dict[str, NumericArray]:
-    lights = scene.lights
-    frames = np.repeat(np.arange(scene.num_frames), np.diff(lights.starts))
-    lanes, is_kept = lights.lanes.astype(np.int64), np.ones(len(lights.lanes), np.bool_)
-    if lane_indices is not None:
-        is_kept = np.isin(lanes, lane_indices)
-        lanes = np.searchsorted(lane_indices, lanes)
-    counts = np.bincount(frames[is_kept], minlength=scene.num_frames)
-    return {
-        "light_starts": np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
-        "light_lanes": lanes[is_kept].astype(np.uint32),
-        "light_colors": lights.colors[is_kept],
-    }
-
-
 def _outline_arrays(name: str, outlines: Outlines, origin_m: Float64Array) -> dict[str, NumericArray]:
     points = positions_from(outlines.points_m, origin_m)
     return {f"{name}_starts": outlines.starts.astype(np.uint32), f"{name}_xy": points}
-
-
-def _mask_facts() -> dict[str, float]:
-    return {
-        "threshold": MASK_RULE.thresholds.probability,
-        "distance_av_m": MASK_RULE.thresholds.distance_av_m,
-        "min_frame_history": MASK_RULE.min_frame_history,
-        "min_frame_future": MASK_RULE.min_frame_future,
-    }
 
 
 def _origin_of(positions_m: NumericArray) -> Float64Array:

@@ -1,15 +1,14 @@
 """A scene as one file that plays in a browser without a server and without a network."""
 
 import base64
+import contextlib
 import gzip
 import json
 import os
 from typing import Final
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import Int64Array, JsonObject
 from l5kit.errors import CorruptedDataError, L5KitError
-from l5kit.visualization.scene_content import SceneContent
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.page_files import compose_page
 from l5kit.visualization.viewer.viewed_log import ViewedLog
@@ -44,13 +43,22 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
     shapes, lane_indices = log.map_shapes, None
     if shapes is not None:
         shapes, lane_indices = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
-    aerial = _aerial_around(log, scene)
+    # the aerial picture around the path of the AV, and what the map says of lanes; what cannot be read is left out
+    cut = lanes = None
+    if log.aerial is not None:
+        with contextlib.suppress(L5KitError, OSError):
+            cut = log.aerial.cut_out(scene.ego_positions_m[:, :2], log.ego_height_m(scene.scene_index))
+    aerial = None if cut is None else {"facts": cut[0], "jpeg": base64.b64encode(cut[1]).decode("ascii")}
+    with contextlib.suppress(CorruptedDataError):
+        lanes = log.lane_bytes(lane_indices)
     row = log.scene_row(scene_index)
     doubts = [f"Scene {scene_index} is damaged: {text}." for text in row["doubt"].values()]
     drive = log.drive_bytes(scene_index)
     predictions = log.prediction_bytes(scene_index)
+    # of the facts those that name folders of this machine are not handed on
+    facts = {name: value for name, value in log.facts().items() if name not in {"path", "notes"}}
     content = {
-        "dataset": _facts_to_hand_on(log) | {"notes": doubts, "has_aerial": aerial is not None},
+        "dataset": facts | {"notes": doubts, "has_aerial": aerial is not None},
         "scene_index": scene_index,
         "scenes": row,
         "tags": log.tags.of_scene(scene_index),
@@ -58,37 +66,12 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
         "drive": None if drive is None else _packed(drive),
         "predictions": None if predictions is None else _packed(predictions),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
-        "lanes": _packed_lanes(log, lane_indices),
+        "lanes": None if lanes is None else _packed(lanes),
         "aerial": aerial,
     }
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script
     element = f'<script type="application/json" id="l5kit-export">{text}</script>'
     return compose_page(title=f"Scene {scene_index} - l5kit", script_folder=None, content=element)
-
-
-def _aerial_around(log: ViewedLog, scene: SceneContent) -> JsonObject | None:
-    """Return the aerial picture around the path of the AV; None without one, or where it cannot be read."""
-    if log.aerial is None:
-        return None
-    try:
-        cut = log.aerial.cut_out(scene.ego_positions_m[:, :2], log.ego_height_m(scene.scene_index))
-    except (L5KitError, OSError):
-        return None
-    return None if cut is None else {"facts": cut[0], "jpeg": base64.b64encode(cut[1]).decode("ascii")}
-
-
-def _packed_lanes(log: ViewedLog, lane_indices: Int64Array | None) -> str | None:
-    """Return what the map says of the lanes of the file; None where it cannot say it, and the page tells so."""
-    try:
-        lanes = log.lane_bytes(lane_indices)
-    except CorruptedDataError:
-        return None
-    return None if lanes is None else _packed(lanes)
-
-
-def _facts_to_hand_on(log: ViewedLog) -> dict[str, object]:
-    """Return what the page says of the dataset, without anything that names folders of this machine."""
-    return {name: value for name, value in log.facts().items() if name not in {"path", "notes"}}
 
 
 def _packed(content: bytes) -> str:

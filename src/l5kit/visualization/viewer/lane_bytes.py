@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from l5kit._types import Float32Array, Int64Array
+from l5kit._types import Int64Array
 from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
@@ -25,18 +25,21 @@ def lane_bytes(arrays: MapArrays, network: LaneNetwork, *, lane_indices: Int64Ar
     lanes = np.arange(arrays.num_lanes) if lane_indices is None else lane_indices
     ahead_starts, ahead = _taken(network.ahead_starts, network.ahead_rows, lanes)
     behind_starts, behind = _taken(network.behind_starts, network.behind_rows, lanes)
+    # rows of the map become those of the page: its own lanes first, then neighbours that it lacks
     sides = np.stack([network.left_rows[lanes], network.right_rows[lanes]])
     named = np.unique(np.concatenate([ahead, behind, sides[sides >= 0]]))
     rows = np.concatenate([lanes, np.setdiff1d(named, lanes)])
     number_of_row = np.full(len(network.ids) + 1, -1)  # the last one for no neighbour, whose row is -1
     number_of_row[rows] = np.arange(len(rows))
+    steps_m = np.diff(arrays.resampled(_LENGTH_POINTS).xyz_midlane[..., :2], axis=1)  # seen from above
+    lengths_m = np.linalg.norm(steps_m, axis=-1).sum(axis=-1).astype(np.float32)
     ids = network.ids
     facts = {"num_lanes": len(lanes), "ids": [ids[row] for row in rows.tolist()]}
     return pack_arrays(
         facts,
         {
             "limit_mps": network.speed_limits_mps[lanes].astype(np.float32),
-            "length_m": _lengths_m(arrays)[lanes],
+            "length_m": lengths_m[lanes],
             "has_light": arrays.has_light[lanes].astype(np.uint8),
             "left": number_of_row[sides[0]].astype(np.int32),
             "right": number_of_row[sides[1]].astype(np.int32),
@@ -54,10 +57,3 @@ def _taken(starts: Int64Array, rows: Int64Array, lanes: Int64Array) -> tuple[Int
     taken_starts = np.concatenate([[0], np.cumsum(lengths)])
     indices = np.repeat(starts[lanes] - taken_starts[:-1], lengths) + np.arange(taken_starts[-1])
     return taken_starts, rows[indices]
-
-
-def _lengths_m(arrays: MapArrays) -> Float32Array:
-    """Return the lengths of the midlines, seen from above."""
-    steps_m = np.diff(arrays.resampled(_LENGTH_POINTS).xyz_midlane[..., :2], axis=1)
-    lengths_m: Float32Array = np.linalg.norm(steps_m, axis=-1).sum(axis=-1).astype(np.float32)
-    return lengths_m

@@ -54,17 +54,32 @@ class LogTags:
 
     def find(self) -> None:
         """Find the tags of all scenes; what keeps it from that is said by :meth:`since`."""
+        num_scenes, is_any_damaged = len(self._dataset.scenes), False
         try:
-            kept = self._file and _read_kept(self._file, len(self._dataset.scenes))
-            if kept:
+            # what a file keeps is taken if it is of as many scenes
+            file = self._file
+            kept = None
+            with suppress(OSError, ValueError):
+                kept = None if file is None else json.loads(file.read_text("utf-8"))
+            if isinstance(kept, list) and len(kept) == num_scenes and all(isinstance(each, dict) for each in kept):
                 self._events += kept
                 return
-            damaged = self._find_all()
+            self._require_open()
+            tag_map = as_tag_map(self._maps)
+            for scene in range(num_scenes):
+                self._require_open()
+                events, is_damaged = self._tag(scene, tag_map)
+                self._events.append(events)
+                is_any_damaged |= is_damaged
         except (L5KitError, OSError) as error:
             self._error = str(error)
             return
-        if self._file and not damaged:
-            _keep(self._file, self._events)
+        # a damaged scene may be mended, and where there is no folder for the tags they are found again next time
+        if file is not None and not is_any_damaged:
+            with suppress(OSError):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with replaced_when_complete(file) as temporary:
+                    temporary.write_text(json.dumps(self._events), "utf-8")
 
     def since(self, first: int) -> JsonObject:
         """Return the tags so far, as the page takes them.
@@ -89,18 +104,6 @@ class LogTags:
             "error": error,
         }
 
-    def _find_all(self) -> bool:
-        """Find the tags of all scenes, and return whether one is damaged."""
-        self._require_open()
-        tag_map = as_tag_map(self._maps)
-        is_any_damaged = False
-        for scene in range(len(self._dataset.scenes)):
-            self._require_open()
-            events, is_damaged = self._tag(scene, tag_map)
-            self._events.append(events)
-            is_any_damaged |= is_damaged
-        return is_any_damaged
-
     def _tag(self, scene: int, tag_map: TagMap | SceneTagMaps | None) -> tuple[Events, bool]:
         """Return the events of a scene, and whether it is damaged."""
         tags = tag_scenes(self._dataset, tag_map, scenes=[scene])
@@ -113,6 +116,7 @@ class LogTags:
         fingerprint = self._dataset.fingerprint()
         if fingerprint is None:
             return None
+        # all that tags depend on: how they are found, the log, kinds and thresholds, and the map
         signature: tuple[Any, ...] = (
             _VERSION,
             fingerprint,
@@ -127,21 +131,3 @@ class LogTags:
                 return None
             signature += (str(map_file), status.st_size, status.st_mtime_ns)
         return cache_folder() / "scene_tags" / f"{sha256(repr(signature).encode()).hexdigest()}.json"
-
-
-def _read_kept(file: Path, num_scenes: int) -> list[Events] | None:
-    """Return the tags that a file keeps; None where it has none, or of other scenes."""
-    try:
-        kept = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    is_right = isinstance(kept, list) and len(kept) == num_scenes and all(isinstance(each, dict) for each in kept)
-    return kept if is_right else None
-
-
-def _keep(file: Path, events: list[Events]) -> None:
-    """Write the tags, if there is a folder for them."""
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replaced_when_complete(file) as temporary:
-            temporary.write_text(json.dumps(events), "utf-8")

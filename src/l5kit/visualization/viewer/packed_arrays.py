@@ -37,6 +37,7 @@ def pack_arrays(facts: Mapping[str, object], arrays: Mapping[str, NumericArray])
         parts.append(_padded(content, b"\0"))
         offset += len(parts[-1])
     header = json.dumps({"facts": dict(facts), "arrays": entries}, allow_nan=False).encode("ascii")
+    # spaces let the first array begin at a multiple of 8 of the whole piece
     header = _padded(header, b" ", before=_PREFIX_BYTES)
     return b"".join([MAGIC, len(header).to_bytes(4, "little"), header, *parts])
 

@@ -71,9 +71,14 @@ def compose_page(*, title: str, script_folder: str | None, nonce: str = "", cont
 def _compose(template: str, *, title: str, script_folder: str | None, nonce: str, content: str) -> str:
     """Return one of the pages as HTML."""
     folder = resources.files(__package__) / "page"
-    imports = {file.specifier: _address(file, script_folder) for file in page_files()}
+    imports = {file.specifier: f"{script_folder}/{file.name}" for file in page_files()}
+    if script_folder is None:  # scripts are inside the page
+        data = {file.specifier: base64.b64encode(file.content).decode("ascii") for file in page_files()}
+        imports = {specifier: f"data:text/javascript;base64,{text}" for specifier, text in data.items()}
     page = (folder / template).read_text("utf-8")
-    page = page.replace("<title>l5kit view</title>", f"<title>{_as_html(title)}</title>")
+    # names of files may hold surrogates, which UTF-8 has no bytes for
+    shown_title = escape(title.encode("utf-8", "replace").decode("utf-8"))
+    page = page.replace("<title>l5kit view</title>", f"<title>{shown_title}</title>")
     return fill_template(page, style=page_style(), imports=imports, nonce=nonce, content=content)
 
 
@@ -93,27 +98,13 @@ def fill_template(template: str, *, style: str, imports: dict[str, str], nonce: 
         nonce: Mark of the scripts in the page that the server's security policy lets run.
         content: HTML that the scripts take data from.
     """
+    import_map = json.dumps({"imports": imports})
     parts = {
         '<script type="module">': f'<script type="module" nonce="{nonce}">',
         "<!-- l5kit:style -->": f"<style>\n{style}\n</style>",
-        "<!-- l5kit:importmap -->": _import_map(imports, nonce),
+        "<!-- l5kit:importmap -->": f'<script type="importmap" nonce="{nonce}">{import_map}</script>',
         "<!-- l5kit:data -->": content,
     }
     for mark, part in parts.items():
         template = template.replace(mark, part)
     return template
-
-
-def _as_html(text: str) -> str:
-    """Return text for a page; names of files may hold surrogates, which UTF-8 has no bytes for."""
-    return escape(text.encode("utf-8", "replace").decode("utf-8"))
-
-
-def _import_map(imports: dict[str, str], nonce: str) -> str:
-    return f'<script type="importmap" nonce="{nonce}">{json.dumps({"imports": imports})}</script>'
-
-
-def _address(file: PageFile, script_folder: str | None) -> str:
-    if script_folder is not None:
-        return f"{script_folder}/{file.name}"
-    return f"data:text/javascript;base64,{base64.b64encode(file.content).decode('ascii')}"

@@ -48,12 +48,21 @@ class PredictionFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._name = os.fspath(path)
         require_regular_file(path, called="file of predictions")
+        # the first bytes tell whether it is packed, whatever its name
         with open(path, "rb") as file:
             is_packed = file.read(len(_GZIP)) == _GZIP
         self._path = Path(path) if not is_packed else self._unpacked()
         with open(self._path, "rb", buffering=_BUFFER_BYTES) as file:
             self._state = _state_of(file)
-            self.num_modes, order = prediction_columns(self._name, self._header(file))
+            try:
+                line = file.readline(_BUFFER_BYTES).decode("utf-8-sig")
+                header = next(csv.reader([line], strict=True), [])
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise InvalidArgumentError(
+                    f"{self._name!r}, line 1: this is no csv text ({error}); predictions are a csv file as "
+                    "write_pred_csv writes it, packed by gzip or not"
+                ) from error
+            self.num_modes, order = prediction_columns(self._name, header)
             self._keys, self._value_columns, self._num_columns = order[:2], order[2:], len(order)
             self.num_steps = (len(self._value_columns) - self.num_modes) // (2 * self.num_modes)
             self.timestamps_ns, self.track_ids, self.lines, self._offsets = self._index(file)
@@ -74,7 +83,12 @@ class PredictionFile:
                 raise DataChangedError(f"{self._name!r} has changed since it was opened; open it again")
             for index, row in enumerate(rows.tolist()):
                 file.seek(int(self._offsets[row]))
-                values[index] = self._parse(file.readline(), int(self.lines[row]))
+                fields = file.readline().replace(b'"', b"").split(b",")
+                try:
+                    values[index] = [float(fields[column]) for column in self._value_columns]
+                except ValueError as error:
+                    text = f"{error}; behind the track there must be numbers"
+                    raise self._error(int(self.lines[row]), text) from error
         confidences = np.ascontiguousarray(values[:, : self.num_modes])
         positions_m = values[:, self.num_modes :].reshape(len(rows), self.num_modes, self.num_steps, 2)
         return confidences, positions_m
@@ -97,20 +111,11 @@ class PredictionFile:
             ) from error
         return Path(name)
 
-    def _header(self, file: BinaryIO) -> list[str]:
-        try:
-            line = file.readline(_BUFFER_BYTES).decode("utf-8-sig")
-            return next(csv.reader([line], strict=True), [])
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InvalidArgumentError(
-                f"{self._name!r}, line 1: this is no csv text ({error}); predictions are a csv file as write_pred_csv "
-                "writes it, packed by gzip or not"
-            ) from error
-
     def _index(self, file: BinaryIO) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
         """Return times, tracks, lines and offsets of all rows behind the header."""
         times, tracks, lines, offsets = (array("q") for _ in range(4))
         offset, last_comma = file.tell(), self._num_columns - 1
+        # a row is split no farther than its keys need; its numbers, most of the line, are only counted
         num_split = max(self._keys) + 1
         time_at, track_at = self._keys
         for number, line in enumerate(file, start=2):
@@ -135,13 +140,6 @@ class PredictionFile:
             text = field[:30].decode("utf-8", "replace")
             raise self._error(line, f"{name} is {text!r}; it must be a whole number below 2**63")
         return value
-
-    def _parse(self, line: bytes, number: int) -> list[float]:
-        fields = line.replace(b'"', b"").split(b",")
-        try:
-            return [float(fields[column]) for column in self._value_columns]
-        except ValueError as error:
-            raise self._error(number, f"{error}; behind the track there must be numbers") from error
 
     def _error(self, line: int, text: str) -> InvalidArgumentError:
         return InvalidArgumentError(f"{self._name!r}, line {line}: {text}")

@@ -73,24 +73,19 @@ def find_in_log(predictions: Predictions, dataset: ChunkedDataset) -> BoolArray:
         if num_agents > MOST_AGENTS_LOOKED_AT:
             is_in_log[indices] = True
             continue
-        agent_frames, agent_tracks = _agents_of(dataset, intervals[block])
-        tracks = predictions.track_ids[indices]
-        rows = _rows_with(np.repeat(np.arange(len(block)), counts), tracks, agent_frames, agent_tracks)
+        # the frame among these and the track of each of their agents; frames side by side are read together
+        starts, ends = intervals[block].T
+        agent_frames = np.repeat(np.arange(len(block)), np.maximum(ends - starts, 0))
+        cuts = (np.flatnonzero(starts[1:] != ends[:-1]) + 1).tolist()
+        agent_tracks: list[NumericArray] = [np.zeros(0, np.int64)]
+        for low, high in zip([0, *cuts], [*cuts, len(block)], strict=True):
+            start, stop = int(starts[low]), int(ends[high - 1])
+            if stop > start:
+                agent_tracks.append(rows_of(dataset.agents, slice(start, stop))["track_id"].astype(np.int64))
+        tracks, frames_of_tracks = predictions.track_ids[indices], np.repeat(np.arange(len(block)), counts)
+        rows = _rows_with(frames_of_tracks, tracks, agent_frames, np.concatenate(agent_tracks))
         is_in_log[indices] |= (rows >= 0) | (tracks == EGO_TRACK_ID)
     return is_in_log
-
-
-def _agents_of(dataset: ChunkedDataset, intervals: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return for each agent of frames its frame among them and its track; frames side by side are read together."""
-    lengths = np.maximum(intervals[:, 1] - intervals[:, 0], 0)
-    frames = np.repeat(np.arange(len(intervals)), lengths)
-    ends = np.flatnonzero(intervals[1:, 0] != intervals[:-1, 1]) + 1
-    tracks: list[NumericArray] = [np.zeros(0, np.int64)]
-    for first, end in zip([0, *ends.tolist()], [*ends.tolist(), len(intervals)], strict=True):
-        start, stop = int(intervals[first, 0]), int(intervals[end - 1, 1])
-        if stop > start:
-            tracks.append(rows_of(dataset.agents, slice(start, stop))["track_id"].astype(np.int64))
-    return frames, np.concatenate(tracks)
 
 
 def _counts(predictions: Predictions, timestamps_ns: Int64Array) -> Int64Array:
@@ -102,6 +97,7 @@ def _counts(predictions: Predictions, timestamps_ns: Int64Array) -> Int64Array:
 
 def _at_times(predictions: Predictions, timestamps_ns: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Return how many predictions there are at each time, and their indices, one time after the other."""
+    # predictions are in the order of time: those at one time follow one another, from the first of them on
     first, counts = np.searchsorted(predictions.timestamps_ns, timestamps_ns), _counts(predictions, timestamps_ns)
     before = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
     indices: Int64Array = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
@@ -114,6 +110,8 @@ def _rows_with(
     """Return for each pair of frame and track the row among the agents that has both, -1 where there is none."""
     if len(agent_tracks) == 0:
         return np.full(len(tracks), -1, np.int64)
+    # a pair becomes one whole number, frame times the number of tracks plus the code of the track, which is looked up
+    # among those of all agents in their order; -1 for a track that no agent has is no such number
     ids, agent_codes = np.unique(agent_tracks, return_inverse=True)
     codes = np.minimum(np.searchsorted(ids, tracks), len(ids) - 1)
     agent_keys = agent_frames * len(ids) + agent_codes.reshape(-1)

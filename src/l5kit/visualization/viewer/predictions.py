@@ -8,7 +8,7 @@ from typing import Final, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import DatasetNotFoundError, DuplicateTrackError, InvalidArgumentError
 from l5kit.visualization.viewer.prediction_file import PredictionFile
 
@@ -102,7 +102,20 @@ class Predictions:
             InvalidArgumentError: The shapes do not fit, or an agent is there twice at a time.
         """
         times_ns, tracks = _as_keys("timestamps", timestamps), _as_keys("track_ids", track_ids)
-        positions_m, probabilities = _as_modes(np.asarray(coords, np.float64), confidences)
+        positions_m = np.asarray(coords, np.float64)
+        if positions_m.ndim == 3 and confidences is None:  # one mode
+            positions_m, confidences = positions_m[:, None], np.ones((len(positions_m), 1))
+        if positions_m.ndim != 4 or positions_m.shape[3] != 2:
+            raise InvalidArgumentError(
+                f"coords has shape {positions_m.shape}; it must be (n, modes, steps, 2) with confidences, or "
+                "(n, steps, 2) without"
+            )
+        modes_shape = positions_m.shape[:2]
+        if confidences is None:
+            raise InvalidArgumentError(f"coords of shape {positions_m.shape} needs confidences of shape {modes_shape}")
+        probabilities = np.asarray(confidences, np.float64)
+        if probabilities.shape != modes_shape:
+            raise InvalidArgumentError(f"confidences has shape {probabilities.shape}; it must be {modes_shape}")
         for key, values in (("timestamps", times_ns), ("track_ids", tracks)):
             if values.shape != positions_m.shape[:1]:
                 raise InvalidArgumentError(f"{key} has shape {values.shape}; it must be {positions_m.shape[:1]}")
@@ -164,6 +177,7 @@ def find_prediction_file(path: str | os.PathLike[str]) -> Path:
             f"predictions are to be at {str(folder)!r}, where nothing is; name a csv file of predictions or the folder "
             "of l5kit evaluate"
         )
+    # folders within are looked at where the folder itself has no file
     for folders in ([folder], sorted(entry for entry in folder.iterdir() if entry.is_dir())):
         files = [each / name for each in folders for name in _FILE_NAMES if (each / name).is_file()]
         if len(files) == 1:
@@ -211,20 +225,3 @@ def _as_keys(name: str, values: ArrayLike) -> Int64Array:
     if keys.dtype.kind not in "iu" and keys.size:
         raise InvalidArgumentError(f"{name} is of {keys.dtype}; it must be of whole numbers")
     return keys.astype(np.int64)
-
-
-def _as_modes(coords: NumericArray, confidences: ArrayLike | None) -> tuple[Float64Array, Float64Array]:
-    """Return positions (n, M, T, 2) and probabilities (n, M)."""
-    if coords.ndim == 3 and confidences is None:
-        coords, confidences = coords[:, None], np.ones((len(coords), 1))
-    if coords.ndim != 4 or coords.shape[3] != 2:
-        raise InvalidArgumentError(
-            f"coords has shape {coords.shape}; it must be (n, modes, steps, 2) with confidences, or (n, steps, 2) "
-            "without"
-        )
-    if confidences is None:
-        raise InvalidArgumentError(f"coords of shape {coords.shape} needs confidences of shape {coords.shape[:2]}")
-    probabilities = np.asarray(confidences, np.float64)
-    if probabilities.shape != coords.shape[:2]:
-        raise InvalidArgumentError(f"confidences has shape {probabilities.shape}; it must be {coords.shape[:2]}")
-    return np.asarray(coords, np.float64), probabilities

@@ -75,6 +75,7 @@ class SamplePictures:
             IndexOutOfRangeError: There is no such scene or frame.
             TrackNotFoundError: The agent is not in the frame, or does not pass the label filter.
         """
+        # a frame that does not exist is refused before a dataset of samples is made, which brings a map with it
         self._painter("box").require_frame(scene_index, frame_index)
         with self._lock:
             samples = self._vector_samples

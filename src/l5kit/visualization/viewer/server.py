@@ -125,6 +125,7 @@ class ViewerServer:
             self._loop.run_until_complete(self._serve())
         finally:
             all_threads = (self._data_threads, self._sample_threads, self._tag_threads)
+            # all of them are told to end before any is waited for, so that their times of grace run side by side
             for threads in all_threads:
                 threads.shutdown(wait=False, cancel_futures=True)
             for threads in all_threads:
@@ -163,6 +164,7 @@ class _Service:
 
 def _make_application(services: Sequence[_Service], overview: Overview | None) -> Application:
     """Return what answers: for one dataset, for two beside each other, or for those of an overview."""
+    # one dataset has the addresses from the root on; each of several has its own, and a page that others may frame
     if overview is not None:
         prefixes = [f"/planner-{number}" for number in range(len(services))]
     else:
@@ -170,9 +172,7 @@ def _make_application(services: Sequence[_Service], overview: Overview | None) -
     sides = list(zip(prefixes, services, strict=True))
     service, names = services[0], [each.log.facts()["name"] for each in services]
     routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
-        (prefix + pattern, handler, {"service": side})
-        for prefix, side in sides
-        for pattern, handler in _routes_of_log()
+        (prefix + pattern, handler, {"service": side}) for prefix, side in sides for pattern, handler in _ROUTES_OF_LOG
     ]
     if len(services) == 1:
         routes.append((r"/", _PageHandler, {"service": service}))
@@ -190,25 +190,6 @@ def _make_application(services: Sequence[_Service], overview: Overview | None) -
         default_handler_args={"service": service},
         log_function=_log_request,
     )
-
-
-def _routes_of_log() -> list[tuple[str, type[RequestHandler]]]:
-    """Return where what is made of a log is handed out."""
-    return [
-        (r"/api/dataset", _DatasetHandler),
-        (r"/api/scenes", _ScenesHandler),
-        (rf"/api/tags/{_NUMBER}", _TagsHandler),
-        (rf"/api/scene/{_NUMBER}", _SceneHandler),
-        (rf"/api/drive/{_NUMBER}", _DriveHandler),
-        (rf"/api/predictions/{_NUMBER}", _PredictionsHandler),
-        (r"/api/map", _MapHandler),
-        (rf"/api/raster/{_NUMBER}/{_NUMBER}", _RasterHandler),
-        (rf"/api/vector/{_NUMBER}/{_NUMBER}", _VectorHandler),
-        (r"/api/lanes", _LanesHandler),
-        (rf"/api/aerial/{_NUMBER}", _AerialHandler),
-        (rf"/api/tile/{_NUMBER}/{_NUMBER}/{_NUMBER}", _TileHandler),
-        (r"/api/status", _StatusHandler),
-    ]
 
 
 def _log_request(handler: RequestHandler) -> None:
@@ -256,8 +237,16 @@ class _Handler(RequestHandler):
 
     def write_error(self, status_code: int, **options: Any) -> None:
         error = options.get("exc_info", (None, None, None))[1]
+        # what a sample could not be drawn for says more than that it could not
+        if isinstance(error, SampleError) and error.__cause__ is not None:
+            error = error.__cause__
+        text = f"{type(error).__name__}: {error} (unexpected; the terminal shows where it happened)"
+        if isinstance(error, (L5KitError, OSError)):
+            text = str(error)
+        elif isinstance(error, HTTPError):
+            text = error.reason or HTTPStatus(status_code).phrase
         self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps({"error": _text_of(error, status_code)}))
+        self.finish(json.dumps({"error": text}))
 
     def log_exception(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -267,24 +256,12 @@ class _Handler(RequestHandler):
 
     def send_error(self, status_code: int = 500, **options: Any) -> None:
         error = options.get("exc_info", (None, None, None))[1]
-        super().send_error(_status_of(error, status_code), **options)
-
-
-def _status_of(error: BaseException | None, status_code: int) -> int:
-    """Return 404 for what is not there, 422 for data that cannot be read."""
-    if isinstance(error, (IndexError, NotImplementedError)):
-        return 404
-    return 422 if isinstance(error, (L5KitError, OSError)) else status_code
-
-
-def _text_of(error: BaseException | None, status_code: int) -> str:
-    if isinstance(error, SampleError) and error.__cause__ is not None:
-        error = error.__cause__
-    if isinstance(error, (L5KitError, OSError)):
-        return str(error)
-    if isinstance(error, HTTPError):
-        return error.reason or HTTPStatus(status_code).phrase
-    return f"{type(error).__name__}: {error} (unexpected; the terminal shows where it happened)"
+        # 404 for what is not there, which errors of l5kit may say as well, 422 for data that cannot be read
+        if isinstance(error, (IndexError, NotImplementedError)):
+            status_code = 404
+        elif isinstance(error, (L5KitError, OSError)):
+            status_code = 422
+        super().send_error(status_code, **options)
 
 
 class _NothingHandler(_Handler):
@@ -445,3 +422,21 @@ class _VectorHandler(_SampleHandler):
     async def get(self, scene_index: str, frame_index: str) -> None:
         track_id, draw = self.track_id(), self.log.samples.vector_svg
         await self.answer_sample("image/svg+xml", lambda: draw(int(scene_index), int(frame_index), track_id))
+
+
+_ROUTES_OF_LOG: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
+    (r"/api/dataset", _DatasetHandler),
+    (r"/api/scenes", _ScenesHandler),
+    (rf"/api/tags/{_NUMBER}", _TagsHandler),
+    (rf"/api/scene/{_NUMBER}", _SceneHandler),
+    (rf"/api/drive/{_NUMBER}", _DriveHandler),
+    (rf"/api/predictions/{_NUMBER}", _PredictionsHandler),
+    (r"/api/map", _MapHandler),
+    (rf"/api/raster/{_NUMBER}/{_NUMBER}", _RasterHandler),
+    (rf"/api/vector/{_NUMBER}/{_NUMBER}", _VectorHandler),
+    (r"/api/lanes", _LanesHandler),
+    (rf"/api/aerial/{_NUMBER}", _AerialHandler),
+    (rf"/api/tile/{_NUMBER}/{_NUMBER}/{_NUMBER}", _TileHandler),
+    (r"/api/status", _StatusHandler),
+)
+"""Where what is made of a log is handed out."""

@@ -43,25 +43,13 @@ def draw_vector_sample(sample: Mapping[str, NumericArray], *, predicted_m: Numer
     svg = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=box, width=size, height=size)
     corner = str(-_HALF_SIDE_M)
     ElementTree.SubElement(svg, "rect", x=corner, y=corner, width=str(side), height=str(side), fill=_GROUND)
-    _draw_map(svg, sample)
-    _draw_agents(svg, sample)
-    _draw_dots(svg, _known(sample, "history_positions", "history_availabilities"), _PAST)
-    _draw_dots(svg, _known(sample, "target_positions", "target_availabilities"), _FUTURE)
-    if predicted_m is not None:
-        _draw_dots(svg, np.asarray(predicted_m, np.float64).reshape(-1, 2), _PREDICTED)
-    return ElementTree.tostring(svg, encoding="unicode").encode("utf-8")
-
-
-def _draw_map(svg: ElementTree.Element, sample: Mapping[str, NumericArray]) -> None:
+    # what is drawn later lies over it: the map, others with their past, the target, and its path
     for crosswalk in _known_lines(sample["crosswalks"], sample["crosswalks_availabilities"]):
         ElementTree.SubElement(svg, "polygon", {"points": _points(crosswalk), "class": "crosswalk", "fill": _CROSSWALK})
     for boundary in _known_lines(sample["lanes"], sample["lanes_availabilities"]):
         _draw_line(svg, boundary, "boundary", _BORDER, width_m=0.2)
     for midline in _known_lines(sample["lanes_mid"], sample["lanes_mid_availabilities"]):
         _draw_line(svg, midline, "lane", _LANE_TONES.get(round(float(midline[0, 2])), _LANE), width_m=0.35)
-
-
-def _draw_agents(svg: ElementTree.Element, sample: Mapping[str, NumericArray]) -> None:
     polylines, known = sample["other_agents_polyline"], sample["other_agents_polyline_availability"]
     extents_m = sample["all_other_agents_history_extents"]
     for polyline, is_known, extent_m in zip(polylines, np.asarray(known, np.bool_), extents_m, strict=True):
@@ -69,6 +57,11 @@ def _draw_agents(svg: ElementTree.Element, sample: Mapping[str, NumericArray]) -
             _draw_line(svg, polyline[is_known], "past", _AGENT, width_m=0.35)
             _draw_box(svg, polyline[0], extent_m[0], "agent", _AGENT)
     _draw_box(svg, np.zeros(3), np.asarray(sample["extent"]), "target", _TARGET)
+    _draw_dots(svg, _known(sample, "history_positions", "history_availabilities"), _PAST)
+    _draw_dots(svg, _known(sample, "target_positions", "target_availabilities"), _FUTURE)
+    if predicted_m is not None:
+        _draw_dots(svg, np.asarray(predicted_m, np.float64).reshape(-1, 2), _PREDICTED)
+    return ElementTree.tostring(svg, encoding="unicode").encode("utf-8")
 
 
 def _draw_box(svg: ElementTree.Element, pose: NumericArray, extent_m: NumericArray, kind: str, tone: str) -> None:

@@ -71,15 +71,20 @@ class ViewedLog:
         self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
         self._is_closed = threading.Event()
         self._maps, self._map = self._read_maps(files)
-        if self._maps is None:
+        if self._maps is None:  # samples are drawn without a map that cannot be read, too
             files = replace(files, semantic_map=None)
         self._files = files
         self.samples = SamplePictures(files, self._dataset)
         self.sample_kinds = available_map_kinds(files)
-        self.aerial = _aerial_of(files)
+        self.aerial: AerialTiles | None = None
+        if files.aerial is not None and files.meta is not None:
+            with contextlib.suppress(L5KitError, OSError):  # a map says so, and the satellite raster
+                self.aerial = AerialTiles(files)
         self._predictions = predictions
         if predictions is not None:
-            self._note_lost(predictions)
+            num_lost = len(predictions) - int(np.count_nonzero(find_in_log(predictions, self._dataset)))
+            if num_lost:
+                self.notes.append(f"{num_lost:,} of {len(predictions):,} predictions have no row in this log")
         self.tags = LogTags(self._dataset, self._maps, self._require_open)
 
     @property
@@ -222,6 +227,7 @@ class ViewedLog:
 
     def _read_maps(self, files: DatasetFiles) -> tuple[SceneMaps | None, MapAPI | None]:
         """Return the maps, and all of them as the one that the page draws, which it does not of too many."""
+        # many maps that cannot be drawn as one are still those that single scenes are on
         maps = None
         try:
             maps = open_maps(files)
@@ -234,23 +240,9 @@ class ViewedLog:
             return (maps if maps is not None and not maps.is_single else None), None
         return maps, map_api
 
-    def _note_lost(self, predictions: Predictions) -> None:
-        num_lost = len(predictions) - int(np.count_nonzero(find_in_log(predictions, self._dataset)))
-        if num_lost:
-            self.notes.append(f"{num_lost:,} of {len(predictions):,} predictions have no row in this log")
-
     def _require_open(self) -> None:
         if self._is_closed.is_set():
             raise _ClosedError("the viewer has been closed")
-
-
-def _aerial_of(files: DatasetFiles) -> AerialTiles | None:
-    if files.aerial is None or files.meta is None:
-        return None
-    try:
-        return AerialTiles(files)
-    except (L5KitError, OSError):  # a map says so, and the satellite raster
-        return None
 
 
 class _ClosedError(L5KitError):

@@ -56,7 +56,12 @@ class WorkerThreads(Executor):
         with self._lock:
             self._is_shut_down = True
             if cancel_futures:
-                self._leave_out()
+                with contextlib.suppress(Empty):
+                    while True:
+                        call = self._calls.get_nowait()
+                        if call is not None:
+                            call.future.cancel()
+                            call.future.set_running_or_notify_cancel()  # tells those who wait for it
             for _ in self._threads:
                 self._calls.put(None)
         if wait:
@@ -68,14 +73,6 @@ class WorkerThreads(Executor):
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-
-    def _leave_out(self) -> None:
-        with contextlib.suppress(Empty):
-            while True:
-                call = self._calls.get_nowait()
-                if call is not None:
-                    call.future.cancel()
-                    call.future.set_running_or_notify_cancel()  # tells those who wait for it
 
     def _work(self) -> None:
         if self._after is not None:

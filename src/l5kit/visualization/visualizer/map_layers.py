@@ -41,19 +41,17 @@ class MapLayers:
         """
         ranks = self._controlled.ranks_by_lane(tl_faces)
         tones = {lane: LIGHT_TONES[LIGHT_COLORS[rank]] for lane, rank in ranks.items()}
-        rows = indices_in_bounds(center_m, self._arrays.lane_bounds_m, HALF_SIDE_M).tolist()
-        return [self._lane(row, tones.get(row, _LANE_COLOR)) for row in rows]
+        lanes = []
+        for row in indices_in_bounds(center_m, self._arrays.lane_bounds_m, HALF_SIDE_M).tolist():
+            key = (row, tones.get(row, _LANE_COLOR))
+            if key not in self._lanes:
+                left_m, right_m = self._arrays.left_line(row), self._arrays.right_line(row)
+                self._lanes[key] = MapLaneVisualization.of_boundaries(left_m, right_m, key[1])
+            lanes.append(self._lanes[key])
+        return lanes
 
     def crosswalks_around(self, center_m: NumericArray) -> list[CWVisualization]:
         """Return the crosswalks around a point (2,) as :meth:`lanes_around` does."""
         rows = indices_in_bounds(center_m, self._arrays.crosswalk_bounds_m, HALF_SIDE_M).tolist()
         polygons = map(self._arrays.crosswalk_lines.line, rows)
         return [CWVisualization(polygon[:, 0], polygon[:, 1], _CROSSWALK_COLOR) for polygon in polygons]
-
-    def _lane(self, row: int, color: str) -> LaneVisualization:
-        lane = self._lanes.get((row, color))
-        if lane is None:
-            left_m, right_m = self._arrays.left_line(row), self._arrays.right_line(row)
-            lane = MapLaneVisualization.of_boundaries(left_m, right_m, color)
-            self._lanes[row, color] = lane
-        return lane

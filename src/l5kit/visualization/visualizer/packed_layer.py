@@ -95,6 +95,7 @@ def pack_layer(
     """
     filled = [elements or [null_element] for elements in frames]
     columns = list_to_columns([element for elements in filled for element in elements], null_element)
+    # polygons that are equal to the bit are stored once: a lane is in many frames
     shape_indices: dict[bytes, int] = {}
     polygons: list[Float64Array] = []
     shapes = []
@@ -108,19 +109,19 @@ def pack_layer(
             polygons.append(polygon)
         shapes.append(shape_indices[key])
     points = np.concatenate(polygons, axis=1) - np.reshape(origin_m, (2, 1))
+    # likewise of other fields the different values, in the order in which they come up
+    packed_columns = {}
+    for name, values in columns.items():
+        codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
+        packed_columns[name] = PackedColumn(list(codes), np.array([codes[value] for value in values], dtype=np.int32))
     return PackedLayer(
         frame_starts=_starts_of([len(elements) for elements in filled]),
         shapes=np.array(shapes, dtype=np.int32),
         shape_starts=_starts_of([polygon.shape[1] for polygon in polygons]),
         xs=points[0].astype(np.float32),
         ys=points[1].astype(np.float32),
-        columns={name: _pack_column(values) for name, values in columns.items()},
+        columns=packed_columns,
     )
-
-
-def _pack_column(values: ColumnValues) -> PackedColumn:
-    codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
-    return PackedColumn(list(codes), np.array([codes[value] for value in values], dtype=np.int32))
 
 
 def _starts_of(lengths: Sequence[int]) -> Int32Array:

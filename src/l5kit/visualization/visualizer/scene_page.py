@@ -1,17 +1,16 @@
-"""The figure, slider and scripts of a page that shows a scene."""
+"""The figure, slider, key and scripts of a page that shows a scene."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from importlib import resources
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from bokeh.layouts import column, row
-from bokeh.models import Column, ColumnDataSource, CustomJS, CustomJSHover, HoverTool, Range1d, Row
+from bokeh.models import Column, ColumnDataSource, CustomJS, CustomJSHover, HoverTool, Range1d
 from bokeh.models.annotations import Title
-from bokeh.models.glyphs import Patches
-from bokeh.models.renderers import GlyphRenderer
 from bokeh.models.widgets import Div, Slider, Toggle
 from bokeh.plotting import figure
 
@@ -26,8 +25,8 @@ from l5kit.visualization.visualizer.common import (
     MapLaneVisualization,
     TrajectoryVisualization,
 )
+from l5kit.visualization.visualizer.map_layers import LIGHT_TONES
 from l5kit.visualization.visualizer.packed_layer import LayerElement, PackedLayer, list_to_columns, pack_layer
-from l5kit.visualization.visualizer.scene_key import scene_key
 
 _WINDOW_MARGIN_PX = 16
 _UNDER_PICTURE_PX = 150
@@ -82,6 +81,14 @@ _NULL_TRAJECTORY = TrajectoryVisualization(_NOTHING, _NOTHING, "gray", "none", -
 
 _SPEED_TEXT = "return isFinite(value) ? value.toFixed(1) + ' m/s' : 'unknown'"
 
+_LABEL_PREFIX: Final = "PERCEPTION_LABEL_"
+_LIGHT_NAMES: Final = {tone: f"{name.lower()} light" for name, tone in LIGHT_TONES.items()}
+_ENTRY: Final = (
+    '<span style="display:inline-block;margin-right:14px;white-space:nowrap"><span style="display:inline-block;'
+    "width:11px;height:11px;border-radius:3px;margin-right:5px;border:1px solid rgb(128 128 128 / 0.5);"
+    'background:{color}"></span>{names}</span>'
+)
+
 
 @dataclass(frozen=True)
 class _Layer:
@@ -107,15 +114,70 @@ def scene_layout(
         frame_step: What the slider counts from one of them to the next.
         highest_px: The layout is not higher, which suits a notebook; None for a page of its own.
     """
-    frames = [_in_tones_of_page(frame) for frame in frames]
-    height = _height_of(highest_px)
-    plot = _empty_figure(scene_index, frames[0], height)
+    frames = [
+        frame._replace(
+            ego=_toned(frame.ego, _EGO_TONES),
+            crosswalks=[_toned(shape, _CROSSWALK_TONES) for shape in frame.crosswalks],
+        )
+        for frame in frames
+    ]
+    # sizes in CSS: as high as the window, but not much higher than the window is wide; the picture is a square with its
+    # axis and tools, and the layout, in the middle, as wide as the picture or as the controls need
+    highest = "" if highest_px is None else f", {highest_px}px"
+    height = f"min(100vh - {_WINDOW_MARGIN_PX}px, 100vw + {_UNDER_PICTURE_PX}px{highest})"
+    picture_width = f"calc({height} - {_UNDER_PICTURE_PX - _BESIDE_PICTURE_PX}px)"
+    styles = {
+        "height": height,
+        "min-height": f"{_LEAST_HEIGHT_PX}px",
+        "width": "100%",
+        "max-width": f"max({_CONTROLS_PX}px, {picture_width})",
+        "margin": "0 auto",
+    }
+    x, y = _origin_of(frames)
+    plot = figure(
+        title=Title(text=f"Scene {scene_index}", text_font_size="15px"),
+        x_range=Range1d(start=x - HALF_SIDE_M, end=x + HALF_SIDE_M),
+        y_range=Range1d(start=y - HALF_SIDE_M, end=y + HALF_SIDE_M),
+        sizing_mode="stretch_both",
+        styles={"width": f"min(100%, {picture_width})", "align-self": "center"},
+        min_width=_LEAST_SIDE_PX,
+        min_height=_LEAST_SIDE_PX,
+        match_aspect=True,
+        tools="pan,wheel_zoom,save,reset",
+        active_scroll="wheel_zoom",
+    )
+    plot.grid.visible = False
+    plot.xaxis.axis_label, plot.yaxis.axis_label = "world x (m)", "world y (m)"
     layers = _draw_layers(plot, frames)
-    key = Div(text=scene_key(frames), sizing_mode="stretch_width", margin=(2, 5, 4, 5))
-    slider = _add_slider(layers, frames, frame_step) if len(frames) > 1 else None
+    key = Div(text=_key_of(frames), sizing_mode="stretch_width", margin=(2, 5, 4, 5))
+    if len(frames) == 1:
+        _keep_in_view(plot, None, frames)
+        return column(plot, key, sizing_mode="stretch_width", styles=styles)
+    slider = _add_slider(layers, frames, frame_step)
     _keep_in_view(plot, slider, frames)
-    parts = [plot, key] if slider is None else [plot, _controls(slider, frame_step), key]
-    return column(*parts, sizing_mode="stretch_width", styles=_size_of_layout(height))
+    button = Toggle(label="► Play", width=100, align="end", button_type="primary")
+    play = {"button": button, "slider": slider, "interval_ms": _MS_PER_FRAME * frame_step}
+    button.js_on_change("active", CustomJS(args=play, code=_script("scene_play.js")))
+    controls = row(button, slider, sizing_mode="stretch_width")
+    return column(plot, controls, key, sizing_mode="stretch_width", styles=styles)
+
+
+def _key_of(frames: Sequence[FrameVisualization]) -> str:
+    """Return a line that names the colours of the boxes, crosswalks and lit lanes that are in any of the frames."""
+    shown = dict.fromkeys((frame.ego.color, "AV") for frame in frames)
+    classes = dict.fromkeys((box.color, box.agent_type) for frame in frames for box in frame.agents)
+    shown |= {(color, label.removeprefix(_LABEL_PREFIX).replace("_", " ").lower()): None for color, label in classes}
+    shown |= dict.fromkeys((shape.color, "crosswalk") for frame in frames for shape in frame.crosswalks)
+    lane_colors = {lane.color for frame in frames for lane in frame.lanes}
+    shown |= {(color, name): None for color, name in _LIGHT_NAMES.items() if color in lane_colors}
+    names: dict[str, list[str]] = {}
+    for color, name in shown:
+        if name:
+            names.setdefault(color, []).append(name)
+    entries = [
+        _ENTRY.format(color=escape(color), names=escape(", ".join(of_color))) for color, of_color in names.items()
+    ]
+    return "".join(entries)
 
 
 def _add_slider(layers: Sequence[_Layer], frames: Sequence[FrameVisualization], frame_step: int) -> Slider:
@@ -145,82 +207,38 @@ def _keep_in_view(plot: figure, slider: Slider | None, frames: Sequence[FrameVis
         plot.js_on_change(size, view)
 
 
-def _controls(slider: Slider, frame_step: int) -> Row:
-    button = Toggle(label="► Play", width=100, align="end", button_type="primary")
-    play = {"button": button, "slider": slider, "interval_ms": _MS_PER_FRAME * frame_step}
-    button.js_on_change("active", CustomJS(args=play, code=_script("scene_play.js")))
-    return row(button, slider, sizing_mode="stretch_width")
-
-
-def _height_of(highest_px: int | None) -> str:
-    """Return the height of a layout as CSS: that of the window, but not much higher than the window is wide."""
-    highest = "" if highest_px is None else f", {highest_px}px"
-    return f"min(100vh - {_WINDOW_MARGIN_PX}px, 100vw + {_UNDER_PICTURE_PX}px{highest})"
-
-
-def _size_of_layout(height: str) -> dict[str, str]:
-    """Return the CSS of a layout: in the middle, as wide as the picture or as the controls need."""
-    width = f"max({_CONTROLS_PX}px, {_picture_width(height)})"
-    return {
-        "height": height,
-        "min-height": f"{_LEAST_HEIGHT_PX}px",
-        "width": "100%",
-        "max-width": width,
-        "margin": "0 auto",
-    }
-
-
-def _picture_width(height: str) -> str:
-    """Return the width of a square picture with axis and tools as CSS."""
-    return f"calc({height} - {_UNDER_PICTURE_PX - _BESIDE_PICTURE_PX}px)"
-
-
-def _empty_figure(scene_index: int, frame: FrameVisualization, height: str) -> figure:
-    x, y = frame.ego.center_x, frame.ego.center_y
-    plot = figure(
-        title=Title(text=f"Scene {scene_index}", text_font_size="15px"),
-        x_range=Range1d(start=x - HALF_SIDE_M, end=x + HALF_SIDE_M),
-        y_range=Range1d(start=y - HALF_SIDE_M, end=y + HALF_SIDE_M),
-        sizing_mode="stretch_both",
-        styles={"width": f"min(100%, {_picture_width(height)})", "align-self": "center"},
-        min_width=_LEAST_SIDE_PX,
-        min_height=_LEAST_SIDE_PX,
-        match_aspect=True,
-        tools="pan,wheel_zoom,save,reset",
-        active_scroll="wheel_zoom",
-    )
-    plot.grid.visible = False
-    plot.xaxis.axis_label, plot.yaxis.axis_label = "world x (m)", "world y (m)"
-    return plot
-
-
 def _draw_layers(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
     """Draw the first frame, from the lowest layer to the highest, and return the layers."""
     origin_m = _origin_of(frames)
     lanes = _make_layer([frame.lanes for frame in frames], _NULL_LANE, origin_m)
     plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name="lanes", source=lanes.source)
-    boundaries = _draw_boundaries(plot, frames)
+    # boundaries of lanes have a layer where any lane of any frame has them
+    lines = [
+        [_Line(xs, ys) for lane in frame.lanes if isinstance(lane, MapLaneVisualization) for xs, ys in lane.boundaries]
+        for frame in frames
+    ]
+    boundaries = [_make_layer(lines, _NULL_LINE, origin_m)] if any(lines) else []
+    for layer in boundaries:
+        plot.multi_line("xs", "ys", color=_BOUNDARY_COLOR, line_width=1, name="lane_boundaries", source=layer.source)
     crosswalks = _make_layer([frame.crosswalks for frame in frames], _NULL_CROSSWALK, origin_m)
     plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name="crosswalks", source=crosswalks.source)
     ego = _make_layer([[frame.ego] for frame in frames], frames[0].ego, origin_m)
     plot.patches("xs", "ys", color="color", line_width=2, name="ego", source=ego.source)
     agents = _make_layer([list(map(_Agent.of, frame.agents)) for frame in frames], _NULL_AGENT, origin_m)
     boxes = plot.patches("xs", "ys", color="color", line_width=2, name="agents", source=agents.source)
-    plot.add_tools(_hover_over(boxes))
+    hover = HoverTool(
+        renderers=[boxes],
+        point_policy="follow_mouse",
+        tooltips=[
+            ("Type", "@agent_type"),
+            ("Probability", "@prob{0.00%}"),
+            ("Track id", "@track_id"),
+            ("Speed", "@speed_mps{custom}"),
+        ],
+        formatters={"@speed_mps": CustomJSHover(code=_SPEED_TEXT)},
+    )
+    plot.add_tools(hover)
     return [lanes, *boundaries, crosswalks, ego, agents, *_draw_trajectories(plot, frames)]
-
-
-def _draw_boundaries(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
-    """Draw the boundaries of lanes, and return their layer; none where no lane of any frame has them."""
-    lines = [
-        [_Line(xs, ys) for lane in frame.lanes if isinstance(lane, MapLaneVisualization) for xs, ys in lane.boundaries]
-        for frame in frames
-    ]
-    if not any(lines):
-        return []
-    layer = _make_layer(lines, _NULL_LINE, _origin_of(frames))
-    plot.multi_line("xs", "ys", color=_BOUNDARY_COLOR, line_width=1, name="lane_boundaries", source=layer.source)
-    return [layer]
 
 
 def _draw_trajectories(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
@@ -235,24 +253,19 @@ def _draw_trajectories(plot: figure, frames: Sequence[FrameVisualization]) -> li
             "xs", "ys", color="color", alpha=0.8, line_width=3, name=label, legend_label=label, source=layer.source
         )
         layers.append(layer)
-    if layers:
-        _style_legend(plot)
+    if layers:  # the legend can be read over whatever is drawn below it
+        plot.legend.update(
+            location="top_left",
+            click_policy="hide",
+            label_text_font_size="13px",
+            label_text_color="#1a222c",
+            background_fill_color="white",
+            background_fill_alpha=0.9,
+            border_line_color="#8a94a1",
+            padding=6,
+            spacing=1,
+        )
     return layers
-
-
-def _style_legend(plot: figure) -> None:
-    """Let the legend be read over whatever is drawn below it."""
-    plot.legend.update(
-        location="top_left",
-        click_policy="hide",
-        label_text_font_size="13px",
-        label_text_color="#1a222c",
-        background_fill_color="white",
-        background_fill_alpha=0.9,
-        border_line_color="#8a94a1",
-        padding=6,
-        spacing=1,
-    )
 
 
 def _make_layer(
@@ -263,25 +276,6 @@ def _make_layer(
         first[_ID] = list(map(str, first[_ID]))
         packed.columns[_ID] = replace(packed.columns[_ID], values=list(map(str, packed.columns[_ID].values)))
     return _Layer(ColumnDataSource(first), packed)
-
-
-def _hover_over(boxes: "GlyphRenderer[Patches]") -> HoverTool:
-    return HoverTool(
-        renderers=[boxes],
-        point_policy="follow_mouse",
-        tooltips=[
-            ("Type", "@agent_type"),
-            ("Probability", "@prob{0.00%}"),
-            ("Track id", "@track_id"),
-            ("Speed", "@speed_mps{custom}"),
-        ],
-        formatters={"@speed_mps": CustomJSHover(code=_SPEED_TEXT)},
-    )
-
-
-def _in_tones_of_page(frame: FrameVisualization) -> FrameVisualization:
-    crosswalks = [_toned(shape, _CROSSWALK_TONES) for shape in frame.crosswalks]
-    return frame._replace(ego=_toned(frame.ego, _EGO_TONES), crosswalks=crosswalks)
 
 
 def _toned(element: _Shape, tones: dict[str, str]) -> _Shape:

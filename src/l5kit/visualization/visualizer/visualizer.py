@@ -82,9 +82,7 @@ def _layout(
     try:
         from l5kit.visualization.visualizer.scene_page import scene_layout
     except ImportError as error:
-        raise _bokeh_is_missing() from error
+        raise MissingDependencyError(
+            f"pages of scenes need Bokeh, which the extra viz brings: {install_command('viz')}"
+        ) from error
     return scene_layout(scene_index, frames[::frame_step], frame_step=frame_step, highest_px=highest_px)
-
-
-def _bokeh_is_missing() -> MissingDependencyError:
-    return MissingDependencyError(f"pages of scenes need Bokeh, which the extra viz brings: {install_command('viz')}")

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from l5kit._types import BoolArray, Config, Float64Array, NumericArray, RecordArray
+from l5kit._types import Config, Float64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import (
     filter_agents_by_frames,
@@ -148,6 +148,7 @@ def zarr_to_visualizer_scene(
             "scene_dataset.get_scene_dataset(0)"
         )
     scene = scene_dataset.get_scene_dataset(0)  # all rows of the scene, read once
+    # all agents are kept: a track that is shown goes on in its trajectory where its probability is low
     all_agents_frames = filter_agents_by_frames(scene.frames, scene.agents)
     faces_frames = filter_tl_faces_by_frames(scene.frames, scene.tl_faces)
     layers = _layers_of(mapAPI)
@@ -331,27 +332,11 @@ def _frame_data(
 ) -> FrameVisualization:
     """Return what is in one frame, without trajectories; the speed of tracks in ``moved`` is not known."""
     center_m = frame["ego_translation"][:2]
-    return FrameVisualization(
-        ego=_ego_box(center_m, frame["ego_rotation"], facts),
-        agents=_agent_boxes(agents[~_are_hidden(agents)], moved),
-        lanes=layers.lanes_around(center_m, tl_faces) if layers else [],
-        crosswalks=layers.crosswalks_around(center_m) if layers else [],
-        trajectories=[],
-    )
-
-
-def _are_hidden(agents: RecordArray) -> BoolArray:
-    """Return which agents a simulation has hidden: those without an extent or with negative probabilities."""
-    hidden: BoolArray = (agents["extent"][:, :2] == 0).all(axis=1) | (agents["label_probabilities"] < 0).any(axis=1)
-    return hidden
-
-
-def _ego_box(center_m: Float64Array, rotation: Float64Array, facts: LogFacts) -> EgoVisualization:
-    corners_m = compute_box_corners(center_m, rotation33_as_yaw(rotation), facts.ego_extent_m[:2])
-    return EgoVisualization(corners_m[:, 0], corners_m[:, 1], "red", float(center_m[0]), float(center_m[1]))
-
-
-def _agent_boxes(agents: RecordArray, moved: Collection[int]) -> list[AgentVisualization]:
+    ego_m = compute_box_corners(center_m, rotation33_as_yaw(frame["ego_rotation"]), facts.ego_extent_m[:2])
+    ego = EgoVisualization(ego_m[:, 0], ego_m[:, 1], "red", float(center_m[0]), float(center_m[1]))
+    # agents that a simulation has hidden have no extent or negative probabilities
+    is_hidden = (agents["extent"][:, :2] == 0).all(axis=1) | (agents["label_probabilities"] < 0).any(axis=1)
+    agents = agents[~is_hidden]
     corners_m = compute_box_corners(agents["centroid"], agents["yaw"], agents["extent"])
     columns = zip(
         corners_m,
@@ -373,7 +358,13 @@ def _agent_boxes(agents: RecordArray, moved: Collection[int]) -> list[AgentVisua
         )
         agent.speed_mps = math.nan if track_id in moved else speed_mps
         shown.append(agent)
-    return shown
+    return FrameVisualization(
+        ego=ego,
+        agents=shown,
+        lanes=layers.lanes_around(center_m, tl_faces) if layers else [],
+        crosswalks=layers.crosswalks_around(center_m) if layers else [],
+        trajectories=[],
+    )
 
 
 def _agent_trajectories(in_outs: Sequence[InOut]) -> list[TrajectoryVisualization]:
