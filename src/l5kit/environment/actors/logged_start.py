@@ -22,6 +22,7 @@ def states_at_start(
         step_time_s: Seconds between them.
     """
     steps_m = after[:, :2] - before[:, :2]
+    # below 0 where the AV has gone against its heading
     ahead_m = steps_m[:, 0] * np.cos(after[:, 2]) + steps_m[:, 1] * np.sin(after[:, 2])
     speeds_mps = np.copysign(np.sqrt(steps_m[:, 0] ** 2 + steps_m[:, 1] ** 2), ahead_m) / step_time_s
     yaw_rates = angular_distance(after[:, 2], before[:, 2]) / step_time_s

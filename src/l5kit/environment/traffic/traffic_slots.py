@@ -256,6 +256,8 @@ class TrafficSlots:
                 self._memory = self._make_memory(len(slots), len(slots) * self.most)
             self._write_rows(slots, self._memory)
             return self._memory
+
+        # on the processor as much memory as these frames can need, and views of what was written
         frames = self.bank.frame_starts[self.bank_rows[slots]] + np.maximum(self.frames[slots], 0)
         of_log = self.bank.rows.starts[frames + 1] - self.bank.rows.starts[frames]
         most = int(of_log.sum() + self.current.num_driven[slots].sum())
@@ -291,6 +293,7 @@ class TrafficSlots:
         seats = Seats(*map(self._on_host, self.seats))
         states = seats.states[slots]
         of_slots, of_seats = np.nonzero((states <= WAITING) | (states >= DRIVEN))
+        # the first path of a scene is that of its AV, so that seat 0 has the one behind
         paths = self.bank.routes[self._on_host(self.bank_rows)[slots]][of_slots] + 1 + of_seats
         is_hidden: BoolArray = states[of_slots, of_seats] <= WAITING
         return DrivenRows(
@@ -344,6 +347,7 @@ class TrafficSlots:
                 f"bank has {len(self.bank)} scenes, but {self._num_scenes} are on {self.backend.device}; prepare all "
                 "scenes before they are uploaded"
             )
+        # seats keep what they know; room is made anew only if it is too small
         before, seats = self.most, self.seats
         self._take_up_bank()
         self._drive = self._drive_on_paths()
