@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
-from l5kit.lanes.path_positions import line_at
+from l5kit.lanes.path_positions import line_at, offset_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW, rank_of_line
 from l5kit.simulation.drivers.proposal_forecasts import Others
 from l5kit.simulation.lanes.leaders import first_contact
@@ -76,13 +76,8 @@ def pose_on_way(way: Way, shift_m: float, driven_m: float) -> tuple[float, float
     """
     points_m, _, arc_m, offset_m, slope, fade_m = way
     x, y, along_x, along_y = line_at(points_m, arc_m + driven_m)
-    left_m, change = shift_m, 0.0
-    # the cubic of Hermite with value and slope of the vehicle at its begin, 0 and 0 at its end; and its derivative
-    if driven_m < fade_m:
-        part = max(driven_m, 0.0) / fade_m
-        rest, beside_m = 1.0 - part, offset_m - shift_m
-        left_m += (beside_m * (1.0 + 2.0 * part) + slope * fade_m * part) * rest * rest
-        change = beside_m / fade_m * 6.0 * part * (part - 1.0) + slope * rest * (1.0 - 3.0 * part)
+    beside_m, change = offset_at(driven_m, offset_m - shift_m, slope, fade_m)
+    left_m = shift_m + beside_m
     return x - left_m * along_y, y + left_m * along_x, math.atan2(along_y, along_x) + math.atan(change)
 
 
