@@ -171,7 +171,7 @@ class _ExactFit:
         """Return the derivatives of the residuals, shape (6 N, 2 N)."""
         num_steps = self.start.shape[1]
         states = self.roll_out(controls)
-        # a turn in step j turns all steps from j on, which moves x_i by -vy and y_i by vx of each of them up to i, and an
+        # a turn in step j turns all steps from j on, which moves x_i by -vy and y_i by vx of each of them up to i; an
         # acceleration lengthens them
         vx, vy = _velocities(states)
         cos, sin = np.cos(states[2]), np.sin(states[2])

@@ -8,7 +8,6 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
-from l5kit.environment.traffic.kernel_driver import KernelDriver
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import DRIVEN, WAITING, Seats, TrafficRows
 from l5kit.environment.traffic.traffic_steps import (
@@ -28,8 +27,10 @@ from l5kit.environment.traffic.traffic_steps import (
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import NUM_COLUMNS, Drive, EgoRows
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
+from l5kit.simulation.lanes.path_bends import PathBends
 
 if TYPE_CHECKING:
     import torch
@@ -108,7 +109,9 @@ class TrafficSlots:
         self._take_up_bank()
         is_as_logged = drives is None and not has_actors
         self._near_m = -1.0 if is_as_logged else float(AgentControl.of_traffic().near_m)
-        self._kernel_driver = KernelDriver(drives or IntelligentDriver(), bank.log.facts.step_time_s)
+        self._driver = drives or IntelligentDriver()
+        self._params = self._driver.params or AGENT_DRIVER
+        self._bends = PathBends(self._driver.max_lateral_mps2, self._params.max_braking_mps2)
         self._drive = self._drive_on_paths()
         self.current = SlotFrames(
             frames=backend.full(num_slots, -1, np.int64),
@@ -368,10 +371,12 @@ class TrafficSlots:
 
     def _drive_on_paths(self) -> Drive:
         """Return how vehicles are driven on the paths of the bank, as kernels take it."""
-        if self.drives is None:
-            return (*self._kernel_driver.fixed, self.backend.zeros(0, np.float64))
-        parameters, part, step_s, bends_mps = self._kernel_driver.on(self.bank.paths)
-        return parameters, part, step_s, bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
+        parameters, part = self._params.kernel_parameters, float(self._driver.limit_part)
+        step_s, bends_mps = float(self.bank.log.facts.step_time_s), self.backend.zeros(0, np.float64)
+        if self.drives is not None:
+            bends_mps = self._bends.on(self.bank.paths)
+            bends_mps = bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
+        return parameters, part, step_s, bends_mps
 
     def _make_seats(self) -> Seats:
         """Return room for seats, all of which are where the log has them."""

@@ -141,11 +141,16 @@ class SimulationFolder:
         Raises:
             CorruptedDataError: ``scenes.csv`` cannot be read, or its positions are not 0, 1, 2 and so on.
         """
-        results = self._results()
+        path = self.path / SCENES_TABLE
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                results = [_result_of(row, self.metrics) for row in csv.DictReader(file)]
+        except (OSError, ValueError, KeyError) as error:
+            raise CorruptedDataError(f"{path} cannot be read: {error}") from error
         driven = sorted((each for each in results if each.position is not None), key=lambda each: each.position or 0)
         if [each.position for each in driven] != list(range(len(driven))):
             raise CorruptedDataError(
-                f"{self.path / SCENES_TABLE}: the column position must count the {len(driven)} driven scenes from 0 on"
+                f"{path}: the column position must count the {len(driven)} driven scenes from 0 on"
             )
         return driven + [each for each in results if each.position is None]
 
@@ -224,14 +229,6 @@ class SimulationFolder:
         files = self.run.get("files")
         path = files.get(name) if isinstance(files, dict) else None
         return Path(path) if isinstance(path, str) else None
-
-    def _results(self) -> list[SceneResult]:
-        path = self.path / SCENES_TABLE
-        try:
-            with path.open(encoding="utf-8", newline="") as file:
-                return [_result_of(row, self.metrics) for row in csv.DictReader(file)]
-        except (OSError, ValueError, KeyError) as error:
-            raise CorruptedDataError(f"{path} cannot be read: {error}") from error
 
 
 def _result_of(row: dict[str, str], metrics: tuple[MetricFacts, ...]) -> SceneResult:

@@ -100,7 +100,16 @@ class Session:
         require_facts(facts)
         self.facts = facts or LogFacts()
         self._seat = planner if isinstance(planner, EgoSeat) else EgoSeat(planner)
-        _require_live(self._seat.driver, self.facts.step_time_s)
+        # drivers that only logs can ask are refused, and networks whose steps are others
+        driver, step_time_s = self._seat.driver, self.facts.step_time_s
+        if isinstance(driver, Replay):
+            raise InvalidArgumentError("planner replays a log, and a session has none; take another one, such as rules")
+        of_training_s = getattr(getattr(driver, "dataset", None), "route_step_time_s", step_time_s)
+        if abs(of_training_s - step_time_s) > 1e-6:
+            raise InvalidArgumentError(
+                f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {of_training_s:g} s; "
+                f"pass LogFacts(step_time_s={of_training_s:g}), as moments may come at any rate"
+            )
         if past_s is not None and not 0 <= past_s <= _LONGEST_PAST_S:
             raise InvalidArgumentError(f"past_s is {past_s}; it must be from 0 to {_LONGEST_PAST_S:g} s, or None")
         if not self.facts.step_time_s <= longest_gap_s < np.inf:
@@ -257,19 +266,6 @@ class Session:
             accelerations_mps2=np.array([acceleration_mps2], np.float64),
             steering_rad=np.array([steering_rad or 0.0], np.float64),
             lengths_m=np.array([length_m]),
-        )
-
-
-def _require_live(driver: Driver, step_time_s: float) -> None:
-    """Refuse a driver that only logs can ask."""
-    if isinstance(driver, Replay):
-        raise InvalidArgumentError("planner replays a log, and a session has none; take another one, such as rules")
-    dataset = getattr(driver, "dataset", None)
-    of_training_s = getattr(dataset, "route_step_time_s", step_time_s)
-    if abs(of_training_s - step_time_s) > 1e-6:
-        raise InvalidArgumentError(
-            f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {of_training_s:g} s; "
-            f"pass LogFacts(step_time_s={of_training_s:g}), as moments may come at any rate"
         )
 
 
