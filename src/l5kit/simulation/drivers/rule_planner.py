@@ -193,10 +193,8 @@ class _Memory:
         if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
             starts, none = np.zeros(len(batch) + 1, np.int64), np.zeros(0)
             lanes, lines = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
-            num_lanes, paths = (
-                0,
-                LanePaths(starts, np.zeros((0, 2)), np.zeros(len(batch)), starts, none, lanes, lines, none),
-            )
+            paths = LanePaths(starts, np.zeros((0, 2)), np.zeros(len(batch)), starts, none, lanes, lines, none)
+            num_lanes = 0
         else:
             paths = make_lane_paths(poses_of_avs(batch), driving_map, unknown_limit_mps=unknown_limit_mps)
             num_lanes = driving_map.num_lanes

@@ -174,7 +174,7 @@ class TokenTraffic:
                 times_s = self.step_time_s * np.arange(1, self.num_steps + 1)
                 poses = poses_ahead(states, states.speeds_mps[:, None] * times_s)
 
-                # the rows of the others, by their tracks, which a sample has in no order
+                # the rows of the others, by their tracks, which a sample has in an order of its own
                 own_ids = state.batch.tracks.track_ids[state.actor_tracks[actors]].astype(np.int64)
                 order = np.argsort(track_ids[number], kind="stable")
                 insertions = np.searchsorted(track_ids[number][order], own_ids)

@@ -176,7 +176,7 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
         taken, states = actions.taken(kept), states.taken(kept)
     moved = model.move(shown_to(model, "move", states), taken, state.step_time_s) if len(kept) else states
 
-    # each scene is refused once, for the first thing that is wrong; a position that is not finite is a step too far
+    # an actor is refused for the first thing that is wrong; a position that is not finite is a step too far
     distances_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
     is_thrown: BoolArray = np.zeros(len(state), np.bool_)
     is_thrown[kept] = ~(distances_m <= _LONGEST_STEP_M)
